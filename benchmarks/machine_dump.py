@@ -5,6 +5,8 @@
 writes fuzz-N.npy (uint32[4000, threads, words] each), units.npy (uint64[spellings, threads]: every
 instruction alone), probes.npz and dump.json into DIR; `--parts` chooses among them.
 `benchmarks/machine_fidelity.py DIR` compares them with the machine, on any computer.
+
+The random programs lie in `packages/ptxsan/tests`, which belongs on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from machine_probes import Probe, inputs, probes
 from numpy.typing import NDArray
 
 from cuassay.build.cuda.driver import Driver, load_driver
-from ptxsan.fuzz.inputs import words
-from ptxsan.fuzz.programs import (
+from ptxsan_fuzz.inputs import words
+from ptxsan_fuzz.programs import (
     INPUT_WORDS,
     OUTPUT_WORDS,
     THREADS,
@@ -35,8 +37,8 @@ from ptxsan.fuzz.programs import (
     module,
     program_digest,
 )
-from ptxsan.fuzz.table import ROWS
-from ptxsan.fuzz.units import UNIT_BLOCKS, UNIT_THREADS, unit
+from ptxsan_fuzz.table import ROWS
+from ptxsan_fuzz.units import UNIT_BLOCKS, UNIT_THREADS, unit
 
 PROGRAMS_A_FILE = 4000
 _PROGRAMS_A_MODULE = 125

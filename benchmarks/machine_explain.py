@@ -6,6 +6,8 @@ DIR holds the dumps of benchmarks/machine_dump.py. For every seed the program is
 instruction after another, into what ptxas is known to assemble instead of it, until the machine
 gives what the GPU gave, in every word. What was needed goes to tests/data/assembled.json;
 `machine_fidelity.py compare` repeats it. A program that no such change explains is printed.
+
+The random programs lie in `packages/ptxsan/tests`, which belongs on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from ptxsan.errors import MachineError
-from ptxsan.fuzz.execute import run_text
-from ptxsan.fuzz.inputs import words
-from ptxsan.fuzz.programs import (
+from ptxsan_fuzz.execute import run_text
+from ptxsan_fuzz.inputs import words
+from ptxsan_fuzz.programs import (
     EXACT_WORDS,
     HEADER,
     INPUT_WORDS,

@@ -6,6 +6,8 @@
 
 Dumps are made on a GPU by `benchmarks/machine_dump.py`. `compare` and `leaves` need no GPU and
 write benchmarks/results/machine-fidelity.json.
+
+The random programs lie in `packages/ptxsan/tests`, which belongs on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ import numpy as np
 from machine_explain import ASSEMBLED, Edit, applied, exact_words
 from machine_probes import Probe, inputs, probes
 
-from ptxsan.fuzz.execute import run_program, run_text, run_unit, unit_inputs
-from ptxsan.fuzz.programs import EXACT_WORDS, LEAVES, generate, program_digest
-from ptxsan.fuzz.table import ROWS
 from ptxsan.numerics.approx import WIDTHS
+from ptxsan_fuzz.execute import run_program, run_text, run_unit, unit_inputs
+from ptxsan_fuzz.programs import EXACT_WORDS, LEAVES, generate, program_digest
+from ptxsan_fuzz.table import ROWS
 
 _ROOT = Path(__file__).resolve().parents[1]
 DIGESTS = _ROOT / "packages" / "ptxsan" / "tests" / "data" / "h200.npz"

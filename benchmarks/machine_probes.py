@@ -3,6 +3,8 @@
 A probe is one kernel over a grid of blocks. Every thread loads `in_words` 32-bit words, runs one
 instruction and stores `out_words`. Inputs are made from the probe's name alone, so that only the
 outputs have to travel; `benchmarks/machine_fidelity.py` launches and compares.
+
+The random programs lie in `packages/ptxsan/tests`, which belongs on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan.fuzz.inputs import mix
+from ptxsan_fuzz.inputs import mix
 
 _HEADER = ".version 8.4\n.target sm_90a\n.address_size 64\n"
 TILES = 512  # warps or warpgroups per matrix probe

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cuassay.dispatch_modes import UntracedMode, without_memory
+from cuassay.dispatch_modes import MultiplyAdds, UntracedMode, without_memory
 
 
 def _biases() -> Any:
@@ -143,7 +144,7 @@ def test_torchs_compiler_can_be_loaded_below_a_mode() -> None:
     code = (
         "import torch\n"
         "from torch.nn.attention.bias import causal_lower_right\n"
-        "from cuassay.dispatch_modes import UntracedMode\n"
+        "from cuassay.dispatch_modes import MultiplyAdds, UntracedMode\n"
         "class Seen(UntracedMode):\n"
         "    def __torch_dispatch__(self, func, types, args=(), kwargs=None):\n"
         "        return func(*args, **(kwargs or {}))\n"
@@ -158,7 +159,7 @@ def test_torchs_compiler_can_be_loaded_below_a_mode() -> None:
 def test_sizes_are_learnt_without_memory_and_without_torchs_compiler() -> None:
     code = (
         "import sys, torch\n"
-        "from cuassay.dispatch_modes import without_memory\n"
+        "from cuassay.dispatch_modes import MultiplyAdds, without_memory\n"
         "weight = torch.ones(1024, 8)\n"
         "without_memory(lambda: torch.empty(1 << 40, 1024, device='cpu') @ weight)\n"
         "assert 'sympy' not in sys.modules\n"
@@ -178,7 +179,7 @@ def test_recording_and_watching_load_no_compiler_and_leave_one_alone() -> None:
     code = (
         "import sys, torch\n"
         "from cuassay.build.recording.unwritten import PatternFill, new_pattern\n"
-        "from cuassay.dispatch_modes import outside_of_compiler\n"
+        "from cuassay.dispatch_modes import MultiplyAdds, outside_of_compiler\n"
         "pattern = new_pattern()\n"
         "with outside_of_compiler(PatternFill)(pattern, kind='cpu'):\n"
         "    x = torch.empty(64, dtype=torch.uint8)\n"
@@ -201,3 +202,31 @@ def test_what_meta_tensors_cannot_tell_fake_tensors_do() -> None:
     assert without_memory(run) == ("cpu", 2)
     with pytest.raises(Exception, match="_local_scalar_dense"):
         without_memory(lambda: torch.empty(3).sum().item())
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("both", [True, False])
+def test_a_recurrent_layer_has_its_shapes_at_once(kind: Any, first: bool, both: bool) -> None:
+    """Step by step a sequence of 512 takes minutes of Python."""
+    layer = kind(5, 7, num_layers=2, batch_first=first, bidirectional=both)
+    x = torch.randn((3, 11, 5) if first else (11, 3, 5))
+
+    def shapes() -> list[tuple[int, ...]]:
+        return [tuple(t.shape) for t in pytree.tree_leaves(layer(x))]
+
+    def run() -> tuple[list[tuple[int, ...]], int]:
+        with MultiplyAdds() as counted:
+            found = shapes()
+        return found, counted.count
+
+    made, count = without_memory(run)
+    assert made == shapes()
+    matrices = [weight for weight in layer.parameters() if weight.dim() == 2]
+    assert count == 3 * 11 * sum(weight.numel() for weight in matrices)
+
+
+def test_a_recurrent_layer_of_other_sizes_is_refused() -> None:
+    layer = torch.nn.GRU(5, 7)
+    with pytest.raises(Exception, match="5"):
+        without_memory(lambda: layer(torch.empty(11, 3, 4)))

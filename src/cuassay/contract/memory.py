@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from cuassay.inputs.budget import room_bytes
-from cuassay.inputs.geometry import elements, shrunk_sizes
+from cuassay.inputs.budget import WorkLimit, room_bytes
+from cuassay.inputs.geometry import elements, least_sizes, shrunk_sizes
 from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.inputs.scalars import may_be_sizes, sizes_given
@@ -63,7 +63,7 @@ class Need:
 class Room:
     """The memory that one trial plans with, a GPU's or the host's; `limit_gib` None: any.
 
-    `most_work` is the most elements and multiply-adds of a call of which truth is made, None: any.
+    `work_limit` bounds what a call computes of which truth is made.
     `conditions` says in words what had no room, once something had none.
     """
 
@@ -73,10 +73,10 @@ class Room:
         *,
         device: str,
         limit_gib: float | None,
-        most_work: int | None = None,
+        work_limit: WorkLimit | None = None,
     ) -> None:
         self._reference, self._device = reference, device
-        self.limit_gib, self._most_work = limit_gib, most_work
+        self.limit_gib, self._work_limit = limit_gib, work_limit
         self._live: dict[str, Live] = {}
         self._conditions: dict[str, None] = {}
 
@@ -115,6 +115,21 @@ class Room:
         case = Case(label="", axes=dict(sizes), scalars=problem.usual_state, seed=0)
         return self._work(problem, case)
 
+    def is_affordable(
+        self, problem: Problem, sizes: Mapping[str, int], *, workload: bool = False
+    ) -> bool:
+        """Whether what a call computes is within the limit, that of `workload`s or of our sizes.
+
+        Where constant axes make every call large, it may be twice the least.
+        """
+        limit = self._work_limit
+        if limit is None or elements(problem, sizes) <= limit.free_elements:
+            return True
+        most, work = limit.workloads if workload else limit.ours, self.work(problem, sizes)
+        if work <= most:
+            return True
+        return work <= 2 * self.work(problem, least_sizes(problem, sizes))
+
     def _work(self, problem: Problem, case: Case) -> int:
         return self._run(problem, case, _inputs(problem, case)).work
 
@@ -145,7 +160,7 @@ class Room:
         need = self.need(problem, case)
         if (need.total if truth else need.without_truth) > self.bytes:
             return False
-        return not truth or self._most_work is None or self._work(problem, case) <= self._most_work
+        return not truth or self.is_affordable(problem, case.axes, workload=case.benchmark)
 
     def smaller(
         self,
@@ -182,8 +197,10 @@ class Room:
         )
 
     def _lacks(self, problem: Problem, case: Case) -> Literal["memory", "time"]:
-        short = self.bytes is not None and self.need(problem, case).total > self.bytes
-        return "memory" if short or self._most_work is None else "time"
+        if self.bytes is not None and self.need(problem, case).total > self.bytes:
+            return "memory"
+        affordable = self.is_affordable(problem, case.axes, workload=case.benchmark)
+        return "memory" if affordable else "time"
 
     def note(self, problem: Problem, case: Case, instead: Case | None) -> None:
         """Remember a case of the problem's own that had no room, and what was judged instead."""
@@ -192,7 +209,7 @@ class Room:
                 self._conditions.setdefault(
                     f"time: judged at {_sizes(problem, instead)} instead of the workload's "
                     f"{_sizes(problem, case)}, of which one call makes "
-                    f"{self._work(problem, case):.1e} multiply-adds; --profile standard judges it"
+                    f"{self._work(problem, case):.1e} multiply-adds; a larger profile allows more"
                 )
             return
         need = self.need(problem, case).total / GIB

@@ -8,6 +8,19 @@ from cuassay.model.verdict import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkLimit:
+    """The most elements and multiply-adds of a call of which truth is made: it takes some ten.
+
+    `ours` holds for cases of our own sizes, `workloads` for the problem's. Cases of at most
+    `free_elements` in inputs and outputs are within it whatever they compute.
+    """
+
+    ours: int
+    workloads: int
+    free_elements: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """Numbers of cases, and the most elements of inputs and outputs that one case may have.
 
@@ -15,8 +28,8 @@ class Budget:
     four times `hot_elements`. `hot_length` is the wished length of the hot axis and
     `growth_lengths` the lengths that a growth test tries: both end at the axis's maximum.
     `small_work` is the most that the axes of a small case may multiply to: attention's scores
-    and gathered pages are no elements of inputs or outputs. `work` is the most elements and
-    multiply-adds of a case that constant axes make larger than `numeric_elements` (None: any).
+    and gathered pages are no elements of inputs or outputs. `work` bounds what a call computes
+    (None: nothing does).
     """
 
     numeric_cases: int
@@ -38,14 +51,15 @@ class Budget:
     recorded_cases: int = 8
     small_elements: int = 2**15
     small_work: int = 2**17
-    work: int | None = None
+    work: WorkLimit | None = None
 
 
 # On a CPU Triton's interpreter takes some 5 ms a program, so lengths stay in the thousands.
-# The PTX machine executes some 10 million multiply-adds of a plain loop a second.
+# The PTX machine executes some 10 million multiply-adds of a plain loop a second, a core some
+# ten billion of a product in float64.
 _CPU = {
     Profile.QUICK: Budget(
-        work=2**24,
+        work=WorkLimit(ours=2**24, workloads=2**34, free_elements=2**18),
         numeric_cases=4,
         numeric_workloads=2,
         numeric_elements=2**18,
@@ -61,7 +75,7 @@ _CPU = {
         benchmark_cases=1,
     ),
     Profile.STANDARD: Budget(
-        work=2**27,
+        work=WorkLimit(ours=2**27, workloads=2**37, free_elements=2**19),
         numeric_cases=13,
         numeric_workloads=3,
         numeric_elements=2**19,
@@ -79,7 +93,7 @@ _CPU = {
         listed_elements=2**18,
     ),
     Profile.DEEP: Budget(
-        work=2**29,
+        work=WorkLimit(ours=2**29, workloads=2**40, free_elements=2**20),
         numeric_cases=40,
         numeric_workloads=4,
         numeric_elements=2**20,
@@ -99,6 +113,8 @@ _CPU = {
 }
 _CUDA = {
     Profile.QUICK: Budget(
+        # A truth is then half a second of an H100 or H200.
+        work=WorkLimit(ours=2**40, workloads=2**40),
         numeric_cases=4,
         numeric_workloads=2,
         numeric_elements=2**29,

@@ -137,6 +137,16 @@ def shrunk_sizes(
     return current
 
 
+def least_sizes(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return every axis at its least size of at least 2: what constant axes leave to cut."""
+    found = dict(sizes)
+    for axis in problem.var_axes():
+        changed = try_sizes(problem, found, {axis.name: least(axis, 2)})
+        if changed is not None and legal(problem, changed):
+            found = changed
+    return found
+
+
 def growth_axes(problem: Problem) -> tuple[str, ...]:
     """Return the axes that a growth test may lengthen, most telling first.
 

@@ -41,7 +41,7 @@ def plan_cases(
     reduced: Sequence[str] = (),
     named: Sequence[NamedSize] = (),
     memory_gib: float | None = None,
-    work: Callable[[Mapping[str, int]], int] | None = None,
+    is_affordable: Callable[[Mapping[str, int]], bool] = lambda _: True,
 ) -> tuple[Case, ...]:
     """Return the cases of a purpose, most telling first; deterministic in all arguments.
 
@@ -50,8 +50,8 @@ def plan_cases(
     names axes that the reference was seen to reduce: `hot` and `growth` lengthen them after
     those that the problem tells of, up to the largest listed size where no maximum is declared.
     `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them.
-    `memory_gib` bounds the elements of a case on a GPU. `work` returns the elements and
-    multiply-adds of a call at some sizes: it bounds cases that constant axes make large.
+    `memory_gib` bounds the elements of a case on a GPU. `is_affordable` says whether a call at some
+    sizes may be judged: cases that constant axes make large are planned smaller.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
     """
@@ -64,7 +64,7 @@ def plan_cases(
         first=tuple(first),
         reduced=tuple(reduced),
         named=tuple(named),
-        work=work,
+        is_affordable=is_affordable,
     )
     return PURPOSES[purpose](planner)
 

@@ -10,11 +10,9 @@ from cuassay.inputs.budget import Budget
 from cuassay.inputs.geometry import (
     elements,
     fitted_sizes,
-    least,
     legal,
     shrunk_sizes,
     tensor_inputs,
-    try_sizes,
     workload_sizes,
 )
 from cuassay.inputs.named_sizes import NamedSize
@@ -30,7 +28,7 @@ class Planner:
     """A problem, a budget and a root seed; `first` names numeric regimes to run before others.
 
     `reduced` names reduction axes that the problem does not state, `named` sizes that the
-    candidate's sources speak of. `work` returns the elements and multiply-adds of a call.
+    candidate's sources speak of. `is_affordable` says whether a call at some sizes may be judged.
     """
 
     problem: Problem
@@ -39,31 +37,7 @@ class Planner:
     first: tuple[str, ...] = ()
     reduced: tuple[str, ...] = ()
     named: tuple[NamedSize, ...] = ()
-    work: Callable[[Mapping[str, int]], int] | None = None
-
-    def is_affordable(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the work at these sizes is within the budget.
-
-        Elements bound the work of what varies in every axis. Constant axes, the weights of a
-        module say, leave a case large whatever its elements are cut to; work then bounds it, as
-        far as twice that of the least sizes.
-        """
-        most = self.budget.work
-        if self.work is None or most is None:
-            return True
-        if elements(self.problem, sizes) <= self.budget.numeric_elements:
-            return True
-        work = self.work(sizes)
-        return work <= most or work <= 2 * self.work(self.least_sizes(sizes))
-
-    def least_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return every axis at its least size of at least 2: what constant axes leave to cut."""
-        found = dict(sizes)
-        for axis in self.problem.var_axes():
-            changed = try_sizes(self.problem, found, {axis.name: least(axis, 2)})
-            if changed is not None and legal(self.problem, changed):
-                found = changed
-        return found
+    is_affordable: Callable[[Mapping[str, int]], bool] = lambda _: True
 
     def case(
         self,

@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from cuassay.inputs.geometry import elements, least, legal, step_to, try_sizes, within
+from cuassay.inputs.geometry import (
+    elements,
+    least,
+    least_sizes,
+    legal,
+    step_to,
+    try_sizes,
+    within,
+)
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC
 from cuassay.model.case import Case
@@ -92,7 +100,7 @@ def _within_budget(
     Axes of 3 can still be halved for a case of their own, so they stop there first.
     """
     problem, budget = planner.problem, planner.budget
-    smallest = planner.least_sizes(sizes)
+    smallest = least_sizes(problem, sizes)
     most = max(budget.small_elements, _OF_LEAST * elements(problem, smallest))
     most_work = max(budget.small_work, _OF_LEAST * _work(problem, smallest))
     for floor in (3, 2):

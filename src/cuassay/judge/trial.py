@@ -10,6 +10,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -32,7 +33,7 @@ from cuassay.contract.slices import slice_cases
 from cuassay.contract.uses import with_uses
 from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
-from cuassay.inputs.budget import planned_memory_gib, with_contexts
+from cuassay.inputs.budget import budget_for, planned_memory_gib, with_contexts
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
@@ -69,8 +70,6 @@ Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed inclu
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
 _MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
-# A truth runs the reference some ten times in float64, half a second of an H100 or H200.
-_MOST_WORK = {Profile.QUICK: 2**40}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
@@ -123,8 +122,8 @@ class JudgeTrial:
         gpu = device.startswith("cuda")
         self._memory_gib = planned_memory_gib(profile, gpu_memory_gib) if gpu else None
         limit_gib = self._memory_gib if gpu else host_plan_gib(profile)
-        most_work = _MOST_WORK.get(profile) if gpu else None
-        self._room = Room(reference, device=device, limit_gib=limit_gib, most_work=most_work)
+        work_limit = budget_for(profile, device=device).work
+        self._room = Room(reference, device=device, limit_gib=limit_gib, work_limit=work_limit)
         self._cap = Cap(device, self._room.bytes)
         self._booking = Booking(None)
         self._plans: dict[str, tuple[Case, ...]] = {}
@@ -287,7 +286,7 @@ class JudgeTrial:
             reduced=self.reduced if purpose in ("hot", "growth") else (),
             named=self._named if purpose == "shapes" else (),
             memory_gib=self._memory_gib,
-            work=lambda sizes: self._room.work(self._problem, sizes),
+            is_affordable=partial(self._room.is_affordable, self._problem),
         )
 
     def _learn(self) -> None:

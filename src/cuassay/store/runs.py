@@ -248,13 +248,3 @@ def _known() -> list[Path]:
 
 def _fresh_path(parent: Path) -> Path:
     return parent / fresh_id()
-
-
-def recorded_finding(run: RunFolder, name: str) -> Finding:
-    """Return the finding called `name` of `run`. Raises UsageError."""
-    path = RunFolder(run.path, finding=name).finding_path()
-    try:
-        finding: Finding = serial.loads(Finding, path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"finding {path} cannot be read: {error}; run the check again") from None
-    return finding

@@ -187,15 +187,17 @@ needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is no
 
 
 @needs_nvcc
-def test_nvcc_makes_a_cubin(tmp_path: Path) -> None:
+def test_nvcc_makes_a_cubin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUASSAY_CUDA_COMPILER", "nvcc")
     source = raw_kernel.inline_sources(raw(), tmp_path)
-    assert nvrtc.compile_with_nvcc(source, arch="sm_90")[:4] == b"\x7fELF"
+    assert nvrtc.compile_cubin(source, arch="sm_90")[:4] == b"\x7fELF"
 
 
 @needs_nvcc
-def test_compiler_log_comes_back() -> None:
+def test_compiler_log_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUASSAY_CUDA_COMPILER", "nvcc")
     with pytest.raises(BuildError, match="does not compile") as info:
-        nvrtc.compile_with_nvcc("__global__ void k() { nothing; }", arch="sm_90")
+        nvrtc.compile_cubin("__global__ void k() { nothing; }", arch="sm_90")
     assert "nothing" in info.value.log
 
 

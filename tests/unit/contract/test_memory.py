@@ -14,6 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.memory import GIB, Room
 from cuassay.formats.execute import load_reference
+from cuassay.inputs.budget import WorkLimit, budget_for
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.plan.search import Answer, Effort, search
 from cuassay.judge.trial import JudgeTrial
@@ -114,7 +115,12 @@ def test_every_process_counts_and_so_do_intermediates(tmp_path: Path) -> None:
 
 def test_work_bounds_the_cases_of_which_truth_is_made(tmp_path: Path) -> None:
     problem = _attention(tmp_path)
-    room = Room(load_reference(problem), device="cpu", limit_gib=8.0, most_work=2**24)
+    room = Room(
+        load_reference(problem),
+        device="cpu",
+        limit_gib=8.0,
+        work_limit=WorkLimit(ours=2**14, workloads=2**24),
+    )
     case = own_case(problem, {"rows": 2048, "cols": 16}, seed=1, label="long")
     assert room.work(problem, case.axes) > 2**24
     assert not room.holds(problem, case)
@@ -279,3 +285,23 @@ def test_work_bounds_the_cases_that_constant_axes_make_large(
     few, *_ = trial.cases("small")
     assert (few.axes["rows"] == 13) == (width == 64)
     assert few.axes["rows"] > 2  # it can still be halved
+
+
+def test_every_purpose_keeps_to_the_limit_of_work_and_workloads_may_take_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = _attention(tmp_path)
+    limit = WorkLimit(ours=2**17, workloads=2**20)
+    quick = dataclasses.replace(budget_for(Profile.QUICK, device="cpu"), work=limit)
+    monkeypatch.setattr("cuassay.judge.trial.budget_for", lambda profile, device: quick)
+    monkeypatch.setattr("cuassay.contract.memory.Room.is_small", lambda *_: False)
+    trial = trial_of(problem)
+    work = {
+        purpose: [trial._room.work(problem, case.axes) for case in trial.cases(purpose)]
+        for purpose in ("small", "numeric", "arguments", "benchmark")
+    }
+    assert all(found for found in work.values())
+    for purpose, found in work.items():
+        assert max(found) <= (2**20 if purpose == "benchmark" else 2**17), purpose
+    assert [case.axes["rows"] for case in trial.cases("benchmark")] == [64]  # as it is
+    assert trial.memory_conditions == ()

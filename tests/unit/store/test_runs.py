@@ -16,7 +16,7 @@ from cuassay.model import serial
 from cuassay.model.events import EngineStarted
 from cuassay.model.jobs import ReplayJob, TrialJob
 from cuassay.model.outcome import Finding
-from cuassay.store.runs import RunFolder, open_run, recorded_finding
+from cuassay.store.runs import RunFolder, open_run
 from tests.support import samples
 
 
@@ -46,7 +46,7 @@ def test_a_finished_run_reads_back(kernel: Path) -> None:
     assert run.verdict() == samples.rejected()
     assert tuple(run.events()) == samples.events(samples.rejected())
     assert run.findings() == ("F1", "F2", "F3")
-    finding = recorded_finding(run, "F1")
+    finding = serial.loads(Finding, (run.path / "findings" / "F1.json").read_text())
     assert finding == samples.hot_rows()
     assert finding.scenario == samples.scenario()
 
@@ -220,5 +220,5 @@ def test_an_edited_finding_gives_one_clear_error(kernel: Path) -> None:
     data = json.loads(path.read_text()) | {"surprise": 1}
     path.write_text(json.dumps(data))
     with pytest.raises(UsageError, match="Finding has no field 'surprise'"):
-        recorded_finding(run, "F1")
+        serial.loads(Finding, path.read_text())
     assert serial.loads(Finding, (path.parent / "F2.json").read_text()) == samples.held_output()

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxsan.fuzz.inputs import mix, words
-from ptxsan.fuzz.programs import (
+from ptxsan.parser import parse
+from ptxsan_fuzz.inputs import mix, words
+from ptxsan_fuzz.programs import (
     OUTPUT_WORDS,
     PROGRAM_ROWS,
     REGISTERS,
     generate,
     module,
 )
-from ptxsan.parser import parse
 
 CARELESS = 0xCCC73B09  # CRC of the first fifty
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsan.fuzz.execute import run_text
+from ptxsan_fuzz.execute import run_text
 
 _HEAD = """
 .version 8.0

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxsan.fuzz.execute import run_text, run_unit, unit_inputs
-from ptxsan.fuzz.inputs import words
-from ptxsan.fuzz.programs import (
+from ptxsan_fuzz.execute import run_text, run_unit, unit_inputs
+from ptxsan_fuzz.inputs import words
+from ptxsan_fuzz.programs import (
     HEADER,
     INPUT_WORDS,
     OUTPUT_WORDS,
@@ -22,7 +22,7 @@ from ptxsan.fuzz.programs import (
     generate,
     program_digest,
 )
-from ptxsan.fuzz.table import ROWS
+from ptxsan_fuzz.table import ROWS
 
 _DIGESTS = Path(__file__).resolve().parents[1] / "data" / "h200.npz"
 _ASSEMBLED = _DIGESTS.with_name("assembled.json")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ptxsan.fuzz.execute import UNITS, run_unit, unit_inputs
-from ptxsan.fuzz.table import ROWS, Row
 from ptxsan.numerics import halves, rounding
 from ptxsan.numerics.formats import BF16, F16, F32, FloatFormat
 from ptxsan.numerics.halves import FLUSH_INPUT, SAT
 from ptxsan.numerics.rounding import FLUSH, RELU
+from ptxsan_fuzz.execute import UNITS, run_unit, unit_inputs
+from ptxsan_fuzz.table import ROWS, Row
 
 _BY_OPCODE = {row.opcode: row for row in ROWS}
 _FORMATS = {"f16": F16, "bf16": BF16, "f32": F32}

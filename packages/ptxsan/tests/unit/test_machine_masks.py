@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptxsan.fuzz.execute import run_text
+from ptxsan_fuzz.execute import run_text
 
 _EDGES = (0, 1, 5, 31, 32, 33, 40, 0xFFFFFFFF)
 

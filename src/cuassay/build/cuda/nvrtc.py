@@ -177,11 +177,6 @@ def _require(library: ctypes.CDLL, status: int, what: str) -> None:
         )
 
 
-def compile_with_nvcc(source: str, *, arch: str, flags: Sequence[str] = ()) -> bytes:
-    """Return the cubin that `nvcc -cubin` makes. Raises BuildError with its log."""
-    return _compile_with_nvcc(_Order(source=source, arch=arch, flags=tuple(flags)))
-
-
 def _compile_with_nvcc(order: _Order) -> bytes:
     import tempfile
 

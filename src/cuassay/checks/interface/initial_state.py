@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import comparison_finding, one_by_one
-from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.checks.numeric.listed_sizes import elements_of
+from cuassay.checks.state.answers import placed, reads_of, wrong_outputs
+from cuassay.model.axes import resolve
 from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -26,6 +28,8 @@ STATE_OF = {
     Cause.EVALUATION_MODE: StateSource.GIVEN_EVALUATION,
     Cause.BUILT_EVALUATION: StateSource.INITIAL_EVALUATION,
 }
+_TOLD = 64  # the least size of an axis that the constructor is told: some thousand numbers drawn
+_MOST_ELEMENTS = 1 << 20
 _VARIED = 0.5  # how far a parameter is varied, relative to itself
 # That two samples of one distribution are taken for samples of two.
 _MISTAKE = 1e-9
@@ -86,7 +90,7 @@ class Api005(Check):
         cases = trial.cases("small") or trial.cases("numeric")
         if not cases:
             return
-        base = min(cases, key=lambda case: sum(case.axes.values()))
+        base = _told_enough(trial, min(cases, key=lambda case: sum(case.axes.values())))
         other = _varied(trial, base)
         called: tuple[Case, ...] = (
             _with(other, StateSource.GIVEN, "another state"),
@@ -171,6 +175,20 @@ def _conditional(finding: Finding) -> Finding:
         condition="initial-values: a state is loaded before the first call; under the problem's "
         "seed the constructor draws other values than the reference's",
     )
+
+
+def _told_enough(trial: Trial, base: Case) -> Case:
+    """Return the case with the sizes that the constructor is told so large that samples tell."""
+    problem, sizes = trial.problem, dict(base.axes)
+    bound = {}
+    for axis in problem.var_axes():
+        wanted = sizes[axis.name]
+        if axis.name in problem.built and not axis.sizes:
+            step = axis.multiple_of
+            wanted = max(wanted, min(_TOLD // step * step, axis.maximum or _TOLD))
+        bound[axis.name] = wanted
+    larger = placed(base, resolve(problem.axes, bound))
+    return larger if elements_of(problem, larger.axes) <= _MOST_ELEMENTS else base
 
 
 def _varied(trial: Trial, base: Case) -> Case:

@@ -11,9 +11,12 @@ import torch
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.formats.kernelbench import pair
+from cuassay.judge.decide.built_sizes import follow_built_sizes
+from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve
 from cuassay.model.domain import SizeOf
 from cuassay.model.problem import Problem, TensorSpec, VarAxis
+from cuassay.model.verdict import Profile
 from tests.support import foreign, trees
 from tests.zoo.judging import Gate
 from tests.zoo.local_gate import LocalGate
@@ -112,7 +115,7 @@ _KERNELS = {
         False,
         "",
     ),
-    "wrong at every size": (foreign.MODEL_NEW.replace(" + self.bias", ""), False, "built: "),
+    "wrong at every size": (foreign.MODEL_NEW.replace(" + self.bias", ""), False, ""),
 }
 
 
@@ -132,6 +135,68 @@ def test_kernels_are_judged_at_the_sizes_that_they_follow(
     else:
         assert len(tried["features"]) > 2
         assert 32 in tried["features"]
+
+
+_LITERALS = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(3, channels, 3)
+
+    def forward(self, x):
+        return self.conv(x).mean((2, 3))
+
+
+batch_size = 2
+
+
+def get_inputs():  # é
+    return [torch.rand(batch_size, 3, 40, 48)]
+
+
+def get_init_inputs():
+    return [8]
+"""
+
+
+@pytest.mark.usefixtures("_every_state_is_large")
+def test_literal_sizes_of_a_large_call_are_axes_where_the_model_takes_others(
+    tmp_path: Path,
+) -> None:
+    problem = load_problem(str(trees.write(tmp_path / "6_Literals.py", _LITERALS)))
+    assert [axis.name for axis in problem.var_axes()] == ["batch_size", "size1", "size2"]
+    (x,) = [spec for spec in problem.inputs if spec.name == "x"]
+    assert isinstance(x, TensorSpec)
+    assert x.shape == ("batch_size", "3", "size1", "size2")
+    assert dict(problem.workloads[0].axes) == {"batch_size": 2, "size1": 40, "size2": 48}
+    loaded = load_reference(problem)
+    assert loaded.generator is not None
+    sizes = resolve(problem.axes, {"batch_size": 4, "size1": 9, "size2": 11})
+    made = loaded.generator(sizes, torch.device("cpu"))
+    assert made["x"].shape == (4, 3, 9, 11)  # type: ignore[attr-defined]
+    assert loaded.call(*made.values()).shape == (4, 8)  # type: ignore[attr-defined]
+
+
+def test_literal_sizes_of_a_small_call_stay(tmp_path: Path) -> None:
+    problem = load_problem(str(trees.write(tmp_path / "6_Literals.py", _LITERALS)))
+    assert [axis.name for axis in problem.var_axes()] == ["batch_size"]
+
+
+@pytest.mark.usefixtures("_every_state_is_large")
+def test_a_reference_that_draws_tells_nothing_of_sizes(tmp_path: Path) -> None:
+    text = foreign.KERNELBENCH.replace("return self.bn", "return nn.functional.dropout(self.bn")
+    text = text.replace("self.linear(x)) +", "self.linear(x)), 0.5) +")
+    problem = load_problem(str(trees.write(tmp_path / "7_Drops.py", text)))
+    assert problem.built == ("features", "out")
+    trial = JudgeTrial(
+        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
+    )
+    follow_built_sizes(trial, lambda scenario: pytest.fail(f"{scenario.label} was run"))
+    assert trial.problem.built == ("features", "out")
+    assert trial.built_condition == ""
 
 
 _POOLS_TWICE = """import torch
@@ -160,3 +225,19 @@ def get_init_inputs():
 def test_a_model_that_refuses_the_smallest_sizes_is_read(tmp_path: Path) -> None:
     made = load_problem(str(trees.write(tmp_path / "1_Pool.py", _POOLS_TWICE)))
     assert "length" in {axis.name for axis in made.axes}
+
+
+def test_other_initial_values_show_where_the_constructor_is_told_sizes(
+    tmp_path: Path, gate: Gate, problem: Problem
+) -> None:
+    drawn = "self.linear = nn.Linear(features, out)"
+    other = foreign.MODEL_NEW.replace(drawn, f"{drawn}; nn.init.normal_(self.linear.weight)")
+    assert other != foreign.MODEL_NEW
+    judged = gate.judge(
+        problem, trees.write(tmp_path / "other.py", other), seed=11, only=("API005",)
+    )
+    assert judged.codes == ("API005",), str(judged)
+    same = gate.judge(
+        problem, trees.write(tmp_path / "same.py", foreign.MODEL_NEW), seed=11, only=("API005",)
+    )
+    assert same.accepted, str(same)

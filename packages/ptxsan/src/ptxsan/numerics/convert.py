@@ -117,15 +117,3 @@ def saturate(value: float) -> float:
     if not value > 0.0:
         return 0.0
     return 1.0 if value > 1.0 else value
-
-
-@native
-def double_of(bits: int) -> float:
-    """Return the float64 of a pattern: a callable cast for generated code and tests."""
-    return float64(bits)
-
-
-@native
-def pattern_of(value: float) -> int:
-    """Return the pattern of a float64: a callable cast for generated code and tests."""
-    return bits64(value)

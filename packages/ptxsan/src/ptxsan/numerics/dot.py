@@ -235,12 +235,6 @@ def tile(
 
 
 @native
-def value32(code: int) -> float:
-    """Return the value of a float32 code, as callers outside compiled code need it."""
-    return float32(code)
-
-
-@native
 def code32(value: float) -> int:
     """Return the float32 code nearest to `value`; NaN is 0x7fffffff."""
     return _NAN32 if value != value else bits32(value)

@@ -26,7 +26,6 @@ from ptxsan.prove.terms import (
     Le,
     Ne,
     Poly,
-    Symbol,
     atoms_of,
     conjunction,
     decided,
@@ -432,14 +431,6 @@ def _converted(step: Step) -> Value | None:
         # A narrow result fills its register by its sign, as cvt's documentation has it.
         return step.numbers.canonical(held, int(to[1:]), step.path, signed=to[0] == "s")
     return step.number(step.one.operands[1], source)
-
-
-def is_symbol(poly: Poly) -> bool:
-    """Whether a polynomial is one unknown by itself."""
-    return len(poly.terms) == 1 and all(
-        factor == 1 and len(m) == 1 and isinstance(m[0].meaning, Symbol)
-        for m, factor in poly.terms.items()
-    )
 
 
 def steering(formula: Formula) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptxsan.fuzz.programs import HEADER
-from ptxsan.fuzz.table import Row
+from ptxsan_fuzz.programs import HEADER
+from ptxsan_fuzz.table import Row
 
 UNIT_THREADS, UNIT_BLOCKS = 32, 32
 

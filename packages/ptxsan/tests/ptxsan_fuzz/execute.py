@@ -6,20 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxsan.errors import MachineError
-from ptxsan.fuzz.inputs import words
-from ptxsan.fuzz.programs import (
+from ptxsan.launch import Buffer, Launch, Pointer
+from ptxsan.options import Options
+from ptxsan.parser import parse
+from ptxsan.run import run
+from ptxsan_fuzz.inputs import words
+from ptxsan_fuzz.programs import (
     INPUT_WORDS,
     OUTPUT_WORDS,
     THREADS,
     generate,
     module,
 )
-from ptxsan.fuzz.table import ROWS, Row
-from ptxsan.fuzz.units import UNIT_BLOCKS, UNIT_THREADS, unit
-from ptxsan.launch import Buffer, Launch, Pointer
-from ptxsan.options import Options
-from ptxsan.parser import parse
-from ptxsan.run import run
+from ptxsan_fuzz.table import ROWS, Row
+from ptxsan_fuzz.units import UNIT_BLOCKS, UNIT_THREADS, unit
 
 UNITS = UNIT_BLOCKS * UNIT_THREADS
 _PLAIN = Options(shadow=False, races=False, workers=1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan.fuzz.table import ROWS, Row
+from ptxsan_fuzz.table import ROWS, Row
 
 THREADS = 32
 REGISTERS = {"h": 6, "r": 12, "d": 5, "p": 5}
