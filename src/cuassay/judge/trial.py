@@ -212,6 +212,11 @@ class JudgeTrial:
         case = own_case(self._problem, largest, seed=0, label="the largest workload")
         booking.take(booked_bytes(self._room.need(self._problem, case).total))
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other trial books the GPU now."""
+        return self._booking.is_alone
+
     def use_machine(self, machine: Machine) -> None:
         """Let checks execute recorded launches in `machine`."""
         self._machine = machine
