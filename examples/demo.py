@@ -9,15 +9,19 @@ and CUDA C++ in the PTX machine, whose trace stands in the HTML report; with one
 
 from __future__ import annotations
 
+import os
+import queue
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 
 from cuassay.engine.run import check
 from cuassay.errors import CuassayError
-from cuassay.model.events import EngineFinished, EngineStopped
+from cuassay.model.events import EngineFinished, EngineStopped, Event
 from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision, Profile, Verdict
 from cuassay.report.html import verdict as html
@@ -25,18 +29,49 @@ from cuassay.report.terminal.trial import TerminalReport
 
 FOLDER = Path(__file__).resolve().parent / "embedding_rmsnorm_backward"
 REPORTS = Path("demo-report")
+EXPECTED = {
+    "kernel_bf16_triton.py": Decision.REJECTED,
+    "kernel_fp32_triton.py": Decision.ACCEPTED,
+    "kernel_bf16.cu": Decision.REJECTED,
+}
 
 
-def judge(console: Console, kernel: str) -> tuple[Verdict, Path]:
-    """Judge one kernel with the report on the terminal; write its HTML page."""
-    job = TrialJob(
-        problem=str(FOLDER / "problem"),
-        candidate=str(FOLDER / kernel),
-        profile=Profile.QUICK,
-    )
+class Judged:
+    """A trial that runs beside the others, as many at a time as there are `places`."""
+
+    def __init__(self, kernel: str, places: threading.Semaphore) -> None:
+        self._job = TrialJob(
+            problem=str(FOLDER / "problem"),
+            candidate=str(FOLDER / kernel),
+            profile=Profile.QUICK,
+        )
+        self._said: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
+        # A daemon: where the demo is interrupted the judge sees that nobody listens, and ends.
+        threading.Thread(target=self._run, args=(places,), daemon=True).start()
+
+    def _run(self, places: threading.Semaphore) -> None:
+        end: BaseException | None = None
+        with places:
+            try:
+                for event in check(self._job):
+                    self._said.put(event)
+            except BaseException as error:  # raised where the events are read
+                end = error
+        self._said.put(end)
+
+    def events(self) -> Iterator[Event]:
+        """Yield what the judge says, as it says it or later."""
+        while (said := self._said.get()) is not None:
+            if isinstance(said, BaseException):
+                raise said
+            yield said
+
+
+def judge(console: Console, kernel: str, judged: Judged) -> tuple[Verdict, Path]:
+    """Show the trial of one kernel on the terminal; write its HTML page."""
     report = TerminalReport(console)
     verdict: Verdict | None = None
-    for event in check(job):
+    for event in judged.events():
         report.consume(event)
         if isinstance(event, EngineFinished):
             verdict = event.verdict
@@ -80,14 +115,11 @@ def main() -> int:
         "its tokens: the five most frequent are 40 % of it. The first kernel adds in bfloat16,\n"
         "where a sum stops growing at 256 equal terms; the second adds in float32.\n"
     )
-    right = True
-    for kernel, expected in (
-        ("kernel_bf16_triton.py", Decision.REJECTED),
-        ("kernel_fp32_triton.py", Decision.ACCEPTED),
-        ("kernel_bf16.cu", Decision.REJECTED),
-    ):
+    right, places = True, threading.Semaphore(min(os.cpu_count() or 1, len(EXPECTED)))
+    trials = {kernel: Judged(kernel, places) for kernel in EXPECTED}
+    for kernel, expected in EXPECTED.items():
         console.rule(kernel)
-        verdict, page = judge(console, kernel)
+        verdict, page = judge(console, kernel, trials[kernel])
         told(console, verdict, page)
         blamed(console, verdict)
         right = right and verdict.decision is expected

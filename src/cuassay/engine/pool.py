@@ -21,7 +21,7 @@ from cuassay.engine import run
 from cuassay.engine.executors import DeviceLane
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.errors import CannotJudgeError
-from cuassay.model.events import Event
+from cuassay.model.events import DecisionReached, Event
 from cuassay.model.jobs import TrialJob
 
 
@@ -46,7 +46,17 @@ class WarmPool(Closing):
         """
         with self._judge_on(self._lanes.get()) as (lane, judge):
             placed = dataclasses.replace(job, device=lane.device)
-            yield from run.check(placed, judge=judge, timeout_s=timeout_s)
+            for event in run.check(placed, judge=judge, timeout_s=timeout_s):
+                self.saw(lane, event)
+                yield event
+
+    def saw(self, lane: DeviceLane, event: Event) -> None:
+        """Let the next judge of a lane start where the one that runs has decided: it is soon due.
+
+        What follows a decision keeps no more than one processor busy.
+        """
+        if isinstance(event, DecisionReached):
+            self._warm(lane)
 
     @contextmanager
     def borrow(self, device: str | None) -> Iterator[tuple[DeviceLane, JudgeProcess] | None]:

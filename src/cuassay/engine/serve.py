@@ -105,6 +105,7 @@ class Server(Closing):
                     gone.start()
                     try:
                         for event in judge.events():
+                            self._pool.saw(lane, event)
                             stream.write(serial.dumps(event).encode() + b"\n")
                             stream.flush()
                     finally:  # closing alone says nothing while the other thread waits

@@ -89,6 +89,14 @@ class Booking(Closing):
         self._name = ""
         self.bytes = 0
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other trial books this GPU now."""
+        if self._gpu is None:
+            return True
+        with self._locked():
+            return not self._others()
+
     def take(self, needed_bytes: int) -> None:
         """Book so many bytes in place of what is booked, at most all there are; wait for them.
 

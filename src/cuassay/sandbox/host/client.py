@@ -103,6 +103,11 @@ class WorkerPool(Closing):
         return self._built_once
 
     @property
+    def is_starting(self) -> bool:
+        """Whether its first worker has not said anything yet."""
+        return not self._built_once and self._current is not None and self._current.is_silent
+
+    @property
     def kind(self) -> str:
         """What the last worker says that it built, such as cuda_kernel+ptx-machine."""
         return self._kind

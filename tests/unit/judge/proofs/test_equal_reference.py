@@ -14,7 +14,10 @@ from cuassay.errors import CannotJudgeError
 from cuassay.judge.proofs.equal_reference import shared
 
 pytest.importorskip("numba")
-pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
+pytestmark = [
+    pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed"),
+    pytest.mark.usefixtures("judge_here"),
+]
 KERNEL = """// cuassay-launch:
 // [[launches]]
 // kernel = "swiglu"

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from ptxsan.prove.terms import (
@@ -43,6 +45,7 @@ _QUICK, _LINEAR, _PATIENT, _FULL = 200_000, 1_000_000, 2_000_000, 4_000_000
 # The older simplex gives up on what it cannot show in a tenth of the time of the newer one (60
 # recorded questions: 1.7 s, 23 s), and shows as much.
 _SIMPLEX = 2
+_by_number = attrgetter("number")
 
 
 class Discharge(StrEnum):
@@ -235,14 +238,13 @@ def products(known: Sequence[Formula]) -> list[Formula]:
     found: dict[Formula, None] = {}
     used: set[tuple[Poly, Monomial]] = set()
     for _ in range(_ROUNDS):
-        made: list[tuple[Formula, set[Monomial]]] = []
+        made: list[tuple[Formula, frozenset[Monomial]]] = []
         for poly, is_zero in facts:
             for factor in _factors(poly, wanted, signed=is_zero):
                 if (poly, factor) not in used:
                     used.add((poly, factor))
-                    product = poly * Poly({factor: 1})
-                    fresh = {m for m in product.terms if len(m) > 1} - wanted
-                    made.append((Eq(product) if is_zero else Le(-product), fresh))
+                    formula, monomials = _times(poly, factor, is_zero=is_zero)
+                    made.append((formula, monomials - wanted))
         # Those first that speak of what is there already.
         made.sort(key=lambda one: len(one[1]))
         for formula, fresh in made[: _LEMMAS - len(found)]:
@@ -251,6 +253,21 @@ def products(known: Sequence[Formula]) -> list[Formula]:
         if len(found) >= _LEMMAS or not any(fresh for _, fresh in made):
             break
     return list(found)
+
+
+@lru_cache(1 << 15)
+def _times(poly: Poly, factor: Monomial, *, is_zero: bool) -> tuple[Formula, frozenset[Monomial]]:
+    """Return that a product is zero or not negative, and the products that it speaks of."""
+    sign = 1 if is_zero else -1
+    terms = {
+        tuple(sorted(monomial + factor, key=_by_number)): sign * number
+        for monomial, number in poly.terms.items()
+    }
+    product = Poly(terms)
+    return (
+        Eq(product) if is_zero else Le(product),
+        frozenset(monomial for monomial in terms if len(monomial) > 1),
+    )
 
 
 def _signed(known: Sequence[Formula]) -> Iterator[tuple[Poly, bool]]:
@@ -279,7 +296,10 @@ def _factors(poly: Poly, wanted: set[Monomial], *, signed: bool) -> Iterator[Mon
     for inner in poly.terms:
         if not inner:
             continue
+        first = inner[0]
         for monomial in wanted:
+            if first not in monomial:
+                continue
             rest = list(monomial)
             for atom in inner:
                 if atom not in rest:
@@ -316,28 +336,31 @@ class Numbers(Enum):
 class _Script:
     """One question to z3: unknowns for atoms and, in linear arithmetic, for products.
 
-    `most` limits symbols that do not come from memory: small sizes are easier to run.
+    It is written as SMT-LIB text, which z3 reads in a tenth of the time that its Python objects
+    take to be made. `most` limits symbols that do not come from memory: small sizes are easier
+    to run.
     """
 
     def __init__(self, numbers: Numbers, *, most: int | None = None) -> None:
-        self._z3 = z3_module()
         self._numbers, self._most = numbers, most
-        self._terms: dict[Monomial, Any] = {}
-        self._flags: dict[str, Any] = {}
-        self._bounds: list[Any] = []
+        self._terms: dict[Monomial, str] = {}
+        self._flags: dict[str, str] = {}
         self._model: Any = None
 
     def check(self, formulas: Sequence[Formula], work: int, left_ms: int) -> str:
         """Return what z3 says within so much work; the time is for what is over anyway."""
-        z3 = self._z3
+        z3 = z3_module()
         solver = z3.SolverFor(self._numbers.value)
         if self._numbers is Numbers.LINEAR:
             solver.set("arith.solver", _SIMPLEX)
         solver.set("rlimit", work)
         solver.set("timeout", left_ms)
-        for formula in formulas:
-            solver.add(self._formula(formula))
-        solver.add(*self._bounds)
+        asserted = [f"(assert {self._formula(formula)})" for formula in formulas]
+        sort = "Real" if self._numbers is Numbers.REAL else "Int"
+        declared = [f"(declare-const {name} {sort})" for name in self._terms.values()]
+        declared += [f"(declare-const {name} Bool)" for name in self._flags.values()]
+        bounds = [f"(assert {one})" for one in self._bounds()]
+        solver.from_string("\n".join((*declared, *asserted, *bounds)))
         result = str(solver.check())
         if result == "sat":
             self._model = solver.model()
@@ -345,57 +368,66 @@ class _Script:
 
     def values(self) -> dict[Atom, int]:
         """Return the values of single atoms in the model."""
-        found: dict[Atom, int] = {}
-        for monomial, term in self._terms.items():
-            if len(monomial) == 1:
-                found[monomial[0]] = self._model.eval(term, model_completion=True).as_long()
-        return found
+        z3 = z3_module()
+        return {
+            monomial[0]: self._model.eval(z3.Int(name), model_completion=True).as_long()
+            for monomial, name in self._terms.items()
+            if len(monomial) == 1
+        }
 
-    def _formula(self, formula: Formula) -> Any:
-        z3 = self._z3
+    def _bounds(self) -> Iterator[str]:
+        """Yield the bounds of all unknowns."""
+        for monomial, name in self._terms.items():
+            low, high = Poly({monomial: 1}).interval()
+            if self._most is not None and len(monomial) == 1 and not monomial[0].data:
+                most = max(self._most, low or 0)
+                high = most if high is None else min(high, most)
+            if low is not None:
+                yield f"(>= {name} {self._number(low)})"
+            if high is not None:
+                yield f"(<= {name} {self._number(high)})"
+
+    def _formula(self, formula: Formula) -> str:
         match formula:
             case Le(poly):
-                return self._poly(_tightened(poly)) <= 0
+                return f"(<= {self._poly(_tightened(poly))} {self._number(0)})"
             case Eq(poly):
-                return self._poly(poly) == 0
+                return f"(= {self._poly(poly)} {self._number(0)})"
             case Ne(poly):
-                return self._poly(poly) != 0
+                return f"(not (= {self._poly(poly)} {self._number(0)}))"
             case Flag(name, positive):
-                flag = self._flags.setdefault(name, z3.Bool(f"b{len(self._flags)}"))
-                return flag if positive else z3.Not(flag)
+                flag = self._flags.setdefault(name, f"b{len(self._flags)}")
+                return flag if positive else f"(not {flag})"
             case All(items):
-                return z3.And(*map(self._formula, items))
+                return f"(and {' '.join(map(self._formula, items))})" if items else "true"
             case AnyOf(items):
-                return z3.Or(*map(self._formula, items))
+                return f"(or {' '.join(map(self._formula, items))})" if items else "false"
 
-    def _poly(self, poly: Poly) -> Any:
-        z3 = self._z3
-        number = z3.RealVal if self._numbers is Numbers.REAL else z3.IntVal
-        total = [c * self._term(m) if m else number(c) for m, c in poly.terms.items()]
-        return z3.Sum(total) if total else number(0)
+    def _poly(self, poly: Poly) -> str:
+        parts = []
+        for monomial, factor in poly.terms.items():
+            if not monomial:
+                parts.append(self._number(factor))
+            elif factor == 1:
+                parts.append(self._term(monomial))
+            else:
+                parts.append(f"(* {self._number(factor)} {self._term(monomial)})")
+        match parts:
+            case []:
+                return self._number(0)
+            case [part]:
+                return part
+            case _:
+                return f"(+ {' '.join(parts)})"
 
-    def _term(self, monomial: Monomial) -> Any:
-        known = self._terms.get(monomial)
-        if known is not None:
-            return known
+    def _number(self, value: int) -> str:
+        plain = f"{abs(value)}.0" if self._numbers is Numbers.REAL else str(abs(value))
+        return f"(- {plain})" if value < 0 else plain
+
+    def _term(self, monomial: Monomial) -> str:
         if len(monomial) > 1 and self._numbers is Numbers.INTEGER:
-            found = self._term(monomial[:1])
-            for atom in monomial[1:]:
-                found = found * self._term((atom,))
-            self._terms[monomial] = found
-            return found
-        made = self._z3.Real if self._numbers is Numbers.REAL else self._z3.Int
-        found = made(f"x{len(self._terms)}")
-        self._terms[monomial] = found
-        low, high = Poly({monomial: 1}).interval()
-        if self._most is not None and len(monomial) == 1 and not monomial[0].data:
-            most = max(self._most, low or 0)
-            high = most if high is None else min(high, most)
-        if low is not None:
-            self._bounds.append(found >= low)
-        if high is not None:
-            self._bounds.append(found <= high)
-        return found
+            return f"(* {' '.join(self._term((atom,)) for atom in monomial)})"
+        return self._terms.setdefault(monomial, f"x{len(self._terms)}")
 
 
 def _tightened(poly: Poly) -> Poly:

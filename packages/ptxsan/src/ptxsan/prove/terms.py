@@ -11,10 +11,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import TypeAlias
 
 Monomial: TypeAlias = tuple["Atom", ...]
 Bound: TypeAlias = int | None
+_by_number = attrgetter("number")  # of atoms; quicker than their order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +142,9 @@ class Poly:
         found: dict[Monomial, int] = {}
         for left, a in self.terms.items():
             for right, b in other.terms.items():
-                monomial = tuple(sorted(left + right)) if left and right else left + right
+                monomial = (
+                    tuple(sorted(left + right, key=_by_number)) if left and right else left + right
+                )
                 found[monomial] = found.get(monomial, 0) + a * b
         return Poly(found)
 
