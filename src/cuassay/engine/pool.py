@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from cuassay.closing import Closing
 from cuassay.engine import run
 from cuassay.engine.executors import DeviceLane
 from cuassay.engine.judge_process import JudgeProcess
@@ -24,7 +25,7 @@ from cuassay.model.events import DecisionReached, Event
 from cuassay.model.jobs import TrialJob
 
 
-class WarmPool:
+class WarmPool(Closing):
     """Lanes with a waiting judge each. Use it as a context manager, from any threads."""
 
     def __init__(self, lanes: Sequence[DeviceLane]) -> None:
@@ -37,12 +38,6 @@ class WarmPool:
         for lane in lanes:
             self._warm(lane)
             self._lanes.put(lane)
-
-    def __enter__(self) -> WarmPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def check(self, job: TrialJob, *, timeout_s: float | None = None) -> Iterator[Event]:
         """Judge one candidate on the next free lane; yield its events as `engine.run` does.
