@@ -112,14 +112,17 @@ def ready(place: str, device: str, seed: int) -> dict[str, Any]:
     from cuassay.formats import load_problem
     from cuassay.formats.execute import load_reference
     from cuassay.judge.plan.smoke import smallest_case, smoke
+    from cuassay.judge.run.bookings import Booking, gpu_of
     from cuassay.judge.trial import JudgeTrial
     from cuassay.model.verdict import Profile
 
     found: dict[str, Any] = {"ending": "READY", "reason": ""}
+    booking = Booking(gpu_of(device))  # given up when this process ends
     try:
         problem = load_problem(place)
         reference = load_reference(problem)
         trial = JudgeTrial(problem, reference, profile=Profile.QUICK, device=device, root_seed=seed)
+        trial.book(booking)
         smoke(trial)
         case = smallest_case(trial)
         own = "own values" if case.benchmark or case.generator else "values of ours"

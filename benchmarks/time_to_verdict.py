@@ -3,13 +3,13 @@
     python benchmarks/time_to_verdict.py --packed build/wild --peer SOL-ExecBench --time-limit 500
 
 Every kernel is judged three times by `cuassay check` at one profile: with nothing kept (an empty
-CUASSAY_HOME), again (its build is kept), and with `cuassay serve` waiting; `--kinds` has fewer. The
-peer is SOL-ExecBench's own evaluator out of a checkout (github.com/NVIDIA/SOL-ExecBench, which
-needs cupti-python, click, rich and safetensors), on the same solution and all its workloads, twice.
-What it decides is another question than ours: a few draws of each workload, and times. It starts
-`python` by that name: what runs this file is put first on its PATH. `--documents FOLDER` keeps each
-verdict with its timeline as NAME-KIND.json. Kernels are those packed by `benchmarks/wild.py`, the
-correct ones, one of each problem first.
+CUASSAY_HOME), again (its build is kept), and with a judge of `cuassay serve` that is ready;
+`--kinds` has fewer. The peer is SOL-ExecBench's own evaluator out of a checkout
+(github.com/NVIDIA/SOL-ExecBench, which needs cupti-python, click, rich and safetensors), on the
+same solution and all its workloads, twice. What it decides is another question than ours: a few
+draws of each workload, and times. It starts `python` by that name: what runs this file is put first
+on its PATH. `--documents FOLDER` keeps each verdict with its timeline as NAME-KIND.json. Kernels
+are those packed by `benchmarks/wild.py`, the correct ones, one of each problem first.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from kernel_sets import Kernel, read_index
 
 _SOURCES = (ROOT / "src", ROOT / "packages" / "ptxsan" / "src")
 _PEER = "from sol_execbench.cli import cli; cli()"
+_READY_S = 8.0  # after which the next judge waits
 _KINDS = ("first", "again", "served", "peer_first", "peer_again")
 
 
@@ -192,6 +193,7 @@ class Bench:
         for kind in self._given.kinds:
             if kind == "served":
                 timed(check, served, each_s)  # builds there, as `first` did
+                time.sleep(_READY_S)
             if kind.startswith("peer"):
                 search = os.pathsep.join(filter(None, [self._python, own.get("PATH", "")]))
                 given = own | {"PYTHONPATH": path, "PATH": search}

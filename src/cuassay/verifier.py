@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cuassay.api import Decorated, Kernel, job_of
+from cuassay.closing import Closing
 from cuassay.errors import CuassayError, UsageError
 from cuassay.home import runs_dir
 from cuassay.model.events import (
@@ -130,7 +130,7 @@ def verify(
     )
 
 
-class Verifier:
+class Verifier(Closing):
     """A pool of waiting judges for many verifications, one trial a lane at a time.
 
     `workers` is the number of lanes: GPUs with a GPU, else shares of the processors. Closing it
@@ -158,17 +158,6 @@ class Verifier:
         lanes = local_lanes(device, workers)
         self._pool = WarmPool(lanes)
         self._threads = ThreadPoolExecutor(len(lanes), thread_name_prefix="cuassay-verify")
-
-    def __enter__(self) -> Verifier:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def verify(
         self,

@@ -25,6 +25,7 @@ _PTXSAN = _ROOT / "packages" / "ptxsan" / "src" / "ptxsan"
 
 # Package -> packages or modules of cuassay that it may import.
 _MAY_IMPORT: dict[str, set[str]] = {
+    "closing": set(),
     "errors": set(),
     "settings": set(),
     "home": {"settings"},
@@ -39,22 +40,23 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {
         "model", "errors", "settings", "home", "inputs", "build", "ptxsan", "dispatch_modes",
+        "closing",
     },
     "checks": {"model", "errors", "inputs", "oracle"},
     "loops": {
         "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "sandbox",
-        "checks.endings.findings", "dispatch_modes", "build.cuda.toolkit",
+        "checks.endings.findings", "dispatch_modes", "build.cuda.toolkit", "closing",
     },
     "diagnosis": {"model"},
     "judge": {
         "diagnosis", "model", "errors", "settings", "home", "formats", "inputs", "oracle",
-        "build", "sandbox", "checks", "loops", "contract", "algebra", "__version__",
+        "build", "sandbox", "checks", "loops", "contract", "algebra", "__version__", "closing",
     },
     "guard": {"model", "errors", "settings", "home", "formats", "oracle"},
-    "report": {"model", "errors", "diagnosis"},
+    "report": {"model", "errors", "diagnosis", "closing"},
     "store": {"model", "errors", "home"},
     "engine": {
-        "model", "errors", "home", "store", "__version__",
+        "model", "errors", "home", "store", "__version__", "closing",
     },
     "audit": {"model", "errors", "engine", "report", "store", "__version__"},
     "cli": {
@@ -65,7 +67,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     },
     "api": {"model", "errors", "home", "engine", "report", "store", "formats"},
     "view": {"model", "errors", "report", "store"},
-    "verifier": {"model", "errors", "home", "engine", "report", "api"},
+    "verifier": {"model", "errors", "home", "engine", "report", "api", "closing"},
     "agents": {"model", "errors", "engine", "report", "api", "verifier", "__version__"},
     "attest": {"model", "errors", "home", "formats"},
     "pytest_plugin": {"model", "errors", "home", "report", "api", "__version__"},
@@ -76,7 +78,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
 }  # fmt: skip
 # Packages of the driver: no torch, no arrays, not even inside a function.
 _LIGHT = {"errors", "settings", "home", "model", "report", "store", "engine", "audit", "cli", "api",
-    "__init__",
+    "__init__", "closing",
     "pytest_plugin", "attest", "verifier", "agents", "view",
 }  # fmt: skip
 _HEAVY = {"torch", "numpy", "triton", "ray", "ml_dtypes", "safetensors"}

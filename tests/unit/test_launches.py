@@ -23,15 +23,15 @@ import sys, torch, triton, triton.language as tl
 from pathlib import Path
 from cuassay.build.machine import triton_kernels as machine_triton
 from cuassay.build.cuda_facade import cuda_facade
-from cuassay.build.recording.gpu_memory import Memory
+from cuassay.build.recording.gpu_memory import TorchMemory
 from cuassay.build.recording.recorder import Wish
 from cuassay.build.machine.launch import MachineLauncher
-from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.memory import StorageArena
 from cuassay.build.recording.unwritten import new_pattern
 from cuassay.launches import _recorded
 from tests.machine.triton_recorded import doubled_tiles
 
-arena = Arena()
+arena = StorageArena()
 machine_triton.enable(MachineLauncher(arena=arena), arch=90, multiprocessors=4)
 
 
@@ -54,7 +54,7 @@ def recorded(name, slack):
     with cuda_facade():
         x = torch.arange(300.0)
         run(x, 0)  # before the block: not recorded
-        with _recorded(path, Wish(pattern=new_pattern()), Memory(), device="cpu") as recorder:
+        with _recorded(path, Wish(pattern=new_pattern()), TorchMemory(), device="cpu") as recorder:
             y = run(x, slack)
         run(x, 0)
     assert recorder.kept == 1 and not list(recorder.notes()), list(recorder.notes())
@@ -65,7 +65,7 @@ recorded("clean.safetensors", 0)
 recorded("planted.safetensors", 1)
 path = Path(sys.argv[1]) / "tiles.safetensors"
 with cuda_facade(), arena.watching({}, ()), _recorded(
-    path, Wish(), Memory(), device="cpu"
+    path, Wish(), TorchMemory(), device="cpu"
 ) as recorder:
     x = torch.arange(40.0 * 64).reshape(40, 64)
     assert torch.equal(doubled_tiles(x), 2.0 * x)

@@ -23,7 +23,7 @@ from cuassay.contract.accept import own_case
 from cuassay.contract.facts import Evidence, Known, Source, Used
 from cuassay.dispatch_modes import UntracedMode, without_memory
 from cuassay.formats.generated import is_stated
-from cuassay.formats.infer_names import sentinels
+from cuassay.formats.infer_names import sentinels, tokens
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements, try_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
@@ -100,7 +100,7 @@ def with_uses(
                 spec = _with(spec, Positive())
                 how = "the argument of a root, logarithm or reciprocal"
         elif _is_open(spec) and shown:
-            axis = _axis(problem, [(sizes, use.size) for sizes, use in shown])
+            axis = _axis(problem, spec.name, [(sizes, use.size) for sizes, use in shown])
             if axis is not None:
                 how, unique = "an index", any(use.exclusive for _, use in shown)
                 marks = sentinels(problem, spec) if isinstance(spec, TensorSpec) else ()
@@ -128,16 +128,18 @@ def _with(spec: InputSpec, domain: Domain) -> InputSpec:
     return dataclasses.replace(spec, domain=domain, domain_source=EXPERIMENT)
 
 
-def _axis(problem: Problem, sized: Sequence[tuple[Mapping[str, int], int]]) -> str | None:
+def _axis(
+    problem: Problem, source: str, sized: Sequence[tuple[Mapping[str, int], int]]
+) -> str | None:
     """Return the axis, or an expression of axes, that has a size in every run.
 
-    An axis that begins an output comes first; a size that is the same in all runs and no axis is
-    a literal.
+    Of constants of one size the one comes first that begins an output, then one that shares a
+    word with the input. A size that is the same in all runs and no axis is a literal.
     """
     names = [axis.name for axis in problem.axes]
     rows = [output.shape[0] for output in problem.outputs if output.shape]
-    ordered = [*(name for name in names if name in rows), *names]
-    for name in ordered:
+    words = tokens(source)
+    for name in sorted(names, key=lambda one: (one not in rows, not words & tokens(one))):
         if all(sizes[name] == size for sizes, size in sized):
             return name
     literal = {size for _, size in sized}

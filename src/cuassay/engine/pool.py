@@ -16,15 +16,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from cuassay.closing import Closing
 from cuassay.engine import run
 from cuassay.engine.executors import DeviceLane
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.errors import CannotJudgeError
-from cuassay.model.events import Event
+from cuassay.model.events import DecisionReached, Event
 from cuassay.model.jobs import TrialJob
 
 
-class WarmPool:
+class WarmPool(Closing):
     """Lanes with a waiting judge each. Use it as a context manager, from any threads."""
 
     def __init__(self, lanes: Sequence[DeviceLane]) -> None:
@@ -38,12 +39,6 @@ class WarmPool:
             self._warm(lane)
             self._lanes.put(lane)
 
-    def __enter__(self) -> WarmPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def check(self, job: TrialJob, *, timeout_s: float | None = None) -> Iterator[Event]:
         """Judge one candidate on the next free lane; yield its events as `engine.run` does.
 
@@ -51,7 +46,17 @@ class WarmPool:
         """
         with self._judge_on(self._lanes.get()) as (lane, judge):
             placed = dataclasses.replace(job, device=lane.device)
-            yield from run.check(placed, judge=judge, timeout_s=timeout_s)
+            for event in run.check(placed, judge=judge, timeout_s=timeout_s):
+                self.saw(lane, event)
+                yield event
+
+    def saw(self, lane: DeviceLane, event: Event) -> None:
+        """Let the next judge of a lane start where the one that runs has decided: it is soon due.
+
+        What follows a decision keeps no more than one processor busy.
+        """
+        if isinstance(event, DecisionReached):
+            self._warm(lane)
 
     @contextmanager
     def borrow(self, device: str | None) -> Iterator[tuple[DeviceLane, JudgeProcess] | None]:

@@ -21,9 +21,9 @@ import struct
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from cuassay.closing import Closing
 from cuassay.engine.pool import WarmPool
 from cuassay.engine.served import LONGEST_LINE_BYTES, identity, send, socket_place
 from cuassay.errors import CuassayError, UsageError
@@ -35,7 +35,7 @@ _OFF = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
 _JUDGES_END_S = 10.0  # how long closing waits for a running judge to be ended
 
 
-class Server:
+class Server(Closing):
     """Serves the judges of a pool until closed. Raises UsageError where another one serves."""
 
     def __init__(self, pool: WarmPool) -> None:
@@ -68,17 +68,6 @@ class Server:
                 client.shutdown(socket.SHUT_RDWR)
             if thread.is_alive():  # else it has ended, or never began
                 thread.join(_JUDGES_END_S)
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _answer(self, client: socket.socket) -> None:
         # Whatever a client sends or however it leaves, the server goes on.
@@ -116,6 +105,7 @@ class Server:
                     gone.start()
                     try:
                         for event in judge.events():
+                            self._pool.saw(lane, event)
                             stream.write(serial.dumps(event).encode() + b"\n")
                             stream.flush()
                     finally:  # closing alone says nothing while the other thread waits

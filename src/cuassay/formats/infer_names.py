@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from cuassay.model.domain import (
     Choice,
     Domain,
-    Index,
     IntegerRange,
     Mask,
     Offsets,
@@ -26,8 +25,6 @@ _POSITIVE = {
 _PROBABILITY = {"prob", "probs", "probability", "probabilities"}
 _PROBABILITY_NAMES = ("attn_weights", "attention_weights", "routing_weights", "router_weights")
 _OFFSETS = {"indptr", "cuseqlens", "seqlens_cu", "offsets"}
-_INDEX = {"id", "ids", "idx", "index", "indices", "label", "labels", "target", "targets"}
-_PLACES = {"position", "positions", "pos"}
 _SMALL_RANGES = {  # state-space and gated models: what goes through exp must stay small
     "A": (-1.0, -0.01), "A_log": (-4.0, 1.0), "A_cumsum": (-8.0, 0.0), "g": (-1.0, 0.0),
 }  # fmt: skip
@@ -80,30 +77,16 @@ def mask_domain(spec: TensorSpec) -> Mask:
 
 
 def integer_domain(spec: TensorSpec, problem: Problem) -> Domain | None:
-    """Return what the name says about an integer tensor, with the axis it indexes; else None."""
+    """Return the mask or offsets that an integer tensor's name says; None where it says neither.
+
+    What an integer indexes is seen where the reference runs (contract/uses.py).
+    """
     words, name = tokens(spec.name), spec.name.lower()
     if "mask" in words:
         return mask_domain(spec)
     if words & _OFFSETS or "cu_seqlen" in name or name.endswith("_ptr"):
         axis = _one_axis(problem, ("total", "nnz", "tokens"))
         return Offsets(axis=axis) if axis is not None else None
-    axis = _named_axis(words, problem)
-    return Index(axis=axis, sentinels=sentinels(problem, spec)) if axis is not None else None
-
-
-def _named_axis(words: set[str], problem: Problem) -> str | None:
-    if words & _PLACES:
-        return _one_axis(problem, ("max_position", "max_pos", "max_seq"))
-    if not words & _INDEX:
-        return None
-    if words & {"expert", "experts", "topk"}:
-        return _one_axis(problem, ("num_experts", "experts", "expert"))
-    if words & {"page", "block", "slot"}:
-        return _one_axis(problem, ("num_pages", "num_blocks", "pages"))
-    if words & {"class", "classes"}:
-        return _one_axis(problem, ("num_classes", "classes"))
-    if words & {"input", "token", "label", "labels", "target", "targets", "word"}:
-        return _one_axis(problem, ("vocab", "num_classes", "classes", "num_embeddings"))
     return None
 
 

@@ -166,13 +166,15 @@ class _Bench:
     def has_beside(self) -> bool:
         """Whether checks run beside others.
 
-        Not where others judge at the same time, and not where the first wrong result ends all.
+        Not where others judge at the same time, whose processes take turns on the GPU with ours,
+        and not where the first wrong result ends all.
         """
         wished, job = self.plan.beside, self.job
         if wished is not None or job.fail_fast or job.isolated:
             return bool(wished) and not job.fail_fast
-        cores = len(os.sched_getaffinity(0))
-        return self.quick and self.device.startswith("cuda") and cores >= _CORES
+        if not self.quick or not self.device.startswith("cuda"):
+            return False
+        return len(os.sched_getaffinity(0)) >= _CORES and self.trial.is_alone
 
     def runner(
         self,
@@ -421,6 +423,19 @@ def _use_machine(bench: _Bench) -> Replayer:
     return replayer
 
 
+def _make_truths(trial: JudgeTrial, runner: Runner) -> None:
+    """Make truths that SHP001 asks for while the first worker starts: the judge has the time.
+
+    Not of modules with a state, or that are built for sizes: what is learnt of them comes later.
+    """
+    if trial.problem.built or trial.problem.state:
+        return
+    for case in trial.cases("shapes"):
+        if not runner.is_starting:
+            return
+        trial.truth(case)
+
+
 def _tune(bench: _Bench, runner: Runner) -> None:
     """Let the candidate's autotuners choose at a listed size: every size uses that choice."""
 
@@ -431,6 +446,7 @@ def _tune(bench: _Bench, runner: Runner) -> None:
             runner(Scenario(label="autotuning at a listed size", cases=(case,), steps=steps))
 
     if bench.device.startswith("cuda"):
+        bench.beside("", lambda: _make_truths(bench.trial, runner))
         bench.beside("", tune)  # what goes wrong here goes wrong in a check, which says so
 
 
@@ -620,12 +636,14 @@ def _run_beside(
         heavy=heavy,
         lane=Lane.BESIDE,
     )
+    others = [check for check in checks if check.beside]
     turns, failed = Turns(), list[BaseException]()
 
     def work() -> None:
         try:
             with turns.taken():
-                side.run(check for check in checks if check.beside)
+                # First what waits most: kernels with pauses are compiled anew.
+                side.run(sorted(others, key=lambda check: check.group != "load"))
         except BaseException as error:  # raised again where it is waited for
             failed.append(error)
 
@@ -652,7 +670,7 @@ def _run_beside(
         return replace(finding, id=names[finding.id].id, reproduce=names[finding.id].reproduce)
 
     reports: list[CheckReport] = []
-    for event in events:
+    for event in _in_order(events, checks):
         match event:
             case FindingReported(finding=finding):
                 bench.emit(FindingReported(finding=named(finding)))
@@ -667,6 +685,17 @@ def _run_beside(
     main.examination.take(side.examination)
     main.tried.take(side.tried)
     main.trial.take(trial)
+
+
+def _in_order(events: Iterable[Event], checks: Sequence[Check]) -> list[Event]:
+    """Return the events of each check together, in the order of the checks."""
+    found: dict[str, list[Event]] = {check.code: [] for check in checks}
+    code = ""
+    for event in events:
+        if isinstance(event, CheckStarted):
+            code = event.code
+        found[code].append(event)
+    return [event for told in found.values() for event in told]
 
 
 def _renamed(report: CheckReport, named: Callable[[Finding], Finding]) -> CheckReport:

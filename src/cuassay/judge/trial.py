@@ -33,7 +33,7 @@ from cuassay.contract.slices import slice_cases
 from cuassay.contract.uses import with_uses
 from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
-from cuassay.inputs.budget import budget_for, planned_memory_gib, with_contexts
+from cuassay.inputs.budget import booked_bytes, budget_for, planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
@@ -73,6 +73,7 @@ _MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
+_UNLIKE = 2  # answers of other bits than the reference's own, after which none is expected
 _RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
@@ -142,6 +143,7 @@ class JudgeTrial:
         # The run that was compared last, and which of its answers rough truth showed to be right.
         self._right: tuple[weakref.ref[Run], set[tuple[str, tuple[ResultItem, ...]]]] | None = None
         self._unexplained = 0  # answers that rough truth did not show to be right
+        self._unlike_written = 0  # answers whose bits were not the reference's own
         self._graded = False  # a failure beyond the policy was held against every family
         self.record = True
 
@@ -203,12 +205,17 @@ class JudgeTrial:
         """
         self._booking = booking
         if self._memory_gib is not None:
-            booking.take(int(self._memory_gib * GIB))
+            booking.take(booked_bytes(room_bytes(self._memory_gib)))
             return
         workloads = [resolve(self._problem.axes, w.axes) for w in self._problem.workloads]
         largest = max(workloads, key=lambda sizes: elements(self._problem, sizes))
         case = own_case(self._problem, largest, seed=0, label="the largest workload")
-        booking.take(with_contexts(self._room.need(self._problem, case).total))
+        booking.take(booked_bytes(self._room.need(self._problem, case).total))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other trial books the GPU now."""
+        return self._booking.is_alone
 
     def use_machine(self, machine: Machine) -> None:
         """Let checks execute recorded launches in `machine`."""
@@ -472,7 +479,7 @@ class JudgeTrial:
         self._possible(least)
         self._room.note(self._problem, least, None)
         needed = self._room.need(self._problem, least).total
-        self._booking.take(with_contexts(needed))
+        self._booking.take(booked_bytes(needed))
         self._cap.allow(needed)
         return (least,)
 
@@ -672,7 +679,8 @@ class JudgeTrial:
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
         """Whether rough truth shows an answer to be right. False says nothing: ask `compare`.
 
-        Most answers of a trial are right, and a full truth runs the reference twice as often.
+        Most answers of a trial are right, and a full truth runs the reference twice as often. One
+        that is the reference's own as written, bit for bit, needs no truth: it is a trusted one.
         """
         key, items = _values(case), tuple(items)
         if self._right is not None and not self.record:  # a second look at what was right
@@ -681,6 +689,9 @@ class JudgeTrial:
                 return True
         if key in self._truths or self._unexplained > _ROUGH_FAILURES:
             return False
+        if f"{key} rough" not in self._truths and self._is_as_written(case, run, items):
+            self._note_right(run, key, items)
+            return True
         truth = self.rough(case)
         self._unexplained += 1
         if truth.ill_conditioned:
@@ -692,12 +703,31 @@ class JudgeTrial:
         if not all(one.passed and not one.undecided for one in found):
             return False
         self._unexplained -= 1
-        if self._right is None or self._right[0]() is not run:
-            self._right = (weakref.ref(run), set())
-        self._right[1].add((key, items))
+        self._note_right(run, key, items)
         if self.record:
             self.comparisons.extend(found)
         return True
+
+    def _note_right(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> None:
+        if self._right is None or self._right[0]() is not run:
+            self._right = (weakref.ref(run), set())
+        self._right[1].add((key, items))
+
+    def _is_as_written(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Whether an answer has the bits of the reference's own; a few that differ end the asking.
+
+        A copy, a gather or a kernel that calls the same functions has them.
+        """
+        if self._unlike_written >= _UNLIKE:
+            return False
+        written = self.as_written(list(self.inputs(case).values()))
+        got = matched(self._problem, [tuple(one.shape) for one in written], run, items)
+        same = all(
+            isinstance(one, torch.Tensor) and _same_bits(one.to(own.device), own)
+            for one, own in zip(got, written, strict=True)
+        )
+        self._unlike_written += not same
+        return same
 
     def _tensors(
         self, run: Run, items: Iterable[ResultItem], truth: Truth

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TypeAlias
 
 import torch
@@ -19,6 +18,7 @@ from cuassay.checks.endings.findings import (
     inconclusive_reason,
     termination_finding,
 )
+from cuassay.closing import Closing
 from cuassay.errors import BuildError, CannotJudgeError
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.candidate import Candidate
@@ -57,7 +57,7 @@ class Reads:
     raised: str = ""
 
 
-class IsolatedKernel:
+class IsolatedKernel(Closing):
     """Calls a candidate in its worker. `calls` counts them."""
 
     def __init__(
@@ -141,17 +141,6 @@ class IsolatedKernel:
     def close(self) -> None:
         """End its processes."""
         self._pool.close()
-
-    def __enter__(self) -> IsolatedKernel:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def local_kernel(call: Callable[..., object], problem: Problem) -> Kernel:

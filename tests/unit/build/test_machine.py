@@ -188,8 +188,8 @@ def test_watching_memory_does_not_import_torchs_compiler() -> None:
     """torch imports it, two seconds in every worker, for a dispatch mode that does not opt out."""
     program = (
         "import sys, torch\n"
-        "from cuassay.build.machine.memory import Arena\n"
-        "with Arena().watching({}, ()):\n"
+        "from cuassay.build.machine.memory import StorageArena\n"
+        "with StorageArena().watching({}, ()):\n"
         "    torch.empty(4).fill_(1.0)\n"
         "sys.exit('torch._dynamo' in sys.modules)\n"
     )

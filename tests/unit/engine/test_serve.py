@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,8 +19,16 @@ from cuassay.engine.executors import DeviceLane
 from cuassay.engine.pool import WarmPool
 from cuassay.engine.serve import Server
 from cuassay.errors import UsageError
-from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
+from cuassay.model.events import (
+    DecisionReached,
+    EngineFinished,
+    EngineStarted,
+    EngineStopped,
+    Event,
+    Progress,
+)
 from cuassay.model.jobs import TrialJob
+from cuassay.model.verdict import Decision
 from tests.support import fake_judge
 
 
@@ -142,3 +151,27 @@ def test_a_second_server_is_refused_and_a_dead_ones_socket_is_taken_over(server:
         with Server(pool):
             assert json.dumps(served.identity())
     assert not server.path.exists()
+
+
+def test_the_next_judge_starts_when_the_one_before_has_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[Mock] = []
+
+    def start(pool: WarmPool, lane: DeviceLane) -> Mock:
+        started.append(Mock(alive=True))
+        return started[-1]
+
+    monkeypatch.setattr(WarmPool, "_start", start)
+    with WarmPool([DeviceLane(name="cpu:0", device="cpu")]) as pool:
+        with pool.borrow(None) as borrowed:
+            assert borrowed is not None
+            lane, judge = borrowed
+            pool.saw(lane, Progress(text="a check"))
+            assert started == [judge]
+            pool.saw(lane, DecisionReached(decision=Decision.ACCEPTED, reason=""))
+            assert len(started) == 2
+        with pool.borrow(None) as borrowed:
+            assert borrowed is not None
+            assert borrowed[1] is started[1]
+        assert len(started) == 3

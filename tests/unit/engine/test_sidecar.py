@@ -186,6 +186,6 @@ def test_a_native_generator_outside_the_declared_domain(tmp_path: Path) -> None:
     assert "made 5 for input 'ids', which is not an index into slots" in stopped.message
 
 
-def test_a_problem_without_a_sidecar_says_what_was_inferred() -> None:
-    domains = show_problem(str(DATA / "scatter_rows"))["domains"]
-    assert {name: domain["source"] for name, domain in domains.items()}["ids"] == "inferred"
+def test_a_problem_without_a_sidecar_says_what_an_experiment_found() -> None:
+    ids = show_problem(str(DATA / "scatter_rows"))["domains"]["ids"]
+    assert (ids["type"], ids["axis"], ids["source"]) == ("Index", "slots", "experiment")

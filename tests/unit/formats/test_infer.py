@@ -13,7 +13,6 @@ from cuassay.formats.describe import problem_document
 from cuassay.model.domain import (
     Choice,
     Domain,
-    Index,
     IntegerRange,
     Mask,
     Offsets,
@@ -120,8 +119,7 @@ def domain(problem: Problem, name: str) -> Domain:
         (real("key_padding_mask"), Mask(kind="padding")),
         (ints("keep", dtype=DType.BOOL), Mask()),
         (ints("token_mask", dtype=DType.INT32), Mask()),
-        (ints("input_ids"), Index(axis="vocab")),
-        (ints("topk_expert_ids"), Index(axis="num_experts")),
+        (ints("topk_expert_ids"), IntegerRange(low=-1024, high=1023)),
         (ints("cu_seqlens"), Offsets(axis="total_len")),
         (ints("codes"), IntegerRange(low=-1024, high=1023)),
         (ints("codes", dtype=DType.INT8), IntegerRange(low=-128, high=127)),

@@ -43,10 +43,8 @@ def _judged(gate: Gate, name: str) -> tuple[Verdict, list[Event]]:
 )
 def test_a_verdict_is_that_of_one_check_after_another(gates: tuple[Gate, Gate], name: str) -> None:
     (plain, _), (beside, events) = (_judged(gate, name) for gate in gates)
-    assert {span.what for span in beside.timeline if span.lane is Lane.BESIDE} == {
-        "MEM002",
-        "LAYOUT001",
-    }
+    ran = {span.what for span in beside.timeline if span.lane is Lane.BESIDE}
+    assert ran == {"LAYOUT001"}
     assert [report.code for report in beside.checks] == [*_CHECKS]
     assert (beside.decision, beside.precision_grade) == (plain.decision, plain.precision_grade)
     assert (beside.coverage, beside.tried_sizes) == (plain.coverage, plain.tried_sizes)

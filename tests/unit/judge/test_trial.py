@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 
 import pytest
+import torch
 from torch import Tensor
 
 from cuassay.catalog import registry
@@ -14,6 +16,7 @@ from cuassay.formats.execute import load_reference
 from cuassay.judge import trial as module
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
+from cuassay.model.problem import Scalar
 from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.local import LocalRunner
 
@@ -30,11 +33,11 @@ def _made(trial: JudgeTrial) -> int:
     return sum(span.lane is Lane.TRUTH for span in trial.timeline.spans)
 
 
-def _wrong(trial: JudgeTrial, case: Case, factor: float) -> int:
+def _wrong(trial: JudgeTrial, case: Case, change: Callable[[Tensor], Tensor]) -> int:
     def kernel(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         right = trial.reference.call(x, weight, eps)
         assert isinstance(right, Tensor)
-        return right * factor
+        return change(right)
 
     scenario = single_call(case, label="a call")
     run = LocalRunner(kernel, trial.problem).run(scenario, trial.inputs, None)
@@ -50,9 +53,51 @@ def test_cases_that_differ_in_words_alone_share_truth(trial: JudgeTrial) -> None
     assert _made(trial) == 2
 
 
+def _as_it_is(right: Tensor) -> Tensor:
+    return right
+
+
+def _one_bit_off(right: Tensor) -> Tensor:
+    other = right.clone()
+    least = other.view(-1)[other.abs().argmin()]
+    least.copy_(torch.nextafter(least, torch.zeros_like(least)))
+    return other
+
+
+def _one_percent_off(right: Tensor) -> Tensor:
+    return right * 1.01
+
+
+def test_an_answer_of_the_references_own_bits_needs_no_truth(trial: JudgeTrial) -> None:
+    first = trial.cases("small")[0]
+    cases = [dataclasses.replace(first, seed=first.seed + number) for number in range(8)]
+    assert not any(_wrong(trial, case, _as_it_is) for case in cases)
+    assert _made(trial) == 0
+    assert _wrong(trial, cases[0], _one_percent_off) == 1  # what was right says nothing of others
+
+
+def test_kernels_of_other_bits_are_not_held_against_the_reference_as_written_for_long(
+    trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    own = trial.as_written
+
+    def as_written(values: Sequence[Tensor | Scalar]) -> tuple[Tensor, ...]:
+        asked.append(len(values))
+        return own(values)
+
+    monkeypatch.setattr(trial, "as_written", as_written)
+    first = trial.cases("small")[0]
+    for number in range(6):
+        case = dataclasses.replace(first, seed=first.seed + number)
+        assert not _wrong(trial, case, _one_bit_off)
+    assert len(asked) == module._UNLIKE
+    assert _made(trial) == 6
+
+
 def test_a_right_answer_needs_rough_truth_alone(trial: JudgeTrial) -> None:
     case = trial.cases("small")[0]
-    assert not _wrong(trial, case, 1.0)
+    assert not _wrong(trial, case, _one_bit_off)
     assert trial.rough(case).draws == 2
     assert _made(trial) == 1
     assert len(trial.comparisons) == 1
@@ -60,7 +105,7 @@ def test_a_right_answer_needs_rough_truth_alone(trial: JudgeTrial) -> None:
 
 def test_a_wrong_answer_is_held_against_the_full_truth(trial: JudgeTrial) -> None:
     case = trial.cases("small")[0]
-    assert _wrong(trial, case, 1.01) == 1
+    assert _wrong(trial, case, _one_percent_off) == 1
     assert trial.rough(case) is trial.truth(case)
     assert trial.truth(case).draws == 8
     assert len(trial.comparisons) == 1
@@ -69,6 +114,6 @@ def test_a_wrong_answer_is_held_against_the_full_truth(trial: JudgeTrial) -> Non
 def test_full_truth_comes_first_once_rough_truth_explains_too_little(trial: JudgeTrial) -> None:
     first = trial.cases("small")[0]
     cases = [dataclasses.replace(first, seed=first.seed + number) for number in range(8)]
-    assert all(_wrong(trial, case, 1.01) for case in cases)
+    assert all(_wrong(trial, case, _one_percent_off) for case in cases)
     rough = [truth for truth in trial._truths.values() if truth.draws == 2]
     assert len(rough) == module._ROUGH_FAILURES + 1 < len(cases)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -72,6 +73,18 @@ def test_the_time_of_a_scenario_is_told_by_its_parts(cpu: Nursery, tmp_path: Pat
         "start", "values", "to worker", "Allocate", "Call", "ReadResult", "from worker",
     ]  # fmt: skip
     assert all(seconds > 0 for seconds in parts.seconds.values())
+
+
+def test_a_pool_says_whether_its_first_worker_still_starts(cpu: Nursery, tmp_path: Path) -> None:
+    specs = [tensor_spec("x", "float32")]
+    with pool("def run(x): return x", tmp_path, cpu, over=problem(specs, specs)) as workers:
+        end = time.monotonic() + 60.0
+        while workers.is_starting and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not workers.is_starting
+        run = workers.run(scenario(), lambda case: {"x": torch.ones(64)})
+        assert run.result.termination == Finished()
+        assert not workers.is_starting
 
 
 def test_scalars_keep_type_and_value(cpu: Nursery, tmp_path: Path) -> None:

@@ -6,14 +6,19 @@ headers come from pip's wheels or an installed toolkit, where cuda-pathfinder fi
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ptxsan.errors import CompileError, UsageError
 
 _HEADER_SETS = ("cudart", "nvrtc", "cccl", "curand")
+_CRT = Path("crt") / "host_defines.h"
 _HEADERS = {  # what sources include by habit and NVRTC does not ship
     "stdint.h": "typedef signed char int8_t; typedef unsigned char uint8_t;\n"
     "typedef short int16_t; typedef unsigned short uint16_t;\n"
@@ -111,11 +116,31 @@ def _remedy(log: str) -> str:
 
 @cache
 def include_folders() -> tuple[str, ...]:
-    """Return the folders of CUDA's headers that are there."""
+    """Return the folders of CUDA's headers that are there.
+
+    The headers below `crt` have a wheel of their own, which torch's wheels do not ask for. Where
+    it is missing they are a toolkit's, or those that Triton brings.
+    """
     from cuda.pathfinder import find_nvidia_header_directory
 
     found = [find_nvidia_header_directory(name) for name in _HEADER_SETS]
-    return tuple(dict.fromkeys(folder for folder in found if folder))
+    folders = [folder for folder in found if folder]
+    if not any((Path(folder) / _CRT).is_file() for folder in folders):
+        folders += [str(folder) for folder in _other_folders() if (folder / _CRT).is_file()][:1]
+    return tuple(dict.fromkeys(folders))
+
+
+def _other_folders() -> Iterator[Path]:
+    """Yield the header folders of installed toolkits, then of Triton, which is not imported."""
+    places = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    nvcc = shutil.which("nvcc")
+    if nvcc is not None:
+        places.append(str(Path(nvcc).resolve().parent.parent))
+    for place in (*places, "/usr/local/cuda"):
+        yield Path(place) / "include"
+    triton = importlib.util.find_spec("triton")
+    if triton is not None and triton.origin:
+        yield Path(triton.origin).parent / "backends" / "nvidia" / "include"
 
 
 @cache

@@ -85,7 +85,6 @@ class Mem002(Check):
     title = "Guard zones and poison around every allocation"
     cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M5", "M6", "M7", "L8")
-    beside = True
     group = "memory"
     judges_failures = True
     least_decided = 0.0  # guard zones take memory of their own, and may run out of it

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import torch
 
+from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError
 
 _LOOK_S = 0.2
@@ -77,7 +77,7 @@ def gpu_of(device: str) -> Gpu | None:
     return Gpu(folder=folder, total_bytes=int(torch.cuda.mem_get_info(device)[1]), free_bytes=free)
 
 
-class Booking:
+class Booking(Closing):
     """One trial's share of a GPU's memory; use it as a context manager. `gpu` None: no limit.
 
     `waits` is called once each time a booking has to wait.
@@ -89,16 +89,13 @@ class Booking:
         self._name = ""
         self.bytes = 0
 
-    def __enter__(self) -> Booking:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other trial books this GPU now."""
+        if self._gpu is None:
+            return True
+        with self._locked():
+            return not self._others()
 
     def take(self, needed_bytes: int) -> None:
         """Book so many bytes in place of what is booked, at most all there are; wait for them.

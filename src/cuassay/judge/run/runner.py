@@ -158,6 +158,11 @@ class Runner:
         return self._pool.built
 
     @property
+    def is_starting(self) -> bool:
+        """Whether its first worker has not said anything yet."""
+        return self._pool.is_starting
+
+    @property
     def tunes(self) -> bool:
         """Whether the candidate's worker says that it has autotuners."""
         return self._pool.tunes

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from cuassay.closing import Closing
 from cuassay.report.clean import one_line
 
 Words: TypeAlias = Callable[[float], str]  # of the seconds since the words were given
@@ -22,7 +22,7 @@ _TICK_S = 0.5
 _LIMIT = 300
 
 
-class Waiting:
+class Waiting(Closing):
     """Says on a console what goes on, with words that know for how long it does.
 
     Nothing is shown in the first `after_s` seconds. `hide` takes the moving line away until
@@ -75,17 +75,6 @@ class Waiting:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_TICK_S * 2)
         self._thread = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _run(self) -> None:
         assert self._console is not None

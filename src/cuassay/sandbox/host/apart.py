@@ -12,12 +12,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from types import TracebackType
 from typing import Any
 
 import torch
 
 from cuassay.build.sources import write_sources
+from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError
 from cuassay.model import serial, walls
 from cuassay.model.axes import shape_of
@@ -86,7 +86,7 @@ def _covered(step: Step) -> bool:
             return False
 
 
-class Apart:
+class Apart(Closing):
     """The processes of one candidate that hold nothing of cuassay, one at a time.
 
     `candidate` is a Python function. Closing it ends the process.
@@ -191,17 +191,6 @@ class Apart:
         """End the process."""
         self._end()
         self._segments.close()
-
-    def __enter__(self) -> Apart:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Apart(Execution):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError
 from cuassay.home import cache_dir
 from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
@@ -22,7 +22,7 @@ _CHUNK = 1 << 30
 _ANSWER_BYTES = 4 * GIB
 
 
-class Caller:
+class Caller(Closing):
     """Calls functions, one after another, in one process that is started with the first call.
 
     `name` is that of its folder among the build caches: what functions keep there is found again
@@ -86,17 +86,6 @@ class Caller:
         if worker is not None:
             worker.end()
             worker.close()
-
-    def __enter__(self) -> Caller:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _size(function: str, reply: Mapping[str, Any]) -> int:

@@ -7,10 +7,10 @@ import dataclasses
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from cuassay.build.cuda.toolkit import toolchain
+from cuassay.closing import Closing
 from cuassay.home import cache_dir
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
@@ -45,7 +45,7 @@ class _NotBuiltError(Exception):
         super().__init__(termination.what)
 
 
-class WorkerPool:
+class WorkerPool(Closing):
     """Workers of one candidate. Closing it ends every process and frees all memory.
 
     `keep` is the folder of build caches (default: under cuassay's home), in which the
@@ -101,6 +101,11 @@ class WorkerPool:
     def built(self) -> bool:
         """Whether a worker has built the candidate."""
         return self._built_once
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether its first worker has not said anything yet."""
+        return not self._built_once and self._current is not None and self._current.is_silent
 
     @property
     def kind(self) -> str:
@@ -370,17 +375,6 @@ class WorkerPool:
         if self._nursery is not self._shared:
             self._nursery.close()
         self._segments.close()
-
-    def __enter__(self) -> WorkerPool:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _compiles(candidate: Candidate) -> bool:

@@ -73,6 +73,13 @@ class WorkerHandle:
         self._hello: str | None = None
         self._hello = self.post({"do": "hello"})
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come from the worker so far: it starts, or builds."""
+        if self._hello is None or self._buffer:
+            return False
+        return not await_readable([self._channel], 0.0)
+
     def post(self, message: dict[str, Any], fds: Sequence[int] = ()) -> str:
         """Send a request under a fresh nonce, which is returned. Raises GoneError."""
         self._refuse_unasked()

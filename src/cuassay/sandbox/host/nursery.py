@@ -15,11 +15,11 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import cuassay
 from cuassay import settings
+from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError
 from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
@@ -133,7 +133,7 @@ class ForkServer:
             ) from None
 
 
-class Nursery(ForkServer):
+class Nursery(Closing, ForkServer):
     """One zygote with its private folder; several pools of one device may share it.
 
     `hide` names folders that candidates shall not see: the run folders, by default, for they
@@ -265,17 +265,6 @@ class Nursery(ForkServer):
                 processes.kill_group(pid)
         trees.remove(self.folder)
         os.close(self._lock)
-
-    def __enter__(self) -> Nursery:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Plain(ForkServer):

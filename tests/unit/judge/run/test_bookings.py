@@ -117,3 +117,14 @@ def test_a_cpu_is_not_booked() -> None:
     with Booking(None) as booking:
         booking.take(8 * GIB)
         assert booking.bytes == 0
+
+
+def test_a_trial_knows_whether_others_book_its_gpu(tmp_path: Path) -> None:
+    with Booking(gpu(tmp_path)) as one, Booking(gpu(tmp_path)) as other:
+        one.take(8 * GIB)
+        assert one.is_alone
+        other.take(8 * GIB)
+        assert not one.is_alone
+        other.close()
+        assert one.is_alone
+    assert Booking(None).is_alone

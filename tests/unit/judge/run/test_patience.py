@@ -81,7 +81,9 @@ class _Pool:
         self.ends, self.asked = list(ends), list[tuple[float, bool]]()
         self.build_s = 0.0
 
-    def run(self, asked: Any, inputs: object, answers: object, *, fresh: bool) -> Any:
+    def run(
+        self, asked: Any, inputs: object, answers: object, *, fresh: bool, parts: object
+    ) -> Any:
         self.asked.append((asked.timeout_s, fresh))
         return self.ends.pop(0)
 
