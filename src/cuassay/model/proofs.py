@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-
 _NOT_WRITTEN = "whether what is read was written before is no part of it"
 
 
