@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+_NOT_WRITTEN = "whether what is read was written before is no part of it"
+
 
 class Property(StrEnum):
     """What is proved of a kernel; docs/proofs.md has the theorem that each stands for."""
@@ -169,12 +171,13 @@ def proofs_of(evidence: ProofEvidence) -> tuple[Proof, ...]:
 def _scopes(evidence: ProofEvidence, what: Property) -> tuple[str, ...]:
     if what is Property.EQUAL:
         return evidence.equality.scope if evidence.equality else ()
-    return tuple(_scope(call, what) for call in evidence.calls)
+    scopes = tuple(_scope(call, what) for call in evidence.calls)
+    return (*scopes, _NOT_WRITTEN) if scopes and what is Property.MEMORY else scopes
 
 
 def _scope(call: CallProof, what: Property) -> str:
     limits = [one.limit_elements for one in call.claims(what) if one.limit_elements]
-    below = f"; tensors of fewer than {min(limits):,} elements" if limits else ""
+    below = f"; tensors of 1 to {min(limits) - 1:,} elements" if limits else ""
     return f"{call.scope}{below}; launch law confirmed by {call.confirmed} calls"
 
 

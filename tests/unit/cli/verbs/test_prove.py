@@ -125,9 +125,10 @@ def test_json(
 def test_a_verdict_says_of_each_property_what_it_covers() -> None:
     memory, races = proofs_of(ProofEvidence(calls=(_call(UNKNOWN),)))
     assert (memory.answer, memory.reason) == (ProofAnswer.UNKNOWN, "'wgmma' is not followed")
+    assert memory.scope[-1] == "whether what is read was written before is no part of it"
     assert races.answer is ProofAnswer.PROVED
     assert races.scope == (
-        "n from 1; tensors of fewer than 2,147,483,648 elements; launch law confirmed by 20 calls",
+        "n from 1; tensors of 1 to 2,147,483,647 elements; launch law confirmed by 20 calls",
     )
     (refuted, _) = proofs_of(ProofEvidence(calls=(_call(PROVED), _call(REFUTED))))
     assert refuted.answer is ProofAnswer.REFUTED
