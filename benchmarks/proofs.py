@@ -270,11 +270,20 @@ def planted_one(name: str, *, until: float, checks: int) -> None:
 
 
 def _sizes(subject: Any) -> Iterator[dict[str, int]]:
-    """Yield sizes around what kernels care for, then random ones without end."""
-    yield from subject.small_sizes(_RUNS)
+    """Yield sizes around what kernels care for, then random ones; none twice.
+
+    Where most of what is drawn was seen, sizes are drawn from four times the range.
+    """
+    seen: set[tuple[int, ...]] = set()
+    for sizes in subject.small_sizes(_RUNS):
+        if tuple(sizes.values()) not in seen:
+            seen.add(tuple(sizes.values()))
+            yield sizes
     draw = random.Random(11)
-    for most in itertools.cycle((8, 40, 300)):
-        yield {
+    ranges, again = [8, 40, 300], [0, 0, 0]
+    for place in itertools.cycle(range(3)):
+        most = ranges[place]
+        sizes = {
             name: one.multiple
             * draw.randint(
                 -(-one.low // one.multiple),
@@ -282,6 +291,15 @@ def _sizes(subject: Any) -> Iterator[dict[str, int]]:
             )
             for name, one in subject.axes.items()
         }
+        if tuple(sizes.values()) not in seen:
+            seen.add(tuple(sizes.values()))
+            yield sizes
+            continue
+        again[place] += 1
+        if again[place] == most:
+            again[place], ranges[place] = 0, 4 * most
+        if most > 1 << 20:
+            return  # there are no others
 
 
 def _rows(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
