@@ -93,7 +93,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Others bring about conditions in which answers may be wrong by design, kernels disarmed say.
 _GRADED = ("KNOWN001", "NUM001", "NUM002", "META001", "SHP001", "FUZZ001")
-_LEADING = ("API005",)  # what these find decides with which state the others call a module
 _CORES = 4  # for the judge, the candidate's processes and the PTX machine
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
@@ -309,7 +308,7 @@ def judge(
             generate_once(trial)
         machine = _use_machine(bench)
         _tune(bench, runner)
-        beside = _beside(bench, runner)
+        beside = _second_runner(bench, runner)
         if trial.problem.built:
             bench.beside("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
@@ -450,7 +449,7 @@ def _tune(bench: _Bench, runner: Runner) -> None:
         bench.beside("", tune)  # what goes wrong here goes wrong in a check, which says so
 
 
-def _beside(bench: _Bench, runner: Runner) -> Runner | None:
+def _second_runner(bench: _Bench, runner: Runner) -> Runner | None:
     """Return what runs the checks beside others, if any are to run so.
 
     Two first builds of the same sources would get into each other's way.
@@ -592,7 +591,7 @@ def _run_checks(
     main = _Side(bench, trial, runner, control, tried, emit=bench.emit, name=name, heavy=heavy)
     checks = _in_turn(bench)
     if beside is not None:
-        leading = [check for check in checks if check.code in _LEADING]
+        leading = [check for check in checks if check.leads]
         alone = [check for check in checks if check.quiet or _begun_ahead(check)]
         main.run(leading)
         others = [check for check in checks if check not in leading and check not in alone]
@@ -642,8 +641,7 @@ def _run_beside(
     def work() -> None:
         try:
             with turns.taken():
-                # First what waits most: kernels with pauses are compiled anew.
-                side.run(sorted(others, key=lambda check: check.group != "load"))
+                side.run(sorted(others, key=lambda check: not check.waits))  # the longest first
         except BaseException as error:  # raised again where it is waited for
             failed.append(error)
 

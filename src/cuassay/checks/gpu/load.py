@@ -85,6 +85,7 @@ class Race001(Check):
     cause = Cause.RACE
     classes = ("C1", "C2", "C3", "C4", "C5", "C7")
     beside = True
+    waits = True
     group = "load"
     gpu_only = True
     severity = Severity.CRITICAL

@@ -76,6 +76,7 @@ class Api005(Check):
     cause = Cause.INITIAL_VALUES
     classes = ("A16",)
     group = "host"
+    leads = True
 
     def skip(self, trial: Trial) -> str:
         """Return why there is nothing to compare, or an empty string."""
