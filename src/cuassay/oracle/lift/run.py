@@ -54,14 +54,14 @@ def lift(
     Raises LiftError for what cannot be lifted and ReferenceError_ for the reference's own
     exceptions; a hook's exception and an out-of-memory error pass through unchanged.
     """
-    borrow = not isinstance(hook, Following) and any(
-        isinstance(value, torch.Tensor) and is_borrowed(value) for value in inputs
-    )
-    if borrow:
-        state = _random_state(inputs)
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    borrowed = [] if isinstance(hook, Following) else list(filter(is_borrowed, tensors))
+    if borrowed:
+        kept = [(one, one.get_state()) for one in default_generators(borrowed[0].device)]
         with suppress(BorrowedWrite):
             return _lifted(fn, inputs, to, hook, keep_low=keep_low, names=names, borrow=True)
-        _set_random_state(state)
+        for generator, state in kept:  # as if that run had not been
+            generator.set_state(state)
     return _lifted(fn, inputs, to, hook, keep_low=keep_low, names=names, borrow=False)
 
 
@@ -97,16 +97,13 @@ def _lifted(
         return tuple(_lifted_output(item, to) for item in _flat(result, names))
 
 
-def _random_state(inputs: Sequence[Value]) -> list[tuple[torch.Generator, torch.Tensor]]:
+def default_generators(device: torch.device) -> list[torch.Generator]:
+    """Return what draws where no generator is given: the CPU's, and that of a CUDA device."""
     generators = [torch.default_generator]
-    if any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs):
-        generators.append(torch.cuda.default_generators[torch.cuda.current_device()])
-    return [(generator, generator.get_state()) for generator in generators]
-
-
-def _set_random_state(kept: Sequence[tuple[torch.Generator, torch.Tensor]]) -> None:
-    for generator, state in kept:
-        generator.set_state(state)
+    if device.type == "cuda":
+        index = torch.cuda.current_device() if device.index is None else device.index
+        generators.append(torch.cuda.default_generators[index])
+    return generators
 
 
 def run_as_written(

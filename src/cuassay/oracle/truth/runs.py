@@ -13,7 +13,7 @@ from torch import Tensor
 from cuassay.errors import ReferenceError_
 from cuassay.model.problem import Scalar
 from cuassay.oracle.compare.places import unravel
-from cuassay.oracle.lift.run import Hook, lift, run_as_written
+from cuassay.oracle.lift.run import Hook, default_generators, lift, run_as_written
 
 Value = Tensor | Scalar
 
@@ -106,14 +106,7 @@ class ReferenceRunner:
 
     @contextmanager
     def _same_random_state(self) -> Iterator[None]:
-        generators = [torch.default_generator]
-        if self.device.type == "cuda":
-            index = self.device.index
-            generators.append(
-                torch.cuda.default_generators[
-                    torch.cuda.current_device() if index is None else index
-                ]
-            )
+        generators = default_generators(self.device)
         before = [generator.get_state() for generator in generators]
         try:
             for generator in generators:
