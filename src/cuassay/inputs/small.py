@@ -73,7 +73,31 @@ def small_sizes(
             if changed is not None:
                 sizes = changed
                 break
-    return _within_budget(planner, _unlike(planner.problem, sizes, unlike), unlike)
+    # Axes of 3 can still be halved for a case of their own, so they stop there first
+    sizes = _unlike(planner.problem, sizes, unlike)
+    problem, budget = planner.problem, planner.budget
+    smallest = least_sizes(problem, sizes)
+    most = max(budget.small_elements, _OF_LEAST * elements(problem, smallest))
+    most_work = max(budget.small_work, _OF_LEAST * _work(problem, smallest))
+    for floor in (3, 2):
+        while (
+            elements(problem, sizes) > most
+            or _work(problem, sizes) > most_work
+            or not planner.is_affordable(sizes)
+        ):
+            # The step of one axis that leaves most of it; None where none has one left
+            steps = {
+                axis.name: _stepped(problem, sizes, axis, floor=floor, unlike=unlike)
+                for axis in problem.var_axes()
+            }
+            left = {
+                name: step[name] / sizes[name] for name, step in steps.items() if step is not None
+            }
+            shorter = steps[max(left, key=lambda name: left[name])] if left else None
+            if shorter is None:
+                break
+            sizes = shorter
+    return sizes
 
 
 def _legal_with(
@@ -90,42 +114,6 @@ def _unlike(problem: Problem, sizes: dict[str, int], unlike: Mapping[str, int]) 
         if sizes[axis.name] == unlike.get(axis.name):
             sizes = _stepped(problem, sizes, axis, floor=2, unlike=unlike) or sizes
     return sizes
-
-
-def _within_budget(
-    planner: Planner, sizes: dict[str, int], unlike: Mapping[str, int]
-) -> dict[str, int]:
-    """Return `sizes` cut down the mildest step at a time, until the budget holds.
-
-    Axes of 3 can still be halved for a case of their own, so they stop there first.
-    """
-    problem, budget = planner.problem, planner.budget
-    smallest = least_sizes(problem, sizes)
-    most = max(budget.small_elements, _OF_LEAST * elements(problem, smallest))
-    most_work = max(budget.small_work, _OF_LEAST * _work(problem, smallest))
-    for floor in (3, 2):
-        while (
-            elements(problem, sizes) > most
-            or _work(problem, sizes) > most_work
-            or not planner.is_affordable(sizes)
-        ):
-            shorter = _mildest(problem, sizes, floor=floor, unlike=unlike)
-            if shorter is None:
-                break
-            sizes = shorter
-    return sizes
-
-
-def _mildest(
-    problem: Problem, sizes: dict[str, int], *, floor: int, unlike: Mapping[str, int]
-) -> dict[str, int] | None:
-    """Return the step of one axis that leaves most of it; None where none has one left."""
-    steps = {
-        axis.name: _stepped(problem, sizes, axis, floor=floor, unlike=unlike)
-        for axis in problem.var_axes()
-    }
-    left = {name: step[name] / sizes[name] for name, step in steps.items() if step is not None}
-    return steps[max(left, key=lambda name: left[name])] if left else None
 
 
 def _stepped(

@@ -120,7 +120,15 @@ def encode(recording: Recording) -> bytes:
         "left_out": recording.left_out,
         "launches": [_described(launch, put) for launch in recording.launches],
     }
-    return _file(document, list(blobs))
+    header: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(document)}}
+    start = 0
+    for number, blob in enumerate(blobs):
+        end = start + len(blob)
+        header[f"b{number}"] = {"dtype": "U8", "shape": [len(blob)], "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + b"".join(blobs)
 
 
 def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str, Any]:
@@ -141,18 +149,6 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
     if launch.variables:
         found["variables"] = {name: put(data) for name, data in launch.variables.items()}
     return found | ({"failure": launch.failure} if launch.failure else {})
-
-
-def _file(document: Mapping[str, Any], blobs: Sequence[bytes]) -> bytes:
-    header: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(document)}}
-    start = 0
-    for number, blob in enumerate(blobs):
-        end = start + len(blob)
-        header[f"b{number}"] = {"dtype": "U8", "shape": [len(blob)], "data_offsets": [start, end]}
-        start = end
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + b"".join(blobs)
 
 
 def decode(data: bytes) -> Recording:
