@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,9 @@ class MachineRecorder:
             contents[place] = region.buffer.data.tobytes()
             flags = region.buffer.initialised
             if flags is not None and not flags.all():
-                written[place] = _packed(flags)
+                import numpy as np
+
+                written[place] = np.packbits(flags, bitorder="little").tobytes()
             self._bytes += len(contents[place])
         if self._bytes > _RECORDED_BYTES:
             raise MissingToolError(
@@ -242,8 +244,18 @@ def prepared(launch: RecordedLaunch, arena: StorageArena, *, hollow: bool = Fals
 
     The memory of a `hollow` one holds nothing, pointers neither.
     """
+    from ptxsan.host.memory import pointers_in_structures
     from ptxsan.launch import Launch
+    from ptxsan.runtime.layout import T_BASE, T_BYTES
 
+    inside_maps: list[tuple[int, int, Any]] = []
+    for index, data in enumerate(launch.arguments):
+        if len(data) == T_BYTES:
+            pointer = arena.pointer(int.from_bytes(data[T_BASE : T_BASE + 8], "little"))
+            if pointer is not None:
+                inside_maps.append((index, T_BASE, pointer))
+    plain = [b"" if len(data) == T_BYTES else data for data in launch.arguments]
+    inside_structures = pointers_in_structures(plain, arena.pointer)
     return Launch(
         kernel=launch.kernel,
         grid=launch.grid,
@@ -252,34 +264,12 @@ def prepared(launch: RecordedLaunch, arena: StorageArena, *, hollow: bool = Fals
         dynamic_shared_bytes=launch.shared_bytes,
         arguments=tuple(arena.argument(data) for data in launch.arguments),
         pointers_inside=(
-            *_inside_maps(launch, arena),
-            *_inside_structures(launch, arena),
+            *inside_maps,
+            *inside_structures,
         ),
         buffers=tuple(region.buffer for region in arena.regions),
         stored_pointers=() if hollow else arena.stored_pointers(),
     )
-
-
-def _inside_maps(launch: RecordedLaunch, arena: StorageArena) -> Iterator[tuple[int, int, Any]]:
-    """Yield the memory that tensor maps among the arguments are over."""
-    from ptxsan.runtime.layout import T_BASE, T_BYTES
-
-    for index, data in enumerate(launch.arguments):
-        if len(data) == T_BYTES:
-            pointer = arena.pointer(int.from_bytes(data[T_BASE : T_BASE + 8], "little"))
-            if pointer is not None:
-                yield index, T_BASE, pointer
-
-
-def _inside_structures(
-    launch: RecordedLaunch, arena: StorageArena
-) -> Iterator[tuple[int, int, Any]]:
-    """Yield the memory that structures passed by value point to."""
-    from ptxsan.host.memory import pointers_in_structures
-    from ptxsan.runtime.layout import T_BYTES
-
-    plain = [b"" if len(data) == T_BYTES else data for data in launch.arguments]
-    yield from pointers_in_structures(plain, arena.pointer)
 
 
 def not_covered(kernel: str, why: str) -> UncoveredError:
@@ -308,12 +298,6 @@ def _digest(buffer: Any) -> bytes:
     if buffer.initialised is not None:
         found.update(buffer.initialised)
     return found.digest()
-
-
-def _packed(flags: Any) -> bytes:
-    import numpy as np
-
-    return np.packbits(flags, bitorder="little").tobytes()
 
 
 def _replaced(launch: RecordedLaunch, fields: Mapping[str, Any]) -> RecordedLaunch:

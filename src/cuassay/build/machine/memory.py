@@ -88,30 +88,32 @@ class StorageArena:
     def add(self, tensor: torch.Tensor, name: str = "", *, written: bool = True) -> None:
         """Make a tensor's storage known, unless it is; a name replaces a made-up one."""
         with torch._C.DisableTorchFunction():  # a facade may say that it lies on a GPU
-            self._add(tensor, name, written=written)
-
-    def _add(self, tensor: torch.Tensor, name: str, *, written: bool) -> None:
-        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
-            return
-        storage = tensor.untyped_storage()
-        base, size = storage.data_ptr(), storage.nbytes()
-        if not size or not base:
-            return
-        zone = zones.bytes_at(base)
-        held = self._regions.get(base - zone)
-        if held is not None and held.buffer.data.nbytes == size + 2 * zone:
-            held.buffer.name = name or held.buffer.name
-            return
-        self._count += 1
-        shape = "x".join(map(str, tensor.shape)) or "scalar"
-        made = name or f"allocation {self._count} ({_dtype(tensor)} {shape})"
-        flags = None if written else np.zeros(size + 2 * zone, dtype=np.bool_)
-        if flags is not None and zone:
-            flags[:zone] = flags[-zone:] = True
-        data = _bytes_around(base, size, zone) if zone else _bytes_of(storage)
-        base -= zone
-        buffer = Buffer(name=made, data=data, initialised=flags, alignment=_alignment(base))
-        self._regions[base] = HeldRegion(base, storage, buffer, zone)
+            if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+                return
+            storage = tensor.untyped_storage()
+            base, size = storage.data_ptr(), storage.nbytes()
+            if not size or not base:
+                return
+            zone = zones.bytes_at(base)
+            held = self._regions.get(base - zone)
+            if held is not None and held.buffer.data.nbytes == size + 2 * zone:
+                held.buffer.name = name or held.buffer.name
+                return
+            self._count += 1
+            shape = "x".join(map(str, tensor.shape)) or "scalar"
+            made = name or f"allocation {self._count} ({_dtype(tensor)} {shape})"
+            flags = None if written else np.zeros(size + 2 * zone, dtype=np.bool_)
+            if flags is not None and zone:
+                flags[:zone] = flags[-zone:] = True
+            if zone:
+                whole = (ctypes.c_uint8 * (size + 2 * zone)).from_address(base - zone)
+                data: np.ndarray[Any, Any] = np.ctypeslib.as_array(whole)
+            else:
+                view = torch.empty(0, dtype=torch.uint8).set_(storage)
+                data = view.numpy()
+            base -= zone
+            buffer = Buffer(name=made, data=data, initialised=flags, alignment=_alignment(base))
+            self._regions[base] = HeldRegion(base, storage, buffer, zone)
 
     def place(
         self,
@@ -152,20 +154,17 @@ class StorageArena:
     def mark(self, tensor: torch.Tensor) -> None:
         """Note that a torch operation wrote every element of `tensor`."""
         with torch._C.DisableTorchFunction():  # a facade may say that it lies on a GPU
-            self._mark(tensor)
-
-    def _mark(self, tensor: torch.Tensor) -> None:
-        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
-            return
-        base = tensor.untyped_storage().data_ptr()
-        zone = zones.bytes_at(base)
-        held = self._regions.get(base - zone)
-        if held is None or held.buffer.initialised is None or not tensor.numel():
-            return
-        size, flags = tensor.element_size(), torch.from_numpy(held.buffer.initialised)
-        strides = (*(step * size for step in tensor.stride()), 1)
-        first = tensor.storage_offset() * size + zone
-        flags.as_strided((*tensor.shape, size), strides, first).fill_(True)
+            if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+                return
+            base = tensor.untyped_storage().data_ptr()
+            zone = zones.bytes_at(base)
+            held = self._regions.get(base - zone)
+            if held is None or held.buffer.initialised is None or not tensor.numel():
+                return
+            size, flags = tensor.element_size(), torch.from_numpy(held.buffer.initialised)
+            strides = (*(step * size for step in tensor.stride()), 1)
+            first = tensor.storage_offset() * size + zone
+            flags.as_strided((*tensor.shape, size), strides, first).fill_(True)
 
     def pointer(self, address: int) -> Pointer | None:
         """Return where an address points, one past an allocation's end included."""
@@ -174,19 +173,17 @@ class StorageArena:
         held = self._regions[bases[place]] if place >= 0 else None
         held = held if held is not None and address <= held.end else None
         if held is None or address == held.end:  # perhaps the first byte of an earlier one
-            held = self._revived(address) or held
+            revived = None
+            for base, one in self._earlier.items():
+                if not base <= address < base + one.buffer.data.nbytes or one.storage.expired():
+                    continue
+                storage = torch.UntypedStorage._new_with_weak_ptr(one.storage.cdata)
+                if storage is not None and base not in self._regions:
+                    self._regions[base] = HeldRegion(base, storage, one.buffer, one.zone_bytes)
+                    revived = self._regions[base]
+                    break
+            held = revived or held
         return None if held is None else Pointer(buffer=held.buffer, offset=address - held.base)
-
-    def _revived(self, address: int) -> HeldRegion | None:
-        """Return an allocation of an earlier call that still lives, and know it again."""
-        for base, one in self._earlier.items():
-            if not base <= address < base + one.buffer.data.nbytes or one.storage.expired():
-                continue
-            storage = torch.UntypedStorage._new_with_weak_ptr(one.storage.cdata)
-            if storage is not None and base not in self._regions:
-                self._regions[base] = HeldRegion(base, storage, one.buffer, one.zone_bytes)
-                return self._regions[base]
-        return None
 
     def argument(self, data: bytes) -> Pointer | bytes:
         """Return a parameter as a pointer where its eight bytes are an address of this memory."""
@@ -258,18 +255,6 @@ def _written(schema: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[torc
         for tensor in value if isinstance(value, tuple | list) else (value,):
             if isinstance(tensor, torch.Tensor):
                 yield tensor
-
-
-def _bytes_of(storage: torch.UntypedStorage) -> np.ndarray[Any, Any]:
-    view = torch.empty(0, dtype=torch.uint8).set_(storage)
-    found: np.ndarray[Any, Any] = view.numpy()
-    return found
-
-
-def _bytes_around(base: int, size: int, zone: int) -> np.ndarray[Any, Any]:
-    """Return a storage's bytes with those of its guard zones, which its owner keeps."""
-    whole = (ctypes.c_uint8 * (size + 2 * zone)).from_address(base - zone)
-    return np.ctypeslib.as_array(whole)
 
 
 def _alignment(base: int) -> int:

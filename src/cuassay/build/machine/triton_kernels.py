@@ -81,8 +81,24 @@ def enable(launch: TritonLaunch, *, arch: int, multiprocessors: int) -> None:
         ) from error
     runtime.driver.set_active(_driver(target, launch, multiprocessors))
     _stop_at_ptx(backend)
-    _take_first_configuration()
-    _refuse_what_does_not_compile(arch)
+    # Let triton.autotune take its first configuration that survives pruning
+    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+
+    def bench(self: Any, *arguments: Any, config: Any, **meta: Any) -> list[float]:
+        return [0.0, 0.0, 0.0]
+
+    autotuner._bench = bench
+    # Turn what Triton's compiler raises into MissingToolError: no verdict follows from it. Another
+    # GPU may take what this architecture does not, and on a GPU the autotuner leaves configurations
+    # out that do not compile, or take too much shared memory.
+    compiler = importlib.import_module("triton.compiler.compiler")
+    for owner, name in ((compiler, "compile"), (compiler.CompiledKernel, "_init_handles")):
+        original = getattr(owner, name, None)
+        if original is None or hasattr(original, _PATCHED):
+            continue
+        setattr(owner, name, _refusing(original, arch))
+    package: Any = importlib.import_module("triton.compiler")
+    package.compile = compiler.compile  # where its runtime takes it from
 
 
 def _driver(target: Any, launch: TritonLaunch, multiprocessors: int) -> Any:
@@ -151,26 +167,18 @@ def _launcher(src: Any, metadata: Any, launch: TritonLaunch) -> Callable[..., No
     if int(getattr(nvidia, "_BASE_ARGS_FORMAT_LEN", LEADING)) == LEADING:
         wrapped: Callable[..., None] = wrap(plain, signature, meta)
         return wrapped
-    return _expanding(plain, signature, meta, nvidia.make_tensordesc_arg)
+    # The descriptors of these launches are still whole: Triton's own code splits them. Triton's
+    # wrapper counts what its C launcher gets first, which are more than these.
 
-
-def _expanding(
-    plain: Callable[..., None], signature: Mapping[Any, Any], meta: Any, expand: Any
-) -> Callable[..., None]:
-    """Return `plain` for launches whose descriptors are still whole: Triton's own code splits them.
-
-    Triton's wrapper counts what its C launcher gets first, which are more than these.
-    """
-
-    def launch(*given: Any) -> None:
+    def split(*given: Any) -> None:
         known = iter(meta or ())
         values: list[Any] = []
         for kind, value in zip(signature.values(), given[LEADING:], strict=True):
             whole = str(kind).startswith("tensordesc")
-            values += expand(value, next(known, None)) if whole else [value]
+            values += nvidia.make_tensordesc_arg(value, next(known, None)) if whole else [value]
         plain(*given[:LEADING], *values)
 
-    return launch
+    return split
 
 
 def _stop_at_ptx(backend: Any) -> None:
@@ -184,32 +192,6 @@ def _stop_at_ptx(backend: Any) -> None:
 
     backend.make_cubin = as_it_is
     setattr(backend, _PATCHED, True)
-
-
-def _take_first_configuration() -> None:
-    """Let triton.autotune take its first configuration that survives pruning."""
-    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
-
-    def bench(self: Any, *arguments: Any, config: Any, **meta: Any) -> list[float]:
-        return [0.0, 0.0, 0.0]
-
-    autotuner._bench = bench
-
-
-def _refuse_what_does_not_compile(arch: int) -> None:
-    """Turn what Triton's compiler raises into MissingToolError: no verdict follows from it.
-
-    Another GPU may take what this architecture does not, and on a GPU the autotuner leaves
-    configurations out that do not compile, or take too much shared memory.
-    """
-    compiler = importlib.import_module("triton.compiler.compiler")
-    for owner, name in ((compiler, "compile"), (compiler.CompiledKernel, "_init_handles")):
-        original = getattr(owner, name, None)
-        if original is None or hasattr(original, _PATCHED):
-            continue
-        setattr(owner, name, _refusing(original, arch))
-    package: Any = importlib.import_module("triton.compiler")
-    package.compile = compiler.compile  # where its runtime takes it from
 
 
 def _refusing(original: Callable[..., Any], arch: int) -> Callable[..., Any]:
