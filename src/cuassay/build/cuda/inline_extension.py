@@ -68,7 +68,7 @@ def install(folder: Path, *, device: str) -> None:
             # the only one of the module; a launch in cpp_sources is no C++. A candidate that goes
             # on without its kernels does so everywhere, and is judged by that.
             functions = given.get("functions")
-            text, device = (
+            text, kernels = (
                 one if isinstance(one, str) else "\n".join(one)
                 for one in (given["cpp_sources"], given.get("cuda_sources") or "")
             )
@@ -79,7 +79,7 @@ def install(folder: Path, *, device: str) -> None:
                     "cuda_sources"
                 )
             if functions is not None:
-                if _OWN_BINDING.search(text) or _OWN_BINDING.search(device):
+                if _OWN_BINDING.search(text) or _OWN_BINDING.search(kernels):
                     raise RuntimeError(
                         "Error building extension: the sources have a PYBIND11_MODULE, and "
                         "`functions` asks for another one"
