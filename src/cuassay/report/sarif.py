@@ -21,7 +21,7 @@ from cuassay.model.outcome import Finding, FindingClass
 from cuassay.report import words
 from cuassay.report.clean import clean, one_line
 from cuassay.report.json_report import plain_number
-from cuassay.report.judged import Judged, Line, line_shown
+from cuassay.report.judged import Judged, line_shown
 from cuassay.report.rules import Rule, Rules
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -122,15 +122,39 @@ def _results(
             made[key]["occurrenceCount"] += 1
             continue
         code = one_line(finding.code, limit=40)
+        inside = not line.path.startswith("/")
+        artifact: dict[str, Any] = {"uri": quote(clean(line.path), safe="/")}
+        if inside:
+            artifact["uriBaseId"] = "%SRCROOT%"
+        else:
+            artifact["uri"] = f"file://{artifact['uri']}"
+        physical = {"artifactLocation": artifact, "region": {"startLine": line.line}}
+        location: dict[str, Any] = {"physicalLocation": physical}
+        if judged.candidate is not None:
+            name = one_line(judged.candidate.entry_function, limit=120)
+            location["logicalLocations"] = [{"name": name, "kind": "function"}]
+        verdict = judged.verdict
         made[key] = {
             "ruleId": code,
             "ruleIndex": positions[code],
             "level": _LEVELS[finding.finding_class],
             "message": {"text": _message(finding, cause)},
-            "locations": [_location(line, judged)],
+            "locations": [location],
             "occurrenceCount": len(cause.findings) if cause is not None else 1,
             "partialFingerprints": {"cuassay/v1": key},
-            "properties": _properties(finding, judged, cause),
+            "properties": {
+                "id": one_line(finding.id, limit=20),
+                "cause": cause.cause.value if cause is not None else "",
+                "findings": [one_line(name, limit=20) for name in cause.findings] if cause else [],
+                "severity": finding.severity.value,
+                "findingClass": finding.finding_class.value,
+                "measured": plain_number(finding.measured),
+                "allowed": plain_number(finding.allowed),
+                "share": plain_number(finding.share),
+                "reproduce": one_line(finding.reproduce),
+                "digest": one_line(verdict.digest, limit=80) if verdict is not None else "",
+                "run": one_line(verdict.run, limit=80) if verdict is not None else "",
+            },
         }
     return list(made.values())
 
@@ -157,38 +181,6 @@ def _message(finding: Finding, cause: Diagnosis | None) -> str:
     if finding.reproduce:
         parts.append(f"Reproduce: {one_line(finding.reproduce)}")
     return _LINK.sub("] (", " ".join(parts))[:_TEXT]
-
-
-def _location(line: Line, judged: Judged) -> dict[str, Any]:
-    inside = not line.path.startswith("/")
-    artifact: dict[str, Any] = {"uri": quote(clean(line.path), safe="/")}
-    if inside:
-        artifact["uriBaseId"] = "%SRCROOT%"
-    else:
-        artifact["uri"] = f"file://{artifact['uri']}"
-    physical = {"artifactLocation": artifact, "region": {"startLine": line.line}}
-    location: dict[str, Any] = {"physicalLocation": physical}
-    if judged.candidate is not None:
-        name = one_line(judged.candidate.entry_function, limit=120)
-        location["logicalLocations"] = [{"name": name, "kind": "function"}]
-    return location
-
-
-def _properties(finding: Finding, judged: Judged, cause: Diagnosis | None) -> dict[str, Any]:
-    verdict = judged.verdict
-    return {
-        "id": one_line(finding.id, limit=20),
-        "cause": cause.cause.value if cause is not None else "",
-        "findings": [one_line(name, limit=20) for name in cause.findings] if cause else [],
-        "severity": finding.severity.value,
-        "findingClass": finding.finding_class.value,
-        "measured": plain_number(finding.measured),
-        "allowed": plain_number(finding.allowed),
-        "share": plain_number(finding.share),
-        "reproduce": one_line(finding.reproduce),
-        "digest": one_line(verdict.digest, limit=80) if verdict is not None else "",
-        "run": one_line(verdict.run, limit=80) if verdict is not None else "",
-    }
 
 
 def _notifications(judged: Judged) -> Iterable[dict[str, Any]]:
