@@ -25,11 +25,20 @@ _HEADINGS = {
 
 def pages() -> dict[str, str]:
     """Return the Markdown text of every page by its path below the site's sources."""
+    rows = "\n".join(
+        f"| `{cause.value}` | {_cell(page.words)} | {_cell(page.remedy)} |"
+        for cause, page in PAGES.items()
+    )
     return {
         "checks/index.md": _index(),
         **{f"checks/{code}.md": _of_check(code) for code in registry.codes()},
         CLASSES_PAGE: _of_classes(),
-        "checks/causes.md": _of_causes(),
+        "checks/causes.md": (
+            "# Causes\n\n"
+            "The causes that a diagnosis can name, and what repairs each "
+            "([how a cause is found](../diagnosis.md)).\n\n"
+            f"| Cause | What is wrong | What to do |\n|---|---|---|\n{rows}\n"
+        ),
         "exit-codes.md": exit_codes.page(),
     }
 
@@ -86,19 +95,6 @@ def _class_lines(covered: dict[str, list[str]]) -> Iterator[str]:
             yield f"### {one.code}\n"
             yield f"**{one.name[0].upper()}{one.name[1:]}**: {one.mechanism}.\n"
             yield f"Checks that file findings here: {checks or 'none yet'}.\n"
-
-
-def _of_causes() -> str:
-    rows = "\n".join(
-        f"| `{cause.value}` | {_cell(page.words)} | {_cell(page.remedy)} |"
-        for cause, page in PAGES.items()
-    )
-    return (
-        "# Causes\n\n"
-        "The causes that a diagnosis can name, and what repairs each "
-        "([how a cause is found](../diagnosis.md)).\n\n"
-        f"| Cause | What is wrong | What to do |\n|---|---|---|\n{rows}\n"
-    )
 
 
 def _cell(text: str) -> str:

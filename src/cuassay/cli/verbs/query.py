@@ -49,7 +49,16 @@ def query(
         ]
         emit_json({"schema": "cuassay/query/1", "columns": list(names), "rows": plain})
         return
-    _table(names, found)
+    from cuassay.report.clean import one_line
+
+    if not found:
+        click.echo("nothing")
+        return
+    texts = [["" if v is None else one_line(str(v), limit=_limit(n)) for n, v in _pairs(names, row)]
+             for row in found]  # fmt: skip
+    widths = [max(len(row[i]) for row in (list(names), *texts)) for i in range(len(names))]
+    for row in (list(names), *texts):
+        click.echo("  ".join(f"{cell:<{w}}" for cell, w in _pairs(row, widths)).rstrip())
 
 
 @click.command("diff")
@@ -90,19 +99,6 @@ def _loaded(where: str) -> Audit:
     from cuassay.audit.condense import audit_of_run
 
     return audit_of_run(open_run(where))
-
-
-def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    from cuassay.report.clean import one_line
-
-    if not rows:
-        click.echo("nothing")
-        return
-    texts = [["" if v is None else one_line(str(v), limit=_limit(n)) for n, v in _pairs(names, row)]
-             for row in rows]  # fmt: skip
-    widths = [max(len(row[i]) for row in (list(names), *texts)) for i in range(len(names))]
-    for row in (list(names), *texts):
-        click.echo("  ".join(f"{cell:<{w}}" for cell, w in _pairs(row, widths)).rstrip())
 
 
 def _limit(name: str) -> int:
