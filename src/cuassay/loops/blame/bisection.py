@@ -56,9 +56,15 @@ class Blame:
                 search=search,
             )
         part = self._narrowed(culprit)
+        if alone.failure:
+            where = f" (step {alone.step}: {alone.failure})"
+        else:
+            at = f" at step {alone.step}, {alone.group}"
+            size = f", deviation {alone.deviation:.2g}, noise {alone.noise:.2g}"
+            where = at + size if alone.deviation else at
         return self._report(
             Decision.REJECTED,
-            f"site '{culprit}' alone makes the run leave the band{_where(alone)}; found in "
+            f"site '{culprit}' alone makes the run leave the band{where}; found in "
             f"{search} paired runs over {len(self._subject.sites)} sites"
             + (f"; its {part} is at fault" if part else ""),
             culprit=culprit,
@@ -198,13 +204,6 @@ class Blame:
             false_alarm_rate=0.0 if self._whole else ALPHA,
             isolated=self._subject.isolated,
         )
-
-
-def _where(run: PairedRun) -> str:
-    if run.failure:
-        return f" (step {run.step}: {run.failure})"
-    at = f" at step {run.step}, {run.group}"
-    return at + (f", deviation {run.deviation:.2g}, noise {run.noise:.2g}" if run.deviation else "")
 
 
 def _diverged(losses: Sequence[float]) -> int | None:

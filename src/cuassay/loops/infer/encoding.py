@@ -151,7 +151,17 @@ class _Encoding:
             for name, states in every.items():
                 cosines[name].append(float(states[-1].cpu() @ pooled(exact[-1]).cpu()))
         wrong, advice, checks = self._repeated(texts, found)
-        checks |= _summary(cosines, errors)
+        least = ", ".join(f"{name} {min(values):.6f}" for name, values in cosines.items() if values)
+        parts = [
+            f"{group} {_mean([p.deviation for p in pairs]):.2e} "
+            f"({_mean([p.noise_deviation for p in pairs]):.2e})"
+            for group, pairs in errors.items()
+            if pairs
+        ]
+        checks |= {
+            "least cosine of a sentence's embedding to float64": least,
+            "error to float64, kernel (trusted)": ", ".join(parts),
+        }
         report = replace(report, checks=checks, advice=tuple(advice))
         return _decided(report, monitor.left, wrong, undecided=not errors["sentence"])
 
@@ -215,20 +225,6 @@ def _compared(
         if pair is not None:
             told[group] = pair
     return told
-
-
-def _summary(
-    cosines: Mapping[str, list[float]], errors: Mapping[str, list[Pair]]
-) -> dict[str, str]:
-    least = ", ".join(f"{name} {min(values):.6f}" for name, values in cosines.items() if values)
-    told = {"least cosine of a sentence's embedding to float64": least}
-    parts = [
-        f"{group} {_mean([p.deviation for p in found]):.2e} "
-        f"({_mean([p.noise_deviation for p in found]):.2e})"
-        for group, found in errors.items()
-        if found
-    ]
-    return told | {"error to float64, kernel (trusted)": ", ".join(parts)}
 
 
 def _mean(values: Sequence[float]) -> float:

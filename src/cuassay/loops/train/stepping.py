@@ -107,16 +107,15 @@ class SiteDescent:
         weights = held.parameter.detach().reshape(shape).clone()
         low = grad.reshape(shape).to(self._ops.low).contiguous()
         states = [state.clone() for state in held.states]
-        return self._ops(held.site, weights, low, *states, *self._scalars(held.site, rate))
-
-    def _scalars(self, site: str, rate: float) -> tuple[Value, ...]:
-        match site:
+        scalars: tuple[Value, ...]
+        match held.site:
             case "adamw_step":
-                return rate, 0.9, 0.95, 1e-8, _DECAY, self._steps + 1
+                scalars = rate, 0.9, 0.95, 1e-8, _DECAY, self._steps + 1
             case "sgd_momentum_step":
-                return rate, 0.9, _COUPLED_DECAY, self._nesterov
+                scalars = rate, 0.9, _COUPLED_DECAY, self._nesterov
             case _:
-                return rate, 0.95
+                scalars = rate, 0.95
+        return self._ops(held.site, weights, low, *states, *scalars)
 
 
 def _held(site: Site, name: str, parameter: nn.Parameter) -> OptimizerState:
