@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from cuassay.audit.condense import condense, of_verdict
 from cuassay.audit.plan import Plan, Planned
@@ -136,6 +135,8 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
     item = one.item
     attempt = 1 + max((number for number, _ in folder.attempts(item)), default=0)
     place = folder.run_folder(item, attempt)
+    # A path for a shell: as it is where it needs no quotes.
+    text = str(place)
     job = TrialJob(
         problem=item.problem,
         candidate=item.candidate,
@@ -144,18 +145,12 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
         strict=header.strict,
         require=header.require,
         precision=header.precision,
-        run_label=_quoted(place),
+        run_label=text if re.fullmatch(r"[\w./+@:,=-]+", text) else text.replace(" ", "\\ "),
         isolated=True,
         hide=(str(folder.path),),
         within=(header.tree,),
     )
     return Task(id=item.id, job=job, folder=place, attempt=attempt, files=one.files)
-
-
-def _quoted(path: Path) -> str:
-    """Return a path for a shell: as it is where it needs no quotes."""
-    text = str(path)
-    return text if re.fullmatch(r"[\w./+@:,=-]+", text) else text.replace(" ", "\\ ")
 
 
 def _budget(budget_s: float | None, started: float) -> Callable[[], bool]:

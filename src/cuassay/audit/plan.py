@@ -118,13 +118,10 @@ class _Reader:
     def key(self, pair: CandidatePair, base: Path) -> str:
         parts = [_relative(pair.problem.where, base), _relative(pair.candidate.where, base)]
         for path in (*pair.problem.files, *pair.candidate.files):
-            parts += [_relative(str(path), base), self._hash(path)]
+            if path not in self._seen:
+                self._seen[path] = _content(path)
+            parts += [_relative(str(path), base), self._seen[path]]
         return sha256_fields("cuassay/audit-item/1", *self._common, *parts)
-
-    def _hash(self, path: Path) -> str:
-        if path not in self._seen:
-            self._seen[path] = _content(path)
-        return self._seen[path]
 
 
 def _content(path: Path) -> str:

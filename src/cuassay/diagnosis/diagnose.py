@@ -168,41 +168,39 @@ def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis
     lead = ordered[0]
     clue = clues.numbers if cause in NUMBERS else None
     example = next((finding.counterexample for finding in ordered if finding.counterexample), "")
+    if cause in clues.repaired:
+        basis = Basis.REPAIR
+    elif clue is not None:
+        basis = clue.basis
+    elif lead.lines:
+        basis = Basis.MACHINE if lead.code.endswith("101") else Basis.CHECK
+    else:
+        basis = Basis.TRACE if cause in clues.lines else Basis.CHECK
+    lead = ordered[0]
+    if cause in _IN_ITS_OWN_WORDS:
+        words = lead.message
+    else:
+        said = clue.words if clue is not None else PAGES[cause].words
+        growth = next((f.growth for f in ordered if f.growth is not None), None)
+        if cause is Cause.LOW_ACCUMULATION and growth is not None:
+            words = f"{said}; the error grows as {growth.axis}^{growth.exponent:.1f}"
+        else:
+            general = next((f.holds_for for f in ordered if f.holds_for), "")
+            if cause is Cause.TAIL and general:
+                words = f"{said} ({general})"
+            elif clue is None and cause in _WITH_THE_MESSAGE:
+                words = f"{said}: {lead.message}"
+            else:
+                words = said
     return Diagnosis(
         cause=cause,
-        words=_words(cause, ordered, clue),
+        words=words,
         remedy=PAGES[cause].remedy,
-        basis=_basis(cause, lead, clue, clues),
+        basis=basis,
         line=_line(cause, ordered, clue, clues),
         example=example,
         findings=tuple(finding.id for finding in ordered if finding.id),
     )
-
-
-def _words(cause: Cause, held: Sequence[Finding], clue: Clue | None) -> str:
-    lead = held[0]
-    if cause in _IN_ITS_OWN_WORDS:
-        return lead.message
-    said = clue.words if clue is not None else PAGES[cause].words
-    growth = next((f.growth for f in held if f.growth is not None), None)
-    if cause is Cause.LOW_ACCUMULATION and growth is not None:
-        return f"{said}; the error grows as {growth.axis}^{growth.exponent:.1f}"
-    general = next((f.holds_for for f in held if f.holds_for), "")
-    if cause is Cause.TAIL and general:
-        return f"{said} ({general})"
-    if clue is None and cause in _WITH_THE_MESSAGE:
-        return f"{said}: {lead.message}"
-    return said
-
-
-def _basis(cause: Cause, lead: Finding, clue: Clue | None, clues: Clues) -> Basis:
-    if cause in clues.repaired:
-        return Basis.REPAIR
-    if clue is not None:
-        return clue.basis
-    if lead.lines:
-        return Basis.MACHINE if lead.code.endswith("101") else Basis.CHECK
-    return Basis.TRACE if cause in clues.lines else Basis.CHECK
 
 
 def _line(

@@ -157,7 +157,12 @@ class Guarded:
         due = first or slot.left < 0
         if slot.left < 0:
             slot.left = watch.sampler.gap()
-        kernels = self._kernels(entry)
+        # Whether this call is the kernel's to serve.
+        if entry.breaker.state is not State.CLOSED:
+            kernels = False
+        else:
+            canary = self.watch.config.canary
+            kernels = canary >= 1 or not self.watch.enforcing or self.watch.sampler.chance(canary)
         if due and kernels:
             watch.remember(entry, *call)
         if due and not first and not watch.budget.affordable:
@@ -168,13 +173,6 @@ class Guarded:
         if kernels:
             return self.kernel(*arguments, **keywords)
         return self._fallback(slot, arguments, keywords)
-
-    def _kernels(self, entry: Entry) -> bool:
-        """Whether this call is the kernel's to serve."""
-        if entry.breaker.state is not State.CLOSED:
-            return False
-        canary = self.watch.config.canary
-        return canary >= 1 or not self.watch.enforcing or self.watch.sampler.chance(canary)
 
     def _fallback(
         self, slot: ThreadCounters, arguments: Sequence[Any], keywords: Mapping[str, Any]
@@ -258,7 +256,12 @@ class Guarded:
     ) -> CheckJob | None:
         watch = self.watch
         tensors, _ = flatten([tuple(given[0]), dict(given[1])])
-        places = self._tensor_places(given, tensors)
+        # Where, among the tensors of a call, those are that the operator writes to.
+        places: tuple[int, ...] = ()
+        if self._written:
+            values = positional(self.kernel, given[0], dict(given[1]))
+            ids = {id(t) for place in self._written for t in flatten(values[place])[0]}
+            places = tuple(index for index, tensor in enumerate(tensors) if id(tensor) in ids)
         if not snapshot.finish(result, [tensors[place] for place in places]):
             watch.tally.add("dropped")
             snapshot.release()
@@ -272,16 +275,6 @@ class Guarded:
             trace_id=taps.trace_id(watch),
             kernel=self.kernel,
         )
-
-    def _tensor_places(
-        self, given: tuple[Sequence[Any], Mapping[str, Any]], tensors: Sequence[Tensor]
-    ) -> tuple[int, ...]:
-        """Return where, among the tensors of a call, those are that the operator writes to."""
-        if not self._written:
-            return ()
-        values = positional(self.kernel, given[0], dict(given[1]))
-        ids = {id(t) for place in self._written for t in flatten(values[place])[0]}
-        return tuple(index for index, tensor in enumerate(tensors) if id(tensor) in ids)
 
     def submit(self, job: CheckJob) -> None:
         """Hand a job to the checker; dropped where its queue is full."""

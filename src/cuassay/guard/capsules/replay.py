@@ -98,7 +98,13 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
         for kind in ("in", "got", "want")
     }
     for where in (header.reference, header.candidate):
-        _refuse_foreign(where)
+        # Refuse what no kernel is: a capsule is a file, and replaying calls what it names.
+        top = where.module.partition(".")[0]
+        if top in sys.stdlib_module_names or top in sys.builtin_module_names:
+            raise UsageError(
+                f"the capsule names '{where.module}.{where.qualname}', which is Python's own and "
+                "no kernel: it is not called"
+            )
     try:
         reference = import_operator(header.reference)
     except Exception as failure:
@@ -114,16 +120,6 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
         reference=reference,
         kernel=_kernel(header.candidate, kernel),
     )
-
-
-def _refuse_foreign(where: Where) -> None:
-    """Refuse what no kernel is: a capsule is a file, and replaying calls what it names."""
-    top = where.module.partition(".")[0]
-    if top in sys.stdlib_module_names or top in sys.builtin_module_names:
-        raise UsageError(
-            f"the capsule names '{where.module}.{where.qualname}', which is Python's own and no "
-            f"kernel: it is not called"
-        )
 
 
 def _name(where: Where) -> str:
