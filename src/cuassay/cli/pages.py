@@ -29,8 +29,19 @@ def pages() -> dict[str, str]:
         f"| `{cause.value}` | {_cell(page.words)} | {_cell(page.remedy)} |"
         for cause, page in PAGES.items()
     )
+    index_rows = "\n".join(
+        f"| [{code}]({code}.md) | {_cell(registry.page(code).title)} |" for code in registry.codes()
+    )
     return {
-        "checks/index.md": _index(),
+        "checks/index.md": (
+            "# Checks\n\n"
+            "One page a check: what it looks for, how to read its findings, an example, and what "
+            "it "
+            "cannot see. `cuassay explain CODE` prints the same text. Checks run in this order.\n\n"
+            "A rejection leads with a [cause](causes.md), not with a check. Findings are filed by "
+            "[failure class](failure-classes.md).\n\n"
+            f"| Code | What must hold |\n|---|---|\n{index_rows}\n"
+        ),
         **{f"checks/{code}.md": _of_check(code) for code in registry.codes()},
         CLASSES_PAGE: _of_classes(),
         "checks/causes.md": (
@@ -41,20 +52,6 @@ def pages() -> dict[str, str]:
         ),
         "exit-codes.md": exit_codes.page(),
     }
-
-
-def _index() -> str:
-    rows = "\n".join(
-        f"| [{code}]({code}.md) | {_cell(registry.page(code).title)} |" for code in registry.codes()
-    )
-    return (
-        "# Checks\n\n"
-        "One page a check: what it looks for, how to read its findings, an example, and what it "
-        "cannot see. `cuassay explain CODE` prints the same text. Checks run in this order.\n\n"
-        "A rejection leads with a [cause](causes.md), not with a check. Findings are filed by "
-        "[failure class](failure-classes.md).\n\n"
-        f"| Code | What must hold |\n|---|---|\n{rows}\n"
-    )
 
 
 def _of_check(code: str) -> str:

@@ -49,7 +49,18 @@ def targets(values: Sequence[str], *, as_json: bool, html: str | None) -> tuple[
     Raises UsageError where two ask for stdout, or where a file cannot be made there.
     """
     given = [*values, *(["json"] if as_json else [])]
-    found = [_target(value) for value in given]
+    found = []
+    for value in given:
+        form, separator, file = value.partition("=")
+        if form not in FORMATS:
+            raise UnknownNameError("format in --format", form, FORMATS)
+        if separator and (not file or form == "terminal"):
+            raise UsageError(
+                f"--format {value}: expected a file after '='"
+                + ("; the terminal form goes to stdout only" if form == "terminal" else "")
+            )
+        path = writable(file, option=f"--format {value}") if separator else None
+        found.append(Target(form=form, path=path))
     if html is not None:
         found.append(Target(form="html", path=writable(html, option=f"--html {html}")))
     to_stdout = list(dict.fromkeys(target.form for target in found if target.path is None))
@@ -61,20 +72,6 @@ def targets(values: Sequence[str], *, as_json: bool, html: str | None) -> tuple[
     if not to_stdout:
         found.append(Target(form="terminal"))
     return tuple(dict.fromkeys(found))
-
-
-def _target(value: str) -> Target:
-    form, separator, file = value.partition("=")
-    if form not in FORMATS:
-        raise UnknownNameError("format in --format", form, FORMATS)
-    if not separator:
-        return Target(form=form)
-    if not file or form == "terminal":
-        raise UsageError(
-            f"--format {value}: expected a file after '='"
-            + ("; the terminal form goes to stdout only" if form == "terminal" else "")
-        )
-    return Target(form=form, path=writable(file, option=f"--format {value}"))
 
 
 def writable(file: str, *, option: str) -> Path:

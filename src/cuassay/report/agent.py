@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import Failed, Finding, FindingClass
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import words
@@ -42,6 +41,17 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
             condition = isinstance(check.outcome, Failed) and words.only_condition(check)
             key = "condition" if condition else word
             counts[key] = counts.get(key, 0) + 1
+    diagnoses = []
+    for made in words.diagnosed(verdict):
+        told: dict[str, Any] = {
+            "cause": made.cause.value,
+            "what": one_line(made.words),
+            "line": words.source_text(made.line) if made.line is not None else "",
+            "input": "\n".join(words.block(made.example, lines=_INPUT_LINES)),
+            "try": made.remedy,
+            "findings": list(made.findings),
+        }
+        diagnoses.append({key: value for key, value in told.items() if value})
     return {
         "schema": SCHEMA,
         "verdict": verdict.decision.value,
@@ -49,7 +59,7 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
         "problem": one_line(verdict.problem, limit=200),
         "digest": verdict.digest,
         "next": _NEXT[verdict.decision],
-        "diagnoses": [_diagnosis(made) for made in words.diagnosed(verdict)],
+        "diagnoses": diagnoses,
         "wrong_findings": wrong,
         "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
         "conditions": [one_line(text) for text in verdict.conditions],
@@ -71,18 +81,6 @@ def agent_error(
         "error": one_line(message, limit=2000),
         "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
     }
-
-
-def _diagnosis(made: Diagnosis) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "cause": made.cause.value,
-        "what": one_line(made.words),
-        "line": words.source_text(made.line) if made.line is not None else "",
-        "input": "\n".join(words.block(made.example, lines=_INPUT_LINES)),
-        "try": made.remedy,
-        "findings": list(made.findings),
-    }
-    return {key: value for key, value in told.items() if value}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from cuassay.report import words
 from cuassay.report.clean import clean, one_line
 from cuassay.report.json_report import plain_number
 from cuassay.report.judged import Judged, line_shown
-from cuassay.report.rules import Rule, Rules
+from cuassay.report.rules import Rules
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 INFORMATION = "https://github.com/cuassay/cuassay"
@@ -54,12 +54,33 @@ def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, 
     if len(results) > RESULTS:
         text = f"{len(results) - RESULTS} more results are in the run folders, not in this log"
         notifications.append({"level": "warning", "message": {"text": text}})
+    rule_list = []
+    for code in codes:
+        rule = rules(code)
+        family = re.match(r"[A-Z]+", rule.code)
+        score = _SECURITY.get(family[0] if family else "")
+        tags = ["correctness", "gpu", *(("security",) if score else ())]
+        properties = {"tags": tags, "precision": "very-high", "problem.severity": "error"}
+        if score:
+            properties["security-severity"] = score
+        what = rule.section("What it does") or rule.title
+        rule_list.append(
+            {
+                "id": rule.code,
+                "name": re.sub(r"\W+", "", rule.title.title()) or rule.code,
+                "shortDescription": {"text": rule.title},
+                "fullDescription": {"text": what[:_TEXT]},
+                **({"helpUri": rule.address} if rule.address else {}),
+                "help": {"text": rule.text(), "markdown": rule.markdown()},
+                "properties": properties,
+            }
+        )
     driver = {
         "name": "cuassay",
         "version": version,
         "semanticVersion": version,
         "informationUri": INFORMATION,
-        "rules": [_rule(rules(code)) for code in codes],
+        "rules": rule_list,
     }
     invocation = {
         "executionSuccessful": all(judged.verdict is not None for judged in trials),
@@ -80,25 +101,6 @@ def _codes(judged: Judged) -> Iterator[str]:
     if verdict is not None:
         yield from (one_line(check.code, limit=40) for check in verdict.checks)
         yield from (one_line(finding.code, limit=40) for finding in verdict.findings)
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    family = re.match(r"[A-Z]+", rule.code)
-    score = _SECURITY.get(family[0] if family else "")
-    tags = ["correctness", "gpu", *(("security",) if score else ())]
-    properties = {"tags": tags, "precision": "very-high", "problem.severity": "error"}
-    if score:
-        properties["security-severity"] = score
-    what = rule.section("What it does") or rule.title
-    return {
-        "id": rule.code,
-        "name": re.sub(r"\W+", "", rule.title.title()) or rule.code,
-        "shortDescription": {"text": rule.title},
-        "fullDescription": {"text": what[:_TEXT]},
-        **({"helpUri": rule.address} if rule.address else {}),
-        "help": {"text": rule.text(), "markdown": rule.markdown()},
-        "properties": properties,
-    }
 
 
 def _results(

@@ -258,22 +258,21 @@ def _leaderboards(audit: Audit) -> str:
     several = [(name, places) for name, places in boards.items() if len(places) > 1]
     if not several:
         return ""
-    body = "".join(_board(name, places) for name, places in several[:_LISTED])
+    parts = []
+    for name, places in several[:_LISTED]:
+        board_body = "".join(_place(place) for place in places[:_PLACES])
+        more = len(places) - _PLACES
+        rest = f'<p class="key">and {more} more</p>' if more > 0 else ""
+        parts.append(
+            f"<details><summary>{_text(name, limit=120)}, {len(places)} kernels</summary>"
+            '<div class="scroll"><table><tr><th class="num">Rank</th><th class="num">Theirs</th>'
+            '<th>Kernel</th><th>Verdict</th><th class="num">Speed-up</th></tr>'
+            f"{board_body}</table></div>{rest}</details>"
+        )
+    body = "".join(parts)
     return (
         "<section><h2>The leaderboard, by correctness first</h2>"
         f'<div class="card">{body}</div></section>'
-    )
-
-
-def _board(name: str, places: Sequence[tables.Standing]) -> str:
-    body = "".join(_place(place) for place in places[:_PLACES])
-    more = len(places) - _PLACES
-    rest = f'<p class="key">and {more} more</p>' if more > 0 else ""
-    return (
-        f"<details><summary>{_text(name, limit=120)}, {len(places)} kernels</summary>"
-        '<div class="scroll"><table><tr><th class="num">Rank</th><th class="num">Theirs</th>'
-        '<th>Kernel</th><th>Verdict</th><th class="num">Speed-up</th></tr>'
-        f"{body}</table></div>{rest}</details>"
     )
 
 
@@ -294,24 +293,24 @@ def _place(place: tables.Standing) -> str:
 def _powers(powers: Sequence[ProblemPower]) -> str:
     if not powers:
         return ""
-    body = "".join(_power(power) for power in powers[:_LISTED])
+    parts = []
+    for power in powers[:_LISTED]:
+        theirs = "" if power.killed_theirs is None else str(power.killed_theirs)
+        told = [*power.trivial, *(s for s in power.survivors if s not in power.trivial)]
+        shown = "; ".join(one_line(text, limit=120) for text in told[:6])
+        more = f"; and {len(told) - 6} more" if len(told) > 6 else ""
+        parts.append(
+            f"<tr><td>{_text(power.problem_name, limit=120)}</td><td "
+            f'class="num">{power.mutants}</td>'
+            f'<td class="num">{power.killed_ours}</td><td class="num">{theirs}</td>'
+            f"<td>{html_text(shown + more) or _text(power.reason)}</td></tr>"
+        )
+    body = "".join(parts)
     return (
         "<section><h2>What the benchmark's own inputs can tell</h2>"
         '<div class="card scroll"><table><tr><th>Problem</th><th class="num">Broken versions</th>'
         '<th class="num">Told apart by ours</th><th class="num">by theirs</th>'
         f"<th>Their rule accepts</th></tr>{body}</table></div></section>"
-    )
-
-
-def _power(power: ProblemPower) -> str:
-    theirs = "" if power.killed_theirs is None else str(power.killed_theirs)
-    told = [*power.trivial, *(s for s in power.survivors if s not in power.trivial)]
-    shown = "; ".join(one_line(text, limit=120) for text in told[:6])
-    more = f"; and {len(told) - 6} more" if len(told) > 6 else ""
-    return (
-        f'<tr><td>{_text(power.problem_name, limit=120)}</td><td class="num">{power.mutants}</td>'
-        f'<td class="num">{power.killed_ours}</td><td class="num">{theirs}</td>'
-        f"<td>{html_text(shown + more) or _text(power.reason)}</td></tr>"
     )
 
 
