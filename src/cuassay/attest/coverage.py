@@ -66,7 +66,10 @@ def coverage(
     try:
         payload, key = opened(text, trusted)
         found = _statement(payload)
-        problem = _problem(found)
+        try:
+            problem: Problem = serial.from_json(Problem, scope(found).get("problem"))
+        except UsageError as unread:
+            raise CertificateError(f"its problem cannot be read: {unread}") from None
     except CertificateError as error:
         return Coverage(problems=(str(error),))
     from cuassay import formats
@@ -125,14 +128,6 @@ def scope(statement: Mapping[str, Any]) -> dict[str, Any]:
     predicate = statement.get("predicate")
     found = predicate.get("cuassay") if isinstance(predicate, dict) else None
     return found if isinstance(found, dict) else {}
-
-
-def _problem(statement: Mapping[str, Any]) -> Problem:
-    try:
-        found: Problem = serial.from_json(Problem, scope(statement).get("problem"))
-    except UsageError as error:
-        raise CertificateError(f"its problem cannot be read: {error}") from None
-    return found
 
 
 def _differences(statement: Mapping[str, Any], candidate: Candidate) -> list[str]:

@@ -114,21 +114,18 @@ def _kept(items: Sequence[AuditItem], folder: AuditFolder) -> dict[str, AuditRes
         if result is not None and result.item.key == item.key and result.ending not in _AGAIN:
             kept[item.id] = replace(result, item=item)
             continue
-        found = _finished_unseen(item, folder)
+        # The verdict of a trial that ended just before the driver was killed.
+        found = None
+        for attempt, path in reversed(folder.attempts(item)):
+            ends = [e for e in RunFolder(path).events() if isinstance(e, EngineFinished)]
+            if ends:
+                run = f"candidates/{path.name}"
+                found = of_verdict(item, ends[-1].verdict, run=run, attempt=attempt)
+                break
         if found is not None:
             folder.keep(found)
             kept[item.id] = found
     return kept
-
-
-def _finished_unseen(item: AuditItem, folder: AuditFolder) -> AuditResult | None:
-    """Return the verdict of a trial that ended just before the driver was killed."""
-    for attempt, path in reversed(folder.attempts(item)):
-        ends = [e for e in RunFolder(path).events() if isinstance(e, EngineFinished)]
-        if ends:
-            run = f"candidates/{path.name}"
-            return of_verdict(item, ends[-1].verdict, run=run, attempt=attempt)
-    return None
 
 
 def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:

@@ -30,7 +30,13 @@ class Pairing:
         """Return each candidate with its problem; one without goes to `oddities`."""
         pairs = []
         for candidate in candidates:
-            owner = self._owner(candidate)
+            # The one problem of the nearest folder above that has any.
+            owner = None
+            for folder in (candidate.folder, *candidate.folder.parents):
+                found = self._by_folder.get(folder)
+                if found:
+                    owner = found[0] if len(found) == 1 else None
+                    break
             if candidate.claims:
                 named = self._by_name.get(candidate.claims, [])
                 placed = owner in named or (owner is not None and not named)
@@ -43,14 +49,6 @@ class Pairing:
             else:
                 pairs.append(CandidatePair(problem=problem, candidate=candidate))
         return tuple(pairs)
-
-    def _owner(self, candidate: FoundCandidate) -> FoundProblem | None:
-        """Return the one problem of the nearest folder above that has any."""
-        for folder in (candidate.folder, *candidate.folder.parents):
-            found = self._by_folder.get(folder)
-            if found:
-                return found[0] if len(found) == 1 else None
-        return None
 
     def _why(self, candidate: FoundCandidate) -> str:
         if candidate.claims in self._by_name:

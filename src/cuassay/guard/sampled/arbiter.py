@@ -60,10 +60,6 @@ def judged_call(job: CheckJob, names: list[str]) -> Judgement | None:
                     job.watch.trouble("the oracle", failure)
     if config.oracle is OracleChoice.PROCESS or CHECKER.stopping:
         return None
-    return _here(job, names)
-
-
-def _here(job: CheckJob, names: list[str]) -> Judgement | None:
     tensors = job.snapshot.tensors
 
     def run(given: Sequence[Tensor]) -> list[Tensor]:

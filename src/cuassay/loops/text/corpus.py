@@ -80,7 +80,17 @@ def corpus(name: str, vocab: int) -> Corpus:
     if name in ("real", "shuffled"):
         text = standard_library(_TEXT_BYTES[vocab <= _SMALL_VOCAB])
     elif name.startswith("file:"):
-        text = _file(Path(name.removeprefix("file:")).expanduser())
+        path = Path(name.removeprefix("file:")).expanduser()
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"--data file:{path}: {error.strerror or error}") from None
+        if len(text) < 20_000:
+            raise UsageError(
+                f"--data file:{path} holds {len(text)} bytes, expected at least 20000: a shorter "
+                "text "
+                "is learned by heart within a run"
+            )
     else:
         hint = suggestion(name, KINDS)
         raise UsageError(
@@ -138,19 +148,6 @@ def _sources() -> Iterator[bytes]:
                 yield path.read_bytes()
             except OSError:
                 continue
-
-
-def _file(path: Path) -> bytes:
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"--data file:{path}: {error.strerror or error}") from None
-    if len(text) < 20_000:
-        raise UsageError(
-            f"--data file:{path} holds {len(text)} bytes, expected at least 20000: a shorter text "
-            "is learned by heart within a run"
-        )
-    return text
 
 
 def _keep(path: Path, text: str) -> None:

@@ -106,17 +106,19 @@ def load(cx: Emit, cell: Cell, offset: int, type_: str) -> Value:
     shadow: tuple[str, ...] = ()
     if cx.shadow_on:
         cells = ((0,) if type_ == "f32" else (0, 1), (0, 2))[width == 64]
-        shadow = tuple(_shadow(cx, cell, offset, index) for index in cells[: cx.lanes(type_)])
+        shadows = []
+        for index in cells[: cx.lanes(type_)]:
+            pointer = _at(cx, cell.shadow, 2 * offset + 4 * index)
+            if cx.algebra:
+                number = cx.let(f"load i32, ptr {pointer}, align 4")
+                slot = cx.call("i64", "al_load", ("i64", "%launch.i"), ("i32", number))
+                shadows.append(cx.let(f"bitcast i64 {slot} to double"))
+            else:
+                shadows.append(
+                    cx.let(f"fpext float {cx.let(f'load float, ptr {pointer}, align 4')} to double")
+                )
+        shadow = tuple(shadows)
     return Value(type_, bits, poison, shadow, undefined)
-
-
-def _shadow(cx: Emit, cell: Cell, offset: int, index: int) -> str:
-    pointer = _at(cx, cell.shadow, 2 * offset + 4 * index)
-    if cx.algebra:
-        number = cx.let(f"load i32, ptr {pointer}, align 4")
-        slot = cx.call("i64", "al_load", ("i64", "%launch.i"), ("i32", number))
-        return cx.let(f"bitcast i64 {slot} to double")
-    return cx.let(f"fpext float {cx.let(f'load float, ptr {pointer}, align 4')} to double")
 
 
 def store(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
