@@ -65,7 +65,9 @@ def run_audit(
             watch=lambda task, lane, event: watch(by_id[task.id], lane, event),
         )
         for end in ended:
-            header = _described(header, end.event)
+            # The header names the versions and the device of the first verdict.
+            if not header.environment and isinstance(end.event, EngineFinished):
+                header = replace(header, environment=dict(end.event.verdict.environment))
             result = condense(by_id[end.task.id], end)
             folder.keep(result)
             done[result.item.id] = result
@@ -85,13 +87,6 @@ def run_audit(
     except CuassayError as error:
         _LOG.warning("the audit is kept, and not in the index: %s", error)
     return audit
-
-
-def _described(header: AuditHeader, event: Event) -> AuditHeader:
-    """Return the header with the versions and the device that the first verdict names."""
-    if header.environment or not isinstance(event, EngineFinished):
-        return header
-    return replace(header, environment=dict(event.verdict.environment))
 
 
 def seed_for(root: int, key: str) -> int:

@@ -108,7 +108,20 @@ def cli(context: click.Context) -> None:
     interrupted. `cuassay VERB --help` has those of each verb.
     """
     if context.invoked_subcommand in _WRITING:
-        _require_home()
+        from cuassay.home import home
+
+        place = home()
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            why = "" if os.access(place, os.W_OK) else "permission denied"
+        except OSError as error:
+            why = error.strerror or str(error)
+        if why:
+            raise UsageError(
+                f"cuassay cannot write its folder {place} ({why}); set CUASSAY_HOME to a folder "
+                "that "
+                "you can write"
+            )
 
 
 for _verb in (verb for verbs in _GROUPS.values() for verb in verbs):
@@ -177,23 +190,6 @@ def _run(given: list[str]) -> int:
     except Exception as error:
         return _bug(error, given)
     return 0
-
-
-def _require_home() -> None:
-    """Raise UsageError where cuassay's own folder cannot be made or written."""
-    from cuassay.home import home
-
-    place = home()
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        why = "" if os.access(place, os.W_OK) else "permission denied"
-    except OSError as error:
-        why = error.strerror or str(error)
-    if why:
-        raise UsageError(
-            f"cuassay cannot write its folder {place} ({why}); set CUASSAY_HOME to a folder that "
-            "you can write"
-        )
 
 
 def _failed(message: str, *, kind: str, code: int, given: list[str], trace: str = "") -> int:

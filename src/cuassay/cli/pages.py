@@ -43,7 +43,7 @@ def pages() -> dict[str, str]:
             f"| Code | What must hold |\n|---|---|\n{index_rows}\n"
         ),
         **{f"checks/{code}.md": _of_check(code) for code in registry.codes()},
-        CLASSES_PAGE: _of_classes(),
+        CLASSES_PAGE: "\n".join(_class_lines()) + "\n",
         "checks/causes.md": (
             "# Causes\n\n"
             "The causes that a diagnosis can name, and what repairs each "
@@ -72,15 +72,11 @@ def _of_check(code: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _of_classes() -> str:
+def _class_lines() -> Iterator[str]:
     covered: dict[str, list[str]] = {}
     for code in registry.codes():
         for name in registry.classes(code):
             covered.setdefault(name, []).append(f"[{code}]({code}.md)")
-    return "\n".join(_class_lines(covered)) + "\n"
-
-
-def _class_lines(covered: dict[str, list[str]]) -> Iterator[str]:
     yield "# Failure classes\n"
     yield "How GPU kernels go wrong. The codes are stable names for JSON, SARIF and filters.\n"
     for letter, group in GROUPS.items():

@@ -240,20 +240,16 @@ def _write(path: Path, form: str, trials: Sequence[Judged]) -> bool:
         temporary.write_text(render(form, trials) + "\n", encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        _discard(temporary)
+        try:
+            os.unlink(temporary)
+        except OSError as left:
+            if left.errno not in (errno.ENOENT, errno.EROFS, errno.EACCES, errno.ENOTDIR):
+                raise
         why = error.strerror or str(error)
         option = f"--html {path}" if form == "html" else f"--format {form}={path}"
         say(f"cuassay: {option} was not written: {why}; the verdict above stands")
         return False
     return True
-
-
-def _discard(path: Path) -> None:
-    try:
-        os.unlink(path)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.EROFS, errno.EACCES, errno.ENOTDIR):
-            raise
 
 
 def say(message: str) -> None:

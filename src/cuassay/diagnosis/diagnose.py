@@ -70,7 +70,7 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
     state = any(finding.cause in _STATE for finding in wrong) and not clues.alone
     for cause in (*_ALONE, *_CONTRACT):
         held = [finding for finding in wrong if finding.cause is cause]
-        if cause is Cause.WRONG_STRUCTURE and state and _kept(held):
+        if cause is Cause.WRONG_STRUCTURE and state and all(f.code != "API002" for f in held):
             continue
         if cause is Cause.RAISES and held and clues.some_sizes:
             cause, held = (
@@ -82,11 +82,6 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
     groups = _groups(wrong, clues)
     made = [_diagnosis(cause, held, clues) for cause, held in groups]
     return tuple(sorted(made, key=_rank)[:MOST])
-
-
-def _kept(held: Sequence[Finding]) -> bool:
-    """Whether outputs of a wrong shape or type may be answers of earlier calls."""
-    return all(finding.code != "API002" for finding in held)
 
 
 def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Finding]]]:

@@ -136,9 +136,14 @@ def audit(
     """
     from cuassay.audit.plan import WantedCandidates
     from cuassay.model.precision import precision_named
+    from cuassay.store.audits import header_of
 
+    if tree is None:
+        if run_folder is None:
+            raise UsageError("no TREE is given: expected a folder, a list, or --run AUDIT_FOLDER")
+        tree = header_of(Path(run_folder).expanduser()).tree
     asked = Asked(
-        tree=_tree(tree, run_folder),
+        tree=tree,
         run=run_folder,
         choice=WantedCandidates(only=only, families=family, authors=author, limit=limit),
         dry_run=dry_run,
@@ -158,17 +163,6 @@ def audit(
         output=options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color),
     )
     context.exit(_audit(asked))
-
-
-def _tree(tree: str | None, run_folder: str | None) -> str:
-    """Return the tree as given, or that of the audit that goes on. Raises UsageError."""
-    if tree is not None:
-        return tree
-    if run_folder is None:
-        raise UsageError("no TREE is given: expected a folder, a list, or --run AUDIT_FOLDER")
-    from cuassay.store.audits import header_of
-
-    return header_of(Path(run_folder).expanduser()).tree
 
 
 def _audit(asked: Asked) -> int:
