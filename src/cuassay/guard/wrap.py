@@ -243,7 +243,22 @@ class Guarded:
         if job is None:
             return result
         if watch.config.synchronous:
-            return self._now(job, result)
+            # Judge before returning; a wrong result is replaced by the trusted one.
+            self.watch.tally.submit(job)
+            snapshot = job.snapshot
+            arguments, keywords = rebuild(snapshot.template, snapshot.tensors)
+            job.run()
+            if job.violation is None or not self.watch.enforcing:
+                return result
+            if self.watch.error is not None:
+                self.watch.raised()
+            try:
+                repaired = self.watch.trusted.call(*arguments, **keywords)
+            except Exception as failure:
+                self.watch.trouble("the trusted operator", failure)
+                return result
+            self.watch.tally.add("repaired")
+            return repaired
         self.submit(job)
         return result
 
@@ -282,24 +297,6 @@ class Guarded:
         if not CHECKER.submit(job):
             job.snapshot.release()
             self.watch.tally.settle(job, "dropped")
-
-    def _now(self, job: CheckJob, result: Any) -> Any:
-        """Judge before returning; a wrong result is replaced by the trusted one."""
-        self.watch.tally.submit(job)
-        snapshot = job.snapshot
-        arguments, keywords = rebuild(snapshot.template, snapshot.tensors)
-        job.run()
-        if job.violation is None or not self.watch.enforcing:
-            return result
-        if self.watch.error is not None:
-            self.watch.raised()
-        try:
-            repaired = self.watch.trusted.call(*arguments, **keywords)
-        except Exception as failure:
-            self.watch.trouble("the trusted operator", failure)
-            return result
-        self.watch.tally.add("repaired")
-        return repaired
 
     def probe(self, entry: Entry, snapshot: Snapshot) -> None:
         """Run the kernel on copies that nobody else reads, and have the result checked."""

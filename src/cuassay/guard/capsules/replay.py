@@ -108,8 +108,10 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
     try:
         reference = import_operator(header.reference)
     except Exception as failure:
+        where = header.reference
+        name = where.problem or f"{where.module}.{where.qualname}"
         raise CannotJudgeError(
-            f"the trusted operator {_name(header.reference)} cannot be loaded here: {failure}; "
+            f"the trusted operator {name} cannot be loaded here: {failure}; "
             f"install its package or add its folder to PYTHONPATH"
         ) from failure
     return Capsule(
@@ -120,10 +122,6 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
         reference=reference,
         kernel=_kernel(header.candidate, kernel),
     )
-
-
-def _name(where: Where) -> str:
-    return where.problem or f"{where.module}.{where.qualname}"
 
 
 def _kernel(recorded: Where, given: str) -> Call | None:

@@ -60,7 +60,13 @@ class Routes:
         """
         weights, chosen = answer
         if judged:
-            _check(chosen, logits.shape[1])
+            experts = logits.shape[1]
+            low, high = int(chosen.min()), int(chosen.max())
+            if low < 0 or high >= experts:
+                wrong = low if low < 0 else high
+                raise KernelFault(
+                    f"output 'experts_of' holds {wrong}; expected experts from 0 to {experts - 1}"
+                )
         kept = self.known(layer, trusted=trusted)
         if kept is None:
             if trusted:
@@ -115,12 +121,3 @@ def same_choice(logits: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     ordered = chosen.sort(dim=-1).values
     distinct = (ordered[:, 1:] != ordered[:, :-1]).all(dim=-1)
     return ((found - best).abs() <= allowed).all(dim=-1) & distinct
-
-
-def _check(chosen: torch.Tensor, experts: int) -> None:
-    low, high = int(chosen.min()), int(chosen.max())
-    if low < 0 or high >= experts:
-        wrong = low if low < 0 else high
-        raise KernelFault(
-            f"output 'experts_of' holds {wrong}; expected experts from 0 to {experts - 1}"
-        )
