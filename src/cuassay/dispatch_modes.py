@@ -213,7 +213,7 @@ class _Meta(UntracedMode):
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
 
 
 @functools.cache

@@ -194,7 +194,7 @@ class NoiseHook:
                 reduced=lambda other: deviation_of(of(other), out),
             )
         if kept.any_order and found is not None and asked.name in SCATTERED:
-            grid = GRIDS.get(asked.nominal)
+            grid = None if asked.nominal is None else GRIDS.get(asked.nominal)
             found = found * (2.0**-grid.precision / kept.roundoff) if grid is not None else found
         if kept.tensor_cores:
             kept.longest = max(kept.longest, product_terms(asked))
