@@ -16,13 +16,14 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch.multiprocessing import reductions
 
 from cuassay.build import zones
+from cuassay.build.machine.operations import written_tensors
 from cuassay.build.recording.unwritten import UNWRITTEN
 from cuassay.dispatch_modes import UntracedMode, outside_of_compiler
 from ptxsan.launch import Buffer, Pointer
@@ -88,32 +89,30 @@ class StorageArena:
     def add(self, tensor: torch.Tensor, name: str = "", *, written: bool = True) -> None:
         """Make a tensor's storage known, unless it is; a name replaces a made-up one."""
         with torch._C.DisableTorchFunction():  # a facade may say that it lies on a GPU
-            if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
-                return
-            storage = tensor.untyped_storage()
-            base, size = storage.data_ptr(), storage.nbytes()
-            if not size or not base:
-                return
-            zone = zones.bytes_at(base)
-            held = self._regions.get(base - zone)
-            if held is not None and held.buffer.data.nbytes == size + 2 * zone:
-                held.buffer.name = name or held.buffer.name
-                return
-            self._count += 1
-            shape = "x".join(map(str, tensor.shape)) or "scalar"
-            made = name or f"allocation {self._count} ({_dtype(tensor)} {shape})"
-            flags = None if written else np.zeros(size + 2 * zone, dtype=np.bool_)
-            if flags is not None and zone:
-                flags[:zone] = flags[-zone:] = True
-            if zone:
-                whole = (ctypes.c_uint8 * (size + 2 * zone)).from_address(base - zone)
-                data: np.ndarray[Any, Any] = np.ctypeslib.as_array(whole)
-            else:
-                view = torch.empty(0, dtype=torch.uint8).set_(storage)
-                data = view.numpy()
-            base -= zone
-            buffer = Buffer(name=made, data=data, initialised=flags, alignment=_alignment(base))
-            self._regions[base] = HeldRegion(base, storage, buffer, zone)
+            self._add(tensor, name, written=written)
+
+    def _add(self, tensor: torch.Tensor, name: str, *, written: bool) -> None:
+        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        base, size = storage.data_ptr(), storage.nbytes()
+        if not size or not base:
+            return
+        zone = zones.bytes_at(base)
+        held = self._regions.get(base - zone)
+        if held is not None and held.buffer.data.nbytes == size + 2 * zone:
+            held.buffer.name = name or held.buffer.name
+            return
+        self._count += 1
+        shape = "x".join(map(str, tensor.shape)) or "scalar"
+        made = name or f"allocation {self._count} ({_dtype(tensor)} {shape})"
+        flags = None if written else np.zeros(size + 2 * zone, dtype=np.bool_)
+        if flags is not None and zone:
+            flags[:zone] = flags[-zone:] = True
+        data = _bytes_around(base, size, zone) if zone else _bytes_of(storage)
+        base -= zone
+        buffer = Buffer(name=made, data=data, initialised=flags, alignment=_alignment(base))
+        self._regions[base] = HeldRegion(base, storage, buffer, zone)
 
     def place(
         self,
@@ -154,17 +153,32 @@ class StorageArena:
     def mark(self, tensor: torch.Tensor) -> None:
         """Note that a torch operation wrote every element of `tensor`."""
         with torch._C.DisableTorchFunction():  # a facade may say that it lies on a GPU
-            if tensor.layout is not torch.strided or tensor.device.type != "cpu":
-                return
+            self._mark(tensor)
+
+    def _mark(self, tensor: torch.Tensor) -> None:
+        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+            return
+        base = tensor.untyped_storage().data_ptr()
+        zone = zones.bytes_at(base)
+        held = self._regions.get(base - zone)
+        if held is None or held.buffer.initialised is None or not tensor.numel():
+            return
+        size, flags = tensor.element_size(), torch.from_numpy(held.buffer.initialised)
+        strides = (*(step * size for step in tensor.stride()), 1)
+        first = tensor.storage_offset() * size + zone
+        flags.as_strided((*tensor.shape, size), strides, first).fill_(True)
+
+    def held(self, tensor: torch.Tensor) -> HeldRegion | None:
+        """Return the allocation that a tensor lies in, if it is known."""
+        with torch._C.DisableTorchFunction():  # a facade may say that it lies on a GPU
+            if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+                return None
             base = tensor.untyped_storage().data_ptr()
-            zone = zones.bytes_at(base)
-            held = self._regions.get(base - zone)
-            if held is None or held.buffer.initialised is None or not tensor.numel():
-                return
-            size, flags = tensor.element_size(), torch.from_numpy(held.buffer.initialised)
-            strides = (*(step * size for step in tensor.stride()), 1)
-            first = tensor.storage_offset() * size + zone
-            flags.as_strided((*tensor.shape, size), strides, first).fill_(True)
+            return self._regions.get(base - zones.bytes_at(base)) if base else None
+
+    def region_at(self, base: int) -> HeldRegion | None:
+        """Return the allocation at an address."""
+        return self._regions.get(base)
 
     def pointer(self, address: int) -> Pointer | None:
         """Return where an address points, one past an allocation's end included."""
@@ -173,17 +187,19 @@ class StorageArena:
         held = self._regions[bases[place]] if place >= 0 else None
         held = held if held is not None and address <= held.end else None
         if held is None or address == held.end:  # perhaps the first byte of an earlier one
-            revived = None
-            for base, one in self._earlier.items():
-                if not base <= address < base + one.buffer.data.nbytes or one.storage.expired():
-                    continue
-                storage = torch.UntypedStorage._new_with_weak_ptr(one.storage.cdata)
-                if storage is not None and base not in self._regions:
-                    self._regions[base] = HeldRegion(base, storage, one.buffer, one.zone_bytes)
-                    revived = self._regions[base]
-                    break
-            held = revived or held
+            held = self._revived(address) or held
         return None if held is None else Pointer(buffer=held.buffer, offset=address - held.base)
+
+    def _revived(self, address: int) -> HeldRegion | None:
+        """Return an allocation of an earlier call that still lives, and know it again."""
+        for base, one in self._earlier.items():
+            if not base <= address < base + one.buffer.data.nbytes or one.storage.expired():
+                continue
+            storage = torch.UntypedStorage._new_with_weak_ptr(one.storage.cdata)
+            if storage is not None and base not in self._regions:
+                self._regions[base] = HeldRegion(base, storage, one.buffer, one.zone_bytes)
+                return self._regions[base]
+        return None
 
     def argument(self, data: bytes) -> Pointer | bytes:
         """Return a parameter as a pointer where its eight bytes are an address of this memory."""
@@ -207,39 +223,80 @@ class StorageArena:
         return tuple(found)
 
     @contextmanager
-    def watching(self, named: Mapping[str, object], unwritten: Sequence[str]) -> Iterator[None]:
+    def watching(
+        self,
+        named: Mapping[str, object],
+        unwritten: Sequence[str],
+        recorder: OperationKeeper | None = None,
+    ) -> Iterator[None]:
         """Watch what torch allocates and writes in this block; the memory is forgotten after it.
 
-        `named` are the call's arguments, of which those in `unwritten` are outputs.
+        `named` are the call's arguments, of which those in `unwritten` are outputs. `recorder` is
+        shown every operation of torch.
         """
         self.clear()
         for name, value in named.items():
             if isinstance(value, torch.Tensor):
                 self.add(value, name, written=name not in unwritten)
         try:
-            with outside_of_compiler(_Watch)(self):
+            with outside_of_compiler(_Watch)(self, recorder):
                 yield
         finally:
             self.clear()
 
 
+class OperationKeeper(Protocol):
+    """Keeps operations of torch with the memory that they read and left."""
+
+    @property
+    def keeps_operations(self) -> bool:
+        """Whether it wants to be shown operations now."""
+
+    def before_operation(
+        self, arena: StorageArena, args: Any, kwargs: Mapping[str, Any]
+    ) -> Mapping[int, tuple[bytes, bytes]]:
+        """Return the memory that an operation is about to read and that nobody has kept."""
+
+    def after_operation(
+        self,
+        arena: StorageArena,
+        before: Mapping[int, tuple[bytes, bytes]],
+        func: Any,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        made: Any,
+    ) -> None:
+        """Keep an operation that has run."""
+
+
 class _Watch(UntracedMode):
     """Tells the arena what every torch operation makes and writes."""
 
-    def __init__(self, arena: StorageArena) -> None:
+    def __init__(self, arena: StorageArena, recorder: OperationKeeper | None) -> None:
         super().__init__()
-        self._arena = arena
+        self._arena, self._recorder = arena, recorder
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if self._recorder is None or not self._recorder.keeps_operations:
+            return self._run(func, args, kwargs)
+        with torch._C.DisableTorchFunction():  # a facade may say that tensors lie on a GPU
+            before = self._recorder.before_operation(self._arena, args, kwargs)
+        made = self._run(func, args, kwargs)
+        if func not in UNWRITTEN:  # what lies there is known when it is read
+            with torch._C.DisableTorchFunction():
+                self._recorder.after_operation(self._arena, before, func, args, kwargs, made)
+        return made
+
+    def _run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         made = func(*args, **kwargs)
         if func in UNWRITTEN:
             self._arena.add(made, written=False)
             return made
         if func._schema.is_mutable:
-            for tensor in _written(func._schema, args, kwargs):
+            for tensor in written_tensors(func._schema, args, kwargs):
                 self._arena.mark(tensor)
         for tensor in made if isinstance(made, tuple | list) else (made,):
             if isinstance(tensor, torch.Tensor):
@@ -247,14 +304,16 @@ class _Watch(UntracedMode):
         return made
 
 
-def _written(schema: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
-    for number, argument in enumerate(schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = args[number] if number < len(args) else kwargs.get(argument.name)
-        for tensor in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(tensor, torch.Tensor):
-                yield tensor
+def _bytes_of(storage: torch.UntypedStorage) -> np.ndarray[Any, Any]:
+    view = torch.empty(0, dtype=torch.uint8).set_(storage)
+    found: np.ndarray[Any, Any] = view.numpy()
+    return found
+
+
+def _bytes_around(base: int, size: int, zone: int) -> np.ndarray[Any, Any]:
+    """Return a storage's bytes with those of its guard zones, which its owner keeps."""
+    whole = (ctypes.c_uint8 * (size + 2 * zone)).from_address(base - zone)
+    return np.ctypeslib.as_array(whole)
 
 
 def _alignment(base: int) -> int:
