@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-
 from cuassay import build
 from cuassay.build.machine.prove import packed
 from cuassay.checks.endings.findings import first_raised
@@ -52,7 +50,6 @@ from cuassay.model.proofs import (
     Property,
     proofs_of,
 )
-from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Outline
 from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
@@ -75,40 +72,36 @@ def prove(job: ProveJob, emit: Callable[[Event], None], nursery: Nursery | None)
         raise UsageError("give --problem: it says which sizes are legal")
     host = HostNursery(nursery)
     try:
-        return _prove(job, emit, host)
+        notes: list[str] = []
+        problem = load_problem(job.problem, strict=job.strict, notes=notes)
+        candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
+        for note in notes:
+            emit(Progress(text=note))
+        build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
+        digest = candidate_digest(candidate, build.toolchain("cpu"))
+        trial = JudgeTrial(
+            problem,
+            load_reference(problem),
+            profile=job.profile,
+            device=choose_device("cpu"),
+            root_seed=job.seed or 0,
+        )
+        evidence, samples = evidence_of(
+            trial, candidate, digest, host, limit_s=job.limit_s, emit=emit, wanted=job.properties
+        )
+        if evidence.refused and evidence.equality is None:
+            raise CannotJudgeError(f"nothing can be proved: {evidence.refused}")
+        return {
+            "candidate": candidate.name,
+            "problem": problem.name,
+            "proof": serial.to_json(evidence),
+            "proved": serial.to_json(proofs_of(evidence)),
+            "answer": str(evidence.answer),
+            "sizes_recorded": len(samples.found),
+            "refused": [{"axes": dict(axes), "reason": why[:300]} for axes, why in samples.refused],
+        }
     finally:
         host.close()
-
-
-def _prove(job: ProveJob, emit: Callable[[Event], None], host: HostNursery) -> dict[str, Any]:
-    notes: list[str] = []
-    problem = load_problem(job.problem, strict=job.strict, notes=notes)
-    candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
-    for note in notes:
-        emit(Progress(text=note))
-    build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
-    digest = candidate_digest(candidate, build.toolchain("cpu"))
-    trial = JudgeTrial(
-        problem,
-        load_reference(problem),
-        profile=job.profile,
-        device=choose_device("cpu"),
-        root_seed=job.seed or 0,
-    )
-    evidence, samples = evidence_of(
-        trial, candidate, digest, host, limit_s=job.limit_s, emit=emit, wanted=job.properties
-    )
-    if evidence.refused and evidence.equality is None:
-        raise CannotJudgeError(f"nothing can be proved: {evidence.refused}")
-    return {
-        "candidate": candidate.name,
-        "problem": problem.name,
-        "proof": serial.to_json(evidence),
-        "proved": serial.to_json(proofs_of(evidence)),
-        "answer": str(evidence.answer),
-        "sizes_recorded": len(samples.found),
-        "refused": [{"axes": dict(axes), "reason": why[:300]} for axes, why in samples.refused],
-    }
 
 
 def proofs(
@@ -252,7 +245,18 @@ def _confirmed(
             with Replayer(candidate, digest, profile=trial.profile, host=host) as machine:
                 if large:
                     scenario = without_memory(case, again)
-                    recording = _outlined(trial, candidate, scenario, host)
+                    with Runner(
+                        trial, candidate, device="cpu", nursery=host.get(), host=host
+                    ) as runner:
+                        run = runner(scenario)
+                        items = [
+                            record.items for _, record in done_steps(scenario, run.result, Outline)
+                        ]
+                        if not items or not items[0]:
+                            raised = first_raised(run)
+                            why = f": {raised.exception}: {raised.message}" if raised else ""
+                            raise CannotJudgeError(f"the call without memory did not end{why}")
+                        recording = run.tensor(items[0][0])
                     seen = machine.sampled(recording, scenario)
                 else:
                     recording = recorded(trial, candidate, again, host)
@@ -276,20 +280,6 @@ def _confirmed(
         for call in evidence.calls
     )
     return dataclasses.replace(evidence, calls=calls)
-
-
-def _outlined(
-    trial: JudgeTrial, candidate: Candidate, scenario: Scenario, host: HostNursery
-) -> torch.Tensor:
-    """Return the launches of a call on tensors without memory."""
-    with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
-        run = runner(scenario)
-        items = [record.items for _, record in done_steps(scenario, run.result, Outline)]
-        if not items or not items[0]:
-            raised = first_raised(run)
-            why = f": {raised.exception}: {raised.message}" if raised else ""
-            raise CannotJudgeError(f"the call without memory did not end{why}")
-        return run.tensor(items[0][0])
 
 
 def wanted(problem: Problem) -> dict[str, Any]:

@@ -75,10 +75,26 @@ class Execution:
     def run(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Termination:
         """Execute every step, or as many as the worker lives for."""
         try:
-            self._begin()
+            # Prepare the process for a scenario
+            sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
+            self._ask({"do": "begin", "cases": sizes})
             for index in range(len(self._scenario.steps)):
                 self._index = index
-                if not self._step(inputs, answers):
+                # Run the current step; False where the device context did not survive it
+                step = self._scenario.steps[self._index]
+                message = {"do": "step", "index": self._index, "step": serial.to_json(step)}
+                started = time.perf_counter()
+                name = type(step).__name__
+                reply = self._exchange(message, lambda: self._package(inputs, answers), name)
+                record = self._record(reply)
+                if isinstance(step, Time) and isinstance(record, StepDone):  # our clock, not theirs
+                    record = replace(record, duration_s=time.perf_counter() - started)
+                if isinstance(record, StepDone) and isinstance(step, ReadResult):
+                    record = self._of_plausible_size(record)
+                if isinstance(record, StepDone) and any(item.buffer >= 0 for item in record.items):
+                    record = self._fetch(record)
+                self.records.append(record)
+                if not reply.get("lost") is not True:
                     self._context_lost()
                     break
         except GoneError as gone:
@@ -89,30 +105,8 @@ class Execution:
             return Garbled(index=self._index, what="the process that workers come from was killed")
         return Finished()
 
-    def _begin(self) -> None:
-        """Prepare the process for a scenario."""
-        sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
-        self._ask({"do": "begin", "cases": sizes})
-
     def _ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
         return self._worker.ask(message, fds, limit_s=self._scenario.timeout_s)
-
-    def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> bool:
-        """Run the current step; False where the device context did not survive it."""
-        step = self._scenario.steps[self._index]
-        message = {"do": "step", "index": self._index, "step": serial.to_json(step)}
-        started = time.perf_counter()
-        name = type(step).__name__
-        reply = self._exchange(message, lambda: self._package(inputs, answers), name)
-        record = self._record(reply)
-        if isinstance(step, Time) and isinstance(record, StepDone):  # our clock, not theirs
-            record = replace(record, duration_s=time.perf_counter() - started)
-        if isinstance(record, StepDone) and isinstance(step, ReadResult):
-            record = self._of_plausible_size(record)
-        if isinstance(record, StepDone) and any(item.buffer >= 0 for item in record.items):
-            record = self._fetch(record)
-        self.records.append(record)
-        return reply.get("lost") is not True
 
     def _exchange(
         self, message: Mapping[str, Any], make: Callable[[], Package | None], part: str
@@ -149,7 +143,16 @@ class Execution:
         if step.fills is not None:
             slot, case = step.fills
             self._slots[slot] = case
-            return self._packed(case, inputs)
+            held = self._packages.get(case)
+            refused = (
+                held is not None and held.data["kind"] == "ipc" and not self._segments.uses_ipc
+            )
+            if held is None or refused or not self._segments.still_holds(held):
+                with self._parts.part(VALUES):
+                    made = inputs(self._scenario.cases[case])
+                with self._parts.part(TO_WORKER):
+                    held = self._packages[case] = self._segments.pack(made)
+            return held
         if not step.wants_answers or answers is None or step.wants_answers not in self._slots:
             return None
         with self._parts.part(VALUES):
@@ -159,16 +162,6 @@ class Execution:
             package = self._segments.pack(nothing, right)
         self._packages[-1 - self._index] = package  # closed with the others
         return package
-
-    def _packed(self, case: int, inputs: MakeInputs) -> Package:
-        held = self._packages.get(case)
-        refused = held is not None and held.data["kind"] == "ipc" and not self._segments.uses_ipc
-        if held is None or refused or not self._segments.still_holds(held):
-            with self._parts.part(VALUES):
-                made = inputs(self._scenario.cases[case])
-            with self._parts.part(TO_WORKER):
-                held = self._packages[case] = self._segments.pack(made)
-        return held
 
     def _record(self, reply: dict[str, Any]) -> StepRecord:
         """Return the record in a reply. Raises GoneError for one that is not plausible."""

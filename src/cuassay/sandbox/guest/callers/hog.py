@@ -39,7 +39,17 @@ def start_load(load: Load, milliseconds: float) -> None:
         case Load.BANDWIDTH:
             _copy(milliseconds)
         case Load.MULTIPROCESSORS:
-            _occupy(milliseconds)
+            blocks = torch.cuda.get_device_properties(0).multi_processor_count - _FREE
+            function = _kernel()
+            with on_stream("multiprocessor hog"):
+                load_driver(torch.cuda.current_device()).launch(
+                    function,
+                    (max(blocks, 1), 1, 1),
+                    (32, 1, 1),
+                    shared_bytes=_SHARED,
+                    stream=torch.cuda.current_stream().cuda_stream,
+                    arguments=[ctypes.c_int64(int(milliseconds * 1e6))],
+                )
 
 
 def _copy(milliseconds: float) -> None:
@@ -60,17 +70,3 @@ def _buffers() -> tuple[torch.Tensor, torch.Tensor]:
 def _kernel() -> int:
     cubin = compile_cubin(_SOURCE, arch=architecture("cuda"))
     return load_driver(torch.cuda.current_device()).function(cubin, "cuassay_hog")
-
-
-def _occupy(milliseconds: float) -> None:
-    blocks = torch.cuda.get_device_properties(0).multi_processor_count - _FREE
-    function = _kernel()
-    with on_stream("multiprocessor hog"):
-        load_driver(torch.cuda.current_device()).launch(
-            function,
-            (max(blocks, 1), 1, 1),
-            (32, 1, 1),
-            shared_bytes=_SHARED,
-            stream=torch.cuda.current_stream().cuda_stream,
-            arguments=[ctypes.c_int64(int(milliseconds * 1e6))],
-        )

@@ -35,7 +35,13 @@ def outline(host: Host, step: Outline, cases: Sequence[Case]) -> Made:
     try:
         with hollow(step.budget_s) as mode:
             values = _inputs(host.problem, slot.values, sizes, mode)
-            outputs = _outputs(host, sizes, mode)
+            if host.convention is Convention.RETURNS:
+                outputs = []
+            else:
+                outputs = [
+                    mode.tensor(shape_of(spec.shape, sizes), items.DTYPES[spec.dtype.value])
+                    for spec in host.problem.outputs
+                ]
             try:
                 host.candidate(*values, *outputs)
             except Exception as error:
@@ -67,13 +73,4 @@ def _inputs(
         if isinstance(value, torch.Tensor) and tuple(value.shape) != shapes[name]
         else value
         for name, value in {**values, **sizes_given(problem, sizes)}.items()
-    ]
-
-
-def _outputs(host: Host, sizes: Mapping[str, int], mode: Hollow) -> list[torch.Tensor]:
-    if host.convention is Convention.RETURNS:
-        return []
-    return [
-        mode.tensor(shape_of(spec.shape, sizes), items.DTYPES[spec.dtype.value])
-        for spec in host.problem.outputs
     ]
