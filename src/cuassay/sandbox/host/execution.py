@@ -75,26 +75,10 @@ class Execution:
     def run(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Termination:
         """Execute every step, or as many as the worker lives for."""
         try:
-            # Prepare the process for a scenario
-            sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
-            self._ask({"do": "begin", "cases": sizes})
+            self._begin()
             for index in range(len(self._scenario.steps)):
                 self._index = index
-                # Run the current step; False where the device context did not survive it
-                step = self._scenario.steps[self._index]
-                message = {"do": "step", "index": self._index, "step": serial.to_json(step)}
-                started = time.perf_counter()
-                name = type(step).__name__
-                reply = self._exchange(message, lambda: self._package(inputs, answers), name)
-                record = self._record(reply)
-                if isinstance(step, Time) and isinstance(record, StepDone):  # our clock, not theirs
-                    record = replace(record, duration_s=time.perf_counter() - started)
-                if isinstance(record, StepDone) and isinstance(step, ReadResult):
-                    record = self._of_plausible_size(record)
-                if isinstance(record, StepDone) and any(item.buffer >= 0 for item in record.items):
-                    record = self._fetch(record)
-                self.records.append(record)
-                if not reply.get("lost") is not True:
+                if not self._step(inputs, answers):
                     self._context_lost()
                     break
         except GoneError as gone:
@@ -105,8 +89,30 @@ class Execution:
             return Garbled(index=self._index, what="the process that workers come from was killed")
         return Finished()
 
+    def _begin(self) -> None:
+        """Prepare the process for a scenario."""
+        sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
+        self._ask({"do": "begin", "cases": sizes})
+
     def _ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
         return self._worker.ask(message, fds, limit_s=self._scenario.timeout_s)
+
+    def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> bool:
+        """Run the current step; False where the device context did not survive it."""
+        step = self._scenario.steps[self._index]
+        message = {"do": "step", "index": self._index, "step": serial.to_json(step)}
+        started = time.perf_counter()
+        name = type(step).__name__
+        reply = self._exchange(message, lambda: self._package(inputs, answers), name)
+        record = self._record(reply)
+        if isinstance(step, Time) and isinstance(record, StepDone):  # our clock, not theirs
+            record = replace(record, duration_s=time.perf_counter() - started)
+        if isinstance(record, StepDone) and isinstance(step, ReadResult):
+            record = self._of_plausible_size(record)
+        if isinstance(record, StepDone) and any(item.buffer >= 0 for item in record.items):
+            record = self._fetch(record)
+        self.records.append(record)
+        return reply.get("lost") is not True
 
     def _exchange(
         self, message: Mapping[str, Any], make: Callable[[], Package | None], part: str
