@@ -37,7 +37,10 @@ def start_load(load: Load, milliseconds: float) -> None:
         case Load.NONE | Load.DELAYS:
             return
         case Load.BANDWIDTH:
-            _copy(milliseconds)
+            source, target = _buffers()
+            with on_stream("bandwidth hog"):
+                for _ in range(max(1, int(milliseconds * _COPIES_PER_MS))):
+                    target.copy_(source)
         case Load.MULTIPROCESSORS:
             blocks = torch.cuda.get_device_properties(0).multi_processor_count - _FREE
             function = _kernel()
@@ -50,13 +53,6 @@ def start_load(load: Load, milliseconds: float) -> None:
                     stream=torch.cuda.current_stream().cuda_stream,
                     arguments=[ctypes.c_int64(int(milliseconds * 1e6))],
                 )
-
-
-def _copy(milliseconds: float) -> None:
-    source, target = _buffers()
-    with on_stream("bandwidth hog"):
-        for _ in range(max(1, int(milliseconds * _COPIES_PER_MS))):
-            target.copy_(source)
 
 
 @cache

@@ -150,7 +150,18 @@ def readings() -> dict[str, Reading]:
         "generator random": lambda: short_digest(random.getstate()),
         "generator numpy.random": _numpy_generator,
         "seed of torch on cpu": lambda: short_digest(torch.initial_seed()),
-        **_process(),
+        "process working directory": os.getcwd,
+        "process umask": _umask,
+        "process sys.settrace": lambda: _identity(sys.gettrace()),
+        "process sys.setprofile": lambda: _identity(sys.getprofile()),
+        "process threading.settrace": lambda: _identity(threading.gettrace()),
+        "process sys.excepthook": lambda: _identity(sys.excepthook),
+        "process sys.displayhook": lambda: _identity(sys.displayhook),
+        "process sys.unraisablehook": lambda: _identity(sys.unraisablehook),
+        "process recursion limit": sys.getrecursionlimit,
+        "process garbage collector": lambda: "on" if gc.isenabled() else "off",
+        "process locale": lambda: locale.setlocale(locale.LC_ALL),
+        "process numpy errors": _numpy_errors,
         **(_cuda() if _CUDA_IS_UP() else {}),
     }
 
@@ -174,23 +185,6 @@ def _cuda() -> dict[str, Reading]:
         "seed of torch on cuda": lambda: short_digest(torch.cuda.initial_seed()),
         "process current CUDA device": torch.cuda.current_device,
         "process current CUDA stream": lambda: torch.cuda.current_stream().cuda_stream,
-    }
-
-
-def _process() -> dict[str, Reading]:
-    return {
-        "process working directory": os.getcwd,
-        "process umask": _umask,
-        "process sys.settrace": lambda: _identity(sys.gettrace()),
-        "process sys.setprofile": lambda: _identity(sys.getprofile()),
-        "process threading.settrace": lambda: _identity(threading.gettrace()),
-        "process sys.excepthook": lambda: _identity(sys.excepthook),
-        "process sys.displayhook": lambda: _identity(sys.displayhook),
-        "process sys.unraisablehook": lambda: _identity(sys.unraisablehook),
-        "process recursion limit": sys.getrecursionlimit,
-        "process garbage collector": lambda: "on" if gc.isenabled() else "off",
-        "process locale": lambda: locale.setlocale(locale.LC_ALL),
-        "process numpy errors": _numpy_errors,
     }
 
 
