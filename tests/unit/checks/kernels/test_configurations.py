@@ -100,6 +100,13 @@ def test_triton_is_left_as_it_was() -> None:
     assert autotuner.run is before
 
 
-def test_quick_judges_the_configuration_that_is_chosen() -> None:
-    assert Config001().skip(scaled_add())
-    assert not Config001().skip(standard())
+def test_quick_walks_through_them_at_a_listed_size() -> None:
+    trial = scaled_add()
+    assert not Config001().skip(trial)
+    (scenario,) = Config001().propose(trial)
+    listed = [dict(workload.axes) for workload in trial.problem.workloads]
+    small = dict(trial.cases("small")[0].axes)
+    assert dict(scenario.cases[0].axes) in [*listed, small]
+    run = run_one(trial, tuned(wrong=(128,)), scenario)
+    (finding,) = Config001().judge(trial, scenario, run)
+    assert "wrong with 1 of 4" in finding.message
