@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.gpu.timing import timed
 from cuassay.checks.kernels.facts import cleaned_text
+from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
@@ -107,7 +108,7 @@ class Config001(Check):
         if not wrong or len(wrong) == len(tried):
             return
         failed = next(c for c in compared[wrong[0].place] if not c.passed)
-        worst = max(failed.statistics, key=lambda s: s.value / s.limit, default=None)
+        worst = worst_statistic(failed)
         names = "; ".join(one.name for one in wrong[:_NAMED])
         more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
         yield self.finding(

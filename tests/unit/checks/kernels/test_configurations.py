@@ -24,8 +24,13 @@ class OutOfResources(Exception):
     """What Triton raises where a configuration needs too much; named as there."""
 
 
-def tuned(wrong: tuple[int, ...] = (), refused: tuple[int, ...] = ()) -> Function:
-    """Return a kernel whose autotuner has four blocks, wrong or refused with some of them."""
+def tuned(
+    wrong: tuple[int, ...] = (), refused: tuple[int, ...] = (), left: float = 0.0
+) -> Function:
+    """Return a kernel whose autotuner has four blocks, wrong or refused with some of them.
+
+    Where it is wrong the last element is `left`.
+    """
     module = importlib.import_module("triton.runtime.autotuner")
     configs = [triton.Config({"BLOCK": block}) for block in (16, 32, 64, 128)]
 
@@ -34,7 +39,7 @@ def tuned(wrong: tuple[int, ...] = (), refused: tuple[int, ...] = ()) -> Functio
             raise OutOfResources("shared memory")
         y.copy_(x)
         if BLOCK in wrong:
-            y.reshape(-1)[-1] = 0.0
+            y.reshape(-1)[-1] = left
 
     tuner = module.Autotuner.__new__(module.Autotuner)
     tuner.configs, tuner.arg_names = configs, ["x", "y"]
@@ -69,6 +74,11 @@ def test_each_configuration_that_fails_is_named() -> None:
     assert "BLOCK: 32" in finding.message
     assert "BLOCK: 128" in finding.message
     assert "BLOCK: 16" in dict(finding.details)["right with"]
+
+
+def test_a_configuration_that_leaves_elements_unwritten_is_named() -> None:
+    (finding,), _, _ = examined(tuned(wrong=(64,), left=float("nan")))
+    assert "BLOCK: 64" in finding.message
 
 
 def test_right_configurations_pass_and_are_counted() -> None:
