@@ -201,6 +201,7 @@ never_written               | cross_entropy               | MEM001 NUM001       
 # over-fit to shapes: last partial tile dropped
 last_tile_dropped           | rmsnorm                     | SHP001 NUM001          | O10
 branch_for_widths           | rmsnorm                     | SHP001                 | O7
+branch_above_local_limits   | rmsnorm                     | SHP001                 | O7
 last_rows_dropped           | rmsnorm_backward            | SHP001 NUM001          | O10
 triton_floor_grid           | swiglu@float32              | SHP001 MEM001 NUM001   | O10 M5
 # over-fit to shapes: shape table
@@ -313,6 +314,7 @@ nesterov_ignored            | sgd_momentum_step           | API003 NUM001       
 # declared inputs that do not reach the output: factors near one
 dropout_unscaled            | softmax_dropout             | NUM001 API003          | O1 A6
 beta_ignored                | layernorm                   | NUM001 API003          | O1 A6
+weight_of_ones_skipped      | rmsnorm                     | API003                 | O1 A6
 scaling_ignored             | rope_llama3                 | NUM001 API003          | A6
 # host-side state: memo validated on a part
 first_8192_validated        | softmax_masked              | STATE001               | S2 | standard
