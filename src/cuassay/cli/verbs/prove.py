@@ -18,7 +18,10 @@ from cuassay.cli.drive import emit_json, say
     help="Time for the proof of one launch.",
 )  # fmt: skip
 @click.option(
-    "--elements", type=click.IntRange(min=1), default=None, metavar="COUNT",
+    "--elements",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="COUNT",
     help="Prove it for tensors of fewer elements than COUNT each.  [default: 2^31, else 2^29]",
 )
 @click.option(
