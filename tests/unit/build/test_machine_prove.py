@@ -86,7 +86,8 @@ def test_a_proof_holds_for_as_many_elements_as_are_asked_for() -> None:
 
     def memory(**asked: int) -> Claim:
         data = prove(memoryview(packed(recorded, {**WANTED, **asked})))
-        return serial.loads(ProofEvidence, data.decode()).calls[0].launches[0].claims[0]
+        found: ProofEvidence = serial.loads(ProofEvidence, data.decode())
+        return found.calls[0].launches[0].claims[0]
 
     below = memory()
     assert (below.answer, below.limit_elements) == (ProofAnswer.PROVED, 1 << 29)
