@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from cuassay.engine import allowance
 from cuassay.engine.allowance import Allowance
 from cuassay.model.events import Progress
 
@@ -17,8 +16,8 @@ class _Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 0.0
         self._due: tuple[float, Callable[[], None]] | None = None
-        monkeypatch.setattr(allowance.time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(allowance.threading, "Timer", self._timer)
+        monkeypatch.setattr("cuassay.engine.allowance.time.monotonic", lambda: self.now_s)
+        monkeypatch.setattr("cuassay.engine.allowance.threading.Timer", self._timer)
 
     def _timer(self, seconds: float, expire: Callable[[], None]) -> _Clock:
         self._next = (self.now_s + seconds, expire)
