@@ -45,10 +45,10 @@ class Tried:
                         by_code.setdefault(self.code, set()).add(case.axes[axis])
         return run
 
-    def take(self, beside: Tried) -> None:
+    def take(self, other: Tried) -> None:
         """Add what checks tried that ran at the same time."""
-        self._together |= beside._together
-        for axis, by_code in beside._seen.items():
+        self._together |= other._together
+        for axis, by_code in other._seen.items():
             self._seen[axis] |= by_code
 
     def sizes(self, findings: Iterable[Finding]) -> tuple[TriedSizes, ...]:
