@@ -27,7 +27,6 @@ from cuassay.oracle.truth.precision import GRIDS, Family, Stored
 from cuassay.oracle.truth.random_errors import Noise, look_first
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, deviation_of, product_terms
 
-LOW = tuple(GRIDS)
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
 _GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
 
@@ -117,7 +116,12 @@ class NoiseHook:
         if any(name in known for known in modelled):
             return NotImplemented
         if operation.op in decomposition_table:
-            found = self._decomposed(operation)
+            outer, self._inside = self._inside, True
+            try:
+                with _Inside(self):
+                    found = decomposition_table[operation.op](*operation.args, **operation.kwargs)
+            finally:
+                self._inside = outer
             if found is not NotImplemented:
                 return found
         if not floating_in(operation.args):
@@ -213,14 +217,6 @@ class NoiseHook:
             return self.noise.rounding(tensor, GRIDS[own])
 
         return _changed(out, narrow)
-
-    def _decomposed(self, asked: Operation) -> Any:
-        outer, self._inside = self._inside, True
-        try:
-            with _Inside(self):
-                return decomposition_table[asked.op](*asked.args, **asked.kwargs)
-        finally:
-            self._inside = outer
 
 
 def _exact_zeros(operand: Any, out: Tensor, noisy: Tensor) -> Tensor:
