@@ -99,7 +99,20 @@ def _lifted(
                 what = "a call that torch does not dispatch"
                 raise LiftError(what, failing_line(error), why) from error
             raise _own_failure(fn, error) from error
-        return tuple(_lifted_output(item, to) for item in _flat(result, names))
+        outputs = []
+        for item in _flat(result, names):
+            nominal: torch.dtype = item.dtype
+            found = item.payload if isinstance(item, Lifted) else item.detach()
+            if isinstance(item, Lifted) and item.borrowed:
+                found = found.clone()  # the caller's memory stays the caller's
+            packed = "x2" in str(nominal)  # pairs of 4-bit numbers
+            if nominal in LIFTABLE or (nominal.is_floating_point and not packed):
+                pair = lifted_dtype(nominal, to) if nominal.is_complex else to
+                found = found.to(pair)
+            out: Any = found.detach()
+            out.cuassay_nominal = nominal
+            outputs.append(out)
+        return tuple(outputs)
 
 
 def default_generators(device: torch.device) -> list[torch.Generator]:
@@ -189,17 +202,3 @@ def _flat(result: object, names: Sequence[str] | None) -> list[torch.Tensor]:
         f"the reference returned {kind}, expected a tensor, a number, or a tuple, list or dict "
         "of them"
     )
-
-
-def _lifted_output(item: torch.Tensor, to: torch.dtype) -> torch.Tensor:
-    nominal: torch.dtype = item.dtype
-    found = item.payload if isinstance(item, Lifted) else item.detach()
-    if isinstance(item, Lifted) and item.borrowed:
-        found = found.clone()  # the caller's memory stays the caller's
-    packed = "x2" in str(nominal)  # pairs of 4-bit numbers
-    if nominal in LIFTABLE or (nominal.is_floating_point and not packed):
-        pair = lifted_dtype(nominal, to) if nominal.is_complex else to
-        found = found.to(pair)
-    out: Any = found.detach()
-    out.cuassay_nominal = nominal
-    return out  # type: ignore[no-any-return]

@@ -9,7 +9,8 @@ lifted copy, never to the original.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -47,6 +48,15 @@ class Session:
         self.to, self.hook = to, hook
         self.bypass = False  # run operations as they come: the lift's own work
         self._constants: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @contextmanager
+    def own_work(self) -> Iterator[None]:
+        """Run operations as they come."""
+        self.bypass = True
+        try:
+            yield
+        finally:
+            self.bypass = False
 
     def dispatch(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run one operation of the reference and return wrapped results.

@@ -43,8 +43,8 @@ class ChosenPlaces:
         """Return which elements of `got` no honest choice can show; `right` is truth."""
         found = (got < 0) | (got >= self.bound)
         if self.dim is not None:
-            sound = ~_repeated(right, self.dim).any(self.dim, keepdim=True)
-            found = found | (_repeated(got, self.dim) & sound)
+            again, wrong = (_equal_neighbours(t, self.dim, both=False) for t in (got, right))
+            found = found | (again & ~wrong.any(self.dim, keepdim=True))
         if self.tied is not None:
             found = found | (self.tied & ~self.equal(got, right))
         return found
@@ -72,11 +72,6 @@ class ChosenPlaces:
             for places in (first, second)
         )
         return (a == b) | (a.isnan() & b.isnan())
-
-
-def _repeated(places: Tensor, dim: int) -> Tensor:
-    """Return which places occur before in their row."""
-    return _equal_neighbours(places, dim, both=False)
 
 
 def _equal_neighbours(values: Tensor, dim: int, *, both: bool = True) -> Tensor:
@@ -129,7 +124,8 @@ class ChoiceWatch:
         if made is None or made.places._version != made.version:
             return None
         choice = made.choice()
-        if not _is_leading_part(output, made.places):
+        layouts = [(t.dim(), t.stride(), t.storage_offset()) for t in (output, made.places)]
+        if layouts[0] != layouts[1]:  # neither the places nor the first along their axes
             return ChosenPlaces(bound=choice.bound)
         if choice.tied is None:
             return choice
@@ -195,15 +191,6 @@ def _several(source: Tensor, places: Tensor, dim: int, *, ties: bool) -> ChosenP
         return choice
     tied = _equal_neighbours(source, dim).gather(dim, places)
     return replace(choice, values=source, tied=tied) if bool(tied.any()) else choice
-
-
-def _is_leading_part(output: Tensor, whole: Tensor) -> bool:
-    """Whether an output is `whole` itself or the first elements along its axes."""
-    return (
-        output.dim() == whole.dim()
-        and output.stride() == whole.stride()
-        and output.storage_offset() == whole.storage_offset()
-    )
 
 
 def _address(tensor: Tensor) -> int:
