@@ -278,6 +278,7 @@ def _in_order(name: str, named: Mapping[str, Any], terms: Tensor) -> Tensor | No
     return torch.zeros_like(named["self"]).index_add_(0, rows, squares)
 
 
+SCATTERED = ("index_add", "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward")
 REDUCTIONS: Mapping[str, Callable[[Operation, Tensor], Tensor | None]] = {
     **dict.fromkeys(("sum", "mean", "nansum"), _sum),
     **dict.fromkeys(("var", "std"), _variance),
@@ -285,8 +286,5 @@ REDUCTIONS: Mapping[str, Callable[[Operation, Tensor], Tensor | None]] = {
     "prod": _prod,
     "cumprod": _cumulated_product,
     "convolution": _convolution,
-    **dict.fromkeys(
-        ("index_add", "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward"),
-        _scattered,
-    ),
+    **dict.fromkeys(SCATTERED, _scattered),
 }
