@@ -68,15 +68,12 @@ def traits_of(op: Any) -> Traits:
             "a fused attention kernel has no float64 form; call "
             "torch.nn.functional.scaled_dot_product_attention instead"
         )
-    writes = [
-        (place, argument)
-        for place, argument in enumerate(schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-    written = tuple((place, argument.name) for place, argument in writes)
-    owners = {
-        letter: argument.name for _, argument in writes for letter in argument.alias_info.before_set
-    }
+    written: list[tuple[int, str]] = []
+    owners: dict[str, str] = {}
+    for place, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            written.append((place, argument.name))
+            owners |= dict.fromkeys(argument.alias_info.before_set, argument.name)
     returned = tuple(
         None
         if result.alias_info is None
@@ -86,7 +83,7 @@ def traits_of(op: Any) -> Traits:
     aliased = any(result.alias_info is not None for result in schema.returns)
     return Traits(
         refusal=refusal,
-        written=written,
+        written=tuple(written),
         returned=returned,
         view=aliased and not written,
         metadata=torch.Tag.inplace_view in op.tags,

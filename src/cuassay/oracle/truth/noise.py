@@ -217,7 +217,15 @@ class NoiseHook:
             if isinstance(operand, Tensor) and floating_in(operand):
                 size = operand.abs() if operand.is_complex() else operand
                 noisy = self.noise.additive(noisy, size * factor if factor != 1.0 else size)
-        return _exact_zeros(named.get("self"), out, noisy)
+        # Zeros that are the difference of coarse numbers stay: 1 - mask is exact in every form.
+        zero = out == 0
+        if out.is_complex() or (look_first(out) and not bool(zero.any())):
+            return noisy
+        operand = named.get("self")
+        if isinstance(operand, Tensor) and operand.dtype.is_floating_point:
+            narrow = operand.float()
+            zero &= (narrow == operand) & ((narrow.view(torch.int32) & 0xFFFF) == 0)
+        return torch.where(zero, out, noisy)
 
     def _rounded_move(self, asked: Operation, out: Any) -> Any:
         """Moved values are rounded only where a wider type becomes a narrower one."""
@@ -233,18 +241,6 @@ class NoiseHook:
             return self.noise.rounding(tensor, GRIDS[own])
 
         return _changed(out, narrow)
-
-
-def _exact_zeros(operand: Any, out: Tensor, noisy: Tensor) -> Tensor:
-    """Keep zeros that are the difference of coarse numbers: 1 - mask is exact in every form."""
-    zero = out == 0
-    if out.is_complex() or (look_first(out) and not bool(zero.any())):
-        return noisy
-    if isinstance(operand, Tensor) and operand.dtype.is_floating_point:
-        narrow = operand.float()
-        coarse = (narrow == operand) & ((narrow.view(torch.int32) & 0xFFFF) == 0)
-        zero &= coarse
-    return torch.where(zero, out, noisy)
 
 
 def _changed(out: Any, change: Callable[[Tensor], Tensor]) -> Any:
