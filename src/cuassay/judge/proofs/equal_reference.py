@@ -21,7 +21,7 @@ from cuassay.algebra.follow import expressions
 from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.machine.faults import machine_cases, recorded_call, recording_of
-from cuassay.checks.numeric.listed_sizes import elements_of
+from cuassay.checks.numeric.listed_sizes import elements_of, refusal_condition
 from cuassay.checks.state.answers import reads_of, wrong_outputs
 from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs.regimes import Regime, fill, fills_for
@@ -118,6 +118,10 @@ def _equality(
     return _other(trial, candidate, found, searched, host)
 
 
+class _RefusedSizesError(CannotJudgeError):
+    """The candidate raised at sizes that nobody promised: it may be written for others."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Different:
     """A case in which an output is another expression."""
@@ -138,13 +142,21 @@ def _compared(
 ) -> Equality | _Different:
     """Return PROVED, or the first case with a difference. Raises CannotJudgeError."""
     seen: list[EqualityEvidence] = []
+    proved: list[Case] = []
+    notes = [note] if note else []
     numbers: dict[str, tuple[float, ...]] = {}
     most = 0.0
     for case in cases:
         emit(Progress(text=f"in residues: {case.label}"))
         inputs = trial.inputs(case)
-        most = max(most, shared(inputs))
-        one = _called(trial, candidate, case, inputs, host, caller, limit_s)
+        try:
+            one = _called(trial, candidate, case, inputs, host, caller, limit_s)
+        except _RefusedSizesError as refusal:
+            if case is cases[-1] and not seen:
+                raise
+            notes.append(str(refusal))
+            continue
+        most, proved = max(most, shared(inputs)), [*proved, case]
         if one.evidence.refused:
             raise CannotJudgeError(f"{one.evidence.refused} ({case.label})")
         if one.evidence.equal < one.evidence.elements:
@@ -163,13 +175,13 @@ def _compared(
     return Equality(
         answer=ProofAnswer.PROVED,
         scope=(
-            *_scope(cases, seen[0].prime, len(SEEDS) * len(cases), most),
-            *([note] if note else []),
+            *_scope(proved, seen[0].prime, len(SEEDS) * len(proved), most),
+            *dict.fromkeys(notes),
             *_programs(seen),
         ),
         elements=sum(one.elements for one in seen),
         seeds=len(SEEDS),
-        data=len(cases),
+        data=len(proved),
         prime=seen[0].prime,
         shared=most,
     )
@@ -313,6 +325,9 @@ def _called(
         ended = termination_finding(scenario, run, problem=trial.problem)
         if inconclusive_reason(run) or ended is not None or recording is None:
             raised = first_raised(run)
+            sizes = refusal_condition(trial.problem, case) if raised else ""
+            if sizes:
+                raise _RefusedSizesError(f"{sizes}: at others the candidate raises")
             said = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
             raise CannotJudgeError(inconclusive_reason(run) or (ended.message if ended else said))
         evidence = asked(
