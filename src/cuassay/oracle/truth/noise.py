@@ -25,9 +25,14 @@ from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT, STEPS, TRANSCENDENTAL
 from cuassay.oracle.truth.precision import GRIDS, Family, Stored
 from cuassay.oracle.truth.random_errors import Noise, look_first
-from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, deviation_of, product_terms
+from cuassay.oracle.truth.reductions import (
+    PRODUCTS,
+    REDUCTIONS,
+    SCATTERED,
+    deviation_of,
+    product_terms,
+)
 
-LOW = tuple(GRIDS)
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
 _GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
 
@@ -36,7 +41,9 @@ class Deviations:
     """Deviations of reductions and composites in call order, shared by the draws of one truth.
 
     `tensor_cores` says whether matrix products may run on them (an input has 16 bits);
-    `longest` is then the number of terms of the longest sum of products.
+    `longest` is then the number of terms of the longest sum of products. `any_order` says that
+    the reference as written rounds scattered sums to their narrow type after each term, in
+    another order each time: such a sum errs in units of that type, not of `roundoff`.
     """
 
     def __init__(
@@ -44,9 +51,12 @@ class Deviations:
         device: torch.device,
         *,
         tensor_cores: bool = False,
+        any_order: bool = False,
+        roundoff: float = 2.0**-24,
         budget_bytes: int | None = None,
     ) -> None:
-        self.tensor_cores = tensor_cores
+        self.tensor_cores, self.any_order = tensor_cores, any_order
+        self.roundoff = roundoff
         self.longest = 0
         self._kept: list[tuple[str, torch.Size, tuple[Tensor, ...]]] = []
         self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
@@ -79,13 +89,15 @@ def is_step(asked: Operation) -> bool:
 
 
 class StepHook(PassThrough):
-    """Changes nothing; `discontinuous` says whether a jump was met."""
+    """Changes nothing; says whether a jump was met, and a scattered sum of a narrow type."""
 
     def __init__(self) -> None:
         self.discontinuous = False
+        self.scatters_narrow = False
 
     def replace(self, operation: Operation) -> object:
         """Look at the operation and let it run."""
+        self.scatters_narrow |= operation.name in SCATTERED and operation.nominal in GRIDS
         self.discontinuous = self.discontinuous or is_step(operation)
         return NotImplemented
 
@@ -117,7 +129,12 @@ class NoiseHook:
         if any(name in known for known in modelled):
             return NotImplemented
         if operation.op in decomposition_table:
-            found = self._decomposed(operation)
+            outer, self._inside = self._inside, True
+            try:
+                with _Inside(self):
+                    found = decomposition_table[operation.op](*operation.args, **operation.kwargs)
+            finally:
+                self._inside = outer
             if found is not NotImplemented:
                 return found
         if not floating_in(operation.args):
@@ -180,6 +197,9 @@ class NoiseHook:
                 total=lambda other: of(other).run(),
                 reduced=lambda other: deviation_of(of(other), out),
             )
+        if kept.any_order and found is not None and asked.name in SCATTERED:
+            grid = None if asked.nominal is None else GRIDS.get(asked.nominal)
+            found = found * (2.0**-grid.precision / kept.roundoff) if grid is not None else found
         if kept.tensor_cores:
             kept.longest = max(kept.longest, product_terms(asked))
         return () if found is None else (found,)
@@ -197,7 +217,15 @@ class NoiseHook:
             if isinstance(operand, Tensor) and floating_in(operand):
                 size = operand.abs() if operand.is_complex() else operand
                 noisy = self.noise.additive(noisy, size * factor if factor != 1.0 else size)
-        return _exact_zeros(named.get("self"), out, noisy)
+        # Zeros that are the difference of coarse numbers stay: 1 - mask is exact in every form.
+        zero = out == 0
+        if out.is_complex() or (look_first(out) and not bool(zero.any())):
+            return noisy
+        operand = named.get("self")
+        if isinstance(operand, Tensor) and operand.dtype.is_floating_point:
+            narrow = operand.float()
+            zero &= (narrow == operand) & ((narrow.view(torch.int32) & 0xFFFF) == 0)
+        return torch.where(zero, out, noisy)
 
     def _rounded_move(self, asked: Operation, out: Any) -> Any:
         """Moved values are rounded only where a wider type becomes a narrower one."""
@@ -213,26 +241,6 @@ class NoiseHook:
             return self.noise.rounding(tensor, GRIDS[own])
 
         return _changed(out, narrow)
-
-    def _decomposed(self, asked: Operation) -> Any:
-        outer, self._inside = self._inside, True
-        try:
-            with _Inside(self):
-                return decomposition_table[asked.op](*asked.args, **asked.kwargs)
-        finally:
-            self._inside = outer
-
-
-def _exact_zeros(operand: Any, out: Tensor, noisy: Tensor) -> Tensor:
-    """Keep zeros that are the difference of coarse numbers: 1 - mask is exact in every form."""
-    zero = out == 0
-    if out.is_complex() or (look_first(out) and not bool(zero.any())):
-        return noisy
-    if isinstance(operand, Tensor) and operand.dtype.is_floating_point:
-        narrow = operand.float()
-        coarse = (narrow == operand) & ((narrow.view(torch.int32) & 0xFFFF) == 0)
-        zero &= coarse
-    return torch.where(zero, out, noisy)
 
 
 def _changed(out: Any, change: Callable[[Tensor], Tensor]) -> Any:
