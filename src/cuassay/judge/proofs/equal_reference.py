@@ -36,7 +36,7 @@ from cuassay.model.events import Event, Progress
 from cuassay.model.machine import EqualityEvidence
 from cuassay.model.problem import Scalar
 from cuassay.model.proofs import Equality, ProofAnswer
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
 from cuassay.sandbox.guest.items import host_memory
 from cuassay.sandbox.host.call import Caller
 
@@ -55,6 +55,7 @@ _SEARCHED = (
 _GROSS, _MOST = 0.25, 0.5
 _ZEROS = 1 / 32  # of an input: more than chance makes
 _SHOWN = 6
+_REAL = "Triton's log, exp, sin, cos and tanh of libdevice are taken for what they approximate"
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
 
 
@@ -178,6 +179,7 @@ def _compared(
             *_scope(proved, seen[0].prime, len(SEEDS) * len(proved), most),
             *dict.fromkeys(notes),
             *_programs(seen),
+            *([_REAL] if candidate.names_triton else []),
         ),
         elements=sum(one.elements for one in seen),
         seeds=len(SEEDS),
@@ -378,6 +380,20 @@ def _wrong(trial: JudgeTrial, scenario: Scenario, run: Run) -> str:
     return ""
 
 
+def _plain_call(case: Case) -> Scenario:
+    """Return a call of the candidate as it is: recording has Triton's functions replaced."""
+    return Scenario(
+        label=f"outputs: {case.label}",
+        cases=(case,),
+        steps=(
+            Allocate(slot="a", case=0),
+            Call(slot="a", result="r", poison=Poison.NAN),
+            ReadResult(result="r"),
+        ),
+        timeout_s=120.0,
+    )
+
+
 def _other(
     trial: JudgeTrial,
     candidate: Candidate,
@@ -390,7 +406,7 @@ def _other(
     where = f"element {evidence.element} of output '{evidence.output}' is another expression"
     tried = [case, *searched] if seen.wrong else searched
     for one in tried:
-        scenario = recorded_call(one, operations=True)
+        scenario = _plain_call(one)
         said = []
         for _ in range(2):
             with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
