@@ -61,10 +61,14 @@ _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One call in residues: the evidence, and whether the float results differ as well."""
+    """One call in residues: the evidence, and whether the float results differ as well.
+
+    `undefined`: the reference gives NaN for these data.
+    """
 
     evidence: EqualityEvidence
     wrong: str
+    undefined: bool
 
 
 def equality(
@@ -110,10 +114,14 @@ def _equality(
         found = compared(cases)
         searched = [*_cases(trial, _SEARCHED)]
         if isinstance(found, _Different):
-            own = list(_own_cases(trial))
-            if own:  # what is not zero there may be of no concern to the candidate
+            undefined = found.seen.undefined
+            own = list(_own_cases(trial, zeros=not undefined))
+            if own:  # others may be of no concern to the candidate
                 searched = own
-                found = compared(own, "with zeros where the problem's own generator makes them")
+                note = "with zeros where the problem's own generator makes them"
+                if undefined:
+                    note = "for data of the problem's own generator: of others the reference is NaN"
+                found = compared(own, note)
         if isinstance(found, Equality):
             return found
     return _other(trial, candidate, found, searched, host)
@@ -189,8 +197,8 @@ def _compared(
     )
 
 
-def _own_cases(trial: JudgeTrial) -> Iterator[Case]:
-    """Yield data of the problem's own generator, two a size, if it makes zeros among others.
+def _own_cases(trial: JudgeTrial, *, zeros: bool) -> Iterator[Case]:
+    """Yield data of the problem's own generator, two a size; with `zeros` only if it makes some.
 
     Zeros at places of their own (triangles, masks) may be what a candidate is right by.
     """
@@ -209,7 +217,7 @@ def _own_cases(trial: JudgeTrial) -> Iterator[Case]:
             for one in trial.inputs(own).values()
             if isinstance(one, torch.Tensor) and one.is_floating_point()
         ]
-        if not any(_ZEROS * one.numel() < int((one == 0).sum()) for one in floats):
+        if zeros and not any(_ZEROS * one.numel() < int((one == 0).sum()) for one in floats):
             return
         yield own
 
@@ -339,7 +347,9 @@ def _called(
             EqualityEvidence,
             timeout_s=60.0 + 8 * len(SEEDS) * limit_s,
         )
-        return _Seen(evidence, "" if evidence.refused else _wrong(trial, scenario, run))
+        undefined = any(bool(value.isnan().any()) for value, _ in expected[0])
+        wrong = "" if evidence.refused else _wrong(trial, scenario, run)
+        return _Seen(evidence, wrong, undefined)
 
 
 def _packed(
