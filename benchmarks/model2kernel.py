@@ -23,6 +23,13 @@ from typing import Any
 _BATCH, _SEQUENCE = 1000, 2_000_000
 _BUGS, _INPUTS, _SOURCES = "exp/coverage", "exp/vllm/input", "data/vllm/csrc"
 _BLOCKS = ("reduce", "load", "store", "scan")
+_OPERATORS = Path("operators of CUB")
+# CUB of CUDA 13 has them no more; the sources are of CUDA 12.
+_CUB_OF_12 = """namespace cub {
+struct Max { template <class T> __host__ __device__ T operator()(const T& a, const T& b) const { return a < b ? b : a; } };
+struct Min { template <class T> __host__ __device__ T operator()(const T& a, const T& b) const { return b < a ? b : a; } };
+struct Sum { template <class T> __host__ __device__ T operator()(const T& a, const T& b) const { return a + b; } };
+}"""  # noqa: E501
 ELEMENTS = 1 << 32  # tensors stay below: 8 GiB of 16-bit numbers
 
 
@@ -92,7 +99,7 @@ _OPERATOR_CASES: Mapping[str, Case] = {
     ),
     "static_scaled_int8_quant": Case(source=_INT8),
     "dynamic_scaled_int8_quant": Case(source=_INT8),
-    "moe_sum": Case(source="moe/moe_align_sum_kernels.cu"),
+    "moe_sum": Case(source="moe/moe_align_sum_kernels.cu", shapes={0: ("s*b", "4", "2048")}),
     "moe_align_block_size": Case(source="moe/moe_align_sum_kernels.cu", index={0: "64"},
                                  shapes={4: ("(6*s*b+960)//16",)}),
     "sgl_moe_align_block_size": Case(source="moe/moe_align_sum_kernels.cu"),
@@ -142,7 +149,7 @@ def _pair(
     try:
         entry = json.loads(inputs.read_text(encoding="utf-8"))[case.entry]
         function = case.function or entry["cuda_function"]
-        source = _flat(base / case.source, (base,))
+        source = _flat(base / case.source, (base, (base / case.source).parent))
         heads = re.findall(
             rf"^((?:void|torch::Tensor|at::Tensor)\s+{function}\s*\([^;{{]*?\))\s*\{{",
             _plain(source), re.M | re.S,
@@ -215,8 +222,8 @@ def _texts(
         [
             "import torch", "from torch.utils.cpp_extension import load_inline",
             f"SOURCE = {source!r}", f"HEAD = {declared!r}",
-            f"made = load_inline(name='m2k_{function}', cpp_sources=[HEAD], cuda_sources=[SOURCE], "
-            f"functions=[{function!r}])", "",
+            f"made = load_inline(name='m2k5_{function}', cpp_sources=[HEAD], "
+            f"cuda_sources=[SOURCE], functions=[{function!r}])", "",
             f"def {function}({plain}):", f"    made.{function}({', '.join(passed)})", "",
         ]
     )  # fmt: skip
@@ -270,8 +277,13 @@ def _flat(path: Path, folders: tuple[Path, ...], seen: set[Path] | None = None) 
             if header not in seen:
                 seen.add(header)
                 lines.append(_flat(header, folders, seen))
-        elif "<cub/cub.cuh>" in line:
-            lines += [f"#include <cub/block/block_{word}.cuh>" for word in _BLOCKS]
+        elif re.match(r"\s*#\s*include\s+<cub/", line):
+            if _OPERATORS not in seen:
+                seen.add(_OPERATORS)
+                lines += [f"#include <cub/block/block_{word}.cuh>" for word in _BLOCKS]
+                lines.append(_CUB_OF_12)
+        elif "THC/THCAtomics.cuh" in line:  # what torch 1.10 called it
+            lines.append("#include <ATen/cuda/Atomic.cuh>")
         elif not re.match(r"\s*#\s*pragma\s+once", line):
             lines.append(line)
     return "\n".join(lines)

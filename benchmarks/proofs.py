@@ -41,6 +41,7 @@ from common import ROOT, save
 sys.path += [str(ROOT / "packages" / "ptxsan" / part) for part in ("src", "tests")]
 
 _RECORD_S, _LAUNCH_S, _KERNELS_LAUNCHES = 240.0, 30.0, 5
+_DECIDE_S = 480.0  # a pair with its compilation
 _RUNS = 6  # of each proved kernel at least
 _HERE = Path(__file__).resolve()
 
@@ -226,13 +227,13 @@ def decide(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> N
             try:
                 ran = subprocess.run(
                     command, capture_output=True, text=True, check=False,
-                    timeout=min(_RECORD_S, left_s), cwd=Path(pair["path"]).parent,
+                    timeout=min(_DECIDE_S, left_s), cwd=Path(pair["path"]).parent,
                 )  # fmt: skip
                 row = _decided(ran.stdout, ran.stderr)
             except subprocess.TimeoutExpired:
-                if left_s < _RECORD_S:
+                if left_s < _DECIDE_S:
                     return
-                row["refused"] = f"no answer in {_RECORD_S:g} s"
+                row["refused"] = f"no answer in {_DECIDE_S:g} s"
         row |= {"name": name, "set": pair["set"], "s": time.monotonic() - started}
         with rows.open("a", encoding="utf-8") as out:
             out.write(json.dumps(row) + "\n")
