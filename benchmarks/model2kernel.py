@@ -86,7 +86,7 @@ _OPERATOR_CASES: Mapping[str, Case] = {
     },
     "rms_norm": Case(source="layernorm_kernels.cu"),
     "fused_add_rms_norm": Case(source="layernorm_kernels.cu"),
-    "rotary_embedding": Case(source="pos_encoding_kernels.cu", index={0: "s"}),
+    "rotary_embedding": Case(source="pos_encoding_kernels.cu", index={0: "4096"}),
     "permute_cols": Case(source="permute_cols.cu", index={1: "5120"}),
     "reshape_and_cache": Case(source=_CACHES, axes=_CACHE),
     "concat_and_cache_mla": Case(source=_CACHES, axes=_CACHE, sizes={10: "n"}, index={3: "n*64"}),
