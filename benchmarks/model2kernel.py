@@ -12,6 +12,7 @@ observed (a cache's blocks, a slot), `_CASES` states what callers may pass.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -23,7 +24,6 @@ from typing import Any
 _BATCH, _SEQUENCE = 1000, 2_000_000
 _BUGS, _INPUTS, _SOURCES = "exp/coverage", "exp/vllm/input", "data/vllm/csrc"
 _BLOCKS = ("reduce", "load", "store", "scan")
-_OPERATORS = Path("operators of CUB")
 # CUB of CUDA 13 has them no more; the sources are of CUDA 12.
 _CUB_OF_12 = """namespace cub {
 struct Max { template <class T> __host__ __device__ T operator()(const T& a, const T& b) const { return a < b ? b : a; } };
@@ -114,6 +114,7 @@ _OPERATOR_CASES: Mapping[str, Case] = {
         source="attention/merge_attn_states.cu",
         shapes=dict.fromkeys((0, 2, 4), ("s*b", "16", "128"))
         | dict.fromkeys((3, 5), ("16", "s*b")),
+        dtypes={3: "float32", 5: "float32"},  # the JSON's mock made all tensors float16
     ),
     "causal_conv1d_fwd": Case(source="mamba/causal_conv1d/causal_conv1d.cu",
                               index={4: "s*b+1", 5: "20"}),
@@ -221,7 +222,7 @@ def _texts(
         [
             "import torch", "from torch.utils.cpp_extension import load_inline",
             f"SOURCE = {source!r}", f"HEAD = {declared!r}",
-            f"made = load_inline(name='m2k5_{function}', cpp_sources=[HEAD], "
+            f"made = load_inline(name='m2k7_{function}', cpp_sources=[HEAD], "
             f"cuda_sources=[SOURCE], functions=[{function!r}])", "",
             f"def {function}({plain}):", f"    made.{function}({', '.join(passed)})", "",
         ]
@@ -257,35 +258,36 @@ def _plain(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
 
 
-def _flat(path: Path, folders: tuple[Path, ...], seen: set[Path] | None = None) -> str:
+def _flat(path: Path, folders: tuple[Path, ...], above: tuple[Path, ...] = ()) -> str:
     """Return a source with its own headers in it: a candidate is one file.
 
-    Of CUB it includes what kernels call: the rest is for the host, which NVRTC does not read.
+    Each header is there as often as it is included, and is read once. Of CUB it includes what
+    kernels call: the rest is for the host, which NVRTC does not read.
     """
-    seen = set() if seen is None else seen
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         found = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
         inside = [
-            one / found[1]
+            (one / found[1]).resolve()
             for one in (path.parent, *folders)
             if found and (one / found[1]).is_file()
         ]
-        if inside:
-            header = inside[0].resolve()
-            if header not in seen:
-                seen.add(header)
-                lines.append(_flat(header, folders, seen))
+        if inside and inside[0] not in above:
+            text = _flat(inside[0], folders, (*above, inside[0]))
+            lines += _once(str(inside[0]), text)
         elif re.match(r"\s*#\s*include\s+<cub/", line):
-            if _OPERATORS not in seen:
-                seen.add(_OPERATORS)
-                lines += [f"#include <cub/block/block_{word}.cuh>" for word in _BLOCKS]
-                lines.append(_CUB_OF_12)
+            blocks = [f"#include <cub/block/block_{word}.cuh>" for word in _BLOCKS]
+            lines += _once("cub", "\n".join((*blocks, _CUB_OF_12)))
         elif "THC/THCAtomics.cuh" in line:  # what torch 1.10 called it
             lines.append("#include <ATen/cuda/Atomic.cuh>")
-        elif not re.match(r"\s*#\s*pragma\s+once", line):
+        elif not inside and not re.match(r"\s*#\s*pragma\s+once", line):
             lines.append(line)
     return "\n".join(lines)
+
+
+def _once(name: str, text: str) -> list[str]:
+    guard = f"READ_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return [f"#ifndef {guard}", f"#define {guard}", text, "#endif"]
 
 
 def main() -> None:
