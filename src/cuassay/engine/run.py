@@ -167,21 +167,25 @@ def _drive(
     *,
     timeout_s: float | None,
 ) -> Iterator[Event]:
+    ended = False
     try:
         process.submit(job, timeout_s=timeout_s)
-        ended = False
         for event in process.events():
-            ended = ended or isinstance(event, EngineFinished | EngineStopped | Document)
+            ended = isinstance(event, EngineFinished | EngineStopped | Document)
             if run is not None:
                 run.append(event)
             yield event
-        if not ended:
-            last = EngineStopped(exit_code=3, message=_death(process, run, timeout_s))
-            if run is not None:
-                run.append(last)
-            yield last
+            if ended:
+                return  # what is left to it is to close what it opened
+        last = EngineStopped(exit_code=3, message=_death(process, run, timeout_s))
+        if run is not None:
+            run.append(last)
+        yield last
     finally:
-        process.stop()
+        if ended:
+            process.leave()
+        else:
+            process.stop()
 
 
 def _death(

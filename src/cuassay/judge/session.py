@@ -227,7 +227,8 @@ class _Extras:
     speed: Speed | None = None
 
 
-def judge(
+@contextmanager
+def judged(
     job: TrialJob,
     problem: Problem,
     candidate: Candidate,
@@ -241,10 +242,12 @@ def judge(
     nursery: Nursery | None = None,
     truths: Truths | None = None,
     plan: TrialPlan | None = None,
-) -> TrialEnded:
+) -> Iterator[TrialEnded]:
     """Judge one candidate: run the checks, decide once, then explain. `emit` gets every event.
 
-    Raises CannotJudgeError and UsageError where the problem itself cannot be judged.
+    What the trial opened, its processes and its share of the GPU, is closed after the block: that
+    takes a while, and who wants the verdict need not wait for it. Raises CannotJudgeError and
+    UsageError where the problem itself cannot be judged.
     """
     if device.startswith("cuda"):  # a judge that is kept has judged others
         torch.cuda.reset_peak_memory_stats(device)
@@ -340,43 +343,42 @@ def judge(
         stood = runner.walls
         unconfined = walls.walls_condition(stood) if stood else ""
         said = (_executed_by(bench, runner), unconfined, trial.built_condition)
-        limits = [text for text in said if text]
-    kind = "float32" if "float32" in trial.kinds else "float64"
-    verdict = Verdict(
-        decision=decision,
-        reason=_lead(diagnoses) or reason,
-        problem=problem.name,
-        candidate=candidate.name,
-        profile=job.profile,
-        device=device,
-        digest=digest,
-        truth=kind,
-        truth_reason=trial.kinds.get(kind, ""),
-        precision_grade=grade(checked.graded),
-        checks=reports,
-        conditions=(*conditions(reports), *limits, *trial.memory_conditions),
-        benchmark_rule=extras.rule,
-        power=extras.power,
-        timing=timing,
-        environment=environment(device, toolchain),
-        seed=seed,
-        run=Path(job.run_dir).name,
-        coverage=tried.coverage(),
-        tried_sizes=tried.sizes(
-            finding
-            for report in reports
-            if isinstance(report.outcome, Failed)
-            for finding in report.outcome.findings
-        ),
-        speed=extras.speed,
-        sources=_sources(candidate, machine, diagnoses),
-        timeline=tuple(trial.timeline.spans),
-        walls=stood,
-        diagnoses=diagnoses,
-        proved=proved,
-        launches=machine.count(),
-    )
-    return TrialEnded(verdict=verdict, graded=checked.graded)
+        kind = "float32" if "float32" in trial.kinds else "float64"
+        verdict = Verdict(
+            decision=decision,
+            reason=_lead(diagnoses) or reason,
+            problem=problem.name,
+            candidate=candidate.name,
+            profile=job.profile,
+            device=device,
+            digest=digest,
+            truth=kind,
+            truth_reason=trial.kinds.get(kind, ""),
+            precision_grade=grade(checked.graded),
+            checks=reports,
+            conditions=(*conditions(reports), *filter(None, said), *trial.memory_conditions),
+            benchmark_rule=extras.rule,
+            power=extras.power,
+            timing=timing,
+            environment=environment(device, toolchain),
+            seed=seed,
+            run=Path(job.run_dir).name,
+            coverage=tried.coverage(),
+            tried_sizes=tried.sizes(
+                finding
+                for report in reports
+                if isinstance(report.outcome, Failed)
+                for finding in report.outcome.findings
+            ),
+            speed=extras.speed,
+            sources=_sources(candidate, machine, diagnoses),
+            timeline=tuple(trial.timeline.spans),
+            walls=stood,
+            diagnoses=diagnoses,
+            proved=proved,
+            launches=machine.count(),
+        )
+        yield TrialEnded(verdict=verdict, graded=checked.graded)
 
 
 def _waits(emit: Callable[[Event], None], queue: Queue) -> None:
