@@ -508,7 +508,7 @@ class _Side:
         *,
         emit: Callable[[Event], None],
         name: Callable[[Finding], Finding],
-        heavy: threading.Lock,
+        heavy: threading.Lock | None,
         lane: Lane = Lane.JUDGE,
     ) -> None:
         self._lane = lane
@@ -570,7 +570,7 @@ class _Side:
     @contextmanager
     def _room(self, scenario: Scenario) -> Iterator[None]:
         """Let one scenario at a time take more than a small part of the planned memory."""
-        if self.trial.is_light(scenario.cases):
+        if self._heavy is None or self.trial.is_light(scenario.cases):
             yield
             return
         with waiting():
@@ -589,10 +589,10 @@ def _run_checks(
     # A given seed asks for the same trial again: what others left must not change it.
     entry = bench.candidate.entry_file
     trial.preset("known", failures.known(trial.problem, entry) if job.seed is None else ())
-    name, heavy = _naming(job), threading.Lock()
+    name, heavy = _naming(job), threading.Lock() if beside is not None else None
     main = _Side(bench, trial, runner, control, tried, emit=bench.emit, name=name, heavy=heavy)
     checks = _in_turn(bench)
-    if beside is not None:
+    if beside is not None and heavy is not None:
         leading = [check for check in checks if check.leads]
         alone = [check for check in checks if check.quiet or _begun_ahead(check)]
         main.run(leading)
