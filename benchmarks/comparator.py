@@ -23,11 +23,11 @@ from torch import Tensor
 
 from cuassay.model.dtype import DType
 from cuassay.oracle.compare import groups as compare_groups
-from cuassay.oracle.compare.judge import judge_groups
-from cuassay.oracle.compare.outputs import compare, output_sums
+from cuassay.oracle.compare.outputs import compare, measure_groups, output_sums
 from cuassay.oracle.special import half_spacing
-from cuassay.oracle.truth import yardstick as trust_yardstick
-from cuassay.oracle.truth.types import OutputTruth, joined
+from cuassay.oracle.truth.scale import Runs, Scale
+from cuassay.oracle.truth.types import OutputTruth
+from cuassay.oracle.truth.yardstick import yardsticks
 
 COLUMNS = 4096
 _BYTES = 2 + 8 + 4  # candidate bfloat16, truth float64, scale float32
@@ -43,20 +43,16 @@ def synthetic(rows: int, device: str) -> tuple[Tensor, OutputTruth]:
     del narrow
     scale = half_spacing(value, DType.BFLOAT16).mul_(0.8)
     hits = torch.randint(0, 400, (rows,), generator=generator, device=device)
-    sticks = trust_yardstick.yardsticks(
-        trust_yardstick.Trusted(
-            value=value,
-            scale=scale,
-            noise=scale,
-            deviations=[],
-            errors=[],
-            hits=hits,
-            names=("rows", "columns"),
-            unit=1e-3,
-            roundoff=2.0**-24,
-            rounded=False,
-        )
+    runs = Runs(
+        value=value,
+        deviations=[],
+        errors=[],
+        dtype=DType.BFLOAT16,
+        roundoff=2.0**-24,
+        rounded=False,
+        discontinuous=False,
     )
+    given = Scale(full=scale, noise=scale)
     truth = OutputTruth(
         name="y",
         dtype=DType.BFLOAT16,
@@ -64,10 +60,7 @@ def synthetic(rows: int, device: str) -> tuple[Tensor, OutputTruth]:
         scale=scale,
         least=float(scale.amin()),
         unit=1e-3,
-        yardsticks=sticks.sticks,
-        joined=joined(sticks.sticks),
-        gain=sticks.gain,
-        bias=sticks.bias,
+        yardsticks=yardsticks(runs, given, ("rows", "columns"), hits, unit=1e-3),
         hits=hits,
     )
     return candidate, truth
@@ -128,7 +121,7 @@ def measure(elements: int, device: str, repeats: int) -> dict[str, object]:
 
     def fused() -> object:
         sums, _ = output_sums(candidate, truth)
-        judge_groups(sums, truth)
+        measure_groups(sums, truth, truth.yardsticks)
         return float(sums.peak.max())
 
     kernel_s = seconds(lambda: output_sums(candidate, truth), device, repeats)

@@ -32,13 +32,16 @@ from cuassay.oracle.truth.shared import Shared
 _SEED = 90_001
 
 
-def _no_copies(judged: Any, kind: Any, shape: Any, hits: Any) -> Shared:
-    groups = 4 if kind.kind == "hits" else 1
-    if kind.axis is not None:
-        groups = shape[kind.axis]
-    elif kind.kind == "rows":
-        groups = judged.value.numel() // shape[-1]
-    zero = torch.zeros(groups, dtype=torch.float64, device=judged.value.device)
+def _no_copies(flat: Any, kinds: Any, shape: Any, hits: Any) -> Shared:
+    groups = 0
+    for kind in kinds:
+        if kind.kind == "hits":
+            groups += 4
+        elif kind.axis is not None:
+            groups += shape[kind.axis]
+        else:
+            groups += flat.value.numel() // shape[-1] if kind.kind == "rows" else 1
+    zero = torch.zeros(groups, dtype=torch.float64, device=flat.value.device)
     return Shared(pairs=zero, gain=zero, weight=zero, size=zero)
 
 
@@ -50,7 +53,7 @@ def _no_drift() -> None:
     reductions.equal_drift = lambda total, *rest: torch.zeros_like(total)  # type: ignore[attr-defined]
 
 
-def _ones(squares: Tensor, terms: Tensor, judged: Tensor) -> Tensor:
+def _ones(squares: Tensor, terms: Tensor, *rest: Any) -> Tensor:
     return torch.ones_like(terms)
 
 

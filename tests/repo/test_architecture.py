@@ -36,7 +36,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "inputs": {"model", "errors", "formats"},
     "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes"},
     "oracle": {"model", "errors", "dispatch_modes"},
-    "algebra": {"model", "errors", "oracle", "dispatch_modes", "ptxsan"},
+    "algebra": {"model", "errors", "oracle", "build", "dispatch_modes", "ptxsan"},
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {
         "model", "errors", "settings", "home", "inputs", "build", "ptxsan", "dispatch_modes",

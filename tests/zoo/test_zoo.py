@@ -32,6 +32,7 @@ CODES = {
 } | {code for pair in PAIRS if not pair.plain for code in pair.codes}
 # Faults too small, or too rarely met, for plain probes: only the gate sees them.
 _SUBTLE = (
+    "branch_above_local_limits",
     "branch_for_widths",
     "half_atomics",
     "narrow_accumulator",

@@ -37,7 +37,17 @@ def server(tools: Tools) -> MCPServer[Any]:
         budget_s: Annotated[float, Field(gt=0, le=3600, description="Seconds at most")] = 300.0,
     ) -> dict[str, Any]:
         """Judge a GPU kernel: verdict, what is wrong with its failing input, and what to try."""
-        watch = _progress(ctx)
+        # A watcher that tells the client each check that ended, from the trial's thread.
+        done, total = 0, 0
+
+        def watch(event: Event) -> None:
+            nonlocal done, total
+            if isinstance(event, EngineStarted):
+                total = len(event.checks)
+            elif isinstance(event, CheckFinished):
+                done += 1
+                anyio.from_thread.run(ctx.report_progress, done, total, event.report.code)
+
         found: dict[str, Any] = await _threaded(
             lambda: tools.check(kernel, problem, budget_s=budget_s, watch=watch)
         )
@@ -71,18 +81,3 @@ async def _threaded(call: Callable[[], Any]) -> Any:
         return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
     except CuassayError as error:
         raise ToolError(str(error)) from None
-
-
-def _progress(context: Context[Any, Any]) -> Callable[[Event], None]:
-    """Return a watcher that tells the client each check that ended, from the trial's thread."""
-    done, total = 0, 0
-
-    def watch(event: Event) -> None:
-        nonlocal done, total
-        if isinstance(event, EngineStarted):
-            total = len(event.checks)
-        elif isinstance(event, CheckFinished):
-            done += 1
-            anyio.from_thread.run(context.report_progress, done, total, event.report.code)
-
-    return watch

@@ -111,8 +111,8 @@ def _attention(
 class Follower(Following):
     """Keeps the slots of every float64 storage of a run."""
 
-    def __init__(self, key: int) -> None:
-        self.key = key
+    def __init__(self, key: int, where: Callable[[], str] = source_line) -> None:
+        self.key, self._where = key, where
         self._memory: dict[int, tuple[torch.UntypedStorage, Tensor]] = {}
 
     def given(self, tensor: Tensor, *, number: bool = False) -> None:
@@ -125,14 +125,14 @@ class Follower(Following):
         if target.dtype is not torch.float64:
             return
         if value is None:
-            raise Unfollowed(f"an operation that writes memory, {source_line()}")
+            raise Unfollowed(f"an operation that writes memory, {self._where()}")
         slots = self.slots(value) if value.dtype is torch.float64 else torch.tensor(0)
         self.slots(target).copy_(slots.expand(target.shape))
 
     def literal(self, holds_tensors: bool) -> None:
         """Refuse a literal that is made of numbers which were tensors."""
         if holds_tensors:
-            raise Unfollowed(f"a number taken out of a tensor, {source_line()}")
+            raise Unfollowed(f"a number taken out of a tensor, {self._where()}")
 
     def slots(self, tensor: Tensor) -> Tensor:
         """Return the slots of a float64 tensor, a view of their memory."""
@@ -141,14 +141,14 @@ class Follower(Following):
         if held is None or held[1].numel() * _BYTES != storage.nbytes():
             if tensor.numel() == 0 or is_number(tensor):
                 return torch.full(tensor.shape, NONE)
-            raise Unfollowed(f"memory of an operation that is not followed, {source_line()}")
+            raise Unfollowed(f"memory of an operation that is not followed, {self._where()}")
         return held[1].as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
     def resolved(self, tensor: Tensor) -> Tensor:
         """Return the resolved slots of any real tensor; those of no floats are constants."""
         if tensor.dtype is not torch.float64:
             if tensor.is_complex():
-                raise Unfollowed(f"complex numbers, {source_line()}")
+                raise Unfollowed(f"complex numbers, {self._where()}")
             return values.constants(tensor.double())
         return values.resolve(self.slots(tensor), tensor, self.key)
 
@@ -180,7 +180,7 @@ class Follower(Following):
         shown = op(*args, **kwargs)
         for one, other in zip(_tensors(found), _tensors(shown), strict=True):
             if not _alike(one, other):
-                raise Unfollowed(f"{op}: its decomposition differs, {source_line()}")
+                raise Unfollowed(f"{op}: its decomposition differs, {self._where()}")
         return tuple(found) if isinstance(found, tuple) else found
 
     def after(self, operation: Operation, out: Any) -> object:
@@ -189,17 +189,17 @@ class Follower(Following):
         made = [one for one in _tensors(out) if one.dtype is torch.float64]
         rule = RULES.get(_name(op))
         if traits_of(op).random:
-            raise Unfollowed(f"{op} draws random numbers, {source_line()}")
+            raise Unfollowed(f"{op} draws random numbers, {self._where()}")
         if rule is not None:
             try:
                 rule(self, op, args, kwargs, out)
             except Unfollowed as error:
-                raise Unfollowed(f"{error}, {source_line()}") from None
+                raise Unfollowed(f"{error}, {self._where()}") from None
         elif not _has_floats((args, kwargs)):
             for one in made:
                 self.put(one, torch.tensor(0))  # a constant, as its value says
         elif any(one.untyped_storage().data_ptr() not in self._memory for one in made):
-            raise Unfollowed(f"{op}, {source_line()}")
+            raise Unfollowed(f"{op}, {self._where()}")
         return out
 
 

@@ -279,7 +279,7 @@ def _clamp(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out
     named = _named(op, args, kwargs)
     numbers, slots = _numbers(named["self"]), _read(at, named["self"])
     for name, larger in (("min", True), ("max", False)):
-        bound = named.get(name)
+        bound = named.get(name, named.get(f"{name}_val"))  # clamp, or hardtanh
         if bound is not None:
             slots = _chosen(numbers, _numbers(bound), slots, _read(at, bound), larger=larger)
             take = torch.maximum if larger else torch.minimum

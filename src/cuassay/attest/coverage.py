@@ -66,18 +66,46 @@ def coverage(
     try:
         payload, key = opened(text, trusted)
         found = _statement(payload)
-        problem = _problem(found)
+        try:
+            problem: Problem = serial.from_json(Problem, scope(found).get("problem"))
+        except UsageError as unread:
+            raise CertificateError(f"its problem cannot be read: {unread}") from None
     except CertificateError as error:
         return Coverage(problems=(str(error),))
     from cuassay import formats
 
     candidate = formats.load_candidate(str(kernel), problem)
+    issued, expires = (_moment(scope(found).get(name)) for name in ("issuedAt", "expiresAt"))
+    if issued is None or expires is None:
+        time = ["it states no time of issue or expiry"]
+    elif now >= expires:
+        time = [f"it expired on {expires:%Y-%m-%d %H:%M} UTC; judge the kernel again"]
+    elif now < issued - datetime.timedelta(minutes=5):
+        time = [f"it is issued in the future ({issued:%Y-%m-%d %H:%M} UTC): check this clock"]
+    else:
+        time = []
+    ours = {
+        hashlib.sha256(text.strip()).hexdigest(): "this certificate",
+        _bundle(found): "this kernel",
+        str(scope(found).get("digest")): "this kernel",
+        key: "the key that signed it",
+    }
     problems = [
         *_differences(found, candidate),
-        *_time(found, now),
-        *_revoked(found, text, key, tuple(revoked)),
+        *time,
+        *[
+            f"{ours[entry.digest]} is revoked" + (f": {entry.reason}" if entry.reason else "")
+            for entry in revoked
+            if entry.digest in ours
+        ],
     ]
-    notes = _elsewhere(found, here or {})
+    stated = scope(found).get("environment")
+    certified = stated if isinstance(stated, dict) else {}
+    notes = tuple(
+        f"certified with {name} {certified[name]}, here it is {version}"
+        for name, version in (here or {}).items()
+        if name in certified and certified[name] != version
+    )
     return Coverage(problems=tuple(problems), notes=notes, key=key, statement=found)
 
 
@@ -100,14 +128,6 @@ def scope(statement: Mapping[str, Any]) -> dict[str, Any]:
     predicate = statement.get("predicate")
     found = predicate.get("cuassay") if isinstance(predicate, dict) else None
     return found if isinstance(found, dict) else {}
-
-
-def _problem(statement: Mapping[str, Any]) -> Problem:
-    try:
-        found: Problem = serial.from_json(Problem, scope(statement).get("problem"))
-    except UsageError as error:
-        raise CertificateError(f"its problem cannot be read: {error}") from None
-    return found
 
 
 def _differences(statement: Mapping[str, Any], candidate: Candidate) -> list[str]:
@@ -141,17 +161,6 @@ def _sha256(subject: Mapping[str, Any]) -> str:
     return str(digest.get("sha256", "")) if isinstance(digest, dict) else ""
 
 
-def _time(statement: Mapping[str, Any], now: datetime.datetime) -> list[str]:
-    issued, expires = (_moment(scope(statement).get(name)) for name in ("issuedAt", "expiresAt"))
-    if issued is None or expires is None:
-        return ["it states no time of issue or expiry"]
-    if now >= expires:
-        return [f"it expired on {expires:%Y-%m-%d %H:%M} UTC; judge the kernel again"]
-    if now < issued - datetime.timedelta(minutes=5):
-        return [f"it is issued in the future ({issued:%Y-%m-%d %H:%M} UTC): check this clock"]
-    return []
-
-
 def _moment(value: object) -> datetime.datetime | None:
     try:
         return datetime.datetime.strptime(str(value), "%Y-%m-%dT%H:%M:%SZ").replace(
@@ -159,29 +168,3 @@ def _moment(value: object) -> datetime.datetime | None:
         )
     except ValueError:
         return None
-
-
-def _revoked(
-    statement: Mapping[str, Any], text: bytes, key: str, revoked: tuple[Revocation, ...]
-) -> list[str]:
-    ours = {
-        hashlib.sha256(text.strip()).hexdigest(): "this certificate",
-        _bundle(statement): "this kernel",
-        str(scope(statement).get("digest")): "this kernel",
-        key: "the key that signed it",
-    }
-    return [
-        f"{ours[entry.digest]} is revoked" + (f": {entry.reason}" if entry.reason else "")
-        for entry in revoked
-        if entry.digest in ours
-    ]
-
-
-def _elsewhere(statement: Mapping[str, Any], here: Mapping[str, str]) -> tuple[str, ...]:
-    stated = scope(statement).get("environment")
-    certified = stated if isinstance(stated, dict) else {}
-    return tuple(
-        f"certified with {name} {certified[name]}, here it is {version}"
-        for name, version in here.items()
-        if name in certified and certified[name] != version
-    )

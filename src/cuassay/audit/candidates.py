@@ -47,17 +47,13 @@ def candidates_in(
             whole.add(folder.path)
             yield _whole_folder(folder, _entry(folder))
             continue
-        placed = _is_candidate_folder(folder)
+        # Whether each file here is a candidate: candidates/ itself, or candidates/AUTHOR/.
+        placed = not CANDIDATE_FOLDERS.isdisjoint(folder.names[-2:])
         for name, path in folder.files.items():
             if path in problem_files or name in _NOT_CANDIDATES or name.startswith("_"):
                 continue
             beside = folder.path in problem_folders and _BESIDE.match(name) is not None
             yield from _file(folder, path, expected=placed or beside, oddities=oddities)
-
-
-def _is_candidate_folder(folder: Folder) -> bool:
-    """Whether each file here is a candidate: candidates/ itself, or candidates/AUTHOR/."""
-    return not CANDIDATE_FOLDERS.isdisjoint(folder.names[-2:])
 
 
 def _entry(folder: Folder) -> Path | None:
@@ -91,20 +87,18 @@ def _file(
     elif path.suffix not in _SOURCES or (not expected and not _told_candidate(path, oddities)):
         return
     claim, name, author = _told_by(path)
+    if path.suffix != ".cu":
+        launch_files = []
+    else:
+        launch_files = [p for p in path.parent.glob(f"{path.stem}.launch.*") if p.is_file()]
     yield FoundCandidate(
         where=str(path),
         name=name or _name(path),
         folder=path.parent,
-        files=(path, *_launch_files(path)),
+        files=(path, *launch_files),
         author=author or _author_by_place((*folder.names, path.name)),
         claims=claim,
     )
-
-
-def _launch_files(path: Path) -> list[Path]:
-    if path.suffix != ".cu":
-        return []
-    return [p for p in path.parent.glob(f"{path.stem}.launch.*") if p.is_file()]
 
 
 def _may_be_solution(path: Path) -> bool:

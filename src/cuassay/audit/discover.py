@@ -31,29 +31,25 @@ def discover(where: str) -> Tree:
             raise UsageError(f"{where} is a file of no list's kind. {_FORMS}")
         found = read_list(path)
     elif path.is_dir():
-        found = _tree(path)
+        oddities: list[Oddity] = []
+        folders = tuple(walk(path, oddities))
+        problems = tuple(problems_in(folders, oddities))
+        files = {file for problem in problems for file in problem.files}
+        places = {problem.folder for problem in problems}
+        places |= {problem.files[0].parent for problem in problems if problem.files}
+        candidates = candidates_in(
+            folders, problem_folders=places, problem_files=files, oddities=oddities
+        )
+        pairs = Pairing(problems).pair(candidates, oddities)
+        used = {pair.problem.where for pair in pairs}
+        oddities += [
+            Oddity(path=problem.where, message=f"problem '{problem.name}' has no candidate")
+            for problem in problems
+            if problem.where not in used
+        ]
+        found = Tree(problems=problems, pairs=pairs, oddities=tuple(oddities))
     else:
         raise UsageError(f"{where} does not exist: expected a tree or a list. {_FORMS}")
     if not found.problems and not found.pairs and not found.oddities:
         raise UsageError(f"{where} holds neither a problem nor a candidate. {_FORMS}")
     return found
-
-
-def _tree(root: Path) -> Tree:
-    oddities: list[Oddity] = []
-    folders = tuple(walk(root, oddities))
-    problems = tuple(problems_in(folders, oddities))
-    files = {file for problem in problems for file in problem.files}
-    places = {problem.folder for problem in problems}
-    places |= {problem.files[0].parent for problem in problems if problem.files}
-    candidates = candidates_in(
-        folders, problem_folders=places, problem_files=files, oddities=oddities
-    )
-    pairs = Pairing(problems).pair(candidates, oddities)
-    used = {pair.problem.where for pair in pairs}
-    oddities += [
-        Oddity(path=problem.where, message=f"problem '{problem.name}' has no candidate")
-        for problem in problems
-        if problem.where not in used
-    ]
-    return Tree(problems=problems, pairs=pairs, oddities=tuple(oddities))

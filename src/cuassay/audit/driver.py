@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from cuassay.audit.condense import condense, of_verdict
 from cuassay.audit.plan import Plan, Planned
@@ -66,7 +65,9 @@ def run_audit(
             watch=lambda task, lane, event: watch(by_id[task.id], lane, event),
         )
         for end in ended:
-            header = _described(header, end.event)
+            # The header names the versions and the device of the first verdict.
+            if not header.environment and isinstance(end.event, EngineFinished):
+                header = replace(header, environment=dict(end.event.verdict.environment))
             result = condense(by_id[end.task.id], end)
             folder.keep(result)
             done[result.item.id] = result
@@ -86,13 +87,6 @@ def run_audit(
     except CuassayError as error:
         _LOG.warning("the audit is kept, and not in the index: %s", error)
     return audit
-
-
-def _described(header: AuditHeader, event: Event) -> AuditHeader:
-    """Return the header with the versions and the device that the first verdict names."""
-    if header.environment or not isinstance(event, EngineFinished):
-        return header
-    return replace(header, environment=dict(event.verdict.environment))
 
 
 def seed_for(root: int, key: str) -> int:
@@ -115,27 +109,26 @@ def _kept(items: Sequence[AuditItem], folder: AuditFolder) -> dict[str, AuditRes
         if result is not None and result.item.key == item.key and result.ending not in _AGAIN:
             kept[item.id] = replace(result, item=item)
             continue
-        found = _finished_unseen(item, folder)
+        # The verdict of a trial that ended just before the driver was killed.
+        found = None
+        for attempt, path in reversed(folder.attempts(item)):
+            ends = [e for e in RunFolder(path).events() if isinstance(e, EngineFinished)]
+            if ends:
+                run = f"candidates/{path.name}"
+                found = of_verdict(item, ends[-1].verdict, run=run, attempt=attempt)
+                break
         if found is not None:
             folder.keep(found)
             kept[item.id] = found
     return kept
 
 
-def _finished_unseen(item: AuditItem, folder: AuditFolder) -> AuditResult | None:
-    """Return the verdict of a trial that ended just before the driver was killed."""
-    for attempt, path in reversed(folder.attempts(item)):
-        ends = [e for e in RunFolder(path).events() if isinstance(e, EngineFinished)]
-        if ends:
-            run = f"candidates/{path.name}"
-            return of_verdict(item, ends[-1].verdict, run=run, attempt=attempt)
-    return None
-
-
 def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
     item = one.item
     attempt = 1 + max((number for number, _ in folder.attempts(item)), default=0)
     place = folder.run_folder(item, attempt)
+    # A path for a shell: as it is where it needs no quotes.
+    text = str(place)
     job = TrialJob(
         problem=item.problem,
         candidate=item.candidate,
@@ -144,18 +137,12 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
         strict=header.strict,
         require=header.require,
         precision=header.precision,
-        run_label=_quoted(place),
+        run_label=text if re.fullmatch(r"[\w./+@:,=-]+", text) else text.replace(" ", "\\ "),
         isolated=True,
         hide=(str(folder.path),),
         within=(header.tree,),
     )
     return Task(id=item.id, job=job, folder=place, attempt=attempt, files=one.files)
-
-
-def _quoted(path: Path) -> str:
-    """Return a path for a shell: as it is where it needs no quotes."""
-    text = str(path)
-    return text if re.fullmatch(r"[\w./+@:,=-]+", text) else text.replace(" ", "\\ ")
 
 
 def _budget(budget_s: float | None, started: float) -> Callable[[], bool]:

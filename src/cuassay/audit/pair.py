@@ -30,29 +30,25 @@ class Pairing:
         """Return each candidate with its problem; one without goes to `oddities`."""
         pairs = []
         for candidate in candidates:
-            problem = self._problem(candidate)
+            # The one problem of the nearest folder above that has any.
+            owner = None
+            for folder in (candidate.folder, *candidate.folder.parents):
+                found = self._by_folder.get(folder)
+                if found:
+                    owner = found[0] if len(found) == 1 else None
+                    break
+            if candidate.claims:
+                named = self._by_name.get(candidate.claims, [])
+                placed = owner in named or (owner is not None and not named)
+                problem = owner if placed else _nearest(named, candidate)
+            else:
+                called = self._by_name.get(Path(candidate.where).stem, [])
+                problem = owner or _nearest(called, candidate)
             if problem is None:
                 oddities.append(Oddity(path=candidate.where, message=self._why(candidate)))
             else:
                 pairs.append(CandidatePair(problem=problem, candidate=candidate))
         return tuple(pairs)
-
-    def _problem(self, candidate: FoundCandidate) -> FoundProblem | None:
-        owner = self._owner(candidate)
-        if candidate.claims:
-            named = self._by_name.get(candidate.claims, [])
-            if owner in named or (owner is not None and not named):
-                return owner  # where the claim fits nothing, its trial says so
-            return _nearest(named, candidate)
-        return owner or _nearest(self._by_name.get(Path(candidate.where).stem, []), candidate)
-
-    def _owner(self, candidate: FoundCandidate) -> FoundProblem | None:
-        """Return the one problem of the nearest folder above that has any."""
-        for folder in (candidate.folder, *candidate.folder.parents):
-            found = self._by_folder.get(folder)
-            if found:
-                return found[0] if len(found) == 1 else None
-        return None
 
     def _why(self, candidate: FoundCandidate) -> str:
         if candidate.claims in self._by_name:

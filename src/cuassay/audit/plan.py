@@ -74,7 +74,25 @@ def make_plan(
     reader = _Reader(judged_as)
     base = Path(root).expanduser().absolute()
     oddities = list(tree.oddities)
-    planned = [_planned(pair, base, reader, oddities) for pair in tree.pairs]
+    planned = []
+    for pair in tree.pairs:
+        problem, candidate = pair.problem, pair.candidate
+        places = _relative(problem.where, base), _relative(candidate.where, base)
+        item = AuditItem(
+            id=sha256_fields("cuassay/audit-id/1", *places)[:_ID_CHARACTERS],
+            problem=problem.where,
+            candidate=candidate.where,
+            problem_name=problem.name,
+            candidate_name=candidate.name,
+            key=reader.key(pair, base),
+            author=candidate.author,
+            family=pair.family
+            or operator_family(
+                problem.name, op_type=problem.op_type, description=problem.description
+            ),
+            format=problem.format,
+        )
+        planned.append(Planned(item=item, files=(*problem.files, *candidate.files)))
     planned = _distinct(planned, oddities)
     items = [one.item for one in planned]
     _check_known("family", choice.families, (item.family for item in items))
@@ -118,13 +136,10 @@ class _Reader:
     def key(self, pair: CandidatePair, base: Path) -> str:
         parts = [_relative(pair.problem.where, base), _relative(pair.candidate.where, base)]
         for path in (*pair.problem.files, *pair.candidate.files):
-            parts += [_relative(str(path), base), self._hash(path)]
+            if path not in self._seen:
+                self._seen[path] = _content(path)
+            parts += [_relative(str(path), base), self._seen[path]]
         return sha256_fields("cuassay/audit-item/1", *self._common, *parts)
-
-    def _hash(self, path: Path) -> str:
-        if path not in self._seen:
-            self._seen[path] = _content(path)
-        return self._seen[path]
 
 
 def _content(path: Path) -> str:
@@ -135,24 +150,6 @@ def _content(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         return f"unreadable: {error.strerror}"  # its trial says so
-
-
-def _planned(pair: CandidatePair, base: Path, reader: _Reader, oddities: list[Oddity]) -> Planned:
-    problem, candidate = pair.problem, pair.candidate
-    places = _relative(problem.where, base), _relative(candidate.where, base)
-    item = AuditItem(
-        id=sha256_fields("cuassay/audit-id/1", *places)[:_ID_CHARACTERS],
-        problem=problem.where,
-        candidate=candidate.where,
-        problem_name=problem.name,
-        candidate_name=candidate.name,
-        key=reader.key(pair, base),
-        author=candidate.author,
-        family=pair.family
-        or operator_family(problem.name, op_type=problem.op_type, description=problem.description),
-        format=problem.format,
-    )
-    return Planned(item=item, files=(*problem.files, *candidate.files))
 
 
 def _relative(where: str, base: Path) -> str:

@@ -30,7 +30,8 @@ def problems_in(folders: Sequence[Folder], oddities: list[Oddity]) -> Iterator[F
     closed: set[Path] = set()  # folders below which candidates are, and no problem
     for folder in folders:
         outer = folder.path.parent in closed or bool(CANDIDATE_FOLDERS & set(folder.names))
-        if outer or _closes(folder):
+        # Whether what lies below a folder is a candidate's: it is a problem's, or one itself.
+        if outer or not (_ENTRIES | _WHOLE_PROBLEMS).isdisjoint(folder.files):
             closed.add(folder.path)
         if outer:
             _say_ignored(folder, oddities)
@@ -55,18 +56,25 @@ def problems_in(folders: Sequence[Folder], oddities: list[Oddity]) -> Iterator[F
             )
         for name in ("task.yml", "task.yaml"):
             if name in folder.files:
-                yield _gpumode(folder, folder.files[name])
+                sources = [path for path in folder.files.values() if path.suffix == ".py"]
+                shipped = [path for path in sources if not path.name.startswith("submission")]
+                utilities = folder.path.parent / "utils.py"
+                if utilities.is_file():
+                    shipped.append(utilities)
+                yield FoundProblem(
+                    where=str(folder.path),
+                    name=folder.path.name,
+                    folder=folder.path,
+                    format="gpumode",
+                    files=(folder.files[name], *shipped),
+                    aliases=(folder.path.name, folder.path.name.removesuffix("_py")),
+                )
         in_definitions = "definitions" in (folder.path.name, *folder.names)
         for name, path in folder.files.items():
             if in_definitions and path.suffix == ".json" and name != "definition.json":
                 yield from _trace_definition(path, oddities)
             elif path.suffix == ".py" and not (definition and name.startswith(_BESIDE)):
                 yield from _python(folder, path, oddities)
-
-
-def _closes(folder: Folder) -> bool:
-    """Whether what lies below a folder is a candidate's: it is a problem's, or one itself."""
-    return not (_ENTRIES | _WHOLE_PROBLEMS).isdisjoint(folder.files)
 
 
 def _say_ignored(folder: Folder, oddities: list[Oddity]) -> None:
@@ -92,22 +100,6 @@ def _recorded(file: Path) -> list[Path]:
         if (folder / "calls.jsonl").is_file():
             return sorted(path for path in folder.iterdir() if path.is_file())
     return []
-
-
-def _gpumode(folder: Folder, task: Path) -> FoundProblem:
-    sources = [path for path in folder.files.values() if path.suffix == ".py"]
-    shipped = [path for path in sources if not path.name.startswith("submission")]
-    utilities = folder.path.parent / "utils.py"
-    if utilities.is_file():
-        shipped.append(utilities)
-    return FoundProblem(
-        where=str(folder.path),
-        name=folder.path.name,
-        folder=folder.path,
-        format="gpumode",
-        files=(task, *shipped),
-        aliases=(folder.path.name, folder.path.name.removesuffix("_py")),
-    )
 
 
 def _trace_definition(path: Path, oddities: list[Oddity]) -> Iterator[FoundProblem]:

@@ -12,10 +12,9 @@ from cuassay.cli import sinks
 from cuassay.cli.options import Output
 from cuassay.errors import CannotJudgeError
 from cuassay.model.events import CaseFinished, EngineFinished, EngineStopped, Event, Progress
-from cuassay.model.verdict import Decision, Verdict
+from cuassay.model.verdict import Decision
 
 if TYPE_CHECKING:
-    from cuassay.report.judged import Judged
     from cuassay.report.terminal.trial import TerminalReport
 
 EXIT_CODES = {Decision.ACCEPTED: 0, Decision.REJECTED: 1, Decision.INCONCLUSIVE: 3}
@@ -41,15 +40,33 @@ def drive(events: Iterator[Event], output: Output) -> int:
             report.consume(event)
     except KeyboardInterrupt:
         report.close()
-        return _interrupted(seen, output)
+        from cuassay.model.events import EngineStarted
+        from cuassay.report.json_report import error_document
+
+        run = next((event.run for event in seen if isinstance(event, EngineStarted)), "")
+        message = "interrupted: no verdict"
+        if run:
+            message += f"; what was seen so far is in run {run}"
+        if output.json:
+            emit_json(error_document(message, kind="interrupted", exit_code=INTERRUPTED, seen=seen))
+        say(f"cuassay: {message}")
+        return INTERRUPTED
     finally:
         report.close()
     match seen[-1] if seen else None:
         case EngineFinished(verdict=verdict):
             if any(target.form != "terminal" for target in output.targets):
-                sinks.emit(
-                    (_judged(verdict, output),), output.targets, quiet=output.quiet or output.json
+                from cuassay.home import runs_dir
+                from cuassay.report.judged import Judged
+
+                kept = sinks.kept_candidate(runs_dir() / verdict.run) if verdict.run else None
+                judged = Judged(
+                    path=output.path or verdict.candidate,
+                    root=sinks.root(),
+                    verdict=verdict,
+                    candidate=kept,
                 )
+                sinks.emit((judged,), output.targets, quiet=output.quiet or output.json)
             return EXIT_CODES[verdict.decision]
         case EngineStopped() as stopped:
             return _stopped(stopped, seen, output)
@@ -97,18 +114,6 @@ def terminal_report(output: Output) -> TerminalReport:
     )
 
 
-def _judged(verdict: Verdict, output: Output) -> Judged:
-    from cuassay.home import runs_dir
-    from cuassay.report.judged import Judged
-
-    return Judged(
-        path=output.path or verdict.candidate,
-        root=sinks.root(),
-        verdict=verdict,
-        candidate=sinks.kept_candidate(runs_dir() / verdict.run) if verdict.run else None,
-    )
-
-
 def _stopped(stopped: EngineStopped, seen: list[Event], output: Output) -> int:
     from cuassay.report.json_report import stopped_document
 
@@ -131,16 +136,3 @@ def _stopped(stopped: EngineStopped, seen: list[Event], output: Output) -> int:
     if stopped.traceback:
         say(BUG_REPORT)
     return stopped.exit_code
-
-
-def _interrupted(seen: list[Event], output: Output) -> int:
-    from cuassay.model.events import EngineStarted
-    from cuassay.report.json_report import error_document
-
-    run = next((event.run for event in seen if isinstance(event, EngineStarted)), "")
-    kept = f"; what was seen so far is in run {run}" if run else ""
-    message = f"interrupted: no verdict{kept}"
-    if output.json:
-        emit_json(error_document(message, kind="interrupted", exit_code=INTERRUPTED, seen=seen))
-    say(f"cuassay: {message}")
-    return INTERRUPTED

@@ -67,7 +67,26 @@ def found_problem(path: str) -> Found:
                 why = f"the file declares it as '{node.name}'"
                 return Found(problem=f"{file}:{node.name}", kernel=path, why=why)
         if "ModelNew" in _classes(tree):
-            return _pair(file, tree, path)
+            # The KernelBench problem of a file that defines ModelNew.
+            if _is_kernelbench(tree):
+                return Found(
+                    problem=str(file), kernel=path, why="the file defines Model beside ModelNew"
+                )
+            beside = [
+                other
+                for other in sorted(file.parent.glob("*.py"))
+                if other != file and _is_kernelbench(_parsed(other))
+            ]
+            fitting = [o for o in beside if o.stem in file.stem or file.stem in o.stem] or beside
+            if len(fitting) == 1:
+                pair_why = f"{fitting[0].name} defines Model and get_inputs"
+                return Found(problem=str(fitting[0]), kernel=path, why=pair_why)
+            listed = ", ".join(other.name for other in beside) or "none"
+            raise UsageError(
+                f"--problem is missing: {file} defines ModelNew, and of the files beside it "
+                f"{listed} "
+                "define Model and get_inputs; give --problem FILE.py"
+            )
         if any(node.name == _REFERENCE for node in functions):
             return _with_reference(file, functions, function)
         names += [node.name for node in functions if not node.name.startswith("_")]
@@ -146,26 +165,6 @@ def _with_reference(file: Path, functions: Sequence[ast.FunctionDef], chosen: st
     why = f"'{kernel}' against the function 'reference' of the same file, on '{inputs}()'"
     return Found(
         problem="", kernel=f"{file}::{kernel}", why=why, reference=_REFERENCE, inputs=inputs
-    )
-
-
-def _pair(file: Path, tree: ast.Module, path: str) -> Found:
-    """Return the KernelBench problem of a file that defines ModelNew."""
-    if _is_kernelbench(tree):
-        return Found(problem=str(file), kernel=path, why="the file defines Model beside ModelNew")
-    beside = [
-        other
-        for other in sorted(file.parent.glob("*.py"))
-        if other != file and _is_kernelbench(_parsed(other))
-    ]
-    fitting = [o for o in beside if o.stem in file.stem or file.stem in o.stem] or beside
-    if len(fitting) == 1:
-        why = f"{fitting[0].name} defines Model and get_inputs"
-        return Found(problem=str(fitting[0]), kernel=path, why=why)
-    listed = ", ".join(other.name for other in beside) or "none"
-    raise UsageError(
-        f"--problem is missing: {file} defines ModelNew, and of the files beside it {listed} "
-        "define Model and get_inputs; give --problem FILE.py"
     )
 
 

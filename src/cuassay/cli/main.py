@@ -108,7 +108,20 @@ def cli(context: click.Context) -> None:
     interrupted. `cuassay VERB --help` has those of each verb.
     """
     if context.invoked_subcommand in _WRITING:
-        _require_home()
+        from cuassay.home import home
+
+        place = home()
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            why = "" if os.access(place, os.W_OK) else "permission denied"
+        except OSError as error:
+            why = error.strerror or str(error)
+        if why:
+            raise UsageError(
+                f"cuassay cannot write its folder {place} ({why}); set CUASSAY_HOME to a folder "
+                "that "
+                "you can write"
+            )
 
 
 for _verb in (verb for verbs in _GROUPS.values() for verb in verbs):
@@ -129,7 +142,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in _UNWRITTEN:
             raise
-        return _stdout_lost(error)
+        # 3: a result that nobody could read is no result. stdout is pointed at nothing so that the
+        # interpreter's own flush at exit cannot fail too.
+        from cuassay.cli.drive import say
+
+        with contextlib.suppress(OSError, ValueError):
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, sys.stdout.fileno())
+            os.close(nothing)
+        why = error.strerror or str(error)
+        told = f"the result could not be written to stdout ({why})"
+        if error.errno == errno.EPIPE:
+            told = (
+                "the reader of stdout closed it before the end; the run is kept: `cuassay report`"
+            )
+        with contextlib.suppress(OSError):
+            say(f"cuassay: {told}")
+        return 3
     return code
 
 
@@ -143,7 +172,10 @@ def _run(given: list[str]) -> int:
         click.echo(error.format_message(), err=True)
         return 2
     except click.ClickException as error:
-        return _failed(_click_message(error), kind="usage", code=2, given=given)
+        message = error.format_message()
+        if (where := getattr(error, "ctx", None)) is not None:
+            message += f" Try '{where.command_path} --help'."
+        return _failed(message, kind="usage", code=2, given=given)
     except (KeyboardInterrupt, click.Abort):
         return _failed("interrupted: no verdict", kind="interrupted", code=130, given=given)
     except UsageError as error:
@@ -158,29 +190,6 @@ def _run(given: list[str]) -> int:
     except Exception as error:
         return _bug(error, given)
     return 0
-
-
-def _require_home() -> None:
-    """Raise UsageError where cuassay's own folder cannot be made or written."""
-    from cuassay.home import home
-
-    place = home()
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        why = "" if os.access(place, os.W_OK) else "permission denied"
-    except OSError as error:
-        why = error.strerror or str(error)
-    if why:
-        raise UsageError(
-            f"cuassay cannot write its folder {place} ({why}); set CUASSAY_HOME to a folder that "
-            "you can write"
-        )
-
-
-def _click_message(error: click.ClickException) -> str:
-    message = error.format_message()
-    context = getattr(error, "ctx", None)
-    return f"{message} Try '{context.command_path} --help'." if context is not None else message
 
 
 def _failed(message: str, *, kind: str, code: int, given: list[str], trace: str = "") -> int:
@@ -215,23 +224,3 @@ def _bug(error: Exception, given: list[str]) -> int:
     code = _failed(what, kind="internal", code=3, given=given, trace=trace)
     say(BUG_REPORT)
     return code
-
-
-def _stdout_lost(error: OSError) -> int:
-    """Return 3: a result that nobody could read is no result.
-
-    stdout is pointed at nothing so that the interpreter's own flush at exit cannot fail too.
-    """
-    from cuassay.cli.drive import say
-
-    with contextlib.suppress(OSError, ValueError):
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
-        os.close(nothing)
-    why = error.strerror or str(error)
-    told = f"the result could not be written to stdout ({why})"
-    if error.errno == errno.EPIPE:
-        told = "the reader of stdout closed it before the end; the run is kept: `cuassay report`"
-    with contextlib.suppress(OSError):
-        say(f"cuassay: {told}")
-    return 3

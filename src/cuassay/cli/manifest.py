@@ -38,7 +38,9 @@ class Manifest:
         """Return the problem of a kernel, None where it is not listed. The first match holds."""
         for pattern, problem in self.problems:
             if _matches(kernel, pattern, self.folder):
-                return self._place(problem)
+                path = problem.partition(":")[0]
+                there = (self.folder / path).exists() and ("/" in path or "." in path)
+                return str(self.folder / problem) if there else problem
         return None
 
     def kernels(self) -> tuple[Path, ...]:
@@ -66,11 +68,6 @@ class Manifest:
             if any(_concerns(path, near, problem) for path in changed):
                 found.add(kernel)
         return tuple(sorted(found))
-
-    def _place(self, problem: str) -> str:
-        path = problem.partition(":")[0]
-        there = (self.folder / path).exists() and ("/" in path or "." in path)
-        return str(self.folder / problem) if there else problem
 
 
 def read_manifest(path: Path | None, start: Path) -> Manifest:

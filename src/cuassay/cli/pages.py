@@ -25,27 +25,33 @@ _HEADINGS = {
 
 def pages() -> dict[str, str]:
     """Return the Markdown text of every page by its path below the site's sources."""
-    return {
-        "checks/index.md": _index(),
-        **{f"checks/{code}.md": _of_check(code) for code in registry.codes()},
-        CLASSES_PAGE: _of_classes(),
-        "checks/causes.md": _of_causes(),
-        "exit-codes.md": exit_codes.page(),
-    }
-
-
-def _index() -> str:
     rows = "\n".join(
+        f"| `{cause.value}` | {_cell(page.words)} | {_cell(page.remedy)} |"
+        for cause, page in PAGES.items()
+    )
+    index_rows = "\n".join(
         f"| [{code}]({code}.md) | {_cell(registry.page(code).title)} |" for code in registry.codes()
     )
-    return (
-        "# Checks\n\n"
-        "One page a check: what it looks for, how to read its findings, an example, and what it "
-        "cannot see. `cuassay explain CODE` prints the same text. Checks run in this order.\n\n"
-        "A rejection leads with a [cause](causes.md), not with a check. Findings are filed by "
-        "[failure class](failure-classes.md).\n\n"
-        f"| Code | What must hold |\n|---|---|\n{rows}\n"
-    )
+    return {
+        "checks/index.md": (
+            "# Checks\n\n"
+            "One page a check: what it looks for, how to read its findings, an example, and what "
+            "it "
+            "cannot see. `cuassay explain CODE` prints the same text. Checks run in this order.\n\n"
+            "A rejection leads with a [cause](causes.md), not with a check. Findings are filed by "
+            "[failure class](failure-classes.md).\n\n"
+            f"| Code | What must hold |\n|---|---|\n{index_rows}\n"
+        ),
+        **{f"checks/{code}.md": _of_check(code) for code in registry.codes()},
+        CLASSES_PAGE: "\n".join(_class_lines()) + "\n",
+        "checks/causes.md": (
+            "# Causes\n\n"
+            "The causes that a diagnosis can name, and what repairs each "
+            "([how a cause is found](../diagnosis.md)).\n\n"
+            f"| Cause | What is wrong | What to do |\n|---|---|---|\n{rows}\n"
+        ),
+        "exit-codes.md": exit_codes.page(),
+    }
 
 
 def _of_check(code: str) -> str:
@@ -66,15 +72,11 @@ def _of_check(code: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _of_classes() -> str:
+def _class_lines() -> Iterator[str]:
     covered: dict[str, list[str]] = {}
     for code in registry.codes():
         for name in registry.classes(code):
             covered.setdefault(name, []).append(f"[{code}]({code}.md)")
-    return "\n".join(_class_lines(covered)) + "\n"
-
-
-def _class_lines(covered: dict[str, list[str]]) -> Iterator[str]:
     yield "# Failure classes\n"
     yield "How GPU kernels go wrong. The codes are stable names for JSON, SARIF and filters.\n"
     for letter, group in GROUPS.items():
@@ -86,19 +88,6 @@ def _class_lines(covered: dict[str, list[str]]) -> Iterator[str]:
             yield f"### {one.code}\n"
             yield f"**{one.name[0].upper()}{one.name[1:]}**: {one.mechanism}.\n"
             yield f"Checks that file findings here: {checks or 'none yet'}.\n"
-
-
-def _of_causes() -> str:
-    rows = "\n".join(
-        f"| `{cause.value}` | {_cell(page.words)} | {_cell(page.remedy)} |"
-        for cause, page in PAGES.items()
-    )
-    return (
-        "# Causes\n\n"
-        "The causes that a diagnosis can name, and what repairs each "
-        "([how a cause is found](../diagnosis.md)).\n\n"
-        f"| Cause | What is wrong | What to do |\n|---|---|---|\n{rows}\n"
-    )
 
 
 def _cell(text: str) -> str:

@@ -95,7 +95,19 @@ def probes() -> Iterator[Probe]:
         fix="install Python 3.11 or newer",
     )
     packages = child(_PACKAGES)
-    yield from _packages(packages)
+    needs = (
+        ("torch", "nothing can be judged", "pip install 'cuassay[torch]'"),
+        ("numpy", "nothing can be judged", "pip install 'cuassay[torch]'"),
+        (
+            "safetensors",
+            "workloads stored as safetensors cannot be read",
+            "pip install safetensors",
+        ),
+        ("triton", "Triton kernels cannot be judged", "pip install 'cuassay[triton]'"),
+    )
+    for name, costs, fix in needs:
+        version = str(packages.get(name) or "")
+        yield Probe(name=name, ok=bool(version), found=version, costs=costs, fix=fix)
     has_torch = bool(packages.get("torch"))
     torch = child(_TORCH) if has_torch else {}
     yield from _device(torch, has_torch=has_torch)
@@ -134,22 +146,6 @@ def _output(command: list[str]) -> str:
     return done.stdout
 
 
-def _packages(found: Mapping[str, object]) -> Iterator[Probe]:
-    needs = (
-        ("torch", "nothing can be judged", "pip install 'cuassay[torch]'"),
-        ("numpy", "nothing can be judged", "pip install 'cuassay[torch]'"),
-        (
-            "safetensors",
-            "workloads stored as safetensors cannot be read",
-            "pip install safetensors",
-        ),
-        ("triton", "Triton kernels cannot be judged", "pip install 'cuassay[triton]'"),
-    )
-    for name, costs, fix in needs:
-        version = str(found.get(name) or "")
-        yield Probe(name=name, ok=bool(version), found=version, costs=costs, fix=fix)
-
-
 def _device(torch: Mapping[str, object], *, has_torch: bool) -> Iterator[Probe]:
     if error := str(torch.get("error") or ""):
         yield Probe(
@@ -182,13 +178,15 @@ def _device(torch: Mapping[str, object], *, has_torch: bool) -> Iterator[Probe]:
 
 def _compilers(torch: Mapping[str, object]) -> Iterator[Probe]:
     nvcc = str(child(_NVCC).get("nvcc") or "")
+    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
+    toolkit = Path(sys.prefix) / "lib" / f"python{minor}" / "site-packages/nvidia/cu13"
     yield Probe(
         name="nvcc",
         ok=bool(nvcc),
         found=nvcc,
         costs="CUDA C++ that uses torch's headers cannot be built",
         fix="pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl, then set "
-        f"CUDA_HOME={_pip_toolkit()}",
+        f"CUDA_HOME={toolkit}",
     )
     nvrtc = str(torch.get("nvrtc") or "")
     yield Probe(
@@ -214,11 +212,6 @@ def _compilers(torch: Mapping[str, object]) -> Iterator[Probe]:
         costs="no second opinion on memory faults; cuassay's own poisoning still runs",
         fix="pip install nvidia-cuda-sanitizer-api (the version of your driver's CUDA)",
     )
-
-
-def _pip_toolkit() -> str:
-    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return str(Path(sys.prefix) / "lib" / f"python{minor}" / "site-packages/nvidia/cu13")
 
 
 def _interpreter(packages: Mapping[str, object], *, gpu: bool) -> Probe:

@@ -49,7 +49,18 @@ def targets(values: Sequence[str], *, as_json: bool, html: str | None) -> tuple[
     Raises UsageError where two ask for stdout, or where a file cannot be made there.
     """
     given = [*values, *(["json"] if as_json else [])]
-    found = [_target(value) for value in given]
+    found = []
+    for value in given:
+        form, separator, file = value.partition("=")
+        if form not in FORMATS:
+            raise UnknownNameError("format in --format", form, FORMATS)
+        if separator and (not file or form == "terminal"):
+            raise UsageError(
+                f"--format {value}: expected a file after '='"
+                + ("; the terminal form goes to stdout only" if form == "terminal" else "")
+            )
+        path = writable(file, option=f"--format {value}") if separator else None
+        found.append(Target(form=form, path=path))
     if html is not None:
         found.append(Target(form="html", path=writable(html, option=f"--html {html}")))
     to_stdout = list(dict.fromkeys(target.form for target in found if target.path is None))
@@ -61,20 +72,6 @@ def targets(values: Sequence[str], *, as_json: bool, html: str | None) -> tuple[
     if not to_stdout:
         found.append(Target(form="terminal"))
     return tuple(dict.fromkeys(found))
-
-
-def _target(value: str) -> Target:
-    form, separator, file = value.partition("=")
-    if form not in FORMATS:
-        raise UnknownNameError("format in --format", form, FORMATS)
-    if not separator:
-        return Target(form=form)
-    if not file or form == "terminal":
-        raise UsageError(
-            f"--format {value}: expected a file after '='"
-            + ("; the terminal form goes to stdout only" if form == "terminal" else "")
-        )
-    return Target(form=form, path=writable(file, option=f"--format {value}"))
 
 
 def writable(file: str, *, option: str) -> Path:
@@ -243,20 +240,16 @@ def _write(path: Path, form: str, trials: Sequence[Judged]) -> bool:
         temporary.write_text(render(form, trials) + "\n", encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        _discard(temporary)
+        try:
+            os.unlink(temporary)
+        except OSError as left:
+            if left.errno not in (errno.ENOENT, errno.EROFS, errno.EACCES, errno.ENOTDIR):
+                raise
         why = error.strerror or str(error)
         option = f"--html {path}" if form == "html" else f"--format {form}={path}"
         say(f"cuassay: {option} was not written: {why}; the verdict above stands")
         return False
     return True
-
-
-def _discard(path: Path) -> None:
-    try:
-        os.unlink(path)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.EROFS, errno.EACCES, errno.ENOTDIR):
-            raise
 
 
 def say(message: str) -> None:

@@ -70,7 +70,7 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
     state = any(finding.cause in _STATE for finding in wrong) and not clues.alone
     for cause in (*_ALONE, *_CONTRACT):
         held = [finding for finding in wrong if finding.cause is cause]
-        if cause is Cause.WRONG_STRUCTURE and state and _kept(held):
+        if cause is Cause.WRONG_STRUCTURE and state and all(f.code != "API002" for f in held):
             continue
         if cause is Cause.RAISES and held and clues.some_sizes:
             cause, held = (
@@ -82,11 +82,6 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
     groups = _groups(wrong, clues)
     made = [_diagnosis(cause, held, clues) for cause, held in groups]
     return tuple(sorted(made, key=_rank)[:MOST])
-
-
-def _kept(held: Sequence[Finding]) -> bool:
-    """Whether outputs of a wrong shape or type may be answers of earlier calls."""
-    return all(finding.code != "API002" for finding in held)
 
 
 def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Finding]]]:
@@ -168,41 +163,39 @@ def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis
     lead = ordered[0]
     clue = clues.numbers if cause in NUMBERS else None
     example = next((finding.counterexample for finding in ordered if finding.counterexample), "")
+    if cause in clues.repaired:
+        basis = Basis.REPAIR
+    elif clue is not None:
+        basis = clue.basis
+    elif lead.lines:
+        basis = Basis.MACHINE if lead.code.endswith("101") else Basis.CHECK
+    else:
+        basis = Basis.TRACE if cause in clues.lines else Basis.CHECK
+    lead = ordered[0]
+    if cause in _IN_ITS_OWN_WORDS:
+        words = lead.message
+    else:
+        said = clue.words if clue is not None else PAGES[cause].words
+        growth = next((f.growth for f in ordered if f.growth is not None), None)
+        if cause is Cause.LOW_ACCUMULATION and growth is not None:
+            words = f"{said}; the error grows as {growth.axis}^{growth.exponent:.1f}"
+        else:
+            general = next((f.holds_for for f in ordered if f.holds_for), "")
+            if cause is Cause.TAIL and general:
+                words = f"{said} ({general})"
+            elif clue is None and cause in _WITH_THE_MESSAGE:
+                words = f"{said}: {lead.message}"
+            else:
+                words = said
     return Diagnosis(
         cause=cause,
-        words=_words(cause, ordered, clue),
+        words=words,
         remedy=PAGES[cause].remedy,
-        basis=_basis(cause, lead, clue, clues),
+        basis=basis,
         line=_line(cause, ordered, clue, clues),
         example=example,
         findings=tuple(finding.id for finding in ordered if finding.id),
     )
-
-
-def _words(cause: Cause, held: Sequence[Finding], clue: Clue | None) -> str:
-    lead = held[0]
-    if cause in _IN_ITS_OWN_WORDS:
-        return lead.message
-    said = clue.words if clue is not None else PAGES[cause].words
-    growth = next((f.growth for f in held if f.growth is not None), None)
-    if cause is Cause.LOW_ACCUMULATION and growth is not None:
-        return f"{said}; the error grows as {growth.axis}^{growth.exponent:.1f}"
-    general = next((f.holds_for for f in held if f.holds_for), "")
-    if cause is Cause.TAIL and general:
-        return f"{said} ({general})"
-    if clue is None and cause in _WITH_THE_MESSAGE:
-        return f"{said}: {lead.message}"
-    return said
-
-
-def _basis(cause: Cause, lead: Finding, clue: Clue | None, clues: Clues) -> Basis:
-    if cause in clues.repaired:
-        return Basis.REPAIR
-    if clue is not None:
-        return clue.basis
-    if lead.lines:
-        return Basis.MACHINE if lead.code.endswith("101") else Basis.CHECK
-    return Basis.TRACE if cause in clues.lines else Basis.CHECK
 
 
 def _line(

@@ -144,9 +144,25 @@ class LocalExecutor:
         self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
     ) -> Iterator[TaskEnded]:
         """See Executor."""
-        builds = self._builds(tasks)
+        # The tasks that a CPU lane builds first: CUDA C++ for a GPU lane.
+        if not self._spares or not any(lane.device == "cuda" for lane in self._lanes):
+            builds = {}
+        else:
+            builds = {task.id: task for task in tasks if needs_build(task.files)}
         shared = LaneQueue([t for t in tasks if t.id not in builds], stop, watch, later=builds)
-        builders = self._builders(builds, shared)
+        if not builds:
+            builders = None
+        else:
+            builders = Builders(
+                {
+                    name: dataclasses.replace(task.job, device="cuda")
+                    for name, task in builds.items()
+                },
+                count=max(1, _cores() // _CORES_FOR_SPARES - len(self._lanes)),
+                environment=self._lanes[0].environment,
+                timeout_s=self._timeout_s,
+                done=shared.arrive,
+            )
         threads = [
             threading.Thread(target=self._serve, args=(lane, shared), daemon=True)
             for lane in self._lanes
@@ -158,23 +174,6 @@ class LocalExecutor:
                 builders.close()
             for thread in threads:
                 thread.join()
-
-    def _builds(self, tasks: Sequence[Task]) -> dict[str, Task]:
-        """Return the tasks that a CPU lane builds first: CUDA C++ for a GPU lane."""
-        if not self._spares or not any(lane.device == "cuda" for lane in self._lanes):
-            return {}
-        return {task.id: task for task in tasks if needs_build(task.files)}
-
-    def _builders(self, builds: Mapping[str, Task], shared: LaneQueue) -> Builders | None:
-        if not builds:
-            return None
-        return Builders(
-            {name: dataclasses.replace(task.job, device="cuda") for name, task in builds.items()},
-            count=max(1, _cores() // _CORES_FOR_SPARES - len(self._lanes)),
-            environment=self._lanes[0].environment,
-            timeout_s=self._timeout_s,
-            done=shared.arrive,
-        )
 
     def _serve(self, lane: DeviceLane, shared: LaneQueue) -> None:
         waiting: JudgeProcess | None = None
@@ -188,11 +187,16 @@ class LocalExecutor:
                 with shared.running(judge):
                     started = time.monotonic()
                     last: Event | None = None
-                    for last in self._events(lane, task, judge):
+                    job = dataclasses.replace(task.job, device=lane.device)
+                    for last in run.check(
+                        job, folder=task.folder, judge=judge, timeout_s=self._timeout_s
+                    ):
                         shared.watch(task, lane.name, last)
                         wanted = self._spares and waiting is None and shared.has_more()
                         if wanted and isinstance(last, EngineStarted):
-                            waiting = _spare(lane, task)
+                            # With no process or space left the next trial starts its own.
+                            with contextlib.suppress(OSError):
+                                waiting = judge_for(lane, task, prewarm=True)
                     took_s = time.monotonic() - started
                 if shared.closed:
                     return  # it was killed with the audit: no ending of its own
@@ -202,10 +206,6 @@ class LocalExecutor:
         finally:
             _discard(waiting)
             shared.ended.put(None)
-
-    def _events(self, lane: DeviceLane, task: Task, judge: JudgeProcess) -> Iterator[Event]:
-        job = dataclasses.replace(task.job, device=lane.device)
-        return run.check(job, folder=task.folder, judge=judge, timeout_s=self._timeout_s)
 
 
 def judge_for(lane: DeviceLane, task: Task, *, prewarm: bool) -> JudgeProcess:
@@ -219,13 +219,6 @@ def judge_for(lane: DeviceLane, task: Task, *, prewarm: bool) -> JudgeProcess:
         "no_sandbox": job.no_sandbox,
     }
     return JudgeProcess(log=log, environment=lane.environment, prewarm=wish if prewarm else None)
-
-
-def _spare(lane: DeviceLane, task: Task) -> JudgeProcess | None:
-    try:
-        return judge_for(lane, task, prewarm=True)
-    except OSError:  # no process or no space left: the next trial starts its own judge
-        return None
 
 
 def _discard(judge: JudgeProcess | None) -> None:

@@ -92,7 +92,16 @@ class WarmPool(Closing):
     def _judge_on(self, lane: DeviceLane) -> Iterator[tuple[DeviceLane, JudgeProcess]]:
         judge: JudgeProcess | None = None
         try:
-            judge = self._take(lane)
+            with self._lock:
+                if self._closed:
+                    raise CannotJudgeError("the pool of judges is closed; make a new one")
+                judge = self._waiting.pop(lane.name, None)
+            if judge is None or not judge.alive:
+                if judge is not None:
+                    judge.stop()
+                judge = self._start(lane)
+            with self._lock:
+                self._running.add(judge)
             yield lane, judge
         finally:
             with self._lock:
@@ -112,19 +121,6 @@ class WarmPool(Closing):
         for judge in waiting:
             judge.stop()
         self._logs.cleanup()
-
-    def _take(self, lane: DeviceLane) -> JudgeProcess:
-        with self._lock:
-            if self._closed:
-                raise CannotJudgeError("the pool of judges is closed; make a new one")
-            judge = self._waiting.pop(lane.name, None)
-        if judge is None or not judge.alive:
-            if judge is not None:
-                judge.stop()
-            judge = self._start(lane)
-        with self._lock:
-            self._running.add(judge)
-        return judge
 
     def _warm(self, lane: DeviceLane) -> None:
         with self._lock:

@@ -204,7 +204,11 @@ class RayExecutor:
             for reference in method.remote(serial.dumps(task.job), packed(task.files), options):
                 line = ray.get(reference)
                 if line.startswith(b'{"files"'):
-                    _keep_files(json.loads(line)["files"], task.folder)
+                    files = json.loads(line)["files"]
+                    for name in _KEPT:
+                        with contextlib.suppress(OSError):
+                            if name in files:
+                                (task.folder / name).write_text(files[name], encoding="utf-8")
                     continue
                 last = serial.loads(Event, line.decode())
                 assert last is not None
@@ -260,10 +264,3 @@ def _connected(address: str | None) -> Any:
 def _killed(ray: Any, actor: Any) -> None:
     with contextlib.suppress(Exception):
         ray.kill(actor, no_restart=True)
-
-
-def _keep_files(files: Mapping[str, str], folder: Path) -> None:
-    for name in _KEPT:
-        with contextlib.suppress(OSError):
-            if name in files:
-                (folder / name).write_text(files[name], encoding="utf-8")

@@ -51,7 +51,13 @@ def check(
     try:
         process: JudgeProcess | ServedJudge | None
         if judge is not None:
-            process = _assigned(judge, run)
+            # Move a spare judge's log into the run folder of its job.
+            if judge.log is not None:
+                try:
+                    judge.log = judge.log.replace(run.path / _LOG)
+                except OSError:
+                    judge.log = None
+            process = judge
         else:
             # An audit's lanes have environments and judges of their own.
             process = served(job) if environment is None else None
@@ -150,16 +156,6 @@ def document(
     raise CannotJudgeError("the judge ended without a document")
 
 
-def _assigned(judge: JudgeProcess, run: RunFolder) -> JudgeProcess:
-    """Move a spare judge's log into the run folder of its job."""
-    if judge.log is not None:
-        try:
-            judge.log = judge.log.replace(run.path / _LOG)
-        except OSError:
-            judge.log = None
-    return judge
-
-
 def _drive(
     job: Job,
     run: RunFolder | None,
@@ -177,7 +173,16 @@ def _drive(
             yield event
             if ended:
                 return  # what is left to it is to close what it opened
-        last = EngineStopped(exit_code=3, message=_death(process, run, timeout_s))
+        if process.timed_out:
+            death = (
+                f"stopped after {timeout_s:g} s, the time that one candidate is given: no verdict"
+            )
+        else:
+            where = f"; what it finished is in {run.path}" if run is not None else ""
+            line = process.last_line()
+            tail = f"; its last line was: {line}" if line else ""
+            death = f"{process.death()}{where}{tail}"
+        last = EngineStopped(exit_code=3, message=death)
         if run is not None:
             run.append(last)
         yield last
@@ -186,14 +191,3 @@ def _drive(
             process.leave()
         else:
             process.stop()
-
-
-def _death(
-    process: JudgeProcess | ServedJudge, run: RunFolder | None, timeout_s: float | None
-) -> str:
-    if process.timed_out:
-        return f"stopped after {timeout_s:g} s, the time that one candidate is given: no verdict"
-    where = f"; what it finished is in {run.path}" if run is not None else ""
-    line = process.last_line()
-    tail = f"; its last line was: {line}" if line else ""
-    return f"{process.death()}{where}{tail}"

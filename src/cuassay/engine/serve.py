@@ -19,7 +19,6 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +86,15 @@ class Server(Closing):
                 return
             with client.makefile("rwb") as stream:
                 asked = json.loads(stream.readline(LONGEST_LINE_BYTES))
-                refused = self._refused(asked)
+                mine = self._identity
+                differing = [key for key in ("version", "code") if asked.get(key) != mine[key]]
+                theirs = asked["settings"]
+                differing += [
+                    name
+                    for name in sorted({*theirs, *mine["settings"]})
+                    if theirs.get(name) != mine["settings"].get(name)
+                ]
+                refused = f"other {', '.join(differing)}" if differing else ""
                 if refused:
                     send(stream, {"refused": refused})
                     return
@@ -111,17 +118,6 @@ class Server(Closing):
                     finally:  # closing alone says nothing while the other thread waits
                         client.shutdown(socket.SHUT_RDWR)
                         gone.join(_JUDGES_END_S)
-
-    def _refused(self, asked: Mapping[str, Any]) -> str:
-        mine = self._identity
-        differing = [key for key in ("version", "code") if asked.get(key) != mine[key]]
-        theirs = asked["settings"]
-        differing += [
-            name
-            for name in sorted({*theirs, *mine["settings"]})
-            if theirs.get(name) != mine["settings"].get(name)
-        ]
-        return f"other {', '.join(differing)}" if differing else ""
 
 
 def _end_with_client(client: socket.socket, kill: Any) -> None:

@@ -135,7 +135,13 @@ def configured(options: Mapping[str, Any]) -> GuardConfig:
             given[name] = _chosen(name, given[name], kind)
     for name in ("hooks", "mutates"):
         if name in given:
-            given[name] = _listed(name, given[name])
+            value = given[name]
+            if callable(value):
+                given[name] = (value,)
+            else:
+                if isinstance(value, str) or not isinstance(value, list | tuple):
+                    raise UsageError(f"{name} is {value!r}, expected a list or tuple")
+                given[name] = tuple(value)
     for hook in given.get("hooks", ()):
         if not callable(hook):
             raise UsageError(f"hooks holds {hook!r}, expected functions that take a Violation")
@@ -158,14 +164,6 @@ def _chosen(name: str, value: object, kind: type[_Choice]) -> _Choice:
     if str(value) not in legal:
         raise UnknownNameError(f"value of {name}", str(value), legal)
     return kind(str(value))
-
-
-def _listed(name: str, value: object) -> tuple[Any, ...]:
-    if callable(value):
-        return (value,)
-    if isinstance(value, str) or not isinstance(value, list | tuple):
-        raise UsageError(f"{name} is {value!r}, expected a list or tuple")
-    return tuple(value)
 
 
 def _capsule_policy(value: object) -> None:

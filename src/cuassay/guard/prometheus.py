@@ -83,17 +83,14 @@ class Pusher:
         with self._lock:
             for family in metrics.families():
                 for labels, value in family.values.items():
-                    self._set(family, labels, value)
+                    child = self._metric(family).labels(*_values(labels))
+                    if family.kind == "gauge":
+                        child.set(value)
+                    else:
+                        before = self._sent.get((family.name, labels), 0.0)
+                        self._sent[family.name, labels] = value
+                        child.inc(max(0.0, value - before))
             self._observe()
-
-    def _set(self, family: GuardMetric, labels: Labels, value: float) -> None:
-        child = self._metric(family).labels(*_values(labels))
-        if family.kind == "gauge":
-            child.set(value)
-            return
-        before = self._sent.get((family.name, labels), 0.0)
-        self._sent[family.name, labels] = value
-        child.inc(max(0.0, value - before))
 
     def _metric(self, family: GuardMetric) -> Any:
         if family.name not in self._made:

@@ -136,7 +136,11 @@ class Watch:
             made = self._new(key, arguments, keywords)
             self.entries[key] = made
             if len(self.entries) > self.config.max_signatures:
-                self._evict()
+                # Forget the oldest signature that the kernel serves, rather than an open breaker.
+                served = (k for k, e in self.entries.items() if e.breaker.state is State.CLOSED)
+                oldest = next(served, next(iter(self.entries)))
+                self.distrust(self.entries.pop(oldest))
+                self.tally.add("evicted")
         self.trust(made)
         return made, True
 
@@ -158,15 +162,6 @@ class Watch:
         )
         made.append(entry)
         return entry
-
-    def _evict(self) -> None:
-        """Forget the oldest signature that the kernel serves: an open breaker is not forgotten."""
-        key = next(
-            (key for key, one in self.entries.items() if one.breaker.state is State.CLOSED),
-            next(iter(self.entries)),
-        )
-        self.distrust(self.entries.pop(key))
-        self.tally.add("evicted")
 
     def trust(self, entry: Entry) -> None:
         """Let the kernel serve a signature without further questions, if the rules allow it."""

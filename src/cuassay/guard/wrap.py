@@ -157,7 +157,12 @@ class Guarded:
         due = first or slot.left < 0
         if slot.left < 0:
             slot.left = watch.sampler.gap()
-        kernels = self._kernels(entry)
+        # Whether this call is the kernel's to serve.
+        if entry.breaker.state is not State.CLOSED:
+            kernels = False
+        else:
+            canary = self.watch.config.canary
+            kernels = canary >= 1 or not self.watch.enforcing or self.watch.sampler.chance(canary)
         if due and kernels:
             watch.remember(entry, *call)
         if due and not first and not watch.budget.affordable:
@@ -168,13 +173,6 @@ class Guarded:
         if kernels:
             return self.kernel(*arguments, **keywords)
         return self._fallback(slot, arguments, keywords)
-
-    def _kernels(self, entry: Entry) -> bool:
-        """Whether this call is the kernel's to serve."""
-        if entry.breaker.state is not State.CLOSED:
-            return False
-        canary = self.watch.config.canary
-        return canary >= 1 or not self.watch.enforcing or self.watch.sampler.chance(canary)
 
     def _fallback(
         self, slot: ThreadCounters, arguments: Sequence[Any], keywords: Mapping[str, Any]
@@ -245,7 +243,22 @@ class Guarded:
         if job is None:
             return result
         if watch.config.synchronous:
-            return self._now(job, result)
+            # Judge before returning; a wrong result is replaced by the trusted one.
+            self.watch.tally.submit(job)
+            snapshot = job.snapshot
+            arguments, keywords = rebuild(snapshot.template, snapshot.tensors)
+            job.run()
+            if job.violation is None or not self.watch.enforcing:
+                return result
+            if self.watch.error is not None:
+                self.watch.raised()
+            try:
+                repaired = self.watch.trusted.call(*arguments, **keywords)
+            except Exception as failure:
+                self.watch.trouble("the trusted operator", failure)
+                return result
+            self.watch.tally.add("repaired")
+            return repaired
         self.submit(job)
         return result
 
@@ -258,7 +271,12 @@ class Guarded:
     ) -> CheckJob | None:
         watch = self.watch
         tensors, _ = flatten([tuple(given[0]), dict(given[1])])
-        places = self._tensor_places(given, tensors)
+        # Where, among the tensors of a call, those are that the operator writes to.
+        places: tuple[int, ...] = ()
+        if self._written:
+            values = positional(self.kernel, given[0], dict(given[1]))
+            ids = {id(t) for place in self._written for t in flatten(values[place])[0]}
+            places = tuple(index for index, tensor in enumerate(tensors) if id(tensor) in ids)
         if not snapshot.finish(result, [tensors[place] for place in places]):
             watch.tally.add("dropped")
             snapshot.release()
@@ -273,40 +291,12 @@ class Guarded:
             kernel=self.kernel,
         )
 
-    def _tensor_places(
-        self, given: tuple[Sequence[Any], Mapping[str, Any]], tensors: Sequence[Tensor]
-    ) -> tuple[int, ...]:
-        """Return where, among the tensors of a call, those are that the operator writes to."""
-        if not self._written:
-            return ()
-        values = positional(self.kernel, given[0], dict(given[1]))
-        ids = {id(t) for place in self._written for t in flatten(values[place])[0]}
-        return tuple(index for index, tensor in enumerate(tensors) if id(tensor) in ids)
-
     def submit(self, job: CheckJob) -> None:
         """Hand a job to the checker; dropped where its queue is full."""
         self.watch.tally.submit(job)
         if not CHECKER.submit(job):
             job.snapshot.release()
             self.watch.tally.settle(job, "dropped")
-
-    def _now(self, job: CheckJob, result: Any) -> Any:
-        """Judge before returning; a wrong result is replaced by the trusted one."""
-        self.watch.tally.submit(job)
-        snapshot = job.snapshot
-        arguments, keywords = rebuild(snapshot.template, snapshot.tensors)
-        job.run()
-        if job.violation is None or not self.watch.enforcing:
-            return result
-        if self.watch.error is not None:
-            self.watch.raised()
-        try:
-            repaired = self.watch.trusted.call(*arguments, **keywords)
-        except Exception as failure:
-            self.watch.trouble("the trusted operator", failure)
-            return result
-        self.watch.tally.add("repaired")
-        return repaired
 
     def probe(self, entry: Entry, snapshot: Snapshot) -> None:
         """Run the kernel on copies that nobody else reads, and have the result checked."""

@@ -46,7 +46,7 @@ class Budget:
     shape_elements: int
     benchmark_cases: int
     benchmark_elements: int = 2**24
-    named_cases: int = 4
+    named_cases: int = 6
     listed_elements: int = 0
     recorded_cases: int = 8
     small_elements: int = 2**15

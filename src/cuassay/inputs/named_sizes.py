@@ -2,7 +2,8 @@
 
 A branch for one size, one alignment or all sizes up to a threshold is seen only by a case on its
 side. What is read here decides nothing: it says which sizes are worth a case. Python is read by
-its syntax tree, CUDA C++ (also inside of strings) by its operators.
+its syntax tree, CUDA C++ (also inside of strings) by its operators. A name stands for every number
+that it is given anywhere in its file.
 """
 
 from __future__ import annotations
@@ -10,17 +11,29 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 _LEAST, _MOST = 2, 1 << 20
-_FOLDED = (ast.Add, ast.Sub, ast.Mult, ast.LShift, ast.FloorDiv)
+_FOLDED = (ast.Add, ast.Sub, ast.Mult, ast.LShift, ast.FloorDiv, ast.Pow)
+_VALUE = r"\s*(\d{1,7}|[A-Za-z_]\w*)\b(?!\s*[(.\[])"
 _CUDA_RULES = (
-    (re.compile(r"(?:==|!=|\bcase)\s*(\d{1,7})\b"), "equal"),
-    (re.compile(r"(?:<=|>=|(?<![<>])[<>](?![<>]))\s*(\d{1,7})\b"), "bound"),
-    (re.compile(r"%\s*(\d{1,7})\b"), "step"),
+    (re.compile(rf"(?:==|!=|\bcase){_VALUE}"), "equal"),
+    (re.compile(rf"(?:<=|>=|(?<![<>-])[<>](?![<>])){_VALUE}"), "bound"),
+    (re.compile(rf"\b(?:min|max)\s*\([^(),]*,{_VALUE}"), "bound"),
+    (re.compile(rf"[%/]{_VALUE}"), "step"),
 )
+_CUDA_NAMES = re.compile(
+    r"(?:#\s*define\s+(\w+)\s+\(?|\b(?:const|constexpr)\s[\w\s]*?(\w+)\s*=\s*)(\d{1,7})\b"
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CUDA_SIGNS = ("__global__", "<<<", "#include")
+_LIMITS = ("min", "max", "minimum", "maximum", "clamp")  # calls whose numbers end what a size does
+_TILED = {"cdiv": 1, "ceil_div": 1, "range": 2}  # calls with a step, and its position
+
+
+Known: TypeAlias = Mapping[str, Sequence[ast.expr]]
 
 
 class SizeUse(enum.StrEnum):
@@ -59,12 +72,16 @@ def _in_text(text: str) -> Iterator[tuple[int, SizeUse]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         yield from _in_cuda(text)
         return
-    known = dict(_constants(tree))
+    known: dict[str, list[ast.expr]] = {}
+    for name, given in _given(tree):
+        known.setdefault(name, []).append(given)
     for node in ast.walk(tree):
         match node:
             case ast.Compare():
                 yield from _compared(node, known)
-            case ast.BinOp(op=ast.Mod(), right=right):
+            case ast.Call():
+                yield from _called(node, known)
+            case ast.BinOp(op=ast.Mod() | ast.FloorDiv(), right=right):
                 yield from ((value, SizeUse.STEP) for value in _numbers(right, known))
             case ast.Dict(keys=keys):
                 for key in keys:
@@ -77,18 +94,47 @@ def _in_text(text: str) -> Iterator[tuple[int, SizeUse]]:
                 pass
 
 
-def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in tree.body:
+def _given(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Yield names with what they are assigned, passed by name, or have as a default."""
+    for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 yield name, value
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                for one, value in zip(names, values, strict=False):
+                    if isinstance(one, ast.Name):
+                        yield one.id, value
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 yield name, value
+            case ast.keyword(arg=str() as name, value=value):
+                yield name, value
+            case ast.Dict(keys=keys, values=values):  # of an autotuner's configuration
+                for key, value in zip(keys, values, strict=True):
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                        yield key.value, value
+            case ast.arguments(posonlyargs=first, args=others, defaults=defaults):
+                named = [*first, *others]
+                for each, value in zip(named[len(named) - len(defaults) :], defaults, strict=True):
+                    yield each.arg, value
             case _:
                 pass
 
 
-def _compared(node: ast.Compare, known: Mapping[str, ast.expr]) -> Iterator[tuple[int, SizeUse]]:
+def _called(node: ast.Call, known: Known) -> Iterator[tuple[int, SizeUse]]:
+    """Yield what a call says of sizes: `min(n, 4096)`, `cdiv(n, BLOCK)`, `range(0, n, 128)`."""
+    match node.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            if name in _LIMITS:
+                for given in node.args:
+                    yield from ((value, SizeUse.BOUND) for value in _numbers(given, known))
+            if name in _TILED:
+                for given in node.args[_TILED[name] : _TILED[name] + 1]:
+                    yield from ((value, SizeUse.STEP) for value in _numbers(given, known))
+        case _:
+            return
+
+
+def _compared(node: ast.Compare, known: Known) -> Iterator[tuple[int, SizeUse]]:
     sides = [node.left, *node.comparators]
     for operator, left, right in zip(node.ops, sides, sides[1:], strict=False):
         bound = isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE)
@@ -97,10 +143,8 @@ def _compared(node: ast.Compare, known: Mapping[str, ast.expr]) -> Iterator[tupl
             yield from ((value, kind) for value in _numbers(side, known))
 
 
-def _numbers(
-    node: ast.expr | None, known: Mapping[str, ast.expr], *, depth: int = 3
-) -> Iterator[int]:
-    """Yield the integers that an expression is or lists, module constants looked up."""
+def _numbers(node: ast.expr | None, known: Known, *, depth: int = 3) -> Iterator[int]:
+    """Yield the integers that an expression is or lists; names are looked up."""
     match node:
         case ast.Constant(value=int() as value) if not isinstance(value, bool):
             yield value
@@ -110,8 +154,11 @@ def _numbers(
         case ast.Dict(keys=keys) if depth < 3:
             for key in keys:
                 yield from _numbers(key, known, depth=depth)
-        case ast.Name(id=name) if name in known and depth:
-            yield from _numbers(known[name], known, depth=depth - 1)
+        case ast.Name(id=name) | ast.Subscript(slice=ast.Constant(value=str() as name)) if (
+            name in known and depth
+        ):
+            for given in known[name]:
+                yield from _numbers(given, known, depth=depth - 1)
         case ast.BinOp(left=left, op=operator, right=right) if isinstance(operator, _FOLDED):
             yield from _folded(left, operator, right, known, depth=depth)
         case _:
@@ -122,7 +169,7 @@ def _folded(
     left: ast.expr,
     operator: ast.operator,
     right: ast.expr,
-    known: Mapping[str, ast.expr],
+    known: Known,
     *,
     depth: int,
 ) -> Iterator[int]:
@@ -144,11 +191,18 @@ def _folded(
             yield a << b
         case ast.FloorDiv() if b:
             yield a // b
+        case ast.Pow() if 0 <= b < 32 and abs(a) <= 16:
+            yield a**b
         case _:
             return
 
 
 def _in_cuda(text: str) -> Iterator[tuple[int, SizeUse]]:
+    text, known = _COMMENT.sub(" ", text), dict[str, set[int]]()
+    for name, other, value in _CUDA_NAMES.findall(text):
+        known.setdefault(name or other, set()).add(int(value))
     for rule, kind in _CUDA_RULES:
         for found in rule.finditer(text):
-            yield int(found.group(1)), SizeUse(kind)
+            word = found.group(1)
+            for value in [int(word)] if word.isdigit() else known.get(word, ()):
+                yield value, SizeUse(kind)

@@ -11,14 +11,16 @@ from cuassay.inputs.geometry import (
     least,
     legal,
     shrunk_sizes,
+    tensor_inputs,
     try_sizes,
     within,
 )
 from cuassay.inputs.named_sizes import NamedSize, SizeUse
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC, Regime
+from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
-from cuassay.model.problem import VarAxis
+from cuassay.model.problem import Problem, VarAxis
 
 TILES = (16, 32, 64, 128, 256)
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 61, 97, 127, 131, 257, 521, 1031)
@@ -66,48 +68,75 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
 
 
 def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yield sizes on both sides of those that the candidate's sources speak of.
+    """Yield sizes beside those that the candidate's sources speak of, the other axes small.
 
-    Each on one axis, then as the product of all that vary (`batch * length <= 256`), with the
-    other axes small. A number that is a listed size of an axis comes first with that axis.
+    Each number gives its most telling case before any gives a second one: listed sizes that the
+    source compares with, as the smallest workload has them; the sizes above its thresholds; the
+    same for thresholds as counts of elements (of all axes that vary, or of a tensor); other sizes
+    that it compares with; two of its steps and a rest. Last come the other sides, what the cases of
+    other purposes lie on both sides of anyway, and sizes that constant axes have.
     """
-    axes = planner.problem.var_axes()
-    listed = {
-        axis.name: {workload.axes.get(axis.name) for workload in planner.problem.workloads}
-        for axis in axes
-    }
-    least_of = {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
-    first: list[tuple[str, dict[str, int]]] = []
-    other: list[tuple[str, dict[str, int]]] = []
+    problem, axes = planner.problem, planner.problem.var_axes()
+    # An axis may be empty in the listed call that the others are taken from.
+    low = {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
+    calls = [sizes for _, sizes in planner.workloads()]
+    others = [base, *(sizes for _, sizes in planner.fitting(planner.budget.numeric_elements, 2))]
+    constant = set(base.values()) - {base[axis.name] for axis in axes}
+    rounds: list[list[tuple[str, dict[str, int]]]] = [[] for _ in range(6)]
     for named in planner.named:
         for axis in axes:
-            to = first if named.value in listed[axis.name] else other
-            for size in _beside(named, axis):
+            text = f"{axis.name}={{}} beside {named.value} of the source"
+            listed = [sizes for sizes in calls if sizes[axis.name] == named.value]
+            if listed and named.kind is SizeUse.EQUAL:
+                whole = {one.name: listed[0][one.name] for one in axes}
+                rounds[0].append((f"{text.format(named.value)}, as listed", whole))
+            tried = [sizes[axis.name] for sizes in others]
+            first = _turn(named, is_constant=named.value in constant, tried=tried)
+            for turn, size in zip((first, -1, -1), _beside(named, axis), strict=False):
                 if within(axis, size):
-                    changes = {**least_of, axis.name: size}
-                    to.append((f"{axis.name}={size} beside {named.value} of the source", changes))
-        if len(axes) > 1 and named.kind is SizeUse.BOUND:
-            # An axis may be empty in the listed call that the others are taken from.
-            rest = max(1, prod(least_of[axis.name] for axis in axes[:-1]))
-            last = axes[-1]
-            for size in (named.value // rest, named.value // rest + 1):
-                if size > 1 and within(last, size):
-                    text = f"product {rest * size} beside {named.value} of the source"
-                    other.append((text, {**least_of, last.name: size}))
-    yield from first
-    yield from other
+                    rounds[turn].append((text.format(size), {**low, axis.name: size}))
+        for last in axes[-1:] if named.kind is SizeUse.BOUND else ():
+            for count in _counts(problem, {**base, **low}, last.name):
+                below = named.value // count
+                for turn, size in ((2, below + 1), (-1, below)):
+                    if size > low[last.name] and within(last, size):
+                        text = f"{count * size} elements beside {named.value} of the source"
+                        rounds[turn].append((text, {**low, last.name: size}))
+    for planned in rounds:
+        yield from planned
+
+
+def _turn(named: NamedSize, *, is_constant: bool, tried: Iterable[int]) -> int:
+    """Return the round of the first case beside a number, where axes of `tried` sizes run too."""
+    match named.kind:
+        case SizeUse.EQUAL:
+            return -1 if is_constant else 3
+        case SizeUse.BOUND:
+            return -1 if min(tried) < named.value < max(tried) else 1
+        case SizeUse.STEP:
+            return -1 if named.value < TILES[0] else 4
+
+
+def _counts(problem: Problem, sizes: Mapping[str, int], axis: str) -> list[int]:
+    """Return how many elements one step of an axis has: of all axes that vary, of each tensor."""
+    one = try_sizes(problem, sizes, {axis: 1})
+    if one is None:
+        return []
+    specs = [spec for spec in (*tensor_inputs(problem), *problem.outputs) if axis in spec.shape]
+    varying = prod(one[each.name] for each in problem.var_axes())
+    return sorted({varying, *(prod(shape_of(spec.shape, one)) for spec in specs)} - {0, 1})
 
 
 def _beside(named: NamedSize, axis: VarAxis) -> tuple[int, ...]:
-    """Return a size on each side of a number, in steps of the axis."""
+    """Return sizes on the sides of a number, in steps of the axis, the most telling first."""
     value, step = named.value, axis.multiple_of
     match named.kind:
         case SizeUse.EQUAL:
             return value, value + step
         case SizeUse.BOUND:
-            return value, value + step, value - step
+            return value + step, value, value - step
         case SizeUse.STEP:
-            return 2 * value, 2 * value + step
+            return 2 * value + step, 2 * value
 
 
 def _base(planner: Planner) -> dict[str, int]:

@@ -40,7 +40,17 @@ def run(
         case InferJob():
             return _infer(job, emit, device=device, nursery=nursery)
         case BlameJob():
-            return _blame(job, emit, device=device, nursery=nursery)
+            path = Path(job.candidate)
+            with ExitStack() as stack:
+                subject, steps = blame_config.read_config(
+                    path, device=device, seed=job.seed, nursery=nursery, stack=stack
+                )
+                return Blame(
+                    subject,
+                    steps=job.settings.steps or steps,
+                    config=str(path),
+                    say=lambda text: emit(Progress(text=text)),
+                ).run()
 
 
 def _train(
@@ -146,26 +156,6 @@ def _encode(
             say=lambda text: emit(Progress(text=text)),
         )
     return replace(report, candidate=job.candidate)
-
-
-def _blame(
-    job: BlameJob,
-    emit: Callable[[Event], None],
-    *,
-    device: str,
-    nursery: Nursery | None,
-) -> BlameReport:
-    path = Path(job.candidate)
-    with ExitStack() as stack:
-        subject, steps = blame_config.read_config(
-            path, device=device, seed=job.seed, nursery=nursery, stack=stack
-        )
-        return Blame(
-            subject,
-            steps=job.settings.steps or steps,
-            config=str(path),
-            say=lambda text: emit(Progress(text=text)),
-        ).run()
 
 
 def sized(wanted: LoopSettings, device: str) -> Preset:

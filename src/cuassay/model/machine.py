@@ -144,7 +144,9 @@ class EqualityEvidence:
 
     `output` and `element` name the first one that is not. `seeds` counts the choices of random
     residues modulo `prime`; with `roots` one of them has to show an element equal, else all.
-    `refused` says why nothing can be said, if so.
+    `refused` says why nothing can be said, if so. `kernels` are the names of what the call
+    launched, `operations` those of torch that it ran, each once and in order; `numbers` are the
+    floats that host code gave to them.
     """
 
     elements: int = 0
@@ -156,6 +158,9 @@ class EqualityEvidence:
     roots: bool = False
     refused: str = ""
     run_s: float = 0.0
+    kernels: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    numbers: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@ One file holds the PTX of every module and, launch by launch, the kernel, its ex
 parameters as raw bytes, and the memory that it can see: allocations at their addresses with
 contents and with one bit a byte that says whether the byte was ever written. Contents are
 stored where they differ from what the launch before left behind, so that a chain of kernels
-costs its inputs once. A launch that a GPU executed also says what it left there. Equal contents
-are stored once. Format: safetensors (8-byte little-endian header length, JSON header,
+costs its inputs once. A launch that a GPU executed also says what it left there. Where they were
+asked for, the operations of torch around the launches are kept the same way. Equal contents are
+stored once. Format: safetensors (8-byte little-endian header length, JSON header,
 data); everything but the data is JSON text under the metadata key `cuassay-launches`.
 """
 
@@ -16,7 +17,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from cuassay.errors import UsageError
 
@@ -26,6 +27,8 @@ LIMIT_BYTES = 4 << 30  # of a file, and of the memory of one launch
 _LIMIT_ADDRESSES = 1 << 47  # of a launch that is kept without its memory
 _HEADER_LIMIT_BYTES = 100 * 2**20  # the format's own limit
 _LAUNCHES = _REGIONS = 4096
+OPERATIONS = 1 << 15  # of torch in one recording
+_DEPTH = 4  # of lists in an operation's arguments
 _TEXT = 400
 
 
@@ -73,7 +76,7 @@ class RecordedLaunch:
 class RecordedResult:
     """A tensor that the call returned: its place in the allocation at `base`, in bytes.
 
-    `digest` is that of the whole allocation (BLAKE2b, 16 bytes, hexadecimal) after the call.
+    `digest` is that of its elements in order (BLAKE2b, 16 bytes, hexadecimal) after the call.
     """
 
     name: str
@@ -86,12 +89,64 @@ class RecordedResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTensor:
+    """A tensor's place: the address and size of its storage, its first element's bytes behind that.
+
+    `strides` are in bytes.
+    """
+
+    base: int
+    nbytes: int
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchWord:
+    """An argument that torch has a name for: `kind` is dtype, layout, memory_format or device.
+
+    Any other kind is the type of an argument that is not kept.
+    """
+
+    kind: str
+    name: str
+
+
+Argument: TypeAlias = (
+    bool | int | float | str | RecordedTensor | TorchWord | tuple["Argument", ...] | None
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedOperation:
+    """One operation of torch, such as `aten::add.Tensor`, after the first `launches` launches.
+
+    `results` are the tensors that it made or wrote, with the bytes of their elements in order in
+    `left`. `contents` gives the bytes of storages that it reads, by their addresses, where they
+    are not what the recording left there, `written` as in a launch. `line` is `file:line` of the
+    candidate.
+    """
+
+    name: str
+    launches: int
+    arguments: tuple[Argument, ...]
+    named: Mapping[str, Argument] = field(default_factory=dict)
+    results: tuple[RecordedTensor, ...] = ()
+    left: tuple[bytes, ...] = ()
+    contents: Mapping[int, bytes] = field(default_factory=dict)
+    written: Mapping[int, bytes] = field(default_factory=dict)
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """Modules as PTX text and the launches in order. `source` is shown beside findings.
 
     `results` says where the tensors that the call returned lie. `device` names the GPU that
     executed the launches; empty where the machine did. `notes` say what was not recorded, and
-    `left_out` counts those launches.
+    `left_out` counts those launches. `operations` are torch's, in order, where they were asked for.
     """
 
     modules: tuple[str, ...]
@@ -101,6 +156,7 @@ class Recording:
     device: str = ""
     notes: tuple[str, ...] = ()
     left_out: int = 0
+    operations: tuple[RecordedOperation, ...] = ()
 
 
 def encode(recording: Recording) -> bytes:
@@ -120,6 +176,8 @@ def encode(recording: Recording) -> bytes:
         "left_out": recording.left_out,
         "launches": [_described(launch, put) for launch in recording.launches],
     }
+    if recording.operations:
+        document["operations"] = [_operation_words(one, put) for one in recording.operations]
     return _file(document, list(blobs))
 
 
@@ -141,6 +199,34 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
     if launch.variables:
         found["variables"] = {name: put(data) for name, data in launch.variables.items()}
     return found | ({"failure": launch.failure} if launch.failure else {})
+
+
+def _operation_words(one: RecordedOperation, put: Callable[[bytes], int]) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "launches": one.launches,
+        "arguments": [_word(item) for item in one.arguments],
+        "named": {name: _word(item) for name, item in one.named.items()},
+        "results": [_word(item) for item in one.results],
+        "left": [put(data) for data in one.left],
+        "contents": [[base, put(data)] for base, data in one.contents.items()],
+        "written": [[base, put(data)] for base, data in one.written.items()],
+        "line": one.line,
+    }
+
+
+def _word(item: Argument) -> Any:
+    """Return an argument in JSON: objects for tensors and words, lists for tuples."""
+    match item:
+        case RecordedTensor():
+            place = (item.base, item.nbytes, item.dtype, item.offset, item.shape, item.strides)
+            return {"tensor": place}
+        case TorchWord():
+            return {"word": [item.kind, item.name]}
+        case tuple():
+            return [_word(one) for one in item]
+        case _:
+            return item
 
 
 def _file(document: Mapping[str, Any], blobs: Sequence[bytes]) -> bytes:
@@ -188,6 +274,9 @@ def _decoded(data: memoryview) -> Recording:
     modules = tuple(blob(number).decode() for number in document["modules"])
     sources = {str(name): blob(n).decode() for name, n in document.get("sources", {}).items()}
     launches = tuple(_launch(item, blob, len(modules)) for item in document["launches"])
+    listed = document.get("operations", [])
+    _require_few("operations", listed, OPERATIONS)
+    operations = tuple(_operation(item, blob) for item in listed)
     results = tuple(map(_result, document.get("results", ())))
     return Recording(
         modules=modules,
@@ -197,6 +286,7 @@ def _decoded(data: memoryview) -> Recording:
         device=str(document.get("device", ""))[:_TEXT],
         notes=tuple(str(note)[:_TEXT] for note in document.get("notes", ())[:_LAUNCHES]),
         left_out=max(0, int(document.get("left_out", 0))),
+        operations=operations,
     )
 
 
@@ -253,6 +343,42 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
         failure=str(item.get("failure", ""))[:_TEXT],
         variables={str(k)[:_TEXT]: blob(n) for k, n in item.get("variables", {}).items()},
     )
+
+
+def _operation(item: Mapping[str, Any], blob: Callable[[int], bytes]) -> RecordedOperation:
+    results = tuple(_argument(one) for one in item["results"])
+    left = tuple(blob(number) for number in item["left"])
+    if len(left) != len(results) or not all(isinstance(one, RecordedTensor) for one in results):
+        raise ValueError(f"{len(results)} results of an operation and {len(left)} contents")
+    contents = {int(base): blob(number) for base, number in item["contents"]}
+    return RecordedOperation(
+        name=str(item["name"])[:_TEXT],
+        launches=int(item["launches"]),
+        arguments=tuple(_argument(one) for one in item["arguments"]),
+        named={str(name)[:_TEXT]: _argument(one) for name, one in item["named"].items()},
+        results=tuple(one for one in results if isinstance(one, RecordedTensor)),
+        left=left,
+        contents=contents,
+        written={int(base): blob(number) for base, number in item["written"]},
+        line=str(item["line"])[:_TEXT],
+    )
+
+
+def _argument(item: Any, depth: int = 0) -> Argument:
+    if isinstance(item, list) and depth < _DEPTH:
+        return tuple(_argument(one, depth + 1) for one in item)
+    if isinstance(item, dict) and "word" in item:
+        kind, name = item["word"]
+        return TorchWord(kind=str(kind)[:_TEXT], name=str(name)[:_TEXT])
+    if isinstance(item, dict):
+        base, nbytes, dtype, offset, shape, strides = item["tensor"]
+        return RecordedTensor(
+            base=int(base), nbytes=int(nbytes), dtype=str(dtype)[:_TEXT], offset=int(offset),
+            shape=tuple(map(int, shape)), strides=tuple(map(int, strides)),
+        )  # fmt: skip
+    if item is None or isinstance(item, bool | int | float | str):
+        return item
+    raise ValueError(f"an argument of an operation that is {type(item).__name__}")
 
 
 def _bytes_of(

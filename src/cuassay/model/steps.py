@@ -267,12 +267,14 @@ class RecordLaunches(StepBase):
 
     With `on_gpu` those that the GPU executes in calls, with the memory that they left. With
     `outline` only what is launched with which arguments is kept: no memory, and no kernel runs.
+    With `operations` those of torch on a CPU are kept as well, also of a candidate without kernels.
     """
 
     words: ClassVar = "its launches were about to be recorded"
 
     on_gpu: bool = False
     outline: bool = False
+    operations: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

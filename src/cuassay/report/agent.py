@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import Failed, Finding, FindingClass
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import words
@@ -35,6 +34,24 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
     telling, _ = words.grouped(every)
     wrong = sum(finding.finding_class is FindingClass.WRONG for finding in every)
     inconclusive = verdict.decision is Decision.INCONCLUSIVE
+    counts: dict[str, int] = {}
+    for check in verdict.checks:
+        if words.applies(check):
+            word = words.outcome_word(check)
+            condition = isinstance(check.outcome, Failed) and words.only_condition(check)
+            key = "condition" if condition else word
+            counts[key] = counts.get(key, 0) + 1
+    diagnoses = []
+    for made in words.diagnosed(verdict):
+        told: dict[str, Any] = {
+            "cause": made.cause.value,
+            "what": one_line(made.words),
+            "line": words.source_text(made.line) if made.line is not None else "",
+            "input": "\n".join(words.block(made.example, lines=_INPUT_LINES)),
+            "try": made.remedy,
+            "findings": list(made.findings),
+        }
+        diagnoses.append({key: value for key, value in told.items() if value})
     return {
         "schema": SCHEMA,
         "verdict": verdict.decision.value,
@@ -42,12 +59,12 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
         "problem": one_line(verdict.problem, limit=200),
         "digest": verdict.digest,
         "next": _NEXT[verdict.decision],
-        "diagnoses": [_diagnosis(made) for made in words.diagnosed(verdict)],
+        "diagnoses": diagnoses,
         "wrong_findings": wrong,
         "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
         "conditions": [one_line(text) for text in verdict.conditions],
         "undecided": [one_line(verdict.reason)] if inconclusive else [],
-        "checks": _counts(verdict),
+        "checks": counts,
         "run": one_line(verdict.run, limit=80),
     }
 
@@ -66,19 +83,27 @@ def agent_error(
     }
 
 
-def _diagnosis(made: Diagnosis) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "cause": made.cause.value,
-        "what": one_line(made.words),
-        "line": words.source_text(made.line) if made.line is not None else "",
-        "input": "\n".join(words.block(made.example, lines=_INPUT_LINES)),
-        "try": made.remedy,
-        "findings": list(made.findings),
-    }
-    return {key: value for key, value in told.items() if value}
-
-
 def _finding(finding: Finding) -> dict[str, Any]:
+    # How far beyond its limit a finding is, to one digit: no target to creep under.
+    share = finding.share
+    if share is None or not share > 1:
+        over = None
+    else:
+        over = f"about {float(f'{share:.0e}'):g}" if share < 1e6 else "more than 1e6"
+    growth = finding.growth
+    if growth is None:
+        grows = ""
+    else:
+        axis = one_line(growth.axis, limit=60)
+        grows = f"the error grows as {axis}^{growth.exponent:.1f}; float32 sums keep it flat"
+    if finding.counterexample:
+        example = "\n".join(words.block(finding.counterexample, lines=_INPUT_LINES))
+    else:
+        fills = ", ".join(
+            f"{one_line(name, limit=60)}: {one_line(fill, limit=60)}"
+            for name, fill in finding.where.fills.items()
+        )
+        example = "; ".join(part for part in (words.sizes(finding.where.axes), fills) if part)
     told: dict[str, Any] = {
         "id": one_line(finding.id, limit=20),
         "code": one_line(finding.code, limit=20),
@@ -87,50 +112,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "what": one_line(finding.message) or one_line(finding.title),
         "where": words.place(finding),
         "values": words.values(finding),
-        "input": _input(finding),
-        "times_over_limit": _over(finding),
-        "growth": _growth(finding),
+        "input": example,
+        "times_over_limit": over,
+        "growth": grows,
         "evidence": clean(finding.evidence, cap_bytes=_EVIDENCE_BYTES),
         "try": advice(finding.code),
         "explain": f"cuassay explain {one_line(finding.code, limit=20)}",
         "replay": one_line(finding.reproduce),
     }
     return {key: value for key, value in told.items() if value not in ("", None)}
-
-
-def _input(finding: Finding) -> str:
-    """Return the smallest failing input where there is one, else the sizes and recipes."""
-    if finding.counterexample:
-        return "\n".join(words.block(finding.counterexample, lines=_INPUT_LINES))
-    fills = ", ".join(
-        f"{one_line(name, limit=60)}: {one_line(fill, limit=60)}"
-        for name, fill in finding.where.fills.items()
-    )
-    return "; ".join(part for part in (words.sizes(finding.where.axes), fills) if part)
-
-
-def _over(finding: Finding) -> str | None:
-    """Return how far beyond its limit a finding is, to one digit: no target to creep under."""
-    share = finding.share
-    if share is None or not share > 1:
-        return None
-    return f"about {float(f'{share:.0e}'):g}" if share < 1e6 else "more than 1e6"
-
-
-def _growth(finding: Finding) -> str:
-    growth = finding.growth
-    if growth is None:
-        return ""
-    axis = one_line(growth.axis, limit=60)
-    return f"the error grows as {axis}^{growth.exponent:.1f}; float32 sums keep it flat"
-
-
-def _counts(verdict: Verdict) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for check in verdict.checks:
-        if words.applies(check):
-            word = words.outcome_word(check)
-            condition = isinstance(check.outcome, Failed) and words.only_condition(check)
-            key = "condition" if condition else word
-            counts[key] = counts.get(key, 0) + 1
-    return counts

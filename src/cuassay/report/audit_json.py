@@ -23,6 +23,25 @@ def document(audit: Audit) -> dict[str, Any]:
     """Return the document of an audit: plain JSON data."""
     header = audit.header
     totals = tables.totals(audit)
+    leaderboard = [
+        {
+            "problem": clean(problem),
+            "places": [
+                {
+                    "rank": place.rank,
+                    "their_rank": place.their_rank,
+                    "id": place.result.item.id,
+                    "candidate": clean(place.result.item.candidate_name),
+                    "author": clean(place.result.item.author),
+                    "verdict": None if place.result.verdict is None else place.result.verdict.value,
+                    "theirs": place.result.theirs,
+                    "speedup": place.speedup,
+                }
+                for place in places
+            ],
+        }
+        for problem, places in tables.leaderboard(audit).items()
+    ]
     return {
         "schema": SCHEMA,
         "id": header.id,
@@ -46,7 +65,7 @@ def document(audit: Audit) -> dict[str, Any]:
         "problems": [_group(group) for group in tables.by_problem(audit)],
         "cells": [plain_data(cell) for cell in tables.cells(audit)],
         "causes": [plain_data(cause) for cause in tables.causes(audit)],
-        "leaderboard": _leaderboard(audit),
+        "leaderboard": leaderboard,
         "powers": [plain_data(power) for power in audit.powers],
         "oddities": [plain_data(oddity) for oddity in audit.oddities],
     }
@@ -55,6 +74,14 @@ def document(audit: Audit) -> dict[str, Any]:
 def candidate_entry(result: AuditResult) -> dict[str, Any]:
     """Return one entry of `candidates[]`."""
     item = result.item
+    if result.mutants is None:
+        power = None
+    else:
+        power = {
+            "mutants": result.mutants,
+            "killed": result.killed,
+            "benchmark_killed": result.theirs_killed,
+        }
     return {
         "id": item.id,
         "problem": clean(item.problem_name),
@@ -75,7 +102,7 @@ def candidate_entry(result: AuditResult) -> dict[str, Any]:
         "device": clean(result.device),
         "precision_grade": clean(result.precision_grade),
         "seed": result.seed,
-        "power": _power(result),
+        "power": power,
         "speed_us": {"candidate": result.candidate_us, "eager": result.eager_us},
         "speedup": tables.speedup(result),
         "duration_s": result.duration_s,
@@ -127,39 +154,7 @@ def plain_data(value: Any) -> Any:
     return value
 
 
-def _power(result: AuditResult) -> dict[str, Any] | None:
-    if result.mutants is None:
-        return None
-    return {
-        "mutants": result.mutants,
-        "killed": result.killed,
-        "benchmark_killed": result.theirs_killed,
-    }
-
-
 def _group(group: tables.CandidateGroup) -> dict[str, Any]:
     data = plain_data(group)
     assert isinstance(data, dict)
     return data | {"rejected_share": group.rejected_share}
-
-
-def _leaderboard(audit: Audit) -> list[dict[str, Any]]:
-    return [
-        {
-            "problem": clean(problem),
-            "places": [
-                {
-                    "rank": place.rank,
-                    "their_rank": place.their_rank,
-                    "id": place.result.item.id,
-                    "candidate": clean(place.result.item.candidate_name),
-                    "author": clean(place.result.item.author),
-                    "verdict": None if place.result.verdict is None else place.result.verdict.value,
-                    "theirs": place.result.theirs,
-                    "speedup": place.speedup,
-                }
-                for place in places
-            ],
-        }
-        for problem, places in tables.leaderboard(audit).items()
-    ]

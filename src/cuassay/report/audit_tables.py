@@ -219,23 +219,23 @@ def _groups(
     members: dict[str, list[AuditResult]] = {}
     for result in results:
         members.setdefault(name_of(result), []).append(result)
-    groups = [_group(name, found) for name, found in members.items()]
+    groups = []
+    for name, found in members.items():
+        verdicts = Counter(result.verdict for result in found)
+        passed = [result for result in found if result.theirs]
+        groups.append(
+            CandidateGroup(
+                name=name,
+                candidates=len(found),
+                accepted=verdicts[Decision.ACCEPTED],
+                rejected=verdicts[Decision.REJECTED],
+                inconclusive=verdicts[Decision.INCONCLUSIVE],
+                other=verdicts[None],
+                theirs_accepted=len(passed),
+                theirs_accepted_rejected=sum(r.verdict is Decision.REJECTED for r in passed),
+            )
+        )
     return tuple(sorted(groups, key=lambda g: (-(g.rejected_share or 0.0), -g.rejected, g.name)))
-
-
-def _group(name: str, results: Sequence[AuditResult]) -> CandidateGroup:
-    verdicts = Counter(result.verdict for result in results)
-    passed = [result for result in results if result.theirs]
-    return CandidateGroup(
-        name=name,
-        candidates=len(results),
-        accepted=verdicts[Decision.ACCEPTED],
-        rejected=verdicts[Decision.REJECTED],
-        inconclusive=verdicts[Decision.INCONCLUSIVE],
-        other=verdicts[None],
-        theirs_accepted=len(passed),
-        theirs_accepted_rejected=sum(r.verdict is Decision.REJECTED for r in passed),
-    )
 
 
 def _wrong(result: AuditResult) -> tuple[AuditFinding, ...]:

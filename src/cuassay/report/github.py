@@ -32,7 +32,12 @@ def log(trials: Sequence[Judged], *, token: str | None = None) -> str:
 
     `token` fixes the fence's random word; for tests.
     """
-    stories = [_story(judged) for judged in trials]
+    stories = []
+    for judged in trials:
+        if judged.verdict is None:
+            stories.append(f"{judged.name}: no verdict: {judged.reason}")
+        else:
+            stories.append(f"{judged.name}\n{story(judged.verdict)}")
     return "\n".join((github_fence("\n\n".join(stories), token=token), annotate(trials)))
 
 
@@ -56,12 +61,6 @@ def annotate(trials: Sequence[Judged]) -> str:
 def summary(trials: Sequence[Judged]) -> str:
     """Return the job summary as Markdown, within GitHub's limit."""
     return markdown(trials, limit=SUMMARY_BYTES)
-
-
-def _story(judged: Judged) -> str:
-    if judged.verdict is None:
-        return f"{judged.name}: no verdict: {judged.reason}"
-    return f"{judged.name}\n{story(judged.verdict)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

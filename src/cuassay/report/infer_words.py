@@ -54,21 +54,20 @@ def document(report: InferReport) -> dict[str, Any]:
         ],
         "slope": None if report.slope is None else number(report.slope),
         "slope_trusted": None if report.slope_trusted is None else number(report.slope_trusted),
-        "generations": [_told(told) for told in report.generations],
+        "generations": [
+            {
+                "kind": told.kind,
+                "tokens": told.tokens,
+                "agreed": told.agreed,
+                "margin": number(told.margin),
+            }
+            for told in report.generations
+        ],
         "checks": {name: clean(text) for name, text in report.checks.items()},
         "advice": [clean(text) for text in report.advice],
         "failure": clean(report.failure),
         "environment": {name: clean(value) for name, value in report.environment.items()},
         "duration_s": number(report.duration_s),
-    }
-
-
-def _told(told: Generation) -> dict[str, Any]:
-    return {
-        "kind": told.kind,
-        "tokens": told.tokens,
-        "agreed": told.agreed,
-        "margin": number(told.margin),
     }
 
 

@@ -105,7 +105,9 @@ def _exact(judged: Judged, file: Path, path: str, line: int) -> Line:
     sources = judged.candidate.sources if judged.candidate is not None else ()
     source = next((s.text for s in sources if s.path == path), "")
     text = dict(enumerate(source.splitlines(), start=1)).get(line, "").strip()
-    return Line(path=_beside(path, file, judged.root), line=line, exact=True, text=text)
+    # A source's path: its own file, or the solution.json that holds its text.
+    beside = relative_path(file if file.suffix == ".json" else file.parent / path, judged.root)
+    return Line(path=beside, line=line, exact=True, text=text)
 
 
 def _line_of(finding: Finding, judged: Judged, lengths: dict[str, int]) -> tuple[str, int] | None:
@@ -130,11 +132,6 @@ def _file(judged: Judged) -> Path:
     """Return the file that the candidate was read from."""
     origin = judged.candidate.origin if judged.candidate else None
     return origin if origin is not None else Path(judged.path.partition("::")[0])
-
-
-def _beside(source: str, file: Path, root: Path) -> str:
-    """Return a source's path: its own file, or the solution.json that holds its text."""
-    return relative_path(file if file.suffix == ".json" else file.parent / source, root)
 
 
 def _own(found: re.Match[str], lengths: dict[str, int]) -> tuple[str, int, bool] | None:

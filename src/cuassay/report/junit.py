@@ -35,44 +35,40 @@ def junit(trials: Sequence[Judged]) -> str:
     """Return the XML document of some trials."""
     root = ElementTree.Element("testsuites", name="cuassay")
     for judged in trials:
-        root.append(_suite(judged))
+        verdict = judged.verdict
+        suite = ElementTree.Element("testsuite", name=judged.name)
+        if verdict is not None:
+            facts = [
+                ("cuassay.verdict", verdict.decision.value),
+                ("cuassay.problem", one_line(verdict.problem)),
+                ("cuassay.digest", one_line(verdict.digest, limit=80)),
+                ("cuassay.profile", verdict.profile.value),
+                (
+                    "cuassay.device",
+                    one_line(verdict.environment.get("device", "") or verdict.device),
+                ),
+                ("cuassay.power", words.power_line(verdict.power)),
+                ("cuassay.seed", str(verdict.seed)),
+                ("cuassay.run", one_line(verdict.run, limit=80)),
+            ]
+            _properties(suite, facts)
+            for check in verdict.checks:
+                if words.applies(check):
+                    suite.append(_case(check, judged, verdict))
+        suite.append(_last(judged))
+        cases = suite.findall("testcase")
+        suite.set("tests", str(len(cases)))
+        kinds = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
+        for name, tag in kinds:
+            suite.set(name, str(sum(case.find(tag) is not None for case in cases)))
+        total_s = verdict.timing.total_s if verdict is not None else 0.0
+        suite.set("time", f"{total_s if math.isfinite(total_s) else 0.0:.3f}")
+        root.append(suite)
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
-
-
-def _suite(judged: Judged) -> ElementTree.Element:
-    verdict = judged.verdict
-    suite = ElementTree.Element("testsuite", name=judged.name)
-    if verdict is not None:
-        _properties(suite, _facts(verdict))
-        for check in verdict.checks:
-            if words.applies(check):
-                suite.append(_case(check, judged, verdict))
-    suite.append(_last(judged))
-    cases = suite.findall("testcase")
-    suite.set("tests", str(len(cases)))
-    kinds = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
-    for name, tag in kinds:
-        suite.set(name, str(sum(case.find(tag) is not None for case in cases)))
-    total_s = verdict.timing.total_s if verdict is not None else 0.0
-    suite.set("time", f"{total_s if math.isfinite(total_s) else 0.0:.3f}")
-    return suite
-
-
-def _facts(verdict: Verdict) -> list[tuple[str, str]]:
-    return [
-        ("cuassay.verdict", verdict.decision.value),
-        ("cuassay.problem", one_line(verdict.problem)),
-        ("cuassay.digest", one_line(verdict.digest, limit=80)),
-        ("cuassay.profile", verdict.profile.value),
-        ("cuassay.device", one_line(verdict.environment.get("device", "") or verdict.device)),
-        ("cuassay.power", words.power_line(verdict.power)),
-        ("cuassay.seed", str(verdict.seed)),
-        ("cuassay.run", one_line(verdict.run, limit=80)),
-    ]
 
 
 def _properties(parent: ElementTree.Element, facts: Sequence[tuple[str, str]]) -> None:
@@ -95,7 +91,14 @@ def _case(check: CheckReport, judged: Judged, verdict: Verdict) -> ElementTree.E
             out = ElementTree.SubElement(case, "system-out")
             out.text = f"holds only under a condition: {words.outcome_reason(check)}"
         case Failed():
-            _end(case, "failure", words.outcome_reason(check), _story(check, verdict))
+            # Each finding of a check with its smallest input, its command and its evidence.
+            found = [f for f in words.identified(verdict) if f.code == check.code]
+            _end(
+                case,
+                "failure",
+                words.outcome_reason(check),
+                "\n\n".join(story(finding) for finding in found),
+            )
         case Inconclusive():
             _end(case, "error", f"inconclusive: {words.outcome_reason(check)}", "")
         case Skipped():
@@ -125,12 +128,6 @@ def _last(judged: Judged) -> ElementTree.Element:
 def _end(case: ElementTree.Element, tag: str, message: str, text: str) -> None:
     end = ElementTree.SubElement(case, tag, message=message, type=f"cuassay.{tag}")
     end.text = text or None
-
-
-def _story(check: CheckReport, verdict: Verdict) -> str:
-    """Return each finding of a check with its smallest input, its command and its evidence."""
-    found = [f for f in words.identified(verdict) if f.code == check.code]
-    return "\n\n".join(story(finding) for finding in found)
 
 
 def cause_story(made: Diagnosis, verdict: Verdict) -> str:

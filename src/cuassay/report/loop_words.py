@@ -38,27 +38,26 @@ def document(report: TrainReport) -> dict[str, Any]:
         "data": {name: clean(about) for name, about in report.text.items()},
         "cells": [cell(result) for result in report.cells],
         "planned": report.planned,
-        "duplicates": [_duplicates(probe) for probe in report.duplicates],
+        "duplicates": [
+            {
+                "precision": probe.precision,
+                "start": probe.start.value,
+                "samples": probe.samples,
+                "wrong": list(probe.wrong),
+                "spread": number(probe.spread),
+                "noise_spread": number(probe.noise_spread),
+                "parameter": clean(probe.parameter),
+                "deviation": number(probe.deviation),
+                "noise": number(probe.noise),
+                "failure": clean(probe.failure),
+                "undecided": clean(probe.undecided),
+            }
+            for probe in report.duplicates
+        ],
         "resumed": report.resumed,
         "environment": {name: clean(value) for name, value in report.environment.items()},
         "duration_s": number(report.duration_s),
         "kept": clean(report.kept),
-    }
-
-
-def _duplicates(probe: Duplicates) -> dict[str, Any]:
-    return {
-        "precision": probe.precision,
-        "start": probe.start.value,
-        "samples": probe.samples,
-        "wrong": list(probe.wrong),
-        "spread": number(probe.spread),
-        "noise_spread": number(probe.noise_spread),
-        "parameter": clean(probe.parameter),
-        "deviation": number(probe.deviation),
-        "noise": number(probe.noise),
-        "failure": clean(probe.failure),
-        "undecided": clean(probe.undecided),
     }
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 
 from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import Finding, FindingClass
-from cuassay.model.verdict import Verdict
 from cuassay.report import words
 from cuassay.report.clean import clean, one_line
 from cuassay.report.judged import Judged
@@ -110,7 +109,25 @@ def _details(judged: Judged) -> str:
     else:
         causes = words.diagnosed(verdict)
         found = [finding for finding, _ in words.explained(verdict)]
-        body = "\n\n".join((*map(_cause, causes), *map(_finding, found[:_CARDS]), _facts(verdict)))
+        sides = words.rule_sides(verdict)
+        rows = [f"- as long as: {text(condition)}" for condition in verdict.conditions[:10]]
+        if sides.differ:
+            rows.append(
+                f"- the problem's own tolerance says **{sides.theirs}** ({text(sides.theirs_why)})"
+            )
+        rows.append(f"- power: {text(words.power_line(verdict.power))}")
+        if verdict.speed is not None:
+            rows.append(f"- speed: {text(words.speed_line(verdict.speed))}")
+        left = words.not_checked(verdict)
+        rows += [f"- not checked: {text(line, limit=200)}" for line in left[:4]]
+        if len(left) > 4:
+            rows.append(f"- not checked: {len(left) - 4} more, in the report")
+        device = verdict.environment.get("device", "") or verdict.device
+        rows.append(
+            f"- profile {verdict.profile.value} on {text(device, limit=80)}, "
+            f"{words.seconds(verdict.timing.total_s)}, digest `{one_line(verdict.digest)[:16]}`"
+        )
+        body = "\n\n".join((*map(_cause, causes), *map(_finding, found[:_CARDS]), "\n".join(rows)))
     return f"<details{opened}><summary>{name}</summary>\n\n{body}\n\n</details>"
 
 
@@ -139,25 +156,3 @@ def _finding(finding: Finding) -> str:
     if finding.reproduce:
         rows.append(f"Reproduce:\n{fenced(one_line(finding.reproduce), language='sh')}")
     return "\n\n".join(rows)
-
-
-def _facts(verdict: Verdict) -> str:
-    sides = words.rule_sides(verdict)
-    rows = [f"- as long as: {text(condition)}" for condition in verdict.conditions[:10]]
-    if sides.differ:
-        rows.append(
-            f"- the problem's own tolerance says **{sides.theirs}** ({text(sides.theirs_why)})"
-        )
-    rows.append(f"- power: {text(words.power_line(verdict.power))}")
-    if verdict.speed is not None:
-        rows.append(f"- speed: {text(words.speed_line(verdict.speed))}")
-    left = words.not_checked(verdict)
-    rows += [f"- not checked: {text(line, limit=200)}" for line in left[:4]]
-    if len(left) > 4:
-        rows.append(f"- not checked: {len(left) - 4} more, in the report")
-    device = verdict.environment.get("device", "") or verdict.device
-    rows.append(
-        f"- profile {verdict.profile.value} on {text(device, limit=80)}, "
-        f"{words.seconds(verdict.timing.total_s)}, digest `{one_line(verdict.digest)[:16]}`"
-    )
-    return "\n".join(rows)

@@ -41,9 +41,31 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _table("failure class", [(str(r["class"]), r) for r in found["by_class"]])
     yield ""
-    yield from _survivors(found["survivors"], inputs=str(found["inputs"]))
+    survivors = found["survivors"]
+    whose = (
+        "cuassay's inputs" if str(found["inputs"]) == "ours" else "the benchmark's inputs and rule"
+    )
+    if not survivors:
+        yield f"No broken version survives {whose}."
+    else:
+        yield f"Survivors of {whose} ({len(survivors)}):"
+        for one in survivors[:_SHOWN]:
+            yield f"  {'/'.join(one['classes'])}  {one_line(one['words'], limit=_LINE)}"
+            if one["killed_by"]:
+                why = f" ({one['why']})" if one["why"] else ""
+                shown = f"told apart by: {one_line(one['killed_by'] + why, limit=_LINE)}"
+            else:
+                shown = one_line(f"would show with {one['shown_by']} ({one['why']})", limit=_LINE)
+            yield f"      {shown}"
+        if len(survivors) > _SHOWN:
+            yield f"  and {len(survivors) - _SHOWN} more (--json lists them)"
     yield ""
-    yield from _cases(found)
+    cases, regimes = found["cases"], found["regimes"]
+    yield f"Fewest cases at equal power: {cases['covering']} of {cases['full']}"
+    for label in cases["labels"]:
+        yield f"  {one_line(label, limit=_LINE)}"
+    chosen = one_line(", ".join(regimes["chosen"]), limit=400)
+    yield f"Regimes that later trials run first: {chosen}"
 
 
 def _share(what: str, killed: int, total: int) -> str:
@@ -61,35 +83,6 @@ def _table(title: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterato
             f"  {name:<{width}}  {row['killed_ours']:>6}  {told - row['killed_ours']:>5}  "
             f"{theirs:>9}  {row['equivalent']:>10}"
         )
-
-
-def _survivors(survivors: Sequence[Mapping[str, Any]], *, inputs: str) -> Iterator[str]:
-    whose = "cuassay's inputs" if inputs == "ours" else "the benchmark's inputs and rule"
-    if not survivors:
-        yield f"No broken version survives {whose}."
-        return
-    yield f"Survivors of {whose} ({len(survivors)}):"
-    for one in survivors[:_SHOWN]:
-        yield f"  {'/'.join(one['classes'])}  {one_line(one['words'], limit=_LINE)}"
-        yield f"      {_shown(one)}"
-    if len(survivors) > _SHOWN:
-        yield f"  and {len(survivors) - _SHOWN} more (--json lists them)"
-
-
-def _shown(one: Mapping[str, Any]) -> str:
-    if one["killed_by"]:
-        why = f" ({one['why']})" if one["why"] else ""
-        return f"told apart by: {one_line(one['killed_by'] + why, limit=_LINE)}"
-    return one_line(f"would show with {one['shown_by']} ({one['why']})", limit=_LINE)
-
-
-def _cases(found: Mapping[str, Any]) -> Iterator[str]:
-    cases, regimes = found["cases"], found["regimes"]
-    yield f"Fewest cases at equal power: {cases['covering']} of {cases['full']}"
-    for label in cases["labels"]:
-        yield f"  {one_line(label, limit=_LINE)}"
-    chosen = one_line(", ".join(regimes["chosen"]), limit=400)
-    yield f"Regimes that later trials run first: {chosen}"
 
 
 def _cleaned(value: Any) -> Any:

@@ -21,8 +21,8 @@ from cuassay.model.outcome import Finding, FindingClass
 from cuassay.report import words
 from cuassay.report.clean import clean, one_line
 from cuassay.report.json_report import plain_number
-from cuassay.report.judged import Judged, Line, line_shown
-from cuassay.report.rules import Rule, Rules
+from cuassay.report.judged import Judged, line_shown
+from cuassay.report.rules import Rules
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 INFORMATION = "https://github.com/cuassay/cuassay"
@@ -54,12 +54,33 @@ def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, 
     if len(results) > RESULTS:
         text = f"{len(results) - RESULTS} more results are in the run folders, not in this log"
         notifications.append({"level": "warning", "message": {"text": text}})
+    rule_list = []
+    for code in codes:
+        rule = rules(code)
+        family = re.match(r"[A-Z]+", rule.code)
+        score = _SECURITY.get(family[0] if family else "")
+        tags = ["correctness", "gpu", *(("security",) if score else ())]
+        properties = {"tags": tags, "precision": "very-high", "problem.severity": "error"}
+        if score:
+            properties["security-severity"] = score
+        what = rule.section("What it does") or rule.title
+        rule_list.append(
+            {
+                "id": rule.code,
+                "name": re.sub(r"\W+", "", rule.title.title()) or rule.code,
+                "shortDescription": {"text": rule.title},
+                "fullDescription": {"text": what[:_TEXT]},
+                **({"helpUri": rule.address} if rule.address else {}),
+                "help": {"text": rule.text(), "markdown": rule.markdown()},
+                "properties": properties,
+            }
+        )
     driver = {
         "name": "cuassay",
         "version": version,
         "semanticVersion": version,
         "informationUri": INFORMATION,
-        "rules": [_rule(rules(code)) for code in codes],
+        "rules": rule_list,
     }
     invocation = {
         "executionSuccessful": all(judged.verdict is not None for judged in trials),
@@ -80,25 +101,6 @@ def _codes(judged: Judged) -> Iterator[str]:
     if verdict is not None:
         yield from (one_line(check.code, limit=40) for check in verdict.checks)
         yield from (one_line(finding.code, limit=40) for finding in verdict.findings)
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    family = re.match(r"[A-Z]+", rule.code)
-    score = _SECURITY.get(family[0] if family else "")
-    tags = ["correctness", "gpu", *(("security",) if score else ())]
-    properties = {"tags": tags, "precision": "very-high", "problem.severity": "error"}
-    if score:
-        properties["security-severity"] = score
-    what = rule.section("What it does") or rule.title
-    return {
-        "id": rule.code,
-        "name": re.sub(r"\W+", "", rule.title.title()) or rule.code,
-        "shortDescription": {"text": rule.title},
-        "fullDescription": {"text": what[:_TEXT]},
-        **({"helpUri": rule.address} if rule.address else {}),
-        "help": {"text": rule.text(), "markdown": rule.markdown()},
-        "properties": properties,
-    }
 
 
 def _results(
@@ -122,15 +124,39 @@ def _results(
             made[key]["occurrenceCount"] += 1
             continue
         code = one_line(finding.code, limit=40)
+        inside = not line.path.startswith("/")
+        artifact: dict[str, Any] = {"uri": quote(clean(line.path), safe="/")}
+        if inside:
+            artifact["uriBaseId"] = "%SRCROOT%"
+        else:
+            artifact["uri"] = f"file://{artifact['uri']}"
+        physical = {"artifactLocation": artifact, "region": {"startLine": line.line}}
+        location: dict[str, Any] = {"physicalLocation": physical}
+        if judged.candidate is not None:
+            name = one_line(judged.candidate.entry_function, limit=120)
+            location["logicalLocations"] = [{"name": name, "kind": "function"}]
+        verdict = judged.verdict
         made[key] = {
             "ruleId": code,
             "ruleIndex": positions[code],
             "level": _LEVELS[finding.finding_class],
             "message": {"text": _message(finding, cause)},
-            "locations": [_location(line, judged)],
+            "locations": [location],
             "occurrenceCount": len(cause.findings) if cause is not None else 1,
             "partialFingerprints": {"cuassay/v1": key},
-            "properties": _properties(finding, judged, cause),
+            "properties": {
+                "id": one_line(finding.id, limit=20),
+                "cause": cause.cause.value if cause is not None else "",
+                "findings": [one_line(name, limit=20) for name in cause.findings] if cause else [],
+                "severity": finding.severity.value,
+                "findingClass": finding.finding_class.value,
+                "measured": plain_number(finding.measured),
+                "allowed": plain_number(finding.allowed),
+                "share": plain_number(finding.share),
+                "reproduce": one_line(finding.reproduce),
+                "digest": one_line(verdict.digest, limit=80) if verdict is not None else "",
+                "run": one_line(verdict.run, limit=80) if verdict is not None else "",
+            },
         }
     return list(made.values())
 
@@ -157,38 +183,6 @@ def _message(finding: Finding, cause: Diagnosis | None) -> str:
     if finding.reproduce:
         parts.append(f"Reproduce: {one_line(finding.reproduce)}")
     return _LINK.sub("] (", " ".join(parts))[:_TEXT]
-
-
-def _location(line: Line, judged: Judged) -> dict[str, Any]:
-    inside = not line.path.startswith("/")
-    artifact: dict[str, Any] = {"uri": quote(clean(line.path), safe="/")}
-    if inside:
-        artifact["uriBaseId"] = "%SRCROOT%"
-    else:
-        artifact["uri"] = f"file://{artifact['uri']}"
-    physical = {"artifactLocation": artifact, "region": {"startLine": line.line}}
-    location: dict[str, Any] = {"physicalLocation": physical}
-    if judged.candidate is not None:
-        name = one_line(judged.candidate.entry_function, limit=120)
-        location["logicalLocations"] = [{"name": name, "kind": "function"}]
-    return location
-
-
-def _properties(finding: Finding, judged: Judged, cause: Diagnosis | None) -> dict[str, Any]:
-    verdict = judged.verdict
-    return {
-        "id": one_line(finding.id, limit=20),
-        "cause": cause.cause.value if cause is not None else "",
-        "findings": [one_line(name, limit=20) for name in cause.findings] if cause else [],
-        "severity": finding.severity.value,
-        "findingClass": finding.finding_class.value,
-        "measured": plain_number(finding.measured),
-        "allowed": plain_number(finding.allowed),
-        "share": plain_number(finding.share),
-        "reproduce": one_line(finding.reproduce),
-        "digest": one_line(verdict.digest, limit=80) if verdict is not None else "",
-        "run": one_line(verdict.run, limit=80) if verdict is not None else "",
-    }
 
 
 def _notifications(judged: Judged) -> Iterable[dict[str, Any]]:

@@ -7,10 +7,9 @@ INCORRECT_NUMERICAL only with measured errors; what was not measured gives no li
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, assert_never
 
-from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.outcome import FindingClass
 from cuassay.model.problem import (
     CustomSource,
     InputSource,
@@ -18,7 +17,6 @@ from cuassay.model.problem import (
     RandomSource,
     SafetensorsSource,
     ScalarSource,
-    Workload,
 )
 from cuassay.model.verdict import BenchmarkRule, Decision, Speed, Verdict
 from cuassay.report.clean import clean
@@ -51,15 +49,28 @@ def trace(verdict: Verdict, problem: Problem, *, timestamp: str) -> dict[str, An
         return None
     if status == "PASSED" and performance is None:
         return None
+    environment = {
+        "hardware": clean(verdict.environment.get("device", "unknown")),
+        "libs": {
+            name: clean(verdict.environment[name])
+            for name in _LIBRARIES
+            if name in verdict.environment
+        },
+    }
+    echo = {
+        "uuid": clean(workload.id),
+        "axes": dict(workload.axes),
+        "inputs": {name: _source(source) for name, source in workload.sources.items()},
+    }
     return {
         "definition": clean(problem.name),
-        "workload": _echo(workload),
+        "workload": echo,
         "solution": clean(verdict.candidate),
         "evaluation": {
             "status": status,
             "log": clean(f"cuassay {verdict.decision.value}: {verdict.reason}"),
             "timestamp": timestamp,
-            "environment": _environment(verdict.environment),
+            "environment": environment,
             "correctness": correctness,
             "performance": performance,
         },
@@ -74,27 +85,15 @@ def _status(verdict: Verdict) -> str | None:
             return None
         case Decision.REJECTED:
             wrong = [f for f in verdict.findings if f.finding_class is FindingClass.WRONG]
-            return _failure(wrong or list(verdict.findings))
+            codes = {finding.code for finding in (wrong or list(verdict.findings))}
+            if "BUILD001" in codes:
+                return "COMPILE_ERROR"
+            if _FORGED in codes:
+                return "REWARD_HACK"
+            if codes and all(code.startswith("RUN") for code in codes):
+                return "TIMEOUT" if _HANGS in codes else "RUNTIME_ERROR"
+            return "INCORRECT_NUMERICAL"
     assert_never(verdict.decision)
-
-
-def _failure(findings: list[Finding]) -> str:
-    codes = {finding.code for finding in findings}
-    if "BUILD001" in codes:
-        return "COMPILE_ERROR"
-    if _FORGED in codes:
-        return "REWARD_HACK"
-    if codes and all(code.startswith("RUN") for code in codes):
-        return "TIMEOUT" if _HANGS in codes else "RUNTIME_ERROR"
-    return "INCORRECT_NUMERICAL"
-
-
-def _echo(workload: Workload) -> dict[str, Any]:
-    return {
-        "uuid": clean(workload.id),
-        "axes": dict(workload.axes),
-        "inputs": {name: _source(source) for name, source in workload.sources.items()},
-    }
 
 
 def _source(source: InputSource) -> dict[str, Any]:
@@ -136,11 +135,4 @@ def _performance(speed: Speed | None) -> dict[str, Any] | None:
         "latency_ms": speed.candidate_us / 1e3,
         "reference_latency_ms": speed.eager_us / 1e3,
         "speedup_factor": speed.eager_us / speed.candidate_us,
-    }
-
-
-def _environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "hardware": clean(environment.get("device", "unknown")),
-        "libs": {name: clean(environment[name]) for name in _LIBRARIES if name in environment},
     }

@@ -26,7 +26,6 @@ from cuassay.model.outcome import (
 from cuassay.model.proofs import ProofAnswer
 from cuassay.model.verdict import (
     AxisCoverage,
-    BenchmarkRule,
     Decision,
     Power,
     Profile,
@@ -319,46 +318,43 @@ def rule_sides(verdict: Verdict) -> Sides:
     theirs = "NOT EVALUATED"
     if rule is not None and rule.accepted is not None:
         theirs = "ACCEPTED" if rule.accepted else "REJECTED"
-    return Sides(
-        theirs=theirs,
-        theirs_why=_rule_why(rule),
-        ours=ours,
-        ours_why=_ours_why(verdict),
-        differ=theirs not in ("NOT EVALUATED", ours),
-    )
-
-
-def _ours_why(verdict: Verdict) -> str:
-    """Return the measure behind our verdict: the worst finding's, or the tightest check's."""
+    # The measure behind our verdict: the worst finding's, or the tightest check's.
     wrong = [f for f in identified(verdict) if f.finding_class is FindingClass.WRONG]
     if wrong:
         first = wrong[0]
         more = f"; {len(wrong) - 1} more wrong" if len(wrong) > 1 else ""
         measured = times(first.share) or one_line(first.title, limit=120)
-        return ", ".join(part for part in (first.code, measured, place(first)) if part) + more
-    shares = [(s, c.code) for c in verdict.checks if (s := outcome_share(c)) is not None]
-    if shares and verdict.decision is Decision.ACCEPTED:
-        share, code = max(shares)
-        return f"the tightest check, {code}, used {times(share)}"
-    return one_line(verdict.reason)
-
-
-def _rule_why(rule: BenchmarkRule | None) -> str:
+        ours_why = ", ".join(part for part in (first.code, measured, place(first)) if part) + more
+    else:
+        shares = [(s, c.code) for c in verdict.checks if (s := outcome_share(c)) is not None]
+        if shares and verdict.decision is Decision.ACCEPTED:
+            share, code = max(shares)
+            ours_why = f"the tightest check, {code}, used {times(share)}"
+        else:
+            ours_why = one_line(verdict.reason)
     if rule is None:
-        return "the problem states no rule of its own, or it was not reached"
-    parts = []
-    if rule.matched_ratio is not None:
-        parts.append(
-            f"{_matched(rule.matched_ratio)} of elements within atol {number(rule.atol)}, "
-            f"rtol {number(rule.rtol)}; {_matched(rule.required_ratio)} needed"
-        )
-    if rule.workload:
-        parts.append(f"workload: {one_line(rule.workload, limit=80)}")
-    if rule.worst_output:
-        parts.append(f"worst output: {one_line(rule.worst_output, limit=80)}")
-    if rule.note:
-        parts.append(one_line(rule.note))
-    return "; ".join(parts)
+        rule_why = "the problem states no rule of its own, or it was not reached"
+    else:
+        parts = []
+        if rule.matched_ratio is not None:
+            parts.append(
+                f"{_matched(rule.matched_ratio)} of elements within atol {number(rule.atol)}, "
+                f"rtol {number(rule.rtol)}; {_matched(rule.required_ratio)} needed"
+            )
+        if rule.workload:
+            parts.append(f"workload: {one_line(rule.workload, limit=80)}")
+        if rule.worst_output:
+            parts.append(f"worst output: {one_line(rule.worst_output, limit=80)}")
+        if rule.note:
+            parts.append(one_line(rule.note))
+        rule_why = "; ".join(parts)
+    return Sides(
+        theirs=theirs,
+        theirs_why=rule_why,
+        ours=ours,
+        ours_why=ours_why,
+        differ=theirs not in ("NOT EVALUATED", ours),
+    )
 
 
 def _matched(ratio: float) -> str:
@@ -397,15 +393,13 @@ def speed_line(speed: Speed | None) -> str:
     text = f"{microseconds} a call"
     for name, other in (("torch.compile", speed.compiled_us), ("eager torch", speed.eager_us)):
         if other is not None:
-            text += f"; {_ratio(other / speed.candidate_us)} than {name}"
+            value = other / speed.candidate_us
+            ratio = f"{value:.2f}x faster" if value >= 1.0 else f"{1.0 / value:.2f}x slower"
+            text += f"; {ratio} than {name}"
     if speed.floor_us is not None:
         text += f"; {speed.floor_us / speed.candidate_us:.0%} of the memory's speed"
     sizes = ", ".join(f"{one_line(name)} = {size}" for name, size in speed.axes.items())
     return f"{text} ({sizes})"
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2f}x faster" if value >= 1.0 else f"{1.0 / value:.2f}x slower"
 
 
 # Failure classes that no check of this version looks for: said under every verdict.

@@ -164,9 +164,18 @@ def read_audit(path: Path) -> Audit:
     items = tuple(_read(path / "plan.ndjson", AuditItem))
     done = results_of(path)
     ended = _finished(path)
+    results = []
+    for item in items:
+        result = done.get(item.id)
+        if result is None or result.item.key != item.key:
+            results.append(
+                AuditResult(item=item, ending=Ending.NOT_RUN, reason="not run", attempts=0)
+            )
+        else:
+            results.append(result)
     return Audit(
         header=header,
-        results=tuple(_current(item, done.get(item.id)) for item in items),
+        results=tuple(results),
         oddities=tuple(_read(path / "oddities.ndjson", Oddity)),
         powers=tuple({p.problem: p for p in _read(path / "powers.ndjson", ProblemPower)}.values()),
         finished_at=str(ended.get("finished_at", "")),
@@ -210,12 +219,6 @@ def known_audits() -> list[Path]:
 def is_audit(path: Path) -> bool:
     """Whether `path` is an audit's folder."""
     return (path / "audit.json").is_file()
-
-
-def _current(item: AuditItem, result: AuditResult | None) -> AuditResult:
-    if result is None or result.item.key != item.key:
-        return AuditResult(item=item, ending=Ending.NOT_RUN, reason="not run", attempts=0)
-    return result
 
 
 def _finished(path: Path) -> Mapping[str, Any]:

@@ -143,27 +143,23 @@ def _migrated(file: Path) -> sqlite3.Connection:
         with contextlib.suppress(sqlite3.OperationalError):  # another process sets it right now
             connection.execute("PRAGMA journal_mode = WAL")
         if _version(connection) != len(STEPS):
-            _migrate(connection, file)
+            # Take the steps that are missing, all or none, while no other process does.
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                version = _version(connection)  # another may have migrated while this one waited
+                if version > len(STEPS):
+                    raise UsageError(
+                        f"the index {file} has schema {version}, this cuassay knows {len(STEPS)}: "
+                        "it was written by a newer one; use that, or delete the file"
+                    )
+                for step in STEPS[version:]:
+                    for statement in step.split(";"):
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {len(STEPS)}")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _migrate(connection: sqlite3.Connection, file: Path) -> None:
-    """Take the steps that are missing, all or none, while no other process does."""
-    connection.execute("BEGIN IMMEDIATE")
-    with connection:
-        version = _version(connection)  # another may have migrated while this one waited
-        if version > len(STEPS):
-            raise UsageError(
-                f"the index {file} has schema {version}, this cuassay knows {len(STEPS)}: it was "
-                "written by a newer one; use that, or delete the file"
-            )
-        for step in STEPS[version:]:
-            for statement in step.split(";"):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(STEPS)}")
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -88,7 +88,10 @@ class RunFolder:
         if self._events is None or self._broken:
             return
         try:
-            self._write_line(serial.dumps(event))
+            data = serial.dumps(event).encode() + b"\n"
+            while data:
+                assert self._events is not None
+                data = data[os.write(self._events, data) :]
             match event:
                 case Reported(finding=finding):
                     self._count += 1
@@ -101,12 +104,6 @@ class RunFolder:
                 os.fsync(self._events)
         except OSError as error:
             self._give_up(error)
-
-    def _write_line(self, text: str) -> None:
-        data = text.encode() + b"\n"
-        while data:
-            assert self._events is not None
-            data = data[os.write(self._events, data) :]
 
     def _keep_finding(self, finding: Finding, name: str) -> None:
         if not _FINDING.fullmatch(name):
@@ -192,7 +189,13 @@ def open_run(where: str) -> RunFolder:
     if path.is_file() and path.parent.name == "findings":
         return RunFolder(path.parent.parent.absolute(), finding=path.stem)
     if where and path.is_dir():
-        return _checked(path.absolute())
+        path = path.absolute()
+        if not (path / "job.json").is_file() and not (path / "events.ndjson").is_file():
+            raise UsageError(
+                f"{path} is not a run folder: it holds neither job.json nor events.ndjson; give "
+                "the folder that `cuassay check` printed, a run id, RUN/F1 or 'last'"
+            )
+        return RunFolder(path)
     head, slash, tail = where.rstrip("/").rpartition("/")
     if slash and _FINDING.fullmatch(tail):
         run = open_run(head)
@@ -200,15 +203,6 @@ def open_run(where: str) -> RunFolder:
         run.finding_path()
         return run
     return RunFolder(_by_name(where))
-
-
-def _checked(path: Path) -> RunFolder:
-    if not (path / "job.json").is_file() and not (path / "events.ndjson").is_file():
-        raise UsageError(
-            f"{path} is not a run folder: it holds neither job.json nor events.ndjson; give the "
-            f"folder that `cuassay check` printed, a run id, RUN/F1 or 'last'"
-        )
-    return RunFolder(path)
 
 
 def _by_name(where: str) -> Path:

@@ -50,6 +50,76 @@ def test_cuda_is_read_by_its_operators_also_inside_python() -> None:
         assert all(one.value != 3 for one in found)  # a shift is no comparison
 
 
+LOCAL = """
+class Kernel:
+    limit = 600
+
+def run(x, most=300):
+    n, wide = x.shape[0], 2**11
+    small_rows = 5 * 100
+    if n > small_rows or n >= most or x.numel() > wide:
+        return slow(x)
+    grid = (cdiv(n, 96), min(n, 1056))
+    kernel[grid](x, BLOCK_N=160)
+    launch = lambda meta: cdiv(n, meta["BLOCK_M"])
+    return Config({"BLOCK_M": 224}), (n + 47) // 48
+
+def kernel(x, n, BLOCK_N):
+    for start in range(0, n, BLOCK_N):
+        pass
+"""
+NAMES = """
+#define TILE 24
+// 77 threads, 5 / 7 of them
+static constexpr int ROWS = 1030;
+const unsigned kMost = 4097;
+__global__ void f(float* y, int n) {
+  int blocks = (n + TILE - 1) / TILE;
+  if (n <= ROWS) y[min(n, kMost)] = 0;
+}
+"""
+
+
+def test_names_are_looked_up_wherever_they_are_given() -> None:
+    found = named_sizes([LOCAL])
+    bounds = {one.value for one in found if one.kind is SizeUse.BOUND}
+    steps = {one.value for one in found if one.kind is SizeUse.STEP}
+    assert bounds >= {500, 300, 2048, 1056}
+    assert 600 not in bounds  # nothing is compared with it
+    assert steps == {96, 160, 224, 48}
+
+
+def test_macros_and_constants_of_cuda_are_looked_up() -> None:
+    found = named_sizes([NAMES])
+    assert {named(24, SizeUse.STEP), named(1030, SizeUse.BOUND), named(4097, SizeUse.BOUND)} <= {
+        *found
+    }
+    assert all(one.value not in (77, 7, 5) for one in found)  # a comment divides nothing
+
+
+def test_each_number_is_met_before_any_is_met_twice() -> None:
+    trial = scaled_add()
+    limits = [named(value, SizeUse.BOUND) for value in (300, 400, 500)]
+    plain = plan_cases(trial.problem, "shapes", profile=Profile.QUICK, root_seed=1)
+    cases = plan_cases(trial.problem, "shapes", profile=Profile.QUICK, root_seed=1, named=[*limits])
+    beside = {case.axes["cols"] for case in cases[len(plain) :]}
+    assert beside >= {301, 401, 501}
+
+
+def test_a_listed_size_comes_with_the_sizes_that_it_is_listed_with() -> None:
+    trial = scaled_add()
+    whole = dict(trial.problem.workloads[0].axes)
+    for size in whole.values():
+        cases = plan_cases(
+            trial.problem,
+            "shapes",
+            profile=Profile.QUICK,
+            root_seed=1,
+            named=[named(size, SizeUse.EQUAL)],
+        )
+        assert whole in [dict(case.axes) for case in cases]
+
+
 def test_a_text_that_is_neither_gives_nothing() -> None:
     assert named_sizes(["def (", "", "\0"]) == ()
 

@@ -68,15 +68,13 @@ def _filled(text: str, match: re.Match[str], rng: np.random.Generator) -> Any:
         values = values > 49 if kind == "bool" else values
     else:
         values = {"zeros": np.zeros, "ones": np.ones}.get(how, _iota)(shape)
-    return _bf16(values) if kind == "bf16" else np.ascontiguousarray(values.astype(dtype))
+    if kind == "bf16":
+        # The codes of the nearest bfloat16 numbers.
+        bits = values.astype(np.float32).view(np.uint32)
+        rounded = bits + 0x7FFF + (bits >> 16 & 1)
+        return np.ascontiguousarray((rounded >> 16).astype(np.uint16))
+    return np.ascontiguousarray(values.astype(dtype))
 
 
 def _iota(shape: tuple[int, ...]) -> NDArray[Any]:
     return np.arange(int(np.prod(shape))).reshape(shape)
-
-
-def _bf16(values: NDArray[Any]) -> NDArray[np.uint16]:
-    """Return the codes of the nearest bfloat16 numbers."""
-    bits = values.astype(np.float32).view(np.uint32)
-    rounded = bits + 0x7FFF + (bits >> 16 & 1)
-    return np.ascontiguousarray((rounded >> 16).astype(np.uint16))

@@ -66,7 +66,17 @@ def make(
         state.stats.append(stats)
         for index in range(room * cluster):
             start = -(-memory.ctypes.data // 64) * 64 + index * one
-            _fill(blocks, index, start, threads, shared, program, code, options)
+            place = index * L.BLOCK_BYTES
+            data = start + threads * code.thread_bytes
+            init = data + shared
+            shadow = init + shared
+            records = -(-(shadow + 4 * (shared // 2 + 8)) // 16) * 16
+            struct.pack_into(
+                "<II", blocks.data, place + L.BLOCK_THREADS, threads, code.thread_bytes
+            )
+            struct.pack_into("<Q", blocks.data, place + L.BLOCK_THREAD0, start)
+            meta = records if options.races else 0
+            struct.pack_into("<QQQQ", blocks.data, place + L.SHARED_DATA, data, init, shadow, meta)
             extra.place(blocks, index, start + one - extra.block_bytes)
             peers[index] = blocks.ctypes.data + index * L.BLOCK_BYTES
             struct.pack_into(
@@ -82,18 +92,3 @@ def make(
         state.keep += [blocks, memory, peers]
         found.append(Contexts(groups=room, blocks=blocks, memory=memory))
     return found
-
-
-def _fill(
-    blocks: NDArray[np.uint8], index: int, start: int, threads: int, shared: int,
-    program: Program, code: Code, options: Options,
-) -> None:  # fmt: skip
-    place = index * L.BLOCK_BYTES
-    data = start + threads * code.thread_bytes
-    init = data + shared
-    shadow = init + shared
-    records = -(-(shadow + 4 * (shared // 2 + 8)) // 16) * 16
-    struct.pack_into("<II", blocks.data, place + L.BLOCK_THREADS, threads, code.thread_bytes)
-    struct.pack_into("<Q", blocks.data, place + L.BLOCK_THREAD0, start)
-    meta = records if options.races else 0
-    struct.pack_into("<QQQQ", blocks.data, place + L.SHARED_DATA, data, init, shadow, meta)

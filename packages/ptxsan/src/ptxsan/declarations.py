@@ -71,7 +71,16 @@ def _initialiser(text: str, type_: str, line: int) -> tuple[bytes, tuple[tuple[i
     for item in re.findall(r"[^{},\s][^{},]*", text):
         token = item.strip()
         try:
-            data += _constant(token, size)
+            if token[:2] in ("0f", "0F") and len(token) == 10:
+                constant = int(token[2:], 16).to_bytes(4, "little")
+            elif token[:2] in ("0d", "0D") and len(token) == 18:
+                constant = int(token[2:], 16).to_bytes(8, "little")
+            elif "." in token and size in (4, 8):
+                constant = struct.pack("<f" if size == 4 else "<d", float(token))
+            else:
+                value = -integer(token[1:]) if token.startswith("-") else integer(token)
+                constant = (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+            data += constant
         except ValueError:
             match = re.match(r"(?:generic\()?([$%\w]+)\)?\s*(?:\+\s*(\d+))?$", token)
             if match is None:
@@ -79,14 +88,3 @@ def _initialiser(text: str, type_: str, line: int) -> tuple[bytes, tuple[tuple[i
             addresses.append((len(data), Symbol(match.group(1), int(match.group(2) or 0))))
             data += bytes(size)
     return bytes(data), tuple(addresses)
-
-
-def _constant(token: str, size: int) -> bytes:
-    if token[:2] in ("0f", "0F") and len(token) == 10:
-        return int(token[2:], 16).to_bytes(4, "little")
-    if token[:2] in ("0d", "0D") and len(token) == 18:
-        return int(token[2:], 16).to_bytes(8, "little")
-    if "." in token and size in (4, 8):
-        return struct.pack("<f" if size == 4 else "<d", float(token))
-    value = -integer(token[1:]) if token.startswith("-") else integer(token)
-    return (value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")

@@ -83,23 +83,20 @@ class Describer:
         if one.kind in _WAITS:
             return self._wait(one)
         if one.kind in asynchronous.KINDS:
-            return self._asynchronous(one)
+            # A finding about mbarriers, copies in flight or clusters (asynchronous.py).
+            first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
+            accesses = [first]
+            if one.other_site != _NOBODY:
+                opcode = self._instruction(one.other_site).opcode
+                accesses.append(self._access(opcode, one.other_site, one.other_gid))
+            name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
+            kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
+            return MachineFinding(
+                kind=kind, severity=severity, text=text, accesses=tuple(accesses), count=one.count,
+                space=_SPACES[one.space] if name else "", allocation=name, offset=offset,
+                address=one.address or None,
+            )  # fmt: skip
         return None
-
-    def _asynchronous(self, one: Record) -> MachineFinding:
-        """A finding about mbarriers, copies in flight or clusters (asynchronous.py)."""
-        first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
-        accesses = [first]
-        if one.other_site != _NOBODY:
-            opcode = self._instruction(one.other_site).opcode
-            accesses.append(self._access(opcode, one.other_site, one.other_gid))
-        name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
-        kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
-        return MachineFinding(
-            kind=kind, severity=severity, text=text, accesses=tuple(accesses), count=one.count,
-            space=_SPACES[one.space] if name else "", allocation=name, offset=offset,
-            address=one.address or None,
-        )  # fmt: skip
 
     def _memory(self, one: Record) -> MachineFinding:
         name, start, size = self._allocation(one)
@@ -127,7 +124,11 @@ class Describer:
         else:
             far = offset < -_FAR or offset > size + _FAR
             kind = Kind.ADDRESS_OVERFLOW if far else Kind.OUT_OF_BOUNDS
-            text = f"{head} at byte {offset} of {name} ({size} bytes): {_distance(offset, size)}"
+            if offset < 0:
+                distance = f"{-offset} bytes before its start"
+            else:
+                distance = f"{max(0, offset - size)} bytes beyond its end"
+            text = f"{head} at byte {offset} of {name} ({size} bytes): {distance}"
             if far:
                 text += "; an index of 32 bits has probably overflowed"
         return MachineFinding(
@@ -326,12 +327,6 @@ def outermost(source: SourceLine | None) -> SourceLine | None:
     while source is not None and source.inlined_at is not None:
         source = source.inlined_at
     return source
-
-
-def _distance(offset: int, size: int) -> str:
-    if offset < 0:
-        return f"{-offset} bytes before its start"
-    return f"{max(0, offset - size)} bytes beyond its end"
 
 
 def _who(access: Access) -> str:

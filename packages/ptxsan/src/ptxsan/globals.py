@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ptxsan.declarations import size_of
 from ptxsan.emit.frame import global_address
 from ptxsan.program import Program
-from ptxsan.syntax import Declaration, Module
+from ptxsan.syntax import Module
 
 _MEMORY: weakref.WeakKeyDictionary[Module, dict[str, NDArray[np.uint8]]] = (
     weakref.WeakKeyDictionary()
@@ -22,17 +22,15 @@ def module_memory(module: Module, program: Program) -> dict[str, NDArray[np.uint
     found = _MEMORY.setdefault(module, {})
     for one in program.globals:
         if one.name not in found:
-            found[one.name] = _fresh(one, program)
+            memory = np.zeros(max(1, one.count * size_of(one.type)), np.uint8)
+            if one.initial is not None:
+                memory[: len(one.initial)] = np.frombuffer(one.initial, np.uint8)
+            places = {
+                each.name: global_address(index) for index, each in enumerate(program.globals)
+            }
+            places |= program.functions
+            for offset, symbol in one.addresses:
+                value = places.get(symbol.name, 0) + symbol.offset
+                memory[offset : offset + 8] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)
+            found[one.name] = memory
     return found
-
-
-def _fresh(one: Declaration, program: Program) -> NDArray[np.uint8]:
-    memory = np.zeros(max(1, one.count * size_of(one.type)), np.uint8)
-    if one.initial is not None:
-        memory[: len(one.initial)] = np.frombuffer(one.initial, np.uint8)
-    places = {each.name: global_address(index) for index, each in enumerate(program.globals)}
-    places |= program.functions
-    for offset, symbol in one.addresses:
-        value = places.get(symbol.name, 0) + symbol.offset
-        memory[offset : offset + 8] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)
-    return memory

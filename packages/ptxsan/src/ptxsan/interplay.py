@@ -76,7 +76,9 @@ def interplay(program: Program) -> Interplay:
         if _lets_in(one):
             return Interplay.ANY
         if isa.is_atomic(one) and isa.space_of(one) != "shared":
-            if index not in unread or not _deferrable(one):
+            # What is deferred is one operand of at most 64 bits for each element.
+            wide = isa.swaps_in_memory(one) or width_of(one.parts[-1]) > 64
+            if index not in unread or wide:
                 return Interplay.ANY
             updates = True
     if updates and program.asynchronous:
@@ -89,8 +91,3 @@ def _lets_in(one: Instruction) -> bool:
     if isa.row(one).calls or isa.in_cluster(one) or isa.reduces_in_memory(one):
         return True
     return not isa.is_atomic(one) and isa.is_strong(one) and isa.space_of(one) not in _OWN
-
-
-def _deferrable(one: Instruction) -> bool:
-    """Whether an update is one operand of at most 64 bits for each element."""
-    return not isa.swaps_in_memory(one) and width_of(one.parts[-1]) <= 64

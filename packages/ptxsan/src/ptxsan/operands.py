@@ -84,7 +84,21 @@ class _Reader:
     def _operand(self) -> Operand:
         token = self._peek()
         if token == "[":
-            return self._address()
+            self._next()
+            base = self._operand()
+            coordinates: tuple[Operand, ...] = ()
+            offset = self._offset()
+            if self._peek() == ",":
+                self._next()
+                coordinates = self._list("]")
+            if self._next() != "]":
+                self._fail()
+            if isinstance(base, Symbol):
+                return Address(Symbol(base.name), base.offset + offset, coordinates)
+            if not isinstance(base, Register | Immediate):
+                self._fail()
+                raise AssertionError
+            return Address(base, offset, coordinates)
         if token == "{":
             return Vector(self._closed("}"))
         if token == "(":
@@ -143,20 +157,3 @@ class _Reader:
             value = integer(self._next())
             offset += sign * (value - (1 << 64) if value >= 1 << 63 else value)
         return offset
-
-    def _address(self) -> Address:
-        self._next()
-        base = self._operand()
-        coordinates: tuple[Operand, ...] = ()
-        offset = self._offset()
-        if self._peek() == ",":
-            self._next()
-            coordinates = self._list("]")
-        if self._next() != "]":
-            self._fail()
-        if isinstance(base, Symbol):
-            return Address(Symbol(base.name), base.offset + offset, coordinates)
-        if not isinstance(base, Register | Immediate):
-            self._fail()
-            raise AssertionError
-        return Address(base, offset, coordinates)

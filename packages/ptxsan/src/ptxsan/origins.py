@@ -59,19 +59,16 @@ class Origins:
 
     def _result(self, one: Instruction) -> str:
         if isa.row(one).copies:
-            return self._copied(one)
+            source = one.operands[1]
+            if isinstance(source, Vector):
+                kinds = {self.of_operand(item) for item in source.items}
+                kind = kinds.pop() if len(kinds) == 1 else ""
+                return f"{kind}x2" if kind in ("f16", "bf16") and len(source.items) == 2 else ""
+            if isinstance(one.operands[0], Vector):
+                return self.of_operand(source).removesuffix("x2")
+            return self.of_operand(source)
         kind = isa.result_type(one)
         return kind if kind in FLOATS else ""
-
-    def _copied(self, one: Instruction) -> str:
-        source = one.operands[1]
-        if isinstance(source, Vector):
-            kinds = {self.of_operand(item) for item in source.items}
-            kind = kinds.pop() if len(kinds) == 1 else ""
-            return f"{kind}x2" if kind in ("f16", "bf16") and len(source.items) == 2 else ""
-        if isinstance(one.operands[0], Vector):
-            return self.of_operand(source).removesuffix("x2")
-        return self.of_operand(source)
 
     def of_operand(self, operand: Operand) -> str:
         """Return the float type of an operand that is a register."""

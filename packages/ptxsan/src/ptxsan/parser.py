@@ -123,12 +123,17 @@ class _Parser:
         if match is None:
             raise MachineError(f"cannot read function head '{one.text[:80]}'", line=one.line)
         kind, results, name, params, tail = match.groups()
+        found = re.findall(r"\.(\w+)\s*([\d,\s]*)", tail or "")
         return Function(
             name=name,
             entry=kind == "entry",
             params=_parameters(params or "", one.line),
             results=_parameters(results or "", one.line),
-            directives=_directives(tail or ""),
+            directives={
+                word: tuple(int(number) for number in re.findall(r"\d+", numbers))
+                for word, numbers in found
+                if word in _NUMBERS or not numbers.strip()
+            },
             line=one.line,
         )
 
@@ -166,7 +171,13 @@ class _Parser:
         if not text:
             return
         if text.split(None, 1)[0] == ".loc":
-            self._source = self._location(text)
+            match = _LOC.match(text)
+            if match is not None:
+                outer = _INLINED.search(match.group(3))
+                caller = None
+                if outer is not None:
+                    caller = SourceLine(self._file(outer.group(1)), int(outer.group(2)))
+                self._source = SourceLine(self._file(match.group(1)), int(match.group(2)), caller)
         elif text.startswith(".reg"):
             _declare_registers(body, text, one.line)
         elif text.startswith("."):
@@ -195,16 +206,6 @@ class _Parser:
             predicate=predicate,
             source=self._source,
         )
-
-    def _location(self, text: str) -> SourceLine | None:
-        match = _LOC.match(text)
-        if match is None:
-            return self._source
-        outer = _INLINED.search(match.group(3))
-        caller = None
-        if outer is not None:
-            caller = SourceLine(self._file(outer.group(1)), int(outer.group(2)))
-        return SourceLine(self._file(match.group(1)), int(match.group(2)), caller)
 
     def _file(self, number: str) -> str:
         return self._files.get(int(number), f"file {number}")
@@ -259,12 +260,3 @@ def _labels_of_scope(rest: list[Statement], number: int) -> dict[str, str]:
 def _parameters(text: str, line: int) -> tuple[Declaration, ...]:
     items = [item.strip() for item in text.split(",") if item.strip()]
     return tuple(parse_variable(item, line) for item in items)
-
-
-def _directives(text: str) -> dict[str, tuple[int, ...]]:
-    found = re.findall(r"\.(\w+)\s*([\d,\s]*)", text)
-    return {
-        name: tuple(int(number) for number in re.findall(r"\d+", numbers))
-        for name, numbers in found
-        if name in _NUMBERS or not numbers.strip()
-    }

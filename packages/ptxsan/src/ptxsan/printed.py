@@ -32,7 +32,9 @@ def lines(launch: Launch, state: LaunchState) -> tuple[str, ...]:
         gid, _, size, text = _record(state, index)
         if size != L.P_ASSERTED and len(found) < MOST_LINES:
             data = _payload(state, index)[:size]
-            block, thread = _coordinates(gid, launch)
+            width, height, depth = launch.block
+            indices = divmod(gid, width * height * depth)
+            block, thread = _unravel(indices[0], launch.grid), _unravel(indices[1], launch.block)
             said = formatted(state, _string(state, text), data)
             found.append(f"thread {thread} of block {block}: {said}")
     printed = calls - sum(_record(state, index)[2] == L.P_ASSERTED for index in range(kept))
@@ -191,12 +193,6 @@ def _record(state: LaunchState, index: int) -> tuple[int, int, int, int]:
 def _payload(state: LaunchState, index: int) -> bytes:
     start = index * L.P_RECORD + L.P_DATA
     return state.prints[start : start + L.P_MOST].tobytes()
-
-
-def _coordinates(gid: int, launch: Launch) -> tuple[Dim3, Dim3]:
-    width, height, depth = launch.block
-    block, thread = divmod(gid, width * height * depth)
-    return _unravel(block, launch.grid), _unravel(thread, launch.block)
 
 
 def _unravel(index: int, dims: Dim3) -> Dim3:

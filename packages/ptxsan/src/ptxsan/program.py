@@ -18,7 +18,7 @@ from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
 from ptxsan.inline import flatten
 from ptxsan.isa import Memory
-from ptxsan.syntax import Address, Declaration, Function, Instruction, Module, Register, Symbol
+from ptxsan.syntax import Address, Declaration, Instruction, Module, Register, Symbol
 
 SHARED_WINDOW = 1 << 56
 LOCAL_WINDOW = 2 << 56
@@ -108,6 +108,13 @@ def build(module: Module, kernel: str) -> Program:
         for one in body
         for operand in one.operands
     )
+    parameters, offset = [], 0
+    for parameter in entry.params:
+        align = max(parameter.align, 1)
+        offset = -(-offset // align) * align
+        size = parameter.count * size_of(parameter.type)
+        parameters.append(Parameter(name=parameter.name, offset=offset, bytes=size, align=align))
+        offset += size
     return Program(
         name=kernel,
         body=body,
@@ -120,7 +127,7 @@ def build(module: Module, kernel: str) -> Program:
             *(one for one in module.variables.values() if one.space in ("global", "const")),
             *([_WORKSPACE] if asks_for_workspace else ()),
         ),
-        params=_parameters(entry),
+        params=tuple(parameters),
         granule={space: _granule(body, space) for space in ("global", "shared")},
         directives=entry.directives,
         target=module.target,
@@ -168,17 +175,6 @@ def _place(variables: list[Declaration], *, near: bool) -> tuple[Variable, ...]:
         address += size + gap if near else -(-(size + gap) // gap) * gap
     if address >= _MOST:
         raise MachineError(f"{len(variables)} variables in one space are too many")
-    return tuple(found)
-
-
-def _parameters(entry: Function) -> tuple[Parameter, ...]:
-    found, offset = [], 0
-    for one in entry.params:
-        align = max(one.align, 1)
-        offset = -(-offset // align) * align
-        size = one.count * size_of(one.type)
-        found.append(Parameter(name=one.name, offset=offset, bytes=size, align=align))
-        offset += size
     return tuple(found)
 
 

@@ -22,24 +22,20 @@ def barrier_reach(program: Program) -> tuple[NDArray[np.uint32], NDArray[np.uint
         ]
         if not sites:
             continue
-        behind = _behind(program, number)
+        # The blocks that can follow this one, but for those that only leave.
+        behind = np.zeros(len(program.blocks) + 1, np.uint8)
+        todo = list(program.blocks[number].successors)
+        while todo:
+            reached = todo.pop()
+            if not behind[reached]:
+                behind[reached] = 1
+                todo += program.blocks[reached].successors
+        for reached, other in enumerate(program.blocks):
+            if all(map(isa.leaves, program.body[other.start : other.end])):
+                behind[reached] = 0
         matrix += [behind, behind.copy()]
         matrix[-1][number] = 1  # lanes whose predicate is off go past within the block
         for site in sites:
             skipped = program.body[site].predicate is not None and site + 1 < block.end
             rows[site] = len(matrix) - (1 if skipped else 2)
     return rows, np.stack(matrix)
-
-
-def _behind(program: Program, start: int) -> NDArray[np.uint8]:
-    found = np.zeros(len(program.blocks) + 1, np.uint8)
-    todo = list(program.blocks[start].successors)
-    while todo:
-        number = todo.pop()
-        if not found[number]:
-            found[number] = 1
-            todo += program.blocks[number].successors
-    for number, block in enumerate(program.blocks):
-        if all(map(isa.leaves, program.body[block.start : block.end])):
-            found[number] = 0
-    return found

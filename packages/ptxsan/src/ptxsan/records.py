@@ -106,7 +106,7 @@ def device_addresses(program: Program, launch: Launch) -> dict[int, int]:
     """Return the device address of each buffer (by id) of a launch."""
     first = len(program.globals)
     return {
-        id(one): global_address(first + index) + _misplaced(one)
+        id(one): global_address(first + index) + one.alignment % 256
         for index, one in enumerate(buffers_of(launch))
     }
 
@@ -120,10 +120,6 @@ def buffers_of(launch: Launch) -> list[Buffer]:
     for one in (*(one.buffer for one in pointers), *launch.buffers):
         found.setdefault(id(one), one)
     return list(found.values())
-
-
-def _misplaced(buffer: Buffer) -> int:
-    return buffer.alignment % 256
 
 
 def prepare(

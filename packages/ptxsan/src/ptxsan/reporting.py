@@ -47,7 +47,13 @@ def text(report: Report) -> str:
     lines += [f"{_BAR}printed: {line}" for line in said]
     if report.inconclusive:
         lines += [f"{_BAR}Not executed to the end: {report.inconclusive}", _RULE]
-    return "\n".join([*lines, f"{_BAR}{_summary(report)}"])
+    count = len(report.wrong)
+    found = f"ERROR SUMMARY: {count} error{'' if count == 1 else 's'}"
+    if report.inconclusive:
+        found += "; no verdict"
+    elif not count and report.reports[0].oblivious:
+        found += " (no branch and no address depends on data: this holds for all data)"
+    return "\n".join([*lines, f"{_BAR}{found}"])
 
 
 def lines_of(one: MachineFinding, kernel: str, note: str = "", place: str = "") -> list[str]:
@@ -75,16 +81,6 @@ def _place(access: Access, kernel: str) -> str:
 
 def _plain(place: tuple[int, int, int]) -> str:
     return "({},{},{})".format(*place)
-
-
-def _summary(report: Report) -> str:
-    count = len(report.wrong)
-    found = f"ERROR SUMMARY: {count} error{'' if count == 1 else 's'}"
-    if report.inconclusive:
-        return f"{found}; no verdict"
-    if not count and report.reports[0].oblivious:
-        found += " (no branch and no address depends on data: this holds for all data)"
-    return found
 
 
 def document(report: Report) -> dict[str, Any]:

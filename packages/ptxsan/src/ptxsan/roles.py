@@ -42,7 +42,14 @@ def table_of(program: Program) -> NDArray[np.uint8] | None:
     for number, block in enumerate(program.blocks):
         for head in block.successors:
             if head in dominators[number]:
-                loops.append(_body_of(head, number, before))
+                # The body of the loop: what reaches its end without its head.
+                found, left = {head}, [number]
+                while left:
+                    one = left.pop()
+                    if one not in found:
+                        found.add(one)
+                        left.extend(before[one])
+                loops.append(frozenset(found))
     for index in strong:
         table[index] = _role(program, index, loops)
     polled = {_place(body[index]) for index in strong if table[index] & L.POLLED}
@@ -159,13 +166,3 @@ def _dominators(blocks: Sequence[Block]) -> list[frozenset[int]]:
             changed |= new != found[number]
             found[number] = new
     return found
-
-
-def _body_of(head: int, tail: int, before: Sequence[Sequence[int]]) -> frozenset[int]:
-    found, left = {head}, [tail]
-    while left:
-        one = left.pop()
-        if one not in found:
-            found.add(one)
-            left.extend(before[one])
-    return frozenset(found)

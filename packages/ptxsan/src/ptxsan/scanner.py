@@ -26,18 +26,15 @@ class Statement:
 
 def statements(text: str) -> Iterator[Statement]:
     """Yield the statements of a PTX text in order; debug sections are left out."""
-    scanner = _Scanner()
-    for token in _TOKEN.findall(_without_comments(text)):
-        yield from scanner.feed(token)
-    yield from scanner.end()
 
-
-def _without_comments(text: str) -> str:
     def blank(match: re.Match[str]) -> str:
         found = match.group()
         return found if found.startswith('"') else "\n" * found.count("\n")
 
-    return _COMMENT.sub(blank, text)
+    scanner = _Scanner()
+    for token in _TOKEN.findall(_COMMENT.sub(blank, text)):
+        yield from scanner.feed(token)
+    yield from scanner.end()
 
 
 class _Scanner:
@@ -49,26 +46,31 @@ class _Scanner:
 
     def feed(self, token: str) -> Iterator[Statement]:
         if token == "\n":
-            yield from self._newline()
+            text = "".join(self._pieces)
+            if not self._section and (_LINE_DIRECTIVE.match(text) or text.rstrip().endswith(":")):
+                yield from self._flush("text")
+            self._line += 1
+            if self._pieces:
+                self._pieces.append(" ")
         elif token == ";" and not self._section:
             yield from self._flush("text")
         elif token == "{":
             yield from self._open()
         elif token == "}":
-            yield from self._close()
+            if self._section:
+                self._section = False
+                self._pieces.clear()
+            elif self._depth:
+                self._depth -= 1
+                self._pieces.append("}")
+            else:
+                yield from self._flush("text")
+                yield Statement("close", "", self._line)
         else:
             self._add(token)
 
     def end(self) -> Iterator[Statement]:
         yield from self._flush("text")
-
-    def _newline(self) -> Iterator[Statement]:
-        text = "".join(self._pieces)
-        if not self._section and (_LINE_DIRECTIVE.match(text) or text.rstrip().endswith(":")):
-            yield from self._flush("text")
-        self._line += 1
-        if self._pieces:
-            self._pieces.append(" ")
 
     def _add(self, token: str) -> None:
         if not self._pieces:
@@ -89,17 +91,6 @@ class _Scanner:
         else:
             self._depth += 1
             self._pieces.append("{")
-
-    def _close(self) -> Iterator[Statement]:
-        if self._section:
-            self._section = False
-            self._pieces.clear()
-        elif self._depth:
-            self._depth -= 1
-            self._pieces.append("}")
-        else:
-            yield from self._flush("text")
-            yield Statement("close", "", self._line)
 
     def _flush(self, kind: str) -> Iterator[Statement]:
         text = "".join(self._pieces).strip()

@@ -126,19 +126,15 @@ def _puts_data(one: Instruction, tainted: set[str], memory: set[str]) -> bool:
     """Whether data gets into the space that an instruction writes."""
     match isa.row(one).memory:
         case Memory.WRITE | Memory.UPDATE:
-            return not tainted.isdisjoint(_stored(one))
+            names: set[str] = set()
+            for operand in one.operands:
+                if not isinstance(operand, Address):
+                    names.update(registers_of(operand))
+            return not tainted.isdisjoint(names)
         case Memory.COPY:
             return isa.space_read(one) in memory
         case Memory.READ | Memory.HINT | Memory.NONE:
             return False
-
-
-def _stored(one: Instruction) -> set[str]:
-    names: set[str] = set()
-    for operand in one.operands:
-        if not isinstance(operand, Address):
-            names.update(registers_of(operand))
-    return names
 
 
 def _steering(one: Instruction) -> set[str]:

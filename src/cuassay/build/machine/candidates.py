@@ -139,7 +139,7 @@ def watched(
         named = dict(zip(names, arguments, strict=False))
         try:
             launcher.begin_call()
-            with launcher.arena.watching(named, outputs):
+            with launcher.arena.watching(named, outputs, launcher.recorder):
                 return call(*arguments, **options)
         except UncoveredError as error:
             if mark is not None:
@@ -147,6 +147,16 @@ def watched(
             raise
 
     return run
+
+
+def without_kernels() -> MachineLauncher:
+    """Return a launcher for a candidate that has no kernels: its calls are watched all the same."""
+    global current
+    from cuassay.build.machine.launch import MachineLauncher
+    from cuassay.build.machine.memory import StorageArena
+
+    current = MachineLauncher(arena=StorageArena())
+    return current
 
 
 def mark_of(folder: Path) -> Path:

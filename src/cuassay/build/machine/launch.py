@@ -15,9 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 from cuassay.build.cuda.driver import NOT_FOUND, DriverError
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
+from cuassay.build.machine.operations import (
+    argument_of,
+    bytes_of,
+    candidate_line,
+    is_view,
+    place_of,
+    tensors_of,
+    written_tensors,
+)
 from cuassay.build.recording.ledger import LEDGER
 from cuassay.errors import MissingToolError, UncoveredError
-from cuassay.model.recording import RecordedLaunch, Recording, Region
+from cuassay.model.recording import (
+    OPERATIONS,
+    RecordedLaunch,
+    RecordedOperation,
+    RecordedTensor,
+    Recording,
+    Region,
+)
 
 if TYPE_CHECKING:
     from cuassay.build.machine.memory import StorageArena
@@ -43,21 +59,88 @@ class LaunchFault(RuntimeError):
 class MachineRecorder:
     """Keeps launches with the memory that they started from, while `on`.
 
-    With `outline` launches are kept without memory, and are not executed.
+    With `outline` launches are kept without memory, and are not executed; with `operations` those
+    of torch are kept among them.
     """
 
     on: bool = False
     outline: bool = False
+    operations: bool = False
     modules: dict[str, int] = field(default_factory=dict)
     launches: list[RecordedLaunch] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     _left: dict[int, bytes] = field(default_factory=dict)  # base -> digest after a launch
     _bytes: int = 0
+    _operations: list[RecordedOperation] = field(default_factory=list)
 
-    def start(self, *, outline: bool = False) -> None:
+    def start(self, *, outline: bool = False, operations: bool = False) -> None:
         """Forget what was recorded and record from now on."""
-        self.on, self.outline = True, outline
+        self.on, self.outline, self.operations = True, outline, operations
         self.modules, self.launches, self._left, self._bytes = {}, [], {}, 0
+        self._operations = []
+
+    @property
+    def keeps_operations(self) -> bool:
+        """Whether operations of torch are kept now."""
+        return self.on and self.operations
+
+    def before_operation(
+        self, arena: StorageArena, args: Any, kwargs: Mapping[str, Any]
+    ) -> dict[int, tuple[bytes, bytes]]:
+        """Return memory that an operation may read and that is not what was left there.
+
+        By the addresses of allocations: their bytes, and the flags of what was ever written.
+        """
+        found: dict[int, tuple[bytes, bytes]] = {}
+        for tensor in tensors_of((args, kwargs)):
+            arena.add(tensor)
+            held = arena.held(tensor)
+            if held is None or self._left.get(held.base) == _digest(held.buffer):
+                continue
+            flags = held.buffer.initialised
+            partly = flags is not None and not flags.all()
+            found[held.base] = held.buffer.data.tobytes(), _packed(flags) if partly else b""
+        return found
+
+    def after_operation(
+        self,
+        arena: StorageArena,
+        before: Mapping[int, tuple[bytes, bytes]],
+        func: Any,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        made: Any,
+    ) -> None:
+        """Keep an operation of torch that has run, unless it is a view."""
+        if is_view(func._schema, args, kwargs, made):
+            return
+        written = written_tensors(func._schema, args, kwargs)
+        results = list({id(one): one for one in (*tensors_of(made), *written)}.values())
+        places = [place_of(one) for one in results]
+        left = tuple(bytes_of(one) for one in results)
+        self._add_bytes(sum(map(len, left)) + sum(len(data) for data, _ in before.values()))
+        for base in {*before, *(one.base for one in map(arena.held, results) if one is not None)}:
+            region = arena.region_at(base)
+            if region is not None:
+                self._left[base] = _digest(region.buffer)
+        if len(self._operations) == OPERATIONS:
+            raise MissingToolError(
+                f"the call runs more than {OPERATIONS:,} operations of torch, which are not kept"
+            )
+        plain = all(isinstance(one, RecordedTensor) for one in places)
+        self._operations.append(
+            RecordedOperation(
+                name=func._schema.name + "." + func._overloadname,
+                launches=len(self.launches),
+                arguments=tuple(argument_of(one) for one in args),
+                named={name: argument_of(one) for name, one in kwargs.items()},
+                results=tuple(one for one in places if isinstance(one, RecordedTensor)),
+                left=left if plain else (),
+                contents={base: data for base, (data, _) in before.items()},
+                written={base: flags for base, (_, flags) in before.items() if flags},
+                line=candidate_line(),
+            )
+        )
 
     def before(self, ptx: str, launch: RecordedLaunch, arena: StorageArena) -> None:
         """Keep a launch about to run: what of its memory is new since the last one."""
@@ -70,13 +153,16 @@ class MachineRecorder:
             flags = region.buffer.initialised
             if flags is not None and not flags.all():
                 written[place] = _packed(flags)
-            self._bytes += len(contents[place])
+        self._add_bytes(sum(map(len, contents.values())))
+        self.keep(ptx, _replaced(launch, {"contents": contents, "written": written}))
+
+    def _add_bytes(self, count: int) -> None:
+        self._bytes += count
         if self._bytes > _RECORDED_BYTES:
             raise MissingToolError(
                 f"the launches' memory is more than {_RECORDED_BYTES >> 20} MiB, which is not "
                 "recorded; use a smaller workload"
             )
-        self.keep(ptx, _replaced(launch, {"contents": contents, "written": written}))
 
     def keep(self, ptx: str, launch: RecordedLaunch) -> None:
         """Keep a launch of a module."""
@@ -95,7 +181,10 @@ class MachineRecorder:
     def recording(self) -> Recording:
         """Return what was recorded since `start`."""
         return Recording(
-            modules=tuple(self.modules), launches=tuple(self.launches), sources=dict(self.sources)
+            modules=tuple(self.modules),
+            launches=tuple(self.launches),
+            sources=dict(self.sources),
+            operations=tuple(self._operations),
         )
 
 

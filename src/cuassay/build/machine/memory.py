@@ -16,13 +16,14 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch.multiprocessing import reductions
 
 from cuassay.build import zones
+from cuassay.build.machine.operations import written_tensors
 from cuassay.build.recording.unwritten import UNWRITTEN
 from cuassay.dispatch_modes import UntracedMode, outside_of_compiler
 from ptxsan.launch import Buffer, Pointer
@@ -167,6 +168,18 @@ class StorageArena:
         first = tensor.storage_offset() * size + zone
         flags.as_strided((*tensor.shape, size), strides, first).fill_(True)
 
+    def held(self, tensor: torch.Tensor) -> HeldRegion | None:
+        """Return the allocation that a tensor lies in, if it is known."""
+        with torch._C.DisableTorchFunction():  # a facade may say that it lies on a GPU
+            if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+                return None
+            base = tensor.untyped_storage().data_ptr()
+            return self._regions.get(base - zones.bytes_at(base)) if base else None
+
+    def region_at(self, base: int) -> HeldRegion | None:
+        """Return the allocation at an address."""
+        return self._regions.get(base)
+
     def pointer(self, address: int) -> Pointer | None:
         """Return where an address points, one past an allocation's end included."""
         bases = sorted(self._regions)
@@ -210,54 +223,85 @@ class StorageArena:
         return tuple(found)
 
     @contextmanager
-    def watching(self, named: Mapping[str, object], unwritten: Sequence[str]) -> Iterator[None]:
+    def watching(
+        self,
+        named: Mapping[str, object],
+        unwritten: Sequence[str],
+        recorder: OperationKeeper | None = None,
+    ) -> Iterator[None]:
         """Watch what torch allocates and writes in this block; the memory is forgotten after it.
 
-        `named` are the call's arguments, of which those in `unwritten` are outputs.
+        `named` are the call's arguments, of which those in `unwritten` are outputs. `recorder` is
+        shown every operation of torch.
         """
         self.clear()
         for name, value in named.items():
             if isinstance(value, torch.Tensor):
                 self.add(value, name, written=name not in unwritten)
         try:
-            with outside_of_compiler(_Watch)(self):
+            with outside_of_compiler(_Watch)(self, recorder):
                 yield
         finally:
             self.clear()
 
 
+class OperationKeeper(Protocol):
+    """Keeps operations of torch with the memory that they read and left."""
+
+    @property
+    def keeps_operations(self) -> bool:
+        """Whether it wants to be shown operations now."""
+
+    def before_operation(
+        self, arena: StorageArena, args: Any, kwargs: Mapping[str, Any]
+    ) -> Mapping[int, tuple[bytes, bytes]]:
+        """Return the memory that an operation is about to read and that nobody has kept."""
+
+    def after_operation(
+        self,
+        arena: StorageArena,
+        before: Mapping[int, tuple[bytes, bytes]],
+        func: Any,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        made: Any,
+    ) -> None:
+        """Keep an operation that has run."""
+
+
 class _Watch(UntracedMode):
     """Tells the arena what every torch operation makes and writes."""
 
-    def __init__(self, arena: StorageArena) -> None:
+    def __init__(self, arena: StorageArena, recorder: OperationKeeper | None) -> None:
         super().__init__()
-        self._arena = arena
+        self._arena, self._recorder = arena, recorder
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if self._recorder is None or not self._recorder.keeps_operations:
+            return self._run(func, args, kwargs)
+        with torch._C.DisableTorchFunction():  # a facade may say that tensors lie on a GPU
+            before = self._recorder.before_operation(self._arena, args, kwargs)
+        made = self._run(func, args, kwargs)
+        if func not in UNWRITTEN:  # what lies there is known when it is read
+            with torch._C.DisableTorchFunction():
+                self._recorder.after_operation(self._arena, before, func, args, kwargs, made)
+        return made
+
+    def _run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         made = func(*args, **kwargs)
         if func in UNWRITTEN:
             self._arena.add(made, written=False)
             return made
         if func._schema.is_mutable:
-            for tensor in _written(func._schema, args, kwargs):
+            for tensor in written_tensors(func._schema, args, kwargs):
                 self._arena.mark(tensor)
         for tensor in made if isinstance(made, tuple | list) else (made,):
             if isinstance(tensor, torch.Tensor):
                 self._arena.add(tensor)
         return made
-
-
-def _written(schema: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
-    for number, argument in enumerate(schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = args[number] if number < len(args) else kwargs.get(argument.name)
-        for tensor in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(tensor, torch.Tensor):
-                yield tensor
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> np.ndarray[Any, Any]:

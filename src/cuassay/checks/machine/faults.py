@@ -36,8 +36,10 @@ _SHOWN = 3
 _COVERS = "not covered: weak memory, what ptxas makes of the PTX, code paths of other architectures"
 
 
-def recorded_call(case: Case, *, on_gpu: bool = False, outline: bool = False) -> Scenario:
-    """Return the scenario that records one call's launches.
+def recorded_call(
+    case: Case, *, on_gpu: bool = False, outline: bool = False, operations: bool = False
+) -> Scenario:
+    """Return the scenario that records one call's launches, with `operations` torch's as well.
 
     With `outline` no kernel runs and no memory is kept.
     """
@@ -46,7 +48,7 @@ def recorded_call(case: Case, *, on_gpu: bool = False, outline: bool = False) ->
         cases=(case,),
         steps=(
             Allocate(slot="a", case=0),
-            RecordLaunches(on_gpu=on_gpu, outline=outline),
+            RecordLaunches(on_gpu=on_gpu, outline=outline, operations=operations),
             Call(slot="a", result="r", poison=Poison.NAN),
             ReadRecording(result="r"),
             ReadResult(result="r"),

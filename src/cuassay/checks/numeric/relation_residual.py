@@ -114,6 +114,6 @@ def _measured(total: Tensor, square: Tensor, judged: Tensor, common: float) -> R
 
 def _common(truth: OutputTruth) -> float:
     """Return how far trusted errors of this output move together (at least 1)."""
-    if not truth.yardsticks:
+    if truth.yardsticks is None:
         return 1.0
-    return max(1.0, float(truth.yardsticks[0].common[0]))
+    return max(1.0, float(truth.yardsticks.common[0]))

@@ -17,7 +17,7 @@ from cuassay.home import keys_dir
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from cuassay.attest.coverage import Coverage, Revocation
+    from cuassay.attest.coverage import Revocation
     from cuassay.model.problem import Problem
 
 _PACKAGES = ("cuassay", "torch", "triton")
@@ -83,11 +83,11 @@ def covers(
     from cuassay.attest import coverage
 
     try:
-        text = Path(certificate).expanduser().read_bytes()
+        signed = Path(certificate).expanduser().read_bytes()
     except OSError as error:
         raise UsageError(f"the certificate {certificate} cannot be read: {error}") from None
     found = coverage.coverage(
-        text,
+        signed,
         Path(kernel).expanduser(),
         trusted=_trusted(keys),
         revoked=_revocations(revocations),
@@ -111,7 +111,20 @@ def covers(
         }
         click.echo(dumped(document))
     else:
-        _tell(found, problems, kernel)
+        from cuassay.attest.coverage import scope
+        from cuassay.report.clean import one_line
+
+        word = click.style("NOT VALID", fg="red") if problems else click.style("VALID", fg="green")
+        click.echo(f"{word}  {one_line(kernel)}")
+        for text in problems:
+            click.echo(f"  {one_line(text)}")
+        if found.statement is not None:
+            stated = scope(found.statement)
+            for condition in stated.get("conditions") or ():
+                click.echo(f"  as long as: {one_line(str(condition))}")
+            click.echo(f"  key {found.key[:16]}, expires {one_line(str(stated.get('expiresAt')))}")
+        for text in found.notes if not problems else ():
+            click.echo(f"  note: {one_line(text)}")
     context.exit(1 if problems else 0)
 
 
@@ -199,20 +212,3 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def _tell(found: Coverage, problems: list[str], kernel: str) -> None:
-    from cuassay.attest.coverage import scope
-    from cuassay.report.clean import one_line
-
-    word = click.style("NOT VALID", fg="red") if problems else click.style("VALID", fg="green")
-    click.echo(f"{word}  {one_line(kernel)}")
-    for text in problems:
-        click.echo(f"  {one_line(text)}")
-    if found.statement is not None:
-        stated = scope(found.statement)
-        for condition in stated.get("conditions") or ():
-            click.echo(f"  as long as: {one_line(str(condition))}")
-        click.echo(f"  key {found.key[:16]}, expires {one_line(str(stated.get('expiresAt')))}")
-    for text in found.notes if not problems else ():
-        click.echo(f"  note: {one_line(text)}")

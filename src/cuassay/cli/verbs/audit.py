@@ -136,9 +136,14 @@ def audit(
     """
     from cuassay.audit.plan import WantedCandidates
     from cuassay.model.precision import precision_named
+    from cuassay.store.audits import header_of
 
+    if tree is None:
+        if run_folder is None:
+            raise UsageError("no TREE is given: expected a folder, a list, or --run AUDIT_FOLDER")
+        tree = header_of(Path(run_folder).expanduser()).tree
     asked = Asked(
-        tree=_tree(tree, run_folder),
+        tree=tree,
         run=run_folder,
         choice=WantedCandidates(only=only, families=family, authors=author, limit=limit),
         dry_run=dry_run,
@@ -158,17 +163,6 @@ def audit(
         output=options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color),
     )
     context.exit(_audit(asked))
-
-
-def _tree(tree: str | None, run_folder: str | None) -> str:
-    """Return the tree as given, or that of the audit that goes on. Raises UsageError."""
-    if tree is not None:
-        return tree
-    if run_folder is None:
-        raise UsageError("no TREE is given: expected a folder, a list, or --run AUDIT_FOLDER")
-    from cuassay.store.audits import header_of
-
-    return header_of(Path(run_folder).expanduser()).tree
 
 
 def _audit(asked: Asked) -> int:
@@ -228,33 +222,33 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
         strict=asked.strict,
     )
     if is_audit(place):
-        header = _resumed(header, header_of(place), asked)
+        # The header of an audit that goes on: its seed stays. Raises UsageError.
+        old = header_of(place)
+        for name in ("tree", "profile", "require", "precision", "strict"):
+            before, wanted = getattr(old, name), getattr(header, name)
+            if before != wanted:
+                raise UsageError(
+                    f"--run {asked.run} holds an audit with {name} {before}, this call has "
+                    f"{wanted}; "
+                    "verdicts of the two cannot stand in one table: give another folder"
+                )
+        if asked.seed is not None and asked.seed != old.seed:
+            raise UsageError(
+                f"--run {asked.run} holds an audit with another seed; leave --seed out"
+            )
+        header = dataclasses.replace(
+            header,
+            id=old.id,
+            seed=old.seed,
+            started_at=old.started_at,
+            environment=old.environment,
+        )
     elif asked.run and place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise UsageError(
             f"--run {place} holds something that is no audit; give a new or empty folder, or one "
             "that `cuassay audit` made"
         )
     return header, AuditFolder(place)
-
-
-def _resumed(new: AuditHeader, old: AuditHeader, asked: Asked) -> AuditHeader:
-    """Return the header of an audit that goes on: its seed stays. Raises UsageError."""
-    for name in ("tree", "profile", "require", "precision", "strict"):
-        before, wanted = getattr(old, name), getattr(new, name)
-        if before != wanted:
-            raise UsageError(
-                f"--run {asked.run} holds an audit with {name} {before}, this call has {wanted}; "
-                "verdicts of the two cannot stand in one table: give another folder"
-            )
-    if asked.seed is not None and asked.seed != old.seed:
-        raise UsageError(f"--run {asked.run} holds an audit with another seed; leave --seed out")
-    return dataclasses.replace(
-        new,
-        id=old.id,
-        seed=old.seed,
-        started_at=old.started_at,
-        environment=old.environment,
-    )
 
 
 def _judge(asked: Asked, plan: Plan, header: AuditHeader, folder: AuditFolder) -> int:

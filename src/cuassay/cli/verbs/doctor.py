@@ -8,7 +8,7 @@ import click
 
 from cuassay import __version__
 from cuassay.cli.drive import emit_json
-from cuassay.cli.probes import Probe, probes
+from cuassay.cli.probes import probes
 from cuassay.home import home
 
 
@@ -28,17 +28,14 @@ def doctor(*, as_json: bool) -> None:
         )
         return
     click.echo(f"cuassay {__version__}, keeps its runs in {home()}\n")
-    for probe in probes():
-        for line in _lines(probe):
-            click.echo(line)
-
-
-def _lines(probe: Probe) -> list[str]:
     from cuassay.report.clean import one_line
 
-    found = one_line(probe.found, limit=300)
-    if probe.ok:
-        return [f"{click.style('ok     ', fg='green')}  {probe.name:<20}  {found}".rstrip()]
-    head = f"{click.style('missing', fg='yellow')}  {probe.name:<20}  {found}".rstrip()
-    indent = " " * 31
-    return [head, f"{indent}costs: {probe.costs}", f"{indent}fix:   {probe.fix}"]
+    for probe in probes():
+        version = one_line(probe.found, limit=300)
+        sign = (
+            click.style("ok     ", fg="green") if probe.ok else click.style("missing", fg="yellow")
+        )
+        click.echo(f"{sign}  {probe.name:<20}  {version}".rstrip())
+        if not probe.ok:
+            click.echo(f"{'':31}costs: {probe.costs}")
+            click.echo(f"{'':31}fix:   {probe.fix}")

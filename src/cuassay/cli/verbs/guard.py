@@ -15,6 +15,7 @@ from cuassay.cli.drive import emit_json
 from cuassay.cli.verbs.guard_recertify import recertify
 from cuassay.errors import UsageError
 
+_COUNTS = ("violations", "fallbacks", "repaired", "dropped", "skipped", "undecided", "errors")
 _ASSETS = Path(__file__).resolve().parents[2] / "guard" / "assets"
 
 
@@ -106,22 +107,15 @@ def _lines(documents: list[dict[str, Any]]) -> Iterator[str]:
             f"{document['age_s']:.0f} s ago"
         )
         for found in document["guards"]:
-            yield "  " + one_line(_guard(found))
+            counts = [
+                f"{found[name]} {name}" for name in _COUNTS if found[name] or name == "violations"
+            ]
+            yield "  " + one_line(
+                f"{found['name']} ({found['mode']}): {found['state']}, {found['calls']} calls, "
+                f"{found['checked']} checked, {', '.join(counts)}"
+            )
             last = found.get("last_violation")
             if last:
                 yield "    " + one_line(f"last violation: {last['message']}")
                 if last["capsule"]:
                     yield "    " + one_line(f"cuassay replay {last['capsule']}")
-
-
-def _guard(found: dict[str, Any]) -> str:
-    counts = [
-        f"{found[name]} {name}"
-        for name in ("violations", "fallbacks", "repaired", "dropped", "skipped", "undecided",
-                     "errors")
-        if found[name] or name == "violations"
-    ]  # fmt: skip
-    return (
-        f"{found['name']} ({found['mode']}): {found['state']}, {found['calls']} calls, "
-        f"{found['checked']} checked, {', '.join(counts)}"
-    )

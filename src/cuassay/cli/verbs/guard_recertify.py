@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -93,25 +92,21 @@ def planned(folder: Path) -> Iterator[Recertified]:
     for record in sorted(folder.glob("*.json")) if folder.is_dir() else []:
         try:
             document = json.loads(record.read_text(encoding="utf-8"))
-            yield _plan(document, record)
+            source, problem = document["source"], document["problem"]
+            stub = record.with_name(f"seen_{record.stem.replace('-', '_').replace('.', '_')}.py")
+            why = ""
+            if not problem:
+                why = "its guard was given no problem; pass problem= to cuassay.guard"
+            elif not source:
+                why = "the kernel is no function at the top of a file"
+            elif not Path(source.partition("::")[0]).is_file():
+                why = f"{source.partition('::')[0]} is not there any more"
+            elif not document["calls"]:
+                why = "no call of it was seen"
+            else:
+                stub.write_text(_STUB.format(record=record.name), encoding="utf-8")
+            yield Recertified(name=document["name"], source=source, problem=f"{stub}:seen", why=why)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             yield Recertified(
                 name=record.stem, source="", problem="", why=f"unreadable record: {error}"
             )
-
-
-def _plan(document: dict[str, Any], record: Path) -> Recertified:
-    source, problem = document["source"], document["problem"]
-    stub = record.with_name(f"seen_{record.stem.replace('-', '_').replace('.', '_')}.py")
-    why = ""
-    if not problem:
-        why = "its guard was given no problem; pass problem= to cuassay.guard"
-    elif not source:
-        why = "the kernel is no function at the top of a file"
-    elif not Path(source.partition("::")[0]).is_file():
-        why = f"{source.partition('::')[0]} is not there any more"
-    elif not document["calls"]:
-        why = "no call of it was seen"
-    else:
-        stub.write_text(_STUB.format(record=record.name), encoding="utf-8")
-    return Recertified(name=document["name"], source=source, problem=f"{stub}:seen", why=why)

@@ -71,7 +71,17 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
             name = _text(item.get("name", ""))
             words = _axis(item) if key == "axes" else _spec(item, domains.get(item.get("name")))
             yield f"  {name:<{width}}  {words}".rstrip()
-    yield from _judged_by(document)
+    # What the judgement takes from the problem where it is not the default.
+    accumulation = document.get("accumulation") or "float32"
+    target = document.get("growth_target") or {}
+    lines = [f"accumulation  {_text(accumulation)}"] if accumulation != "float32" else []
+    lines += [f"precision  {_text(document.get('precision', 'strict'))}"]
+    lines += [f"growth target  {_text(name)} = {size}" for name, size in target.items()]
+    seen = ", ".join(map(_text, document.get("reduction_axes_seen") or ()))
+    lines += [f"reduction axes  {seen} (seen in the reference)"] if seen else []
+    if lines:
+        yield "\nJudged by"
+        yield from (f"  {line}" for line in lines)
     workloads = document.get("workloads") or ()
     yield f"\nWorkloads ({len(workloads)})"
     for workload in workloads[:_WORKLOADS]:
@@ -79,7 +89,22 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {_text(workload.get('id', ''))}: {sizes}"
     if len(workloads) > _WORKLOADS:
         yield f"  and {len(workloads) - _WORKLOADS} more (--json lists them)"
-    yield from _learnt(document)
+    # What was found by experiment, with its evidence, and what the reference refused.
+    for note in document.get("notes") or ():
+        yield f"\nNote: {_text(note)}"
+    facts: Sequence[Mapping[str, Any]] = document.get("facts") or ()
+    if facts:
+        yield "\nFound by experiment"
+    for fact in facts:
+        count = f", {fact.get('count')} seen" if fact.get("count") else ""
+        broken = f"; broken: {_text(fact['broken'])}" if fact.get("broken") else ""
+        yield f"  {_text(fact.get('fact', ''))} ({_text(fact.get('source', ''))}{count}){broken}"
+    tried: Sequence[Mapping[str, Any]] = document.get("tried") or ()
+    refused = [one for one in tried if one.get("refused")]
+    if tried:
+        yield f"\nTried on the reference: {len(tried)} inputs, {len(refused)} refused"
+    for one in refused[:_WORKLOADS]:
+        yield f"  {_text(one.get('what', ''))}: {_text(one.get('refused', ''))}"
     yield from _template(document)
     yield f"\nTruth: {_text(document.get('truth', ''))} ({_text(document.get('truth_reason', ''))})"
 
@@ -104,39 +129,6 @@ def _template(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"\nReference: {place}, function {_text(reference.get('function', ''))}"
     text = clean(str(reference.get("text") or ""))
     yield from (f"  {line}".rstrip() for line in text.splitlines())
-
-
-def _judged_by(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the judgement takes from the problem where it is not the default."""
-    accumulation = document.get("accumulation") or "float32"
-    target = document.get("growth_target") or {}
-    lines = [f"accumulation  {_text(accumulation)}"] if accumulation != "float32" else []
-    lines += [f"precision  {_text(document.get('precision', 'strict'))}"]
-    lines += [f"growth target  {_text(name)} = {size}" for name, size in target.items()]
-    seen = ", ".join(map(_text, document.get("reduction_axes_seen") or ()))
-    lines += [f"reduction axes  {seen} (seen in the reference)"] if seen else []
-    if lines:
-        yield "\nJudged by"
-        yield from (f"  {line}" for line in lines)
-
-
-def _learnt(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what was found by experiment, with its evidence, and what the reference refused."""
-    for note in document.get("notes") or ():
-        yield f"\nNote: {_text(note)}"
-    facts: Sequence[Mapping[str, Any]] = document.get("facts") or ()
-    if facts:
-        yield "\nFound by experiment"
-    for fact in facts:
-        count = f", {fact.get('count')} seen" if fact.get("count") else ""
-        broken = f"; broken: {_text(fact['broken'])}" if fact.get("broken") else ""
-        yield f"  {_text(fact.get('fact', ''))} ({_text(fact.get('source', ''))}{count}){broken}"
-    tried: Sequence[Mapping[str, Any]] = document.get("tried") or ()
-    refused = [one for one in tried if one.get("refused")]
-    if tried:
-        yield f"\nTried on the reference: {len(tried)} inputs, {len(refused)} refused"
-    for one in refused[:_WORKLOADS]:
-        yield f"  {_text(one.get('what', ''))}: {_text(one.get('refused', ''))}"
 
 
 def _text(value: object) -> str:

@@ -49,7 +49,20 @@ def query(
         ]
         emit_json({"schema": "cuassay/query/1", "columns": list(names), "rows": plain})
         return
-    _table(names, found)
+    from cuassay.report.clean import one_line
+
+    if not found:
+        click.echo("nothing")
+        return
+    # Paths are shown whole: they are what the next command takes.
+    limits = [400 if name == "run" else _CELL for name in names]
+    texts = [
+        ["" if v is None else one_line(str(v), limit=limit) for limit, v in _pairs(limits, row)]
+        for row in found
+    ]
+    widths = [max(len(row[i]) for row in (list(names), *texts)) for i in range(len(names))]
+    for row in (list(names), *texts):
+        click.echo("  ".join(f"{cell:<{w}}" for cell, w in _pairs(row, widths)).rstrip())
 
 
 @click.command("diff")
@@ -90,24 +103,6 @@ def _loaded(where: str) -> Audit:
     from cuassay.audit.condense import audit_of_run
 
     return audit_of_run(open_run(where))
-
-
-def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    from cuassay.report.clean import one_line
-
-    if not rows:
-        click.echo("nothing")
-        return
-    texts = [["" if v is None else one_line(str(v), limit=_limit(n)) for n, v in _pairs(names, row)]
-             for row in rows]  # fmt: skip
-    widths = [max(len(row[i]) for row in (list(names), *texts)) for i in range(len(names))]
-    for row in (list(names), *texts):
-        click.echo("  ".join(f"{cell:<{w}}" for cell, w in _pairs(row, widths)).rstrip())
-
-
-def _limit(name: str) -> int:
-    """Paths are shown whole: they are what the next command takes."""
-    return 400 if name == "run" else _CELL
 
 
 def _pairs(left: Sequence[Any], right: Sequence[Any]) -> list[tuple[Any, Any]]:

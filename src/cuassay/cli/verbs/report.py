@@ -15,7 +15,6 @@ from cuassay.store.audits import is_audit
 
 if TYPE_CHECKING:
     from cuassay.model.outcome import CheckReport, Finding
-    from cuassay.model.verdict import Verdict
     from cuassay.report.judged import Judged
 
 _AUDIT_FORMS = ("terminal", "json", "html")
@@ -44,7 +43,19 @@ def report(
     )
     folders = [folder_of(run) for run in runs]
     if len(folders) == 1 and is_audit(folders[0]):
-        _report_audit(folders[0], output)
+        # Show an audit: its own tables, page and document, and its trials in the other forms.
+        folder = folders[0]
+        from cuassay.cli.audit_show import show_audit
+        from cuassay.store.audits import read_audit
+
+        own = tuple(target for target in output.targets if target.form in _AUDIT_FORMS)
+        rest = tuple(target for target in output.targets if target.form not in _AUDIT_FORMS)
+        if any(target.form == "agent" for target in rest):
+            raise UsageError(f"--format agent holds one trial, and {folder.name} is an audit")
+        if rest:
+            sinks.emit(audit_trials(folder), rest, quiet=output.quiet)
+        if own:
+            show_audit(read_audit(folder), folder, dataclasses.replace(output, targets=own))
         return
     trials = tuple(
         trial
@@ -52,24 +63,23 @@ def report(
         for trial in (audit_trials(folder) if is_audit(folder) else (judged(folder),))
     )
     if output.form == "terminal":
+        from cuassay.home import runs_dir
+        from cuassay.model.events import CheckFinished, EngineFinished
+        from cuassay.report.terminal.trial import TerminalReport, console
+
         for trial in trials:
-            _show(trial, output)
+            if trial.verdict is None:
+                raise UsageError(f"{trial.name} has no verdict: {trial.reason}")
+            shown = TerminalReport(
+                console(no_color=not output.color),
+                quiet=output.quiet,
+                verbose=output.verbose,
+                runs=str(runs_dir()),
+            )
+            for check in trial.verdict.checks:
+                shown.consume(CheckFinished(report=check))
+            shown.consume(EngineFinished(verdict=trial.verdict))
     sinks.emit(trials, output.targets, quiet=quiet or output.json)
-
-
-def _report_audit(folder: Path, output: options.Output) -> None:
-    """Show an audit: its own tables, page and document, and its trials in the other forms."""
-    from cuassay.cli.audit_show import show_audit
-    from cuassay.store.audits import read_audit
-
-    own = tuple(target for target in output.targets if target.form in _AUDIT_FORMS)
-    rest = tuple(target for target in output.targets if target.form not in _AUDIT_FORMS)
-    if any(target.form == "agent" for target in rest):
-        raise UsageError(f"--format agent holds one trial, and {folder.name} is an audit")
-    if rest:
-        sinks.emit(audit_trials(folder), rest, quiet=output.quiet)
-    if own:
-        show_audit(read_audit(folder), folder, dataclasses.replace(output, targets=own))
 
 
 def audit_trials(folder: Path) -> tuple[Judged, ...]:
@@ -82,21 +92,19 @@ def audit_trials(folder: Path) -> tuple[Judged, ...]:
     for result in read_audit(folder).results:
         run = folder / result.run if result.run else None
         verdict = RunFolder(run).verdict() if run is not None else None
+        # A verdict without what no file for another tool shows: audits have thousands.
         found.append(
             Judged(
                 path=result.item.candidate,
                 root=sinks.root(),
-                verdict=None if verdict is None else _light(verdict),
+                verdict=None
+                if verdict is None
+                else dataclasses.replace(verdict, checks=tuple(map(_light_check, verdict.checks))),
                 stopped=result.reason or result.ending.value,
                 candidate=sinks.kept_candidate(run) if run is not None else None,
             )
         )
     return tuple(found)
-
-
-def _light(verdict: Verdict) -> Verdict:
-    """Return a verdict without what no file for another tool shows: audits have thousands."""
-    return dataclasses.replace(verdict, checks=tuple(map(_light_check, verdict.checks)))
 
 
 def _light_check(check: CheckReport) -> CheckReport:
@@ -131,21 +139,3 @@ def judged(folder: Path) -> Judged:
         stopped=stopped,
         candidate=sinks.kept_candidate(run.path),
     )
-
-
-def _show(trial: Judged, output: options.Output) -> None:
-    from cuassay.home import runs_dir
-    from cuassay.model.events import CheckFinished, EngineFinished
-    from cuassay.report.terminal.trial import TerminalReport, console
-
-    if trial.verdict is None:
-        raise UsageError(f"{trial.name} has no verdict: {trial.reason}")
-    shown = TerminalReport(
-        console(no_color=not output.color),
-        quiet=output.quiet,
-        verbose=output.verbose,
-        runs=str(runs_dir()),
-    )
-    for check in trial.verdict.checks:
-        shown.consume(CheckFinished(report=check))
-    shown.consume(EngineFinished(verdict=trial.verdict))

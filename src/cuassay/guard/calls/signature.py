@@ -145,15 +145,15 @@ class Form:
 def forms_of(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Form]:
     """Return the arguments of a call without their values, but for numbers."""
     named = [("", value) for value in arguments] + list(keywords.items())
-    return [_form(name, value) for name, value in named]
-
-
-def _form(name: str, value: Any) -> Form:
-    if isinstance(value, Tensor):
-        dtype = str(value.dtype).removeprefix("torch.")
-        return Form(name=name, dtype=dtype, shape=tuple(value.shape))
-    plain = value if isinstance(value, bool | int | float) else None
-    return Form(name=name, value=plain)
+    forms = []
+    for name, value in named:
+        if isinstance(value, Tensor):
+            dtype = str(value.dtype).removeprefix("torch.")
+            forms.append(Form(name=name, dtype=dtype, shape=tuple(value.shape)))
+        else:
+            plain = value if isinstance(value, bool | int | float) else None
+            forms.append(Form(name=name, value=plain))
+    return forms
 
 
 def first_dtype(arguments: Sequence[Any]) -> str:

@@ -139,10 +139,25 @@ def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path |
     salt = secrets.token_hex(8)
     large = sum(t.numel() * t.element_size() for t in named.values()) > policy.max_bytes
     redacted = _redacted(job, policy, order)
-    notes = tuple(
-        _note(name, tensor, salt, _why(name, large=large, redacted=redacted))
-        for name, tensor in named.items()
-    )
+    notes = []
+    for name, tensor in named.items():
+        why = _why(name, large=large, redacted=redacted)
+        host = tensor.detach().cpu().contiguous()
+        digest = hashlib.sha256(salt.encode())
+        digest.update(raw_bytes(host).numpy().tobytes())
+        absmax = None
+        if why != "redacted" and host.is_floating_point() and host.numel():
+            absmax = float(host.double().abs().nan_to_num(0.0, 0.0).amax())
+        notes.append(
+            Kept(
+                name=name,
+                dtype=str(host.dtype).removeprefix("torch."),
+                shape=tuple(host.shape),
+                sha256=digest.hexdigest(),
+                absmax=absmax,
+                why=why,
+            )
+        )
     places = {place: new for new, place in enumerate(order)}
     trusted = job.watch.trusted
     header = CapsuleHeader(
@@ -158,7 +173,7 @@ def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path |
         reference=trusted.where or Where(),
         candidate=located(job.kernel)[0] or Where(),
         kernel_digest=job.watch.digest,
-        tensors=notes,
+        tensors=tuple(notes),
         environment=environment(),
         salt=salt,
     )
@@ -206,23 +221,6 @@ def _why(name: str, *, large: bool, redacted: set[str]) -> str:
     if name in redacted:
         return "redacted"
     return "larger than max_bytes" if large else ""
-
-
-def _note(name: str, tensor: Tensor, salt: str, why: str) -> Kept:
-    host = tensor.detach().cpu().contiguous()
-    digest = hashlib.sha256(salt.encode())
-    digest.update(raw_bytes(host).numpy().tobytes())
-    absmax = None
-    if why != "redacted" and host.is_floating_point() and host.numel():
-        absmax = float(host.double().abs().nan_to_num(0.0, 0.0).amax())
-    return Kept(
-        name=name,
-        dtype=str(host.dtype).removeprefix("torch."),
-        shape=tuple(host.shape),
-        sha256=digest.hexdigest(),
-        absmax=absmax,
-        why=why,
-    )
 
 
 def environment() -> dict[str, str]:

@@ -98,12 +98,20 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
         for kind in ("in", "got", "want")
     }
     for where in (header.reference, header.candidate):
-        _refuse_foreign(where)
+        # Refuse what no kernel is: a capsule is a file, and replaying calls what it names.
+        top = where.module.partition(".")[0]
+        if top in sys.stdlib_module_names or top in sys.builtin_module_names:
+            raise UsageError(
+                f"the capsule names '{where.module}.{where.qualname}', which is Python's own and "
+                "no kernel: it is not called"
+            )
     try:
         reference = import_operator(header.reference)
     except Exception as failure:
+        where = header.reference
+        name = where.problem or f"{where.module}.{where.qualname}"
         raise CannotJudgeError(
-            f"the trusted operator {_name(header.reference)} cannot be loaded here: {failure}; "
+            f"the trusted operator {name} cannot be loaded here: {failure}; "
             f"install its package or add its folder to PYTHONPATH"
         ) from failure
     return Capsule(
@@ -114,20 +122,6 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
         reference=reference,
         kernel=_kernel(header.candidate, kernel),
     )
-
-
-def _refuse_foreign(where: Where) -> None:
-    """Refuse what no kernel is: a capsule is a file, and replaying calls what it names."""
-    top = where.module.partition(".")[0]
-    if top in sys.stdlib_module_names or top in sys.builtin_module_names:
-        raise UsageError(
-            f"the capsule names '{where.module}.{where.qualname}', which is Python's own and no "
-            f"kernel: it is not called"
-        )
-
-
-def _name(where: Where) -> str:
-    return where.problem or f"{where.module}.{where.qualname}"
 
 
 def _kernel(recorded: Where, given: str) -> Call | None:

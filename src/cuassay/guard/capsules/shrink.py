@@ -51,7 +51,12 @@ def shrunk(inputs: Sequence[Tensor], fails: Fails) -> ShrunkInputs:
     """Return the smallest failing inputs found, greedily and deterministically."""
     search = _Search(fails, [tensor.clone() for tensor in inputs])
     before = -1
-    axes = _axes(search.best)
+    # The axes, longest first: each the (tensor, dimension) pairs of one size.
+    found: dict[int, Places] = {}
+    for index, tensor in enumerate(search.best):
+        for dim, size in enumerate(tensor.shape):
+            found.setdefault(size, []).append((index, dim))
+    axes = [found[size] for size in sorted(found, reverse=True)]
     while (
         before != (now := sum(tensor.numel() for tensor in search.best))
         and search.tries < _MAX_TRIES
@@ -64,15 +69,6 @@ def shrunk(inputs: Sequence[Tensor], fails: Fails) -> ShrunkInputs:
             ones = [torch.ones_like(t) if i == index else t for i, t in enumerate(search.best)]
             search.accept(ones)
     return ShrunkInputs(inputs=search.best, changed=search.changed, tries=search.tries)
-
-
-def _axes(inputs: Sequence[Tensor]) -> list[Places]:
-    """Return the axes, longest first: each the (tensor, dimension) pairs of one size."""
-    found: dict[int, Places] = {}
-    for index, tensor in enumerate(inputs):
-        for dim, size in enumerate(tensor.shape):
-            found.setdefault(size, []).append((index, dim))
-    return [found[size] for size in sorted(found, reverse=True)]
 
 
 def _axis(search: _Search, places: Places) -> None:

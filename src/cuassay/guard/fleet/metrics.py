@@ -85,18 +85,6 @@ def families() -> list[GuardMetric]:
         labels=("kernel", "digest", "severity", "dtype"),
         values=values,
     )
-    return [*found, mismatches, *_gauges(watches, names)]
-
-
-def _summed(watches: list[Watch], read: Callable[[Watch], float]) -> dict[Labels, float]:
-    values: dict[Labels, float] = {}
-    for watch in watches:
-        key = labels_of(watch)
-        values[key] = values.get(key, 0) + read(watch)
-    return values
-
-
-def _gauges(watches: list[Watch], names: tuple[str, ...]) -> list[GuardMetric]:
     states: dict[Labels, float] = {}
     for watch in watches:
         key = labels_of(watch)
@@ -111,9 +99,21 @@ def _gauges(watches: list[Watch], names: tuple[str, ...]) -> list[GuardMetric]:
         ("shadow_bytes", "Memory that snapshots hold, in bytes.", held),
     )
     return [
-        GuardMetric(name=name, kind="gauge", help=text, labels=names, values=values)
-        for name, text, values in described
+        *found,
+        mismatches,
+        *[
+            GuardMetric(name=name, kind="gauge", help=text, labels=names, values=values)
+            for name, text, values in described
+        ],
     ]
+
+
+def _summed(watches: list[Watch], read: Callable[[Watch], float]) -> dict[Labels, float]:
+    values: dict[Labels, float] = {}
+    for watch in watches:
+        key = labels_of(watch)
+        values[key] = values.get(key, 0) + read(watch)
+    return values
 
 
 def histogram() -> Histogram:

@@ -23,10 +23,14 @@ def seen(watch: Watch) -> dict[str, Any]:
     entries = list(watch.entries.values())[-MOST:]
     trusted = watch.trusted
     first = len(screen.SKETCH)
+    try:
+        parameters = list(inspect.signature(trusted.call).parameters)
+    except (TypeError, ValueError):
+        parameters = []
     return {
         "source": watch.source,
         "problem": trusted.where.problem if trusted.where else "",
-        "parameters": _parameters(trusted.call),
+        "parameters": parameters,
         "calls": [
             {
                 "signature": entry.text,
@@ -38,10 +42,3 @@ def seen(watch: Watch) -> dict[str, Any]:
             for entry in entries
         ],
     }
-
-
-def _parameters(call: Any) -> list[str]:
-    try:
-        return list(inspect.signature(call).parameters)
-    except (TypeError, ValueError):
-        return []

@@ -63,10 +63,8 @@ class StatusFile:
         }
         _replace(path, json.dumps(document))
         self._path, self._last = path, text
-        self._remember(place.parent / "seen")
-
-    def _remember(self, place: Path) -> None:
-        """Keep what each kernel was seen to do; it outlives the process."""
+        # Keep what each kernel was seen to do; it outlives the process.
+        place = place.parent / "seen"
         for watch in registry.watches():
             found = seen(watch) | {"name": watch.name, "digest": watch.digest}
             known = tuple(call["signature"] for call in found["calls"])

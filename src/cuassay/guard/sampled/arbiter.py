@@ -44,16 +44,22 @@ def judged_call(job: CheckJob, names: list[str]) -> Judgement | None:
         request = _request(job, names)
         if request is not None:
             try:
-                return ORACLE.ask(request, _host(job), timeout_s=config.oracle_timeout_s)
+                call = template_of(job)
+                assert call is not None
+                tensors = job.snapshot.tensors
+                count = len(tensors) - job.upstream
+                ordered = [tensors[place] for place in call[1]] + tensors[count:]
+                parts = {"in": ordered, "got": job.snapshot.outputs, "want": job.wanted}
+                return ORACLE.ask(
+                    request,
+                    {kind: [tensor.cpu() for tensor in part] for kind, part in parts.items()},
+                    timeout_s=config.oracle_timeout_s,
+                )
             except OracleGoneError as failure:
                 if not CHECKER.stopping:  # at the interpreter's exit it is killed
                     job.watch.trouble("the oracle", failure)
     if config.oracle is OracleChoice.PROCESS or CHECKER.stopping:
         return None
-    return _here(job, names)
-
-
-def _here(job: CheckJob, names: list[str]) -> Judgement | None:
     tensors = job.snapshot.tensors
 
     def run(given: Sequence[Tensor]) -> list[Tensor]:
@@ -131,16 +137,6 @@ def _hits(job: CheckJob, template: Template, order: list[int]) -> dict[str, int]
         if body[0] == "tensor":
             found |= dict.fromkeys(outputs, int(body[1]))
     return found
-
-
-def _host(job: CheckJob) -> dict[str, Sequence[Tensor]]:
-    call = template_of(job)
-    assert call is not None
-    tensors = job.snapshot.tensors
-    count = len(tensors) - job.upstream
-    ordered = [tensors[place] for place in call[1]] + tensors[count:]
-    parts = {"in": ordered, "got": job.snapshot.outputs, "want": job.wanted}
-    return {kind: [tensor.cpu() for tensor in part] for kind, part in parts.items()}
 
 
 def call_fingerprint(job: CheckJob) -> int:

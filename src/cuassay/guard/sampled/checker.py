@@ -125,7 +125,10 @@ class Checker:
                     self._one(job)
                 del job
             if time.monotonic() >= due:
-                self._tick()
+                for do in self._ticks:
+                    # An exporter that fails must not stop checks.
+                    with contextlib.suppress(Exception):
+                        do()
                 due = time.monotonic() + self._tick_s
 
     def _one(self, job: SampledCheck) -> None:
@@ -155,11 +158,6 @@ class Checker:
             yield
         finally:
             self._pauses.discard(mine)
-
-    def _tick(self) -> None:
-        for do in self._ticks:
-            with contextlib.suppress(Exception):  # an exporter that fails must not stop checks
-                do()
 
     def at_stop(self, do: Callable[[], None], *, after: bool = False) -> None:
         """Call `do` at the interpreter's exit: to cut short what a check may be waiting for.

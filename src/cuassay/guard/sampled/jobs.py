@@ -17,10 +17,8 @@ from cuassay.guard.calls.structure import flatten, rebuild
 from cuassay.guard.capsules import evidence
 from cuassay.guard.events import Violation
 from cuassay.guard.sampled import arbiter, screen
-from cuassay.guard.sampled.drift import Drifting
 from cuassay.guard.sampled.judging import Judgement, worst_of
 from cuassay.guard.watch import Entry, Watch, unix_s
-from cuassay.oracle.compare.outputs import Comparison
 from cuassay.oracle.gradients import differentiated
 
 _CALM = 4  # with more jobs waiting, only suspicious calls go to the oracle
@@ -178,7 +176,23 @@ class CheckJob:
         watch.share(max((one.share for one in judgement.outputs), default=0.0))
         failed = judgement.failed
         if failed is not None:
-            self._report(_numeric(failed, judgement))
+            worst = worst_of(failed)
+            self._report(
+                _draft(
+                    kind="forward",
+                    output=failed.output,
+                    statistic=worst.name,
+                    measured=worst.value,
+                    allowed=worst.limit,
+                    group=worst.group,
+                    judge=judgement.judge,
+                    message=(
+                        f"output '{failed.output}', {worst.group}: {worst.name} is "
+                        f"{worst.value:.3g}, allowed {worst.limit:.3g}; relative error "
+                        f"{failed.relative_error:.2g}"
+                    ),
+                )
+            )
         elif judgement.undecided:
             self._undecided()
         else:
@@ -203,7 +217,22 @@ class CheckJob:
             found = drift.add(f"{kind} {one.output}", one.bias)
             if found is not None:
                 drift.reset()
-                self._report(_drifting(found, one))
+                self._report(
+                    _draft(
+                        kind="drift",
+                        output=one.output,
+                        statistic=f"drift of the {found.kind}",
+                        measured=found.score,
+                        allowed=found.limit,
+                        group=f"{found.calls} calls",
+                        judge="oracle",
+                        message=(
+                            f"output '{one.output}': over {found.calls} distinct calls the error "
+                            f"keeps one sign ({found.kind}): {found.score:.3g} standard errors, "
+                            f"allowed {found.limit:.3g}"
+                        ),
+                    )
+                )
                 return
         self.entry.breaker.clean()
 
@@ -230,36 +259,3 @@ class CheckJob:
 def _draft(**fields: Any) -> Violation:
     blank = {"kernel": "", "signature": "", "call": 0, "unix_s": 0.0, "group": "", "output": ""}
     return Violation(**{**blank, **fields})
-
-
-def _numeric(one: Comparison, judgement: Judgement) -> Violation:
-    worst = worst_of(one)
-    return _draft(
-        kind="forward",
-        output=one.output,
-        statistic=worst.name,
-        measured=worst.value,
-        allowed=worst.limit,
-        group=worst.group,
-        judge=judgement.judge,
-        message=(
-            f"output '{one.output}', {worst.group}: {worst.name} is {worst.value:.3g}, allowed "
-            f"{worst.limit:.3g}; relative error {one.relative_error:.2g}"
-        ),
-    )
-
-
-def _drifting(found: Drifting, one: Comparison) -> Violation:
-    return _draft(
-        kind="drift",
-        output=one.output,
-        statistic=f"drift of the {found.kind}",
-        measured=found.score,
-        allowed=found.limit,
-        group=f"{found.calls} calls",
-        judge="oracle",
-        message=(
-            f"output '{one.output}': over {found.calls} distinct calls the error keeps one sign "
-            f"({found.kind}): {found.score:.3g} standard errors, allowed {found.limit:.3g}"
-        ),
-    )

@@ -80,7 +80,36 @@ def answer(request: OracleRequest) -> OracleReply:
     except _CannotLoadError as failure:
         return OracleReply(error=str(failure), lost=True)
     try:
-        return OracleReply(judgement=_judgement(request, fn))
+        from safetensors.torch import load_file
+
+        tensors = load_file(request.file)
+        inputs, got, want = (_numbered(tensors, kind) for kind in ("in", "got", "want"))
+        call = applied(
+            fn,
+            json.loads(request.template),
+            request.mutated,
+            gradient_of=request.gradient_of,
+            inputs=request.inputs - request.upstream,
+        )
+        index_hits = {
+            name: hit_counts(inputs[place], want[request.names.index(name)].shape[0])
+            for name, place in request.hits.items()
+            if name in request.names and not request.gradient_of
+        }
+
+        def truth(specs: Sequence[TensorSpec], seed: int) -> Truth:
+            return make_truth(
+                call,
+                inputs,
+                specs,
+                seed=seed,
+                accumulation=request.accumulation,
+                index_hits=index_hits,
+            )
+
+        return OracleReply(
+            judgement=judge_call(truth, got, want, request.names, seed=request.seed, by="oracle")
+        )
     except Exception as failure:
         return OracleReply(error=f"{type(failure).__name__}: {failure}"[:500])
 
@@ -104,37 +133,6 @@ def _loaded(where: Where, module_file: str) -> Callable[..., object]:
     if module_file and here != module_file:
         raise ImportError(f"'{where.module}' is {here} here and {module_file} where it is guarded")
     return found
-
-
-def _judgement(request: OracleRequest, fn: Callable[..., object]) -> Judgement:
-    from safetensors.torch import load_file
-
-    tensors = load_file(request.file)
-    inputs, got, want = (_numbered(tensors, kind) for kind in ("in", "got", "want"))
-    call = applied(
-        fn,
-        json.loads(request.template),
-        request.mutated,
-        gradient_of=request.gradient_of,
-        inputs=request.inputs - request.upstream,
-    )
-    index_hits = {
-        name: hit_counts(inputs[place], want[request.names.index(name)].shape[0])
-        for name, place in request.hits.items()
-        if name in request.names and not request.gradient_of
-    }
-
-    def truth(specs: Sequence[TensorSpec], seed: int) -> Truth:
-        return make_truth(
-            call,
-            inputs,
-            specs,
-            seed=seed,
-            accumulation=request.accumulation,
-            index_hits=index_hits,
-        )
-
-    return judge_call(truth, got, want, request.names, seed=request.seed, by="oracle")
 
 
 def applied(

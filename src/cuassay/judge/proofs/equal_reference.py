@@ -41,7 +41,7 @@ from cuassay.sandbox.guest.items import host_memory
 from cuassay.sandbox.host.call import Caller
 
 SEEDS = (1, 2)
-_FUNCTION = "cuassay.build.machine.equal:match"
+_FUNCTION = "cuassay.algebra.programs:match"
 _ELEMENTS = 1 << 15  # of inputs and outputs of the larger size
 # Numbers of both signs, and large enough that what is clamped, or decided at 1, 3 or 6, is so.
 _DATA = (
@@ -53,6 +53,8 @@ _SEARCHED = (
     Regime(name="scale 0.01", main=fill("normal", scale=0.01)),
 )
 _GROSS, _MOST = 0.25, 0.5
+_ZEROS = 1 / 32  # of an input: more than chance makes
+_SHOWN = 6
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
 
 
@@ -93,38 +95,109 @@ def _equality(
     limit_s: float,
     emit: Callable[[Event], None],
 ) -> Equality:
-    from cuassay.build.machine.equal import prepare
+    from cuassay.algebra.programs import prepare
 
     prepare()  # here, for a worker cannot write the runtime's folder
-    cases = list(_cases(trial, _DATA))
-    if not cases:
-        raise CannotJudgeError("the reference accepts no data at a size that a CPU executes")
-    seen: list[EqualityEvidence] = []
-    most = 0.0
     with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
-        for case in cases:
-            emit(Progress(text=f"in residues: {case.label}"))
-            inputs = trial.inputs(case)
-            most = max(most, shared(inputs))
-            one = _called(trial, candidate, case, inputs, host, caller, limit_s)
-            if one.evidence.refused:
-                raise CannotJudgeError(f"{one.evidence.refused} ({case.label})")
-            if one.evidence.equal < one.evidence.elements:
-                return _other(trial, candidate, case, one, host)
-            if one.wrong:
-                raise CannotJudgeError(
-                    f"expressions agree and float results do not: {one.wrong} ({case.label})"
-                )
-            seen.append(one.evidence)
+
+        def compared(cases: Sequence[Case], note: str = "") -> Equality | _Different:
+            return _compared(trial, candidate, cases, host, caller, limit_s, emit, note)
+
+        cases = list(_cases(trial, _DATA))
+        if not cases:
+            raise CannotJudgeError("the reference accepts no data at a size that a CPU executes")
+        found = compared(cases)
+        searched = [*_cases(trial, _SEARCHED)]
+        if isinstance(found, _Different):
+            own = list(_own_cases(trial))
+            if own:  # what is not zero there may be of no concern to the candidate
+                searched = own
+                found = compared(own, "with zeros where the problem's own generator makes them")
+        if isinstance(found, Equality):
+            return found
+    return _other(trial, candidate, found, searched, host)
+
+
+@dataclass(frozen=True, slots=True)
+class _Different:
+    """A case in which an output is another expression."""
+
+    case: Case
+    seen: _Seen
+
+
+def _compared(
+    trial: JudgeTrial,
+    candidate: Candidate,
+    cases: Sequence[Case],
+    host: HostNursery,
+    caller: Caller,
+    limit_s: float,
+    emit: Callable[[Event], None],
+    note: str,
+) -> Equality | _Different:
+    """Return PROVED, or the first case with a difference. Raises CannotJudgeError."""
+    seen: list[EqualityEvidence] = []
+    numbers: dict[str, tuple[float, ...]] = {}
+    most = 0.0
+    for case in cases:
+        emit(Progress(text=f"in residues: {case.label}"))
+        inputs = trial.inputs(case)
+        most = max(most, shared(inputs))
+        one = _called(trial, candidate, case, inputs, host, caller, limit_s)
+        if one.evidence.refused:
+            raise CannotJudgeError(f"{one.evidence.refused} ({case.label})")
+        if one.evidence.equal < one.evidence.elements:
+            return _Different(case, one)
+        if one.wrong:
+            raise CannotJudgeError(
+                f"expressions agree and float results do not: {one.wrong} ({case.label})"
+            )
+        sizes = str((sorted(case.axes.items()), _scalars(inputs)))
+        if not _same(numbers.setdefault(sizes, one.evidence.numbers), one.evidence.numbers):
+            raise CannotJudgeError(
+                "host code gives its kernels or torch a number that depends on data: with "
+                f"other data of the same sizes it is another one ({case.label})"
+            )
+        seen.append(one.evidence)
     return Equality(
         answer=ProofAnswer.PROVED,
-        scope=_scope(cases, seen[0].prime, len(SEEDS) * len(cases), most),
+        scope=(
+            *_scope(cases, seen[0].prime, len(SEEDS) * len(cases), most),
+            *([note] if note else []),
+            *_programs(seen),
+        ),
         elements=sum(one.elements for one in seen),
         seeds=len(SEEDS),
         data=len(cases),
         prime=seen[0].prime,
         shared=most,
     )
+
+
+def _own_cases(trial: JudgeTrial) -> Iterator[Case]:
+    """Yield data of the problem's own generator, two a size, if it makes zeros among others.
+
+    Zeros at places of their own (triangles, masks) may be what a candidate is right by.
+    """
+    if trial.problem.reference.generator is None:
+        return
+    for number, case in enumerate(_cases(trial, _DATA)):
+        own = replace(
+            case,
+            label=f"{case.label.partition(';')[0]}; the problem's own data {number % 2 + 1}",
+            fills={},
+            seed=trial.seed("equal", "own", number),
+            generator=True,
+        )
+        floats = [
+            one
+            for one in trial.inputs(own).values()
+            if isinstance(one, torch.Tensor) and one.is_floating_point()
+        ]
+        if not any(_ZEROS * one.numel() < int((one == 0).sum()) for one in floats):
+            return
+        yield own
 
 
 def _cases(trial: JudgeTrial, regimes: Sequence[Regime]) -> Iterator[Case]:
@@ -190,6 +263,31 @@ def _scope(cases: Sequence[Case], prime: int, count: int, most: float) -> tuple[
     )
 
 
+def _programs(seen: Sequence[EqualityEvidence]) -> Iterator[str]:
+    """Yield what the calls ran: what is proved holds for these kernels and operations."""
+    kernels = dict.fromkeys(name for one in seen for name in one.kernels)
+    operations = dict.fromkeys(name for one in seen for name in one.operations)
+    if not kernels:
+        yield "the calls launch no kernel of the candidate: torch alone makes the outputs"
+    else:
+        shown = ", ".join(list(kernels)[:_SHOWN])
+        yield f"the calls launch {shown}" + (" and others" if len(kernels) > _SHOWN else "")
+    if operations:
+        shown = ", ".join(name.removeprefix("aten::") for name in list(operations)[:_SHOWN])
+        more = " and others" if len(operations) > _SHOWN else ""
+        yield f"of torch they run {shown}{more}, taken for what torch documents"
+
+
+def _scalars(inputs: Mapping[str, torch.Tensor | Scalar]) -> list[Scalar]:
+    return [one for one in inputs.values() if not isinstance(one, torch.Tensor)]
+
+
+def _same(one: Sequence[float], other: Sequence[float]) -> bool:
+    return len(one) == len(other) and all(
+        a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(one, other, strict=True)
+    )
+
+
 def _called(
     trial: JudgeTrial,
     candidate: Candidate,
@@ -208,7 +306,7 @@ def _called(
     dtypes = [getattr(torch, spec.dtype.value) for spec in trial.problem.outputs]
     buffer, outputs = _packed(expected, dtypes)
     wanted = json.dumps({"seeds": SEEDS, "limit_s": limit_s, "outputs": outputs}).encode()
-    scenario = recorded_call(case)
+    scenario = recorded_call(case, operations=True)
     with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
         run = runner(scenario)
         recording = recording_of(scenario, run)
@@ -266,14 +364,18 @@ def _wrong(trial: JudgeTrial, scenario: Scenario, run: Run) -> str:
 
 
 def _other(
-    trial: JudgeTrial, candidate: Candidate, case: Case, seen: _Seen, host: HostNursery
+    trial: JudgeTrial,
+    candidate: Candidate,
+    different: _Different,
+    searched: Sequence[Case],
+    host: HostNursery,
 ) -> Equality:
     """Return the answer where expressions differ: REFUTED if float results do, twice."""
-    evidence = seen.evidence
+    case, seen, evidence = different.case, different.seen, different.seen.evidence
     where = f"element {evidence.element} of output '{evidence.output}' is another expression"
-    tried = [case, *_cases(trial, _SEARCHED)] if seen.wrong else list(_cases(trial, _SEARCHED))
+    tried = [case, *searched] if seen.wrong else searched
     for one in tried:
-        scenario = recorded_call(one)
+        scenario = recorded_call(one, operations=True)
         said = []
         for _ in range(2):
             with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:

@@ -1,7 +1,7 @@
 """Two candidates' launches in the algebra: are they the same expressions in real numbers?
 
 Both are called once on the same case in workers of their own; the recordings go to a third worker
-into which nothing of either is loaded (`build.machine.equal`).
+into which nothing of either is loaded (`algebra.programs`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cuassay.sandbox.guest.items import host_memory
 from cuassay.sandbox.host.call import Caller
 
 _LAUNCH_LIMIT_S, _LIMIT_S = 120.0, 900.0
-_FUNCTION = "cuassay.build.machine.equal:compare"
+_FUNCTION = "cuassay.algebra.programs:compare"
 
 
 def compare(
@@ -29,7 +29,7 @@ def compare(
     `digest` keeps the compiled kernels of one pair apart from those of another. Raises
     CannotJudgeError where the process ends without an answer.
     """
-    from cuassay.build.machine.equal import prepare
+    from cuassay.algebra.programs import prepare
 
     prepare()  # here, for a worker cannot write the runtime's folder
     wanted = json.dumps({"limit_s": _LAUNCH_LIMIT_S}).encode()

@@ -21,6 +21,7 @@ import torch
 
 from cuassay.build.cuda.binaries import find_cuobjdump
 from cuassay.build.machine.candidates import missing
+from cuassay.errors import CannotJudgeError
 from cuassay.judge.run.machine_worker import asked
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
@@ -98,8 +99,8 @@ class Replayer:
         self._sampled: set[str] = set()  # keys of these of which some blocks ran
         self._caller: Caller | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self._begun: dict[str, Future[MachineEvidence]] = {}
-        self._seen: OrderedDict[str, MachineEvidence] = OrderedDict()
+        self._begun: dict[str, Future[MachineEvidence | CannotJudgeError]] = {}
+        self._seen: OrderedDict[str, MachineEvidence | CannotJudgeError] = OrderedDict()
         self.executed_s = 0.0
 
     def __enter__(self) -> Replayer:
@@ -183,17 +184,14 @@ class Replayer:
         begun = self._begun.pop(key, None)
         if begun is not None:
             with waiting():
-                executed = begun.result()
-            self._seen[key] = executed
+                self._seen[key] = begun.result()
         elif key not in self._seen:
             with waiting():
                 wait(self._begun.values())  # the machine does one thing at a time
             self._seen[key] = self._execute(data, scenario, launches)
             while len(self._seen) > _KEPT:
                 self._seen.popitem(last=False)
-        self._seen.move_to_end(key)
-        self._of_cases[serial.dumps(scenario.cases)] = self._seen[key]
-        return self._seen[key]
+        return self._known(key, scenario)
 
     def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
         """Return what some blocks of launches show that came without memory, cached.
@@ -206,17 +204,9 @@ class Replayer:
             wait(self._begun.values())  # the machine does one thing at a time
             wanted = json.dumps({"limit_s": _SAMPLE_S}).encode()
             with self._timeline.span(Lane.MACHINE, scenario.label):
-                self._seen[key] = asked(
-                    self._machine(),
-                    _SAMPLE,
-                    [host_memory(data), memoryview(wanted)],
-                    MachineEvidence,
-                    timeout_s=_SAMPLES_S,
-                )
-        cases = serial.dumps(scenario.cases)
-        self._of_cases[cases] = self._seen[key]
-        self._sampled.add(cases)
-        return self._seen[key]
+                self._seen[key] = self._asked(_SAMPLE, data, wanted, timeout_s=_SAMPLES_S)
+        self._sampled.add(serial.dumps(scenario.cases))
+        return self._known(key, scenario)
 
     def begin(self, recording: torch.Tensor, scenario: Scenario) -> None:
         """Begin to execute a recording that will be asked for, beside what the judge does.
@@ -231,18 +221,34 @@ class Replayer:
 
     def _execute(
         self, recording: torch.Tensor, scenario: Scenario, launches: int
-    ) -> MachineEvidence:
+    ) -> MachineEvidence | CannotJudgeError:
         schedules = SCHEDULES[self._profile]
         limit_s = _LIMIT_S[self._profile]
         wanted = json.dumps({"schedules": schedules, "limit_s": limit_s}).encode()
+        timeout_s = min(limit_s * (len(schedules) * launches + 1), max(_MOST_S, limit_s * 5))
         with self._timeline.span(Lane.MACHINE, scenario.label):
-            return asked(
-                self._machine(),
-                _FUNCTION,
-                [host_memory(recording), memoryview(wanted)],
-                MachineEvidence,
-                timeout_s=min(limit_s * (len(schedules) * launches + 1), max(_MOST_S, limit_s * 5)),
-            )
+            return self._asked(_FUNCTION, recording, wanted, timeout_s=timeout_s)
+
+    def _asked(
+        self, function: str, recording: torch.Tensor, wanted: bytes, *, timeout_s: float
+    ) -> MachineEvidence | CannotJudgeError:
+        """Return what the machine's process answers, or that it does not: it is asked once."""
+        given = [host_memory(recording), memoryview(wanted)]
+        try:
+            return asked(self._machine(), function, given, MachineEvidence, timeout_s=timeout_s)
+        except CannotJudgeError as error:
+            return error
+
+    def _known(self, key: str, scenario: Scenario) -> MachineEvidence:
+        """Return the evidence of a recording, as seen in a scenario. Raises CannotJudgeError."""
+        self._seen.move_to_end(key)
+        seen, cases = self._seen[key], serial.dumps(scenario.cases)
+        if isinstance(seen, CannotJudgeError):
+            # How many launches there are is not known: one at least was made.
+            self._of_cases[cases] = MachineEvidence(notes=(str(seen),), left_out=1)
+            raise CannotJudgeError(str(seen))
+        self._of_cases[cases] = seen
+        return seen
 
     def _machine(self) -> Caller:
         if self._caller is None:

@@ -8,7 +8,7 @@ search takes at most ceil(log2(sites)) + 2 paired runs, the first and the confir
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from cuassay.errors import UsageError
 from cuassay.loops.blame.subjects import Subject, UserSubject
@@ -46,7 +46,12 @@ class Blame:
             guilty = self._paired(dict.fromkeys(half, "kernel")).left
             suspects = half if guilty else suspects[len(half) :]
         (culprit,) = suspects
-        alone = everything if len(self._subject.sites) == 1 else self._alone(culprit)
+        if len(self._subject.sites) == 1:
+            alone = everything
+        else:
+            # A run with one site active, the one that was made if there is one.
+            made = [run for run in self._runs if run.active == (culprit,)]
+            alone = made[0] if made else self._paired({culprit: "kernel"})
         search = len(self._runs)
         if not alone.left:
             return self._report(
@@ -56,20 +61,21 @@ class Blame:
                 search=search,
             )
         part = self._narrowed(culprit)
+        if alone.failure:
+            where = f" (step {alone.step}: {alone.failure})"
+        else:
+            at = f" at step {alone.step}, {alone.group}"
+            size = f", deviation {alone.deviation:.2g}, noise {alone.noise:.2g}"
+            where = at + size if alone.deviation else at
         return self._report(
             Decision.REJECTED,
-            f"site '{culprit}' alone makes the run leave the band{_where(alone)}; found in "
+            f"site '{culprit}' alone makes the run leave the band{where}; found in "
             f"{search} paired runs over {len(self._subject.sites)} sites"
             + (f"; its {part} is at fault" if part else ""),
             culprit=culprit,
             part=part,
             search=search,
         )
-
-    def _alone(self, site: str) -> PairedRun:
-        """Return a run with one site active, the one that was made if there is one."""
-        made = [run for run in self._runs if run.active == (site,)]
-        return made[0] if made else self._paired({site: "kernel"})
 
     def _narrowed(self, site: str) -> str:
         """Return which pass, and which output, of a site is at fault; empty where it is all."""
@@ -136,7 +142,12 @@ class Blame:
 
     def _cleared(self) -> BlameReport:
         power = {} if self._whole else self._power()
-        diverged = _diverged(self._losses)
+        # The step from which a run's losses are not finite or far above the first.
+        diverged = None
+        for step, loss in enumerate(self._losses):
+            if not math.isfinite(loss) or (step > 3 and loss > _DIVERGED * self._losses[0]):
+                diverged = step
+                break
         seen = ", ".join(f"{site} {100 * gain:.2g} %" for site, gain in power.items())
         told = f"; an error of the gain would have been seen from: {seen}" if seen else ""
         story = (
@@ -198,18 +209,3 @@ class Blame:
             false_alarm_rate=0.0 if self._whole else ALPHA,
             isolated=self._subject.isolated,
         )
-
-
-def _where(run: PairedRun) -> str:
-    if run.failure:
-        return f" (step {run.step}: {run.failure})"
-    at = f" at step {run.step}, {run.group}"
-    return at + (f", deviation {run.deviation:.2g}, noise {run.noise:.2g}" if run.deviation else "")
-
-
-def _diverged(losses: Sequence[float]) -> int | None:
-    """Return the step from which a run's losses are not finite or far above the first."""
-    for step, loss in enumerate(losses):
-        if not math.isfinite(loss) or (step > 3 and loss > _DIVERGED * losses[0]):
-            return step
-    return None

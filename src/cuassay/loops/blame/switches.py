@@ -199,7 +199,20 @@ def installed(model: nn.Module, swaps: Sequence[Swap]) -> Iterator[dict[str, Swi
                 case "operator":
                     switch = operators[swap.where] = _operator(swap)
                 case "function":
-                    switch = _function(swap, stack)
+                    module, _, attribute = swap.where.partition(":")
+                    *path, name = attribute.split(".")
+                    try:
+                        owner: Any = importlib.import_module(module)
+                        for part in path:
+                            owner = getattr(owner, part)
+                        kernel = getattr(owner, name)
+                    except (ImportError, AttributeError) as error:
+                        raise UsageError(
+                            f"site '{swap.name}': '{swap.where}' is not there: {error}"
+                        ) from None
+                    switch = Switch(swap.name, swap.kernel or kernel, swap.trusted)
+                    setattr(owner, name, switch)
+                    stack.callback(setattr, owner, name, kernel)
                 case _:
                     switch = _module(model, swap, stack)
             switches[swap.name] = switch
@@ -222,22 +235,6 @@ def _module(model: nn.Module, swap: Swap, stack: contextlib.ExitStack) -> Switch
     switch = Switch(swap.name, swap.kernel or inner, swap.trusted(inner))
     setattr(parent, name, _Routed(switch, inner))
     stack.callback(setattr, parent, name, inner)
-    return switch
-
-
-def _function(swap: Swap, stack: contextlib.ExitStack) -> Switch:
-    module, _, attribute = swap.where.partition(":")
-    *path, name = attribute.split(".")
-    try:
-        owner: Any = importlib.import_module(module)
-        for part in path:
-            owner = getattr(owner, part)
-        kernel = getattr(owner, name)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"site '{swap.name}': '{swap.where}' is not there: {error}") from None
-    switch = Switch(swap.name, swap.kernel or kernel, swap.trusted)
-    setattr(owner, name, switch)
-    stack.callback(setattr, owner, name, kernel)
     return switch
 
 

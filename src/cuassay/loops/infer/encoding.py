@@ -15,14 +15,14 @@ import torch
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import derive, new_root
 from cuassay.loops.infer.decoding import beside
-from cuassay.loops.kernels import Kernel, KernelFault
+from cuassay.loops.infer.reported import decided, reported
+from cuassay.loops.kernels import Kernel
 from cuassay.loops.model import minilm
 from cuassay.loops.model.encoder import Encoder, EncoderWeights, pooled
 from cuassay.loops.model.operators import Operators, SiteMode
-from cuassay.loops.sequential import ALPHA, Group, Left, Monitor, Pair
+from cuassay.loops.sequential import Group, Monitor, Pair
 from cuassay.loops.sites import Phase, Site
 from cuassay.model.loop import InferReport, LoopSettings, Preset
-from cuassay.model.verdict import Decision
 
 BOTH = ("embedding", "linear")  # sites of the decoder that the encoder has as well
 _BATCH = 4
@@ -77,29 +77,17 @@ def encode_sentences(
         batch=_BATCH,
         length=longest,
     )
-    report = InferReport(
-        decision=Decision.ACCEPTED,
-        reason="",
-        site=site.name,
-        problem=site.problem,
-        candidate="",
-        digest=digest,
-        device=device,
+    return reported(
+        lambda report: work.run(report, texts),
+        doing="encoding",
+        wanted=wanted,
+        site=site,
         preset=preset,
-        precision=wanted.precisions[0],
+        device=device,
+        digest=digest,
         seed=root,
         lengths=tuple(map(len, texts)),
-        false_alarm_rate=ALPHA,
     )
-    try:
-        return work.run(report, texts)
-    except KernelFault as fault:
-        return replace(
-            report,
-            decision=Decision.REJECTED,
-            reason=f"the kernel failed while encoding: {fault}",
-            failure=str(fault),
-        )
 
 
 class _Encoding:
@@ -151,9 +139,32 @@ class _Encoding:
             for name, states in every.items():
                 cosines[name].append(float(states[-1].cpu() @ pooled(exact[-1]).cpu()))
         wrong, advice, checks = self._repeated(texts, found)
-        checks |= _summary(cosines, errors)
+        least = ", ".join(f"{name} {min(values):.6f}" for name, values in cosines.items() if values)
+        parts = [
+            f"{group} {_mean([p.deviation for p in pairs]):.2e} "
+            f"({_mean([p.noise_deviation for p in pairs]):.2e})"
+            for group, pairs in errors.items()
+            if pairs
+        ]
+        checks |= {
+            "least cosine of a sentence's embedding to float64": least,
+            "error to float64, kernel (trusted)": ", ".join(parts),
+        }
         report = replace(report, checks=checks, advice=tuple(advice))
-        return _decided(report, monitor.left, wrong, undecided=not errors["sentence"])
+        return decided(
+            report,
+            max(
+                monitor.left,
+                key=lambda each: each.pair.deviation if each.pair.finite else math.inf,
+                default=None,
+            ),
+            wrong,
+            what="states",
+            place="sentence",
+            undecided=not errors["sentence"],
+            held=f"states stay within the band over {len(report.lengths)} sentences; least cosine "
+            f"to float64: {least}",
+        )
 
     def _batch(
         self, encoder: Encoder, texts: Sequence[torch.Tensor], *, filler: int
@@ -217,48 +228,5 @@ def _compared(
     return told
 
 
-def _summary(
-    cosines: Mapping[str, list[float]], errors: Mapping[str, list[Pair]]
-) -> dict[str, str]:
-    least = ", ".join(f"{name} {min(values):.6f}" for name, values in cosines.items() if values)
-    told = {"least cosine of a sentence's embedding to float64": least}
-    parts = [
-        f"{group} {_mean([p.deviation for p in found]):.2e} "
-        f"({_mean([p.noise_deviation for p in found]):.2e})"
-        for group, found in errors.items()
-        if found
-    ]
-    return told | {"error to float64, kernel (trusted)": ", ".join(parts)}
-
-
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def _decided(
-    report: InferReport, left: Sequence[Left], wrong: Sequence[str], *, undecided: bool
-) -> InferReport:
-    reasons = list(wrong)
-    if left:
-        worst = max(left, key=lambda each: each.pair.deviation if each.pair.finite else math.inf)
-        pair = worst.pair
-        reasons.insert(
-            0,
-            f"states leave the band at sentence {worst.step} ({worst.group}): error "
-            f"{pair.deviation:.2g} of float64 where trusted runs have {pair.noise_deviation:.2g}",
-        )
-        report = replace(
-            report,
-            step=worst.step,
-            group=worst.group,
-            deviation=pair.deviation,
-            noise=pair.noise_deviation,
-        )
-    if reasons:
-        return replace(report, decision=Decision.REJECTED, reason="; ".join(reasons))
-    if undecided:
-        why = "the trusted run itself gives no finite states"
-        return replace(report, decision=Decision.INCONCLUSIVE, reason=why)
-    least = report.checks["least cosine of a sentence's embedding to float64"]
-    told = f"states stay within the band over {len(report.lengths)} sentences; least cosine "
-    return replace(report, reason=f"{told}to float64: {least}")

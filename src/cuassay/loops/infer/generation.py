@@ -53,17 +53,14 @@ def _continued(
         logits = decode_token(model, cache, here, [0], [at])[0].double().cpu().nan_to_num(nan=-1e30)
         if at >= len(ids) - 1:
             number = None if uniforms is None else uniforms[at - len(ids) + 1]
-            picked, margin = _picked(logits, number)
+            if number is None:
+                best = logits.topk(2)
+                picked, margin = int(best.indices[0]), float(best.values[0] - best.values[1])
+            else:
+                borders = torch.softmax(logits, dim=-1).cumsum(0)
+                picked = min(int(torch.searchsorted(borders, number)), len(logits) - 1)
+                below = float(borders[picked - 1]) if picked else 0.0
+                margin = min(abs(float(borders[picked]) - number), abs(number - below))
             chosen.append(picked)
             margins.append(margin)
     return chosen, margins
-
-
-def _picked(logits: torch.Tensor, uniform: float | None) -> tuple[int, float]:
-    if uniform is None:
-        best = logits.topk(2)
-        return int(best.indices[0]), float(best.values[0] - best.values[1])
-    borders = torch.softmax(logits, dim=-1).cumsum(0)
-    picked = min(int(torch.searchsorted(borders, uniform)), len(logits) - 1)
-    below = float(borders[picked - 1]) if picked else 0.0
-    return picked, min(abs(float(borders[picked]) - uniform), abs(uniform - below))

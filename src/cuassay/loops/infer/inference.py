@@ -13,16 +13,16 @@ from cuassay.inputs.seeds import derive, new_root
 from cuassay.loops.infer import decoding, generation, graphed, lengthening
 from cuassay.loops.infer.decoding import LogitTally, forced, pairs, same_bits
 from cuassay.loops.infer.paged import exact_logits, prefill
-from cuassay.loops.kernels import Kernel, KernelFault
+from cuassay.loops.infer.reported import decided, reported
+from cuassay.loops.kernels import Kernel
 from cuassay.loops.model.operators import Operators, SiteMode
 from cuassay.loops.model.routing import ForcedRoutes
 from cuassay.loops.model.transformer import POSITIONS, Transformer
-from cuassay.loops.sequential import ALPHA, Group, Left, Monitor
+from cuassay.loops.sequential import Group, Left, Monitor
 from cuassay.loops.sites import Phase, Site
 from cuassay.loops.text.corpus import corpus
 from cuassay.loops.train import trained
 from cuassay.model.loop import InferReport, LoopSettings, Preset
-from cuassay.model.verdict import Decision
 
 # Unused cache rows hold this: a weight of zero makes nothing of it, a value that is read much.
 _POISONS = (1e30, -7.0)
@@ -45,29 +45,17 @@ def infer(
     """Decode with the kernel beside trusted runs. Raises UsageError for a site of training."""
     _check(wanted, site)
     work = _Inference(wanted, site, kernel, preset, device=device, seed=seed, say=say)
-    report = InferReport(
-        decision=Decision.ACCEPTED,
-        reason="",
-        site=site.name,
-        problem=site.problem,
-        candidate="",
-        digest=digest,
-        device=device,
+    return reported(
+        work.run,
+        doing="decoding",
+        wanted=wanted,
+        site=site,
         preset=preset,
-        precision=wanted.precisions[0],
+        device=device,
+        digest=digest,
         seed=work.seed,
         lengths=tuple(map(len, work.sequences)),
-        false_alarm_rate=ALPHA,
     )
-    try:
-        return work.run(report)
-    except KernelFault as fault:
-        return replace(
-            report,
-            decision=Decision.REJECTED,
-            reason=f"the kernel failed while decoding: {fault}",
-            failure=str(fault),
-        )
 
 
 def _check(wanted: LoopSettings, site: Site) -> None:
@@ -160,7 +148,18 @@ class _Inference:
             models, self.sequences[0][:16], tokens=32, seed=derive(self.seed, "uniforms")
         )
         report = replace(report, generations=told, checks=checks, advice=tuple(advice))
-        return _decided(report, left, wrong)
+        measured, trusted = report.quality["kernel"], report.quality["trusted"]
+        return decided(
+            report,
+            min(left, key=lambda each: (each.step, -each.pair.deviation), default=None),
+            wrong,
+            what="logits",
+            place="step",
+            undecided=any(math.isnan(quality.kl) for quality in report.quality.values()),
+            held=f"logits stay within the band over {sum(report.lengths)} positions: KL to float64 "
+            f"{measured.kl:.2g} nats (trusted {trusted.kl:.2g}), perplexity "
+            f"{measured.perplexity:.4g} (trusted {trusted.perplexity:.4g})",
+        )
 
     def _decoded(
         self, report: InferReport, models: Mapping[str, Transformer]
@@ -275,36 +274,3 @@ def _group(name: str) -> Group:
 def _same(equal: Mapping[str, bool]) -> str:
     words = {True: "the same bits", False: "other bits"}
     return f"kernel {words[equal['kernel']]}, trusted {words[equal['trusted']]}"
-
-
-def _decided(report: InferReport, left: Sequence[Left], wrong: Sequence[str]) -> InferReport:
-    reasons = list(wrong)
-    if left:
-        worst = min(left, key=lambda each: (each.step, -each.pair.deviation))
-        reasons.insert(
-            0,
-            f"logits leave the band at step {worst.step} ({worst.group}): error "
-            f"{worst.pair.deviation:.2g} of float64 where trusted runs have "
-            f"{worst.pair.noise_deviation:.2g}",
-        )
-        report = replace(
-            report,
-            step=worst.step,
-            group=worst.group,
-            deviation=worst.pair.deviation,
-            noise=worst.pair.noise_deviation,
-        )
-    if reasons:
-        return replace(report, decision=Decision.REJECTED, reason="; ".join(reasons))
-    if any(math.isnan(quality.kl) for quality in report.quality.values()):
-        why = "the trusted run itself gives no finite logits"
-        return replace(report, decision=Decision.INCONCLUSIVE, reason=why)
-    kernel, trusted = report.quality["kernel"], report.quality["trusted"]
-    return replace(
-        report,
-        reason=(
-            f"logits stay within the band over {sum(report.lengths)} positions: KL to float64 "
-            f"{kernel.kl:.2g} nats (trusted {trusted.kl:.2g}), perplexity "
-            f"{kernel.perplexity:.4g} (trusted {trusted.perplexity:.4g})"
-        ),
-    )

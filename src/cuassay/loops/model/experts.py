@@ -48,7 +48,16 @@ class _Gather(Function):
     def forward(ctx: Any, ops: Operators, x: torch.Tensor, chosen: torch.Tensor) -> Any:
         rows, source, counts = ops("moe_gather", x.contiguous(), chosen)
         if ops.asks("moe_gather"):
-            _check_order(source, counts)
+            # Refuse an order that loses slots, or counts that do not add up. Raises KernelFault.
+            slots = len(source)
+            ordered = source.sort().values
+            if not torch.equal(ordered, torch.arange(slots, device=source.device)):
+                raise KernelFault(f"output 'source' does not hold each of the {slots} slots once")
+            if int(counts.min()) < 0 or int(counts.sum()) != slots:
+                raise KernelFault(
+                    f"output 'counts' adds up to {int(counts.sum())}, expected {slots} slots of "
+                    "experts, none negative"
+                )
         ctx.ops = ops
         ctx.save_for_backward(source // chosen.shape[1])
         ctx.mark_non_differentiable(source, counts)
@@ -106,19 +115,6 @@ class _Combine(Function):
         grad_rows = torch.empty(rows.shape, dtype=torch.float32, device=rows.device)
         grad_rows[slots.flatten()] = spread.flatten(0, 1)
         return None, grad_rows.to(rows.dtype), None, grad_weights
-
-
-def _check_order(source: torch.Tensor, counts: torch.Tensor) -> None:
-    """Refuse an order that loses slots, or counts that do not add up. Raises KernelFault."""
-    slots = len(source)
-    ordered = source.sort().values
-    if not torch.equal(ordered, torch.arange(slots, device=source.device)):
-        raise KernelFault(f"output 'source' does not hold each of the {slots} slots once")
-    if int(counts.min()) < 0 or int(counts.sum()) != slots:
-        raise KernelFault(
-            f"output 'counts' adds up to {int(counts.sum())}, expected {slots} slots of "
-            "experts, none negative"
-        )
 
 
 def mixed(ops: Operators, y: torch.Tensor, block: Block) -> torch.Tensor:

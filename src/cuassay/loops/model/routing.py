@@ -60,13 +60,24 @@ class Routes:
         """
         weights, chosen = answer
         if judged:
-            _check(chosen, logits.shape[1])
+            experts = logits.shape[1]
+            low, high = int(chosen.min()), int(chosen.max())
+            if low < 0 or high >= experts:
+                wrong = low if low < 0 else high
+                raise KernelFault(
+                    f"output 'experts_of' holds {wrong}; expected experts from 0 to {experts - 1}"
+                )
         kept = self.known(layer, trusted=trusted)
         if kept is None:
             if trusted:
                 self._kept[self.part, layer] = chosen
             return weights, chosen
-        again = _rearranged(logits, weights, chosen, kept=kept)
+        # The weights of the kept choices: the router's own where it chose them as well.
+        match = kept.unsqueeze(2) == chosen.unsqueeze(1)
+        own = (match.to(weights.dtype) * weights.nan_to_num().unsqueeze(1)).sum(dim=2)
+        own = torch.where(weights.isfinite().all(dim=1, keepdim=True), own, weights)
+        afresh = torch.softmax(logits.gather(1, kept), dim=-1)
+        again = torch.where(match.any(dim=2).all(dim=1, keepdim=True), own, afresh)
         if not judged:
             return again, kept
         right = same_choice(logits, chosen).unsqueeze(1)
@@ -110,23 +121,3 @@ def same_choice(logits: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     ordered = chosen.sort(dim=-1).values
     distinct = (ordered[:, 1:] != ordered[:, :-1]).all(dim=-1)
     return ((found - best).abs() <= allowed).all(dim=-1) & distinct
-
-
-def _rearranged(
-    logits: torch.Tensor, weights: torch.Tensor, chosen: torch.Tensor, *, kept: torch.Tensor
-) -> torch.Tensor:
-    """Return the weights of the kept choices: the router's own where it chose them as well."""
-    match = kept.unsqueeze(2) == chosen.unsqueeze(1)
-    own = (match.to(weights.dtype) * weights.nan_to_num().unsqueeze(1)).sum(dim=2)
-    own = torch.where(weights.isfinite().all(dim=1, keepdim=True), own, weights)
-    trusted = torch.softmax(logits.gather(1, kept), dim=-1)
-    return torch.where(match.any(dim=2).all(dim=1, keepdim=True), own, trusted)
-
-
-def _check(chosen: torch.Tensor, experts: int) -> None:
-    low, high = int(chosen.min()), int(chosen.max())
-    if low < 0 or high >= experts:
-        wrong = low if low < 0 else high
-        raise KernelFault(
-            f"output 'experts_of' holds {wrong}; expected experts from 0 to {experts - 1}"
-        )

@@ -36,7 +36,14 @@ class Tokenizer:
         found: list[int] = []
         for piece in pieces(text):
             if piece not in self._known:
-                self._known[piece] = self._merged(piece)
+                symbols = list(piece)
+                while len(symbols) > 1:
+                    ranks = [self._rank.get(pair, len(self._rank)) for pair in _pairs(symbols)]
+                    best = min(ranks)
+                    if best == len(self._rank):
+                        break
+                    symbols = _replaced(symbols, self.merges[best], BYTES + best)
+                self._known[piece] = tuple(symbols)
             found.extend(self._known[piece])
         return found
 
@@ -50,16 +57,6 @@ class Tokenizer:
             return bytes([number])
         left, right = self.merges[number - BYTES]
         return self.token(left) + self.token(right)
-
-    def _merged(self, piece: bytes) -> tuple[int, ...]:
-        symbols = list(piece)
-        while len(symbols) > 1:
-            ranks = [self._rank.get(pair, len(self._rank)) for pair in _pairs(symbols)]
-            best = min(ranks)
-            if best == len(self._rank):
-                break
-            symbols = _replaced(symbols, self.merges[best], BYTES + best)
-        return tuple(symbols)
 
 
 def pieces(text: bytes) -> list[bytes]:

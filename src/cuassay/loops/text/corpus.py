@@ -80,14 +80,34 @@ def corpus(name: str, vocab: int) -> Corpus:
     if name in ("real", "shuffled"):
         text = standard_library(_TEXT_BYTES[vocab <= _SMALL_VOCAB])
     elif name.startswith("file:"):
-        text = _file(Path(name.removeprefix("file:")).expanduser())
+        path = Path(name.removeprefix("file:")).expanduser()
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"--data file:{path}: {error.strerror or error}") from None
+        if len(text) < 20_000:
+            raise UsageError(
+                f"--data file:{path} holds {len(text)} bytes, expected at least 20000: a shorter "
+                "text "
+                "is learned by heart within a run"
+            )
     else:
         hint = suggestion(name, KINDS)
         raise UsageError(
             f"unknown data '{name}'{': ' + hint if hint else ''} "
             f"(known: {', '.join(KINDS)}, file:PATH)"
         )
-    tokens = torch.tensor(_encoded(text, vocab), dtype=torch.int32)
+    # The ids of a text; what was learned of it is kept under cuassay's home.
+    key = blake2b(text + vocab.to_bytes(8, "little"), digest_size=12).hexdigest()
+    path = cache_dir() / "loops" / f"tokens-{key}.json"
+    try:
+        merges = [(int(a), int(b)) for a, b in json.loads(path.read_text())]
+    except (OSError, ValueError, TypeError):
+        # The beginning tells the merges; all of it is encoded.
+        learned = bpe.learn_merges(text[: min(len(text), 4_000_000)], vocab)
+        _keep(path, json.dumps(learned.merges))
+        merges = list(learned.merges)
+    tokens = torch.tensor(bpe.Tokenizer(merges).encode(text), dtype=torch.int32)
     if name == "shuffled":
         order = torch.randperm(len(tokens), generator=torch.Generator().manual_seed(0))
         tokens = tokens[order]
@@ -130,33 +150,6 @@ def _sources() -> Iterator[bytes]:
                 continue
 
 
-def _file(path: Path) -> bytes:
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"--data file:{path}: {error.strerror or error}") from None
-    if len(text) < 20_000:
-        raise UsageError(
-            f"--data file:{path} holds {len(text)} bytes, expected at least 20000: a shorter text "
-            "is learned by heart within a run"
-        )
-    return text
-
-
-def _encoded(text: bytes, vocab: int) -> list[int]:
-    """Return the ids of a text; what was learned of it is kept under cuassay's home."""
-    key = blake2b(text + vocab.to_bytes(8, "little"), digest_size=12).hexdigest()
-    path = cache_dir() / "loops" / f"tokens-{key}.json"
-    try:
-        merges = [(int(a), int(b)) for a, b in json.loads(path.read_text())]
-    except (OSError, ValueError, TypeError):
-        # The beginning tells the merges; all of it is encoded.
-        learned = bpe.learn_merges(text[: min(len(text), 4_000_000)], vocab)
-        _keep(path, json.dumps(learned.merges))
-        merges = list(learned.merges)
-    return bpe.Tokenizer(merges).encode(text)
-
-
 def _keep(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,15 +164,13 @@ def _described(counts: torch.Tensor) -> str:
     """Return the shares of the five most frequent ids and the slope of Zipf's law."""
     ordered = counts.sort(descending=True).values / counts.sum()
     top = ", ".join(f"{100 * share:.2g}" for share in ordered[:5].tolist())
-    return f"the five most frequent ids hold {top} %; Zipf exponent {_slope(ordered):.2f}"
-
-
-def _slope(ordered: torch.Tensor) -> float:
-    """Return minus the slope of log(frequency) over log(rank), ranks 10 to 1000, least squares."""
+    # Minus the slope of log(frequency) over log(rank), ranks 10 to 1000, least squares.
     kept = [(math.log(r), math.log(f)) for r, f in enumerate(ordered[:1000].tolist(), 1) if f > 0]
     kept = kept[9:]
     if len(kept) < 2:
-        return 0.0
-    x, y = (torch.tensor(part, dtype=torch.float64) for part in zip(*kept, strict=True))
-    x = x - x.mean()
-    return -float((x * y).sum() / (x * x).sum())
+        slope = 0.0
+    else:
+        x, y = (torch.tensor(part, dtype=torch.float64) for part in zip(*kept, strict=True))
+        x = x - x.mean()
+        slope = -float((x * y).sum() / (x * x).sum())
+    return f"the five most frequent ids hold {top} %; Zipf exponent {slope:.2f}"

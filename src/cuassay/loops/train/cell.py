@@ -21,9 +21,8 @@ from cuassay.loops.sequential import ALPHA, Left, Monitor, Pair
 from cuassay.loops.text.corpus import Corpus, corpus
 from cuassay.loops.train import confident, optimizers, pairs
 from cuassay.loops.train.confident import SureTokens
-from cuassay.loops.train.lane import Batch, Learner
+from cuassay.loops.train.lane import Learner
 from cuassay.loops.train.losses import LossBand
-from cuassay.loops.train.pairs import Gradients
 from cuassay.model.loop import Cell, CellResult, Curves, Preset
 
 _HALVINGS = 4  # of a learning rate at which the trusted run is not stable
@@ -140,7 +139,18 @@ class _CellRun:
         ids, targets = self._corpus.batch(preset.batch, preset.length, seed=self._root, step=step)
         batch = ids.to(self._settings.device), targets.to(self._settings.device)
         if step % self._settings.pairs_every == 0 and not self._monitor.left:
-            gradients = self._paired(step, batch)
+            # Compare gradients at the trusted run's state; return the trusted ones.
+            modes = (SiteMode.TRUSTED, SiteMode.NOISE, SiteMode.CANDIDATE)
+            self._trusted.ops.heard = self._sure.hear if self._sure else None
+            loss, gradients, compared = self._trusted.compared(batch, modes)
+            self._trusted.ops.heard = None
+            self._trace.trusted.append(loss)
+            found = pairs.measure_pairs(*compared, rows=self._rows)
+            if self._sure is not None:
+                found |= self._sure.compared()
+            self._monitor.update(step, found)
+            allowed = {name: group.allowed for name, group in self._monitor.groups.items()}
+            self._trace.paired.append((step, found, allowed))
         else:
             loss, gradients = self._trusted.gradients(batch, SiteMode.TRUSTED)
             self._trace.trusted.append(loss)
@@ -155,21 +165,6 @@ class _CellRun:
         self._band.update(
             step, self._trace.trusted[-1], noise=self._trace.noise[-1], candidate=alive
         )
-
-    def _paired(self, step: int, batch: Batch) -> Gradients:
-        """Compare gradients at the trusted run's state; return the trusted ones."""
-        modes = (SiteMode.TRUSTED, SiteMode.NOISE, SiteMode.CANDIDATE)
-        self._trusted.ops.heard = self._sure.hear if self._sure else None
-        loss, gradients, compared = self._trusted.compared(batch, modes)
-        self._trusted.ops.heard = None
-        self._trace.trusted.append(loss)
-        found = pairs.measure_pairs(*compared, rows=self._rows)
-        if self._sure is not None:
-            found |= self._sure.compared()
-        self._monitor.update(step, found)
-        allowed = {name: group.allowed for name, group in self._monitor.groups.items()}
-        self._trace.paired.append((step, found, allowed))
-        return gradients
 
     def _check_stable(self, *, final: bool = False) -> None:
         losses = self._trace.trusted
@@ -188,6 +183,11 @@ class _CellRun:
         left = self._monitor.left
         trace = self._trace
         name, evidence = self._monitor.strongest()
+        group = left[0].group if left else name
+        every = max(1, -(-len(trace.candidate) // _POINTS))
+        steps = range(0, len(trace.candidate), every)
+        kept = [entry for entry in trace.paired if group in entry[1]]
+        kept = kept[:: max(1, -(-len(kept) // _POINTS))]
         base = CellResult(
             cell=self._cell,
             learning_rate=self._rate,
@@ -203,7 +203,17 @@ class _CellRun:
             loss_candidate=_late(trace.candidate),
             failure=failure,
             undecided=undecided,
-            curves=_curves(trace, left[0].group if left else name),
+            curves=Curves(
+                steps=tuple(steps),
+                trusted=tuple(trace.trusted[i] for i in steps),
+                noise=tuple(trace.noise[i] for i in steps),
+                candidate=tuple(trace.candidate[i] for i in steps),
+                group=group,
+                paired_steps=tuple(step for step, _, _ in kept),
+                bias=tuple(found[group].bias for _, found, _ in kept),
+                deviation=tuple(found[group].deviation for _, found, _ in kept),
+                allowed=tuple(allowed[group] for _, _, allowed in kept),
+            ),
         )
         return _with_place(base, left) if left else base
 
@@ -235,21 +245,3 @@ def _late(losses: list[float]) -> float:
     """Return the mean of the last 20 losses (NaN once a run has died)."""
     kept = losses[-20:]
     return sum(kept) / len(kept) if kept else math.nan
-
-
-def _curves(trace: _Trace, group: str) -> Curves:
-    every = max(1, -(-len(trace.candidate) // _POINTS))
-    steps = range(0, len(trace.candidate), every)
-    kept = [entry for entry in trace.paired if group in entry[1]]
-    kept = kept[:: max(1, -(-len(kept) // _POINTS))]
-    return Curves(
-        steps=tuple(steps),
-        trusted=tuple(trace.trusted[i] for i in steps),
-        noise=tuple(trace.noise[i] for i in steps),
-        candidate=tuple(trace.candidate[i] for i in steps),
-        group=group,
-        paired_steps=tuple(step for step, _, _ in kept),
-        bias=tuple(found[group].bias for _, found, _ in kept),
-        deviation=tuple(found[group].deviation for _, found, _ in kept),
-        allowed=tuple(allowed[group] for _, _, allowed in kept),
-    )

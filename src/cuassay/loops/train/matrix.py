@@ -62,7 +62,20 @@ def train(
     cells = list(_cells(wanted, kind, optimizer=site.optimizer))
     folder = _folder(wanted, preset, device=device, digest=digest, steps=steps, seed=seed)
     root = _root(folder, seed, again=wanted.again)
-    shared = _shared(wanted, site, preset=preset, steps=steps, device=device, seed=root)
+    # What all cells share; the kernel is put in for each precision.
+    shared = Settings(
+        site=site.name,
+        kernel=trained.no_kernel,
+        preset=preset,
+        steps=steps,
+        device=device,
+        seed=root,
+        accumulate=wanted.accumulate,
+        recompute=wanted.checkpoint_every_block,
+        compile_with=wanted.compile_with,
+        learning_rate=wanted.learning_rate,
+        stop_early=not wanted.whole,
+    )
     weights = _weights(wanted.starts, preset, device=device, say=say)
 
     def settings(cell: Cell) -> Settings:
@@ -121,25 +134,6 @@ def _weights(
     if Start.SURE in starts:
         found[Start.SURE] = trained.sharpened(found[Start.TRAINED], preset, device=device)
     return found
-
-
-def _shared(
-    wanted: LoopSettings, site: Site, *, preset: Preset, steps: int, device: str, seed: int
-) -> Settings:
-    """Return what all cells share; the kernel is put in for each precision."""
-    return Settings(
-        site=site.name,
-        kernel=trained.no_kernel,
-        preset=preset,
-        steps=steps,
-        device=device,
-        seed=seed,
-        accumulate=wanted.accumulate,
-        recompute=wanted.checkpoint_every_block,
-        compile_with=wanted.compile_with,
-        learning_rate=wanted.learning_rate,
-        stop_early=not wanted.whole,
-    )
 
 
 def _run(

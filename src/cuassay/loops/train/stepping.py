@@ -98,25 +98,22 @@ class SiteDescent:
     def _proposed(self, gradients: Gradients) -> list[tuple[torch.Tensor, ...]]:
         rate = self._rate * min(1.0, (self._steps + 1) / WARM_UP)
         with torch.no_grad():
-            return [self._answer(held, gradients[held.name], rate) for held in self._held]
-
-    def _answer(
-        self, held: OptimizerState, grad: torch.Tensor, rate: float
-    ) -> tuple[torch.Tensor, ...]:
-        shape = held.parameter.shape if held.site == "muon_step" else (-1,)
-        weights = held.parameter.detach().reshape(shape).clone()
-        low = grad.reshape(shape).to(self._ops.low).contiguous()
-        states = [state.clone() for state in held.states]
-        return self._ops(held.site, weights, low, *states, *self._scalars(held.site, rate))
-
-    def _scalars(self, site: str, rate: float) -> tuple[Value, ...]:
-        match site:
-            case "adamw_step":
-                return rate, 0.9, 0.95, 1e-8, _DECAY, self._steps + 1
-            case "sgd_momentum_step":
-                return rate, 0.9, _COUPLED_DECAY, self._nesterov
-            case _:
-                return rate, 0.95
+            answers = []
+            for held in self._held:
+                shape = held.parameter.shape if held.site == "muon_step" else (-1,)
+                weights = held.parameter.detach().reshape(shape).clone()
+                low = gradients[held.name].reshape(shape).to(self._ops.low).contiguous()
+                states = [state.clone() for state in held.states]
+                scalars: tuple[Value, ...]
+                match held.site:
+                    case "adamw_step":
+                        scalars = rate, 0.9, 0.95, 1e-8, _DECAY, self._steps + 1
+                    case "sgd_momentum_step":
+                        scalars = rate, 0.9, _COUPLED_DECAY, self._nesterov
+                    case _:
+                        scalars = rate, 0.95
+                answers.append(self._ops(held.site, weights, low, *states, *scalars))
+            return answers
 
 
 def _held(site: Site, name: str, parameter: nn.Parameter) -> OptimizerState:

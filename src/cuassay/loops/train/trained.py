@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
-from pathlib import Path
 
 import torch
 
@@ -39,7 +38,13 @@ def weights(
         found: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, ValueError, KeyError):
         found = _train(preset, device=device, steps=count, say=say)
-        _keep(path, found)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(found, temporary)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)  # trained again next time
     return found
 
 
@@ -118,13 +123,3 @@ def _last_states(
 def no_kernel(values: object) -> tuple[torch.Tensor, ...]:
     """Stands where a kernel would; a trusted run calls none."""
     raise AssertionError("a trusted run calls no kernel")
-
-
-def _keep(path: Path, found: dict[str, torch.Tensor]) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(found, temporary)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)  # trained again next time

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from cuassay.model.outcome import COUNT_BOUNDS, Curve, ErrorMap
 from cuassay.oracle import special
-from cuassay.oracle.compare.sums import Sums, chunks, deviation, mismatched, relative
+from cuassay.oracle.compare.sums import Matrices, Sums, chunks, mismatched, scores
 from cuassay.oracle.truth.types import OutputTruth
-
-Matrices: TypeAlias = tuple[Tensor, Tensor, Tensor]  # candidate, truth, scale
 
 _MAP_ROWS, _MAP_COLUMNS = 32, 64
 _CHUNK = {"cpu": 1 << 16, "cuda": 1 << 22}
@@ -31,13 +28,12 @@ _CLEAN = 1e30  # scores below it come from finite numbers and positive scales
 class ClassResult:
     """Elements whose class differs from truth's without excuse, and the worst of the others.
 
-    Positions are flat indices of the matrix view.
+    `worst` is the flat index of the first that differs, of the largest score where none does.
     """
 
     differing: int
-    first: int | None
     peak: float
-    peak_at: int
+    worst: int
 
 
 def worst_element(matrix: Matrices, sums: Sums, output: OutputTruth) -> Tensor:
@@ -56,44 +52,48 @@ def worst_element(matrix: Matrices, sums: Sums, output: OutputTruth) -> Tensor:
     columns.clamp_max_(sums.view - 1)
     flat = (rows[:, None] * sums.view + columns).clamp_max_(last).view(-1)
     candidate, truth, scale = (tensor.view(-1)[flat] for tensor in matrix)
-    if sums.plain:
-        z = _quick((candidate, truth, scale), output)
-    else:
-        z = relative(deviation(candidate, truth, scale, output), scale).abs()
+    part = (candidate, truth, scale)
+    z = _quick(part, output) if sums.plain else scores(part, output)
     value, at = z.max(0, keepdim=True)  # indexing by a tensor without axes would wait
     found = (top, value, flat[at], candidate[at], truth[at])
     return torch.cat([number.double() for number in found])
 
 
-def inspect_classes(
-    matrix: Matrices, alternative: Tensor | None, output: OutputTruth
-) -> ClassResult:
+def inspect_classes(matrix: Matrices, output: OutputTruth) -> ClassResult:
     """Count class mismatches that the reference's own class does not excuse."""
-    candidate, truth, scale = matrix
+    alternative = output.alternative
+    if alternative is not None:
+        alternative = alternative.view(matrix[1].shape)
     count, first, peak, peak_at = 0, None, 0.0, 0
-    for r, c in _parts(truth):
-        part = (candidate[r, c], truth[r, c], scale[r, c])
+    for r, c, part in _parts(matrix):
+
+        def flat(local: int, r: slice = r, c: slice = c) -> int:
+            row, column = divmod(local, int(c.stop - c.start))
+            return (int(r.start) + row) * matrix[1].shape[1] + int(c.start) + column
+
         z = _quick(part, output)
         largest = float(z.amax())
         if not largest < _CLEAN:  # NaN as well
-            wrong = mismatched(*part, output)
+            wrong = mismatched(part, output)
             if alternative is not None:
                 wrong &= special.classes(part[0].double()) != alternative[r, c]
             here = int(wrong.sum())
             if here and first is None:
-                first = _flat(int(wrong.to(torch.int8).argmax()), r, c, truth.shape[1])
+                first = flat(int(wrong.to(torch.int8).argmax()))
             count += here
-            z = relative(deviation(*part, output), part[2]).abs()
+            z = scores(part, output)
             largest = float(z.amax())
         if largest > peak:
-            peak, peak_at = largest, _flat(int(z.argmax()), r, c, truth.shape[1])
-    return ClassResult(differing=count, first=first, peak=peak, peak_at=peak_at)
+            peak, peak_at = largest, flat(int(z.argmax()))
+    return ClassResult(differing=count, peak=peak, worst=peak_at if first is None else first)
 
 
-def _parts(truth: Tensor, step: int = 1) -> Iterator[tuple[slice, slice]]:
-    """Yield (rows, columns) of chunks, their columns a multiple of `step` or to the end."""
+def _parts(matrix: Matrices, step: int = 1) -> Iterator[tuple[slice, slice, Matrices]]:
+    """Yield (rows, columns) of chunks and what is there; columns are cut at multiples of `step`."""
+    candidate, truth, scale = matrix
     budget = _CHUNK.get(truth.device.type, 1 << 16)
-    return chunks(truth.shape[0], truth.shape[1], budget=budget, step=step)
+    for r, c in chunks(truth.shape[0], truth.shape[1], budget=budget, step=step):
+        yield r, c, (candidate[r, c], truth[r, c], scale[r, c])
 
 
 def _quick(part: Matrices, output: OutputTruth) -> Tensor:
@@ -104,38 +104,36 @@ def _quick(part: Matrices, output: OutputTruth) -> Tensor:
     return z.div_(scale.double().abs_().clamp_min_(_TINY))
 
 
-def _flat(local: int, r: slice, c: slice, columns: int) -> int:
-    row, column = divmod(local, int(c.stop - c.start))
-    return (int(r.start) + row) * columns + int(c.start) + column
+def _shown(part: Matrices, output: OutputTruth) -> Tensor:
+    return torch.where(mismatched(part, output), _TOP, scores(part, output))
 
 
 def error_map(matrix: Matrices, output: OutputTruth) -> ErrorMap:
     """Return the worst |z| (at most 1e9; class mismatches count as that) per tile."""
-    candidate, truth, scale = matrix
+    truth = matrix[1]
     rows, columns = truth.shape
     tile = (-(-rows // _MAP_ROWS), -(-columns // _MAP_COLUMNS))
     height, width = -(-rows // tile[0]), -(-columns // tile[1])
     cells = torch.zeros(height, width, dtype=torch.float64, device=truth.device)
     bounds = torch.tensor(COUNT_BOUNDS, dtype=torch.float64, device=truth.device)
     counts = torch.zeros(len(COUNT_BOUNDS) + 2, dtype=torch.int64, device=truth.device)
-    for r, c in _parts(truth, tile[1]):
-        part = (candidate[r, c], truth[r, c], scale[r, c])
+    for r, c, part in _parts(matrix, tile[1]):
         z = _quick(part, output)
         if not float(z.amax()) < _CLEAN:
-            z = relative(deviation(*part, output), part[2]).abs()
-            z = torch.where(mismatched(*part, output), _TOP, z)
+            z = _shown(part, output)
         sizes = torch.bucketize(z.flatten(), bounds)
         sizes[z.flatten() >= _TOP] = len(COUNT_BOUNDS) + 1
         counts += torch.bincount(sizes, minlength=len(counts))
-        across = _tiled(z.clamp_max_(_TOP), tile[1])
+        missing = -z.shape[1] % tile[1]  # of the last tile's columns: no error there
+        whole = torch.nn.functional.pad(z.clamp_max_(_TOP), (0, missing))
+        across = whole.view(len(z), -1, tile[1]).amax(2)
         down = torch.arange(r.start, r.stop, device=z.device) // tile[0]
         wide = slice(c.start // tile[1], c.start // tile[1] + across.shape[1])
         cells[:, wide].scatter_reduce_(0, down[:, None].expand_as(across), across, "amax")
-    flat = cells.view(-1).tolist()
     return ErrorMap(
         rows=height,
         columns=width,
-        cells=tuple(flat),
+        cells=tuple(cells.view(-1).tolist()),
         tile=tile,
         output=output.name,
         counts=tuple(counts.tolist()),
@@ -150,9 +148,7 @@ def _curve(matrix: Matrices, output: OutputTruth, worst: int, *, tile: tuple[int
     down, across = divmod(worst, -(-columns // tile[1]))
     r = slice(down * tile[0], min((down + 1) * tile[0], rows))
     c = slice(across * tile[1], min((across + 1) * tile[1], columns))
-    part = (candidate[r, c], truth[r, c], scale[r, c])
-    z = relative(deviation(*part, output), part[2]).abs()
-    z = torch.where(mismatched(*part, output), _TOP, z).nan_to_num(_TOP)
+    z = _shown((candidate[r, c], truth[r, c], scale[r, c]), output).nan_to_num(_TOP)
     row, column = divmod(int(z.argmax()), z.shape[1])
     row, column = r.start + row, c.start + column
     along = columns >= min(rows, _CURVE)
@@ -167,13 +163,3 @@ def _curve(matrix: Matrices, output: OutputTruth, worst: int, *, tile: tuple[int
         got=tuple(got.double().tolist()),
         expected=tuple(want.double().tolist()),
     )
-
-
-def _tiled(z: Tensor, width: int) -> Tensor:
-    """Return the largest of every `width` columns (the last tile may be narrower)."""
-    rows, columns = z.shape
-    whole = columns // width * width
-    parts = [z[:, :whole].reshape(rows, whole // width, width).amax(2)] if whole else []
-    if whole < columns:
-        parts.append(z[:, whole:].amax(1, keepdim=True))
-    return torch.cat(parts, 1)

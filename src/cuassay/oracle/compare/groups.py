@@ -1,22 +1,10 @@
-"""Groups of elements and the statistics judged on each: energy, normalised score, projection.
+"""Groups of elements, the statistics judged on each, and their limits (docs/oracle.md).
 
 Groups are the whole tensor, every slice along every axis, every vector along the last axis
 (outputs of three axes and more), and rows by hit count. Groups of fewer than 16 elements, or
 dominated by a few (participation ratio below 8), give random ratios and are not judged; the
 worst-element rule has no such minimum. Elements with equal truths share one rounding error and
-count once (`trust_shared`).
-
-Calibration: benchmarks/calibrate.py on 14 operators and 7 fills that did not shape the rule,
-float32, bfloat16, float16 (results/calibration-cpu.json). The limits (W 6, G 2.5, Z 2.5, P 5)
-were kept. Changed, each for a cause that was found:
-
-- G and Z are divided by the largest normalised score of any draw (at least 1). A sequential
-  float32 Welford over 4100 columns scored G 2.2 on a row without any fault: the rounding of the
-  row's variance moves the whole row, which is one sample of the noise rather than 4100.
-- Where the reference's result is 16-bit as written, draws hold the final rounding already, so
-  h^2/3 is not added again; it was counted twice, which cost P and G a factor of sqrt(2).
-- Infinities and mask sentinels (1e30 and more) carry no noise, and 1 - mask stays exact: noise
-  on finfo.min drowned whole attention rows.
+count once (`truth/shared.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +23,7 @@ LIMIT_P = 5.0
 W_ELEMENTS = 1_000_000  # up to so many, LIMIT_W holds as it is
 MIN_TERMS = 16
 MIN_PARTICIPATION = 8.0
-HIT_GROUPS = ((1, 1), (2, 15), (16, 255), (256, None))
+HIT_GROUPS = ((1, 1), (2, 15), (16, 255), (256, math.inf))
 HIT_LABELS = (
     "rows with 1 hit",
     "rows with 2-15 hits",
@@ -86,7 +74,7 @@ class GroupKind:
 
 
 def group_kinds(shape: Sequence[int], names: Sequence[str], hits: Tensor | None) -> list[GroupKind]:
-    """Return the kinds of groups that an output of this shape is judged by."""
+    """Return the kinds of groups that an output of this shape is judged by, by hits last."""
     total = math.prod(shape)
     kinds = [GroupKind(kind="tensor", labels=("whole tensor",))]
     if len(shape) >= 2:
@@ -104,11 +92,7 @@ def group_kinds(shape: Sequence[int], names: Sequence[str], hits: Tensor | None)
 
 def hit_membership(hits: Tensor) -> Tensor:
     """Return float64 (rows, 4): which hit group each row of axis 0 belongs to."""
-    columns = [
-        (hits >= low) if high is None else (hits >= low) & (hits <= high)
-        for low, high in HIT_GROUPS
-    ]
-    return torch.stack(columns, 1).double()
+    return torch.stack([(hits >= low) & (hits <= high) for low, high in HIT_GROUPS], 1).double()
 
 
 def regroup(
@@ -136,17 +120,17 @@ def group_name(kind: GroupKind, index: int, shape: Sequence[int]) -> str:
     if kind.kind == "axis":
         return f"axis {kind.labels[0]}, slice {index}"
     if kind.kind == "rows":
-        place = []
-        for size in reversed(shape[:-1]):
-            index, digit = divmod(index, size)
-            place.append(str(digit))
-        return f"last axis at [{', '.join(reversed(place))}]"
+        return f"last axis at [{', '.join(map(str, unravel(index, shape[:-1])))}]"
     return kind.labels[index]
 
 
-def projection(total: Tensor, norm: Tensor, room: Tensor) -> Tensor:
-    """Return |sum e w / s| / norm(w), less the room for a systematic rounding error.
+def unravel(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the index of the row-major place `flat` in a tensor of `shape`.
 
-    `norm` is nowhere 0.
+    `torch.unravel_index` would import sympy: 1.5 s before the first verdict.
     """
-    return (total.abs() / norm).sub_(room).clamp_min_(0.0)
+    index: list[int] = []
+    for size in reversed(shape):
+        flat, here = divmod(flat, size)
+        index.append(here)
+    return tuple(reversed(index))

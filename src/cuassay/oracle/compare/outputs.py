@@ -1,17 +1,17 @@
 """Compare a candidate's output with truth: every statistic over every group, in few passes.
 
 `compare` never raises for what a candidate returned: a wrong shape or dtype gives a failed
-Comparison whose `mismatch` says so. Limits and their calibration: `compare_groups` and
-benchmarks/calibrate.py. Extra memory: row and column sums (a few bytes per row of 1024
+Comparison whose `mismatch` says so. Limits: `groups`,
+their calibration: docs/oracle.md. Extra memory: row and column sums (a few bytes per row of 1024
 elements) and, for a candidate that is not contiguous, one copy of it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,18 +20,30 @@ from cuassay.model.outcome import ErrorMap
 from cuassay.model.precision import Precision
 from cuassay.oracle import special
 from cuassay.oracle.benchmark_rule import matched_ratio
-from cuassay.oracle.compare import details as compare_slow
-from cuassay.oracle.compare.details import Matrices
+from cuassay.oracle.compare import details
 from cuassay.oracle.compare.exact import judge_choice, judge_exact
-from cuassay.oracle.compare.groups import Statistic, limit_w
-from cuassay.oracle.compare.judge import measure_groups, read_groups
-from cuassay.oracle.compare.places import unravel
-from cuassay.oracle.compare.sums import MISMATCH, Sums, eager_sums, matrix_shape
-from cuassay.oracle.truth.types import OutputTruth, TrustedBias
+from cuassay.oracle.compare.groups import (
+    HIT_LABELS,
+    LIMIT_G,
+    LIMIT_P,
+    LIMIT_Z,
+    Statistic,
+    group_name,
+    limit_w,
+    regroup,
+    unravel,
+)
+from cuassay.oracle.compare.sums import MISMATCH, Matrices, Sums, eager_sums, matrix_shape
+from cuassay.oracle.truth.types import OutputTruth, TrustedBias, Yardsticks
 
 __all__ = ["Bias", "Comparison", "Statistic", "compare", "matched_ratio", "measure", "output_sums"]
 
-SumsFunction: TypeAlias = Callable[[Tensor, Tensor, Tensor, OutputTruth], Sums]
+_JUDGED = (
+    ("G", LIMIT_G, ""),
+    ("Z", LIMIT_Z, ""),
+    ("P", LIMIT_P, " (gain)"),
+    ("P", LIMIT_P, " (bias)"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,25 +107,20 @@ def compare(candidate: Tensor, truth: OutputTruth) -> Comparison:
 
 def measure(candidate: Tensor, truth: OutputTruth) -> Comparison:
     """Hold one output against truth, well-conditioned or not."""
-    wrong = _contract(candidate, truth)
+    got, want, wrong = tuple(candidate.shape), tuple(truth.value.shape), ""
+    if got != want:
+        wrong = f"output '{truth.name}' has shape {got}, expected {want}"
+    elif candidate.dtype != special.torch_dtype(truth.dtype):
+        kind = str(candidate.dtype).removeprefix("torch.")
+        wrong = f"output '{truth.name}' is {kind}, expected {truth.dtype.value}"
     if wrong:
         return Comparison(output=truth.name, passed=False, share=math.inf, mismatch=wrong)
     candidate = candidate.detach().to(truth.value.device)
     if truth.value.numel() == 0:
         return Comparison(output=truth.name, passed=True, share=0.0)
-    if truth.scale is None:
+    if truth.yardsticks is None:
         return _compare_exact(candidate, truth)
-    return _compare_floating(candidate, truth)
-
-
-def _contract(candidate: Tensor, truth: OutputTruth) -> str:
-    want_shape, want_dtype = tuple(truth.value.shape), special.torch_dtype(truth.dtype)
-    if tuple(candidate.shape) != want_shape:
-        return f"output '{truth.name}' has shape {tuple(candidate.shape)}, expected {want_shape}"
-    if candidate.dtype != want_dtype:
-        got = str(candidate.dtype).removeprefix("torch.")
-        return f"output '{truth.name}' is {got}, expected {truth.dtype.value}"
-    return ""
+    return _compare_floating(candidate, truth, truth.yardsticks)
 
 
 def output_sums(candidate: Tensor, truth: OutputTruth) -> tuple[Sums, Matrices]:
@@ -126,18 +133,14 @@ def output_sums(candidate: Tensor, truth: OutputTruth) -> tuple[Sums, Matrices]:
     shape = matrix_shape(truth.value.shape, truth.hits is not None)
     parts = (candidate, truth.value, truth.scale)
     one, two, three = (tensor.contiguous().view(shape) for tensor in parts)
-    sums = _fused_path(candidate, truth) if two.is_cuda else eager_sums
+    sums = eager_sums
+    if two.is_cuda:
+        with suppress(ImportError):  # triton is an extra
+            from cuassay.oracle.compare import triton_sums
+
+            if triton_sums.supports(candidate, truth):
+                sums = triton_sums.fused_sums
     return sums(one, two, three, truth), (one, two, three)
-
-
-def _fused_path(candidate: Tensor, truth: OutputTruth) -> SumsFunction:
-    try:
-        from cuassay.oracle.compare import triton_sums as compare_triton
-    except ImportError:  # triton is an extra
-        return eager_sums
-    large = candidate.numel() >= compare_triton.LEAST
-    fused = large and compare_triton.supports(candidate, truth)
-    return compare_triton.fused_sums if fused else eager_sums
 
 
 def _compare_exact(candidate: Tensor, truth: OutputTruth) -> Comparison:
@@ -157,70 +160,90 @@ def _compare_exact(candidate: Tensor, truth: OutputTruth) -> Comparison:
     )
 
 
-def _compare_floating(candidate: Tensor, truth: OutputTruth) -> Comparison:
+def _compare_floating(candidate: Tensor, truth: OutputTruth, sticks: Yardsticks) -> Comparison:
     sums, matrix = output_sums(candidate, truth)
-    close = compare_slow.worst_element(matrix, sums, truth)
-    found = torch.cat([close, measure_groups(sums, truth)]).tolist()  # waits for the device
-    peak, value, flat, got, expected = found[: len(close)]
-    judged = read_groups(found[len(close) :], truth)
-    if peak < MISMATCH:
-        statistics = _elements(value, truth)
-        index = unravel(int(flat), truth.value.shape)
-    else:
-        statistics, worst = _inspected(matrix, truth)
-        index, got, expected = _place(candidate, truth, worst)
-    statistics += judged.statistics
-    share = max((statistic.share for statistic in statistics), default=0.0)
+    close = details.worst_element(matrix, sums, truth)
+    found = torch.cat([close, measure_groups(sums, truth, sticks)]).tolist()  # waits for the device
+    (peak, worst, flat, got, expected), rest = found[: len(close)], found[len(close) :]
+    index, statistics = unravel(int(flat), truth.value.shape), []
+    if not peak < MISMATCH:
+        seen = details.inspect_classes(matrix, truth)
+        worst = seen.peak
+        index, got, expected = _place(candidate, truth, seen.worst)
+        if seen.differing:
+            group = "elements whose class (NaN, +inf, -inf, finite) differs from truth's"
+            count = float(seen.differing)
+            statistics.append(Statistic(name="class", value=count, limit=0.0, group=group))
+    if math.isinf(worst):
+        group = "elements whose exact answer is 0"
+        statistics.append(Statistic(name="exact", value=1.0, limit=0.0, group=group))
+    limit = limit_w(truth.value.numel()) * truth.element_room
+    statistics.append(Statistic(name="W", value=worst, limit=limit, group="whole tensor"))
+    judged = 2 * len(_JUDGED) * len(sticks.kinds)
+    statistics += _group_statistics(rest[:judged], truth, sticks)
+    energy, _, gain, bias, trusted, signal, *hits = rest[judged:]
+    share = max(statistic.share for statistic in statistics)
     if math.isnan(share):  # cannot be: every sum is masked; fail closed
         share = math.inf
-    signal = judged.signal
+    square = truth.unit**2
+    groups = zip(HIT_LABELS, *(hits[at : at + 4] for at in (0, 4, 8)), strict=False)  # or none
     return Comparison(
         output=truth.name,
         passed=share <= 1.0,
         share=share,
-        statistics=statistics,
+        statistics=tuple(statistics),
         worst_index=index,
         got=got,
         expected=expected,
-        relative_error=math.sqrt(judged.energy / signal) if signal > 0 else 0.0,
-        trusted_relative_error=math.sqrt(judged.trusted / signal) if signal > 0 else 0.0,
-        groups=judged.hit_errors,
-        bias=tuple(
-            Bias(kind=kind, projection=projection, trusted=trusted)
-            for kind, projection, trusted in (
-                ("gain", judged.gain, truth.gain),
-                ("bias", judged.bias, truth.bias),
-            )
-            if trusted is not None
+        relative_error=math.sqrt(energy * square / signal) if signal > 0 else 0.0,
+        trusted_relative_error=math.sqrt(trusted * square / signal) if signal > 0 else 0.0,
+        groups={
+            label: (math.sqrt(own * square / whole), math.sqrt(allowed * square / whole))
+            for label, own, allowed, whole in groups
+            if whole > 0
+        },
+        bias=(
+            Bias(kind="gain", projection=gain, trusted=sticks.gain),
+            Bias(kind="bias", projection=bias, trusted=sticks.bias),
         ),
-        error_map=compare_slow.error_map(matrix, truth) if share > 1.0 else None,
+        error_map=details.error_map(matrix, truth) if share > 1.0 else None,
         ambiguous_share=truth.ambiguous_share,
     )
 
 
-def _elements(worst: float, truth: OutputTruth) -> tuple[Statistic, ...]:
-    """Return the statistics of single elements, given the largest |z|."""
-    found: list[Statistic] = []
-    if math.isinf(worst):
-        group = "elements whose exact answer is 0"
-        found.append(Statistic(name="exact", value=1.0, limit=0.0, group=group))
-    limit = limit_w(truth.value.numel()) * truth.element_room
-    found.append(Statistic(name="W", value=worst, limit=limit, group="whole tensor"))
-    return tuple(found)
+def measure_groups(sums: Sums, truth: OutputTruth, sticks: Yardsticks) -> Tensor:
+    """Return the worst of each statistic and its group by kind of group, then what reports tell.
+
+    A float64 vector: for each kind four values, then for each kind four places; the whole tensor's
+    four sums, the trusted energy and the signal; by hit groups the energy, trusted energy and
+    signal. Nothing waits for the device.
+    """
+    shape, hits = truth.value.shape, truth.hits
+    parts = [
+        regroup(sums.rows, sums.columns, kind, shape=shape, hits=hits) for kind in sticks.kinds
+    ]
+    whole = torch.cat(parts, 1)
+    size = (whole[:2] / sticks.base).sqrt_().div_(sticks.common)
+    way = (whole[2:].abs() / sticks.norm).sub_(sticks.room).clamp_min_(0.0).div_(sticks.trust)
+    scores = torch.where(sticks.judged, torch.cat([size, way]), -1.0)  # -1: not judged
+    worst = [part.max(1) for part in torch.split(scores, list(sticks.sizes), 1)]
+    told = [whole[:, 0], sticks.energy[:1], sticks.signal[:1]]
+    if sticks.kinds[-1].kind == "hits":
+        told += [one[-len(HIT_LABELS) :] for one in (whole[0], sticks.energy, sticks.signal)]
+    values, places = [one.values for one in worst], [one.indices.double() for one in worst]
+    return torch.cat([*values, *places, *told])
 
 
-def _inspected(matrix: Matrices, truth: OutputTruth) -> tuple[tuple[Statistic, ...], int]:
-    """Return the statistics of single elements where classes may differ, and the worst place."""
-    alternative = truth.alternative
-    if alternative is not None:
-        alternative = alternative.view(matrix[1].shape)
-    result = compare_slow.inspect_classes(matrix, alternative, truth)
-    statistics = _elements(result.peak, truth)
-    if not result.differing:
-        return statistics, result.peak_at
-    group = "elements whose class (NaN, +inf, -inf, finite) differs from truth's"
-    differing = Statistic(name="class", value=float(result.differing), limit=0.0, group=group)
-    return (differing, *statistics), result.peak_at if result.first is None else result.first
+def _group_statistics(
+    numbers: Sequence[float], truth: OutputTruth, sticks: Yardsticks
+) -> Iterator[Statistic]:
+    """Yield the verdict on every kind of group from values and places of `measure_groups`."""
+    judged = [(kind, *one) for kind in sticks.kinds for one in _JUDGED]
+    values, places = numbers[: len(judged)], numbers[len(judged) :]
+    for (kind, name, limit, way), value, place in zip(judged, values, places, strict=True):
+        if value >= 0:
+            group = group_name(kind, int(place), truth.value.shape) + way
+            yield Statistic(name=name, value=value, limit=limit, group=group)
 
 
 def _place(
@@ -230,6 +253,6 @@ def _place(
         return (), math.nan, math.nan
     index = unravel(flat, truth.value.shape)
     got, want = candidate[index], truth.value[index]
-    if not want.dtype.is_floating_point:
-        return index, float(got.item()), float(want.item())
-    return index, float(got.double().item()), float(want.double().item())
+    if want.dtype.is_floating_point:
+        got, want = got.double(), want.double()
+    return index, float(got.item()), float(want.item())

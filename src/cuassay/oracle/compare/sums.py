@@ -1,7 +1,7 @@
 """Sums of a candidate's error over rows and columns: the plain torch path, in chunks.
 
 The output is viewed as a matrix (product of leading axes, last axis). Row sums give the slices
-along every leading axis by reshaping, column sums those along the last. `compare_triton`
+along every leading axis by reshaping, column sums those along the last. `triton_sums`
 computes the same sums on CUDA in one pass; both must agree.
 """
 
@@ -23,6 +23,8 @@ CLIP_P = 1e4  # keeps projections finite
 MISMATCH = 3e38  # marks in `peak`: look at classes; inf: an exact answer is missed
 SUMS = 4  # (e/unit)^2, min(|z|, CLIP_Z)^2, z * w, z
 _CHUNK = {"cpu": 1 << 16, "cuda": 1 << 24}  # elements: few launches, bounded memory
+
+Matrices: TypeAlias = tuple[Tensor, Tensor, Tensor]  # candidate (any float), truth, scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,11 +67,6 @@ def chunks(rows: int, columns: int, *, budget: int, step: int = 1) -> Iterator[t
             )
 
 
-def chunk_size(device: torch.device) -> int:
-    """Return the elements that `fold` looks at in one go."""
-    return _CHUNK.get(device.type, 1 << 16)
-
-
 def fold(
     shape: tuple[int, int],
     measure: Callable[[slice, slice], Sequence[Tensor]],
@@ -87,7 +84,7 @@ def fold(
     height = shape[0] if kept is None else len(kept)
     rows = torch.zeros(count, height, dtype=torch.float64, device=device)
     columns = torch.zeros(count, shape[1], dtype=torch.float64, device=device)
-    for r, c in chunks(height, shape[1], budget=chunk_size(device)):
+    for r, c in chunks(height, shape[1], budget=_CHUNK.get(device.type, 1 << 16)):
         first = 0
         for part in measure(r, c):
             last = first + len(part)
@@ -101,16 +98,24 @@ def fold(
     return spread, columns
 
 
-def deviation(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Tensor:
+def deviation(candidate: Tensor, truth: Tensor, output: OutputTruth) -> Tensor:
     """Return candidate - truth as float64, 0 where either is not finite or the error flushes."""
     both = torch.isfinite(candidate) & torch.isfinite(truth)
     error = torch.where(both, candidate.double() - truth, 0.0)
     return torch.where(error.abs() <= special.flush_threshold(output.dtype), 0.0, error)
 
 
-def mismatched(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Tensor:
+def scores(part: Matrices, output: OutputTruth) -> Tensor:
+    """Return |z| = |error| / |scale| with 0/0 = 0; a missed exact answer gives infinity."""
+    candidate, truth, scale = part
+    error, size = deviation(candidate, truth, output), scale.double().abs()
+    ratio = error / torch.where(size > 0, size, 1.0)
+    return torch.where(size > 0, ratio, torch.where(error == 0, 0.0, torch.inf)).abs()
+
+
+def mismatched(part: Matrices, output: OutputTruth) -> Tensor:
     """Where the candidate's class (NaN, infinities, finite) is neither truth's nor excused."""
-    wide = candidate.double()
+    wide, truth, scale = part[0].double(), part[1], part[2]
     same = torch.isfinite(wide) & torch.isfinite(truth)
     same |= torch.isnan(wide) & torch.isnan(truth)
     same |= wide == truth
@@ -118,34 +123,31 @@ def mismatched(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
     return ~(same | (excused & special.near_limit(truth, scale, output.dtype)))
 
 
-def relative(error: Tensor, scale: Tensor) -> Tensor:
-    """Return z = error / |scale| with 0/0 = 0; a missed exact answer gives infinity."""
-    size = scale.double().abs()
-    ratio = error / torch.where(size > 0, size, 1.0)
-    missed = torch.where(error == 0, 0.0, torch.inf)
-    return torch.where(size > 0, ratio, missed)
-
-
 def eager_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Sums:
     """Return the sums of matrices candidate (any float), truth (float64), scale (float32)."""
     shape = (truth.shape[0], truth.shape[1])
     device = truth.device
-    width = max(1, min(shape[1], chunk_size(device)))
+    width = max(1, min(shape[1], _CHUNK.get(device.type, 1 << 16)))
     blocks = max(1, -(-shape[1] // width))
     peak = torch.zeros(shape[0], blocks, dtype=torch.float32, device=device)
-    masked = False
+    all_plain = True
 
     def measure(r: slice, c: slice) -> tuple[Tensor, ...]:
-        nonlocal masked
+        nonlocal all_plain
         part = (candidate[r, c], truth[r, c], scale[r, c])
-        plain = _plain_scores(*part, output)
-        error, z, weight = _masked_scores(*part, output) if plain is None else plain
-        if plain is None:
-            masked = True
-            missed = relative(deviation(*part, output), part[2]).abs()
-            seen = torch.where(mismatched(*part, output), MISMATCH, missed)
-        else:
+        error = _plain_error(*part[:2], output)
+        if error is not None:
+            size = part[2].double()
+            z, weight = error / size, part[1] / size
             seen = z.abs()
+        else:
+            all_plain = False
+            error = deviation(*part[:2], output)
+            keep = torch.isfinite(part[0]) & torch.isfinite(part[1]) & (part[2] > 0)
+            size = torch.where(keep, part[2], 1.0).double()
+            z, weight = (torch.where(keep, t / size, 0.0) for t in (error, part[1]))
+            error = torch.where(keep, error, 0.0)
+            seen = torch.where(mismatched(part, output), MISMATCH, scores(part, output))
         peak[r, c.start // width] = seen.amax(1).float()
         z = z.clamp(-CLIP_P, CLIP_P)
         energy = error / output.unit
@@ -154,16 +156,11 @@ def eager_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
 
     rows, columns = fold(shape, measure, SUMS, device=device)
     tile = (1, width)
-    return Sums(rows=rows, columns=columns, peak=peak, tile=tile, view=shape[1], plain=not masked)
+    return Sums(rows=rows, columns=columns, peak=peak, tile=tile, view=shape[1], plain=all_plain)
 
 
-Scores: TypeAlias = tuple[Tensor, Tensor, Tensor]  # error, z, weight
-
-
-def _plain_scores(
-    candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth
-) -> Scores | None:
-    """Return scores without masks where every number is finite and every scale positive.
+def _plain_error(candidate: Tensor, truth: Tensor, output: OutputTruth) -> Tensor | None:
+    """Return the error where every number is finite and every scale positive, else None.
 
     One look at the extremes of the error tells: each look waits for the device.
     """
@@ -175,16 +172,7 @@ def _plain_scores(
         return None
     threshold = special.flush_threshold(output.dtype)
     if max(-least, most) <= threshold:
-        error.zero_()
-    elif output.least < threshold * 1e6:  # errors that flush may matter here
-        error = torch.where(error.abs() <= threshold, 0.0, error)
-    wide = scale.double()
-    return error, error / wide, truth / wide
-
-
-def _masked_scores(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Scores:
-    error = deviation(candidate, truth, scale, output)
-    keep = torch.isfinite(candidate) & torch.isfinite(truth) & (scale > 0)
-    size = torch.where(keep, scale, 1.0).double()
-    z = torch.where(keep, error / size, 0.0)
-    return torch.where(keep, error, 0.0), z, torch.where(keep, truth / size, 0.0)
+        return error.zero_()
+    if output.least < threshold * 1e6:  # errors that flush may matter here
+        return torch.where(error.abs() <= threshold, 0.0, error)
+    return error

@@ -6,7 +6,7 @@ in flight while it works. Row sums are stored per block and row; column sums and
 to 4 (candidate) + 8 (truth) + 4 (scale) bytes an element: the kernel is bound by memory
 (benchmarks/results/comparator-h200.json). Differences are taken in float64; what follows is
 float32, whose rounding is far below the statistics' limits. The meaning of every sum is in
-`compare_sums`; infinities close to the largest finite value are marked, and excused later.
+`sums`; infinities close to the largest finite value are marked, and excused later.
 
 Integer and float arguments are not specialised: shapes share compilations (of half a second
 each). Rows of a multiple of 16 elements have one with wide loads, others one without.
@@ -114,12 +114,12 @@ def _sums_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0915  # one kernel
 
 
 def supports(candidate: Tensor, output: OutputTruth) -> bool:
-    """Whether the kernel covers this output: 16- and 32-bit floats with a scale."""
-    return output.dtype in SUPPORTED and output.scale is not None and candidate.numel() > 0
+    """Whether the kernel covers this output: 16- and 32-bit floats, many of them."""
+    return output.dtype in SUPPORTED and candidate.numel() >= LEAST
 
 
 def fused_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Sums:
-    """Return what `compare_sums.eager_sums` returns, in one pass over contiguous matrices.
+    """Return what `sums.eager_sums` returns, in one pass over contiguous matrices.
 
     Of a single row only the whole sums and the place of its peak are used: no column sums.
     """

@@ -1,16 +1,15 @@
 """Judge the test before the kernel: can the chosen inputs tell broken versions apart?
 
-The reference is broken in one place at a time (`mutants_sites`), its inputs are misread one
-at a time (`mutants_inputs`), and trivial and stale answers are tried (`mutants_answers`). A
-mutant is told apart if any case's judge rejects it; those that survive say, in words, what the
-inputs used could not have seen.
+The reference is broken in one place at a time (`sites`, by the table of `faults`), its inputs are
+misread one at a time, and trivial and stale answers are tried (`calls`). A mutant is told apart if
+any case's judge rejects it; those that survive say, in words, what the inputs used could not have
+seen.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import torch
@@ -18,10 +17,10 @@ import torch
 from cuassay.errors import CannotJudgeError, LiftError
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.lift.run import Value, lift, run_as_written
-from cuassay.oracle.mutants.answers import answers
-from cuassay.oracle.mutants.inputs import misread
+from cuassay.oracle.mutants.calls import answers, misread
+from cuassay.oracle.mutants.faults import Fault
 from cuassay.oracle.mutants.kinds import Implementation, Mutant, Outputs
-from cuassay.oracle.mutants.sites import Mutation, NanProbe, SiteRecorder
+from cuassay.oracle.mutants.sites import MutantSite, Mutation, NanProbe, SiteRecorder
 
 __all__ = [
     "CANNOT_RUN",
@@ -90,12 +89,16 @@ def right_answer(
 ) -> Implementation:
     """Return the reference in float64, rounded once to the specs' dtypes; else as written."""
     order = [spec.name for spec in specs]
+    run = lift if exact else run_as_written
+    return lambda inputs: _rounded(run(fn, inputs, names=order), specs)
 
-    def right(inputs: Sequence[Value]) -> Outputs:
-        run = lift if exact else run_as_written
-        return _rounded(run(fn, inputs, names=order), specs)
 
-    return right
+def _rounded(outputs: Outputs, specs: Sequence[TensorSpec]) -> Outputs:
+    wanted = [getattr(torch, spec.dtype.value) for spec in specs]
+    if len(wanted) != len(outputs):
+        raise ValueError(f"the reference gives {len(outputs)} outputs, declared: {len(wanted)}")
+    pairs = zip(outputs, wanted, strict=True)
+    return tuple(out if out.dtype is dtype else out.to(dtype) for out, dtype in pairs)
 
 
 def mutants_of(
@@ -118,42 +121,22 @@ def mutants_of(
     except LiftError:  # no trace: the reference as written is the best there is
         exact = False
     right = right_answer(fn, specs, exact=exact)
+
+    def broken(site: MutantSite, fault: Fault) -> Implementation:
+        def run(inputs: Sequence[Value]) -> Outputs:
+            mutation = Mutation(site, fault)
+            outputs = lift(fn, inputs, hook=mutation, names=order)
+            if not mutation.met:
+                raise ValueError("the faulty operation does not run on these inputs")
+            return _rounded(outputs, specs)
+
+        return run
+
     return [
-        *(_at_sites(fn, recorder, specs) if exact else ()),
+        *(
+            Mutant(f.kind, f"{f.words} {site.words()}", f.shown_by, broken(site, f), site)
+            for site, f in (recorder.sites() if exact else ())
+        ),
         *misread(right, inputs_list[0], names, usual),
         *answers(right, inputs_list),
     ]
-
-
-def _rounded(outputs: Outputs, specs: Sequence[TensorSpec]) -> Outputs:
-    wanted = [getattr(torch, spec.dtype.value) for spec in specs]
-    if len(wanted) != len(outputs):
-        raise ValueError(f"the reference gives {len(outputs)} outputs, declared: {len(wanted)}")
-    pairs = zip(outputs, wanted, strict=True)
-    return tuple(out if out.dtype is dtype else out.to(dtype) for out, dtype in pairs)
-
-
-def _at_sites(
-    fn: Callable[..., object], recorder: SiteRecorder, specs: Sequence[TensorSpec]
-) -> Iterator[Mutant]:
-    for site, fault in recorder.sites():
-        yield Mutant(
-            kind=fault.kind,
-            words=f"{fault.words} {site.words()}",
-            shown_by=fault.shown_by,
-            run=functools.partial(_run_site, fn, specs, Mutation(site, fault)),
-            site=site,
-        )
-
-
-def _run_site(
-    fn: Callable[..., object],
-    specs: Sequence[TensorSpec],
-    mutation: Mutation,
-    inputs: Sequence[Value],
-) -> Outputs:
-    mutation = Mutation(mutation.site, mutation.fault)  # its counters start anew
-    outputs = lift(fn, inputs, hook=mutation, names=[spec.name for spec in specs])
-    if not mutation.met:
-        raise ValueError("the faulty operation does not run on these inputs")
-    return _rounded(outputs, specs)

@@ -8,20 +8,27 @@ more than `_MANY` times is a loop, and is one site.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from cuassay.oracle.lift.index_range import in_range
 from cuassay.oracle.lift.operation import Operation, PassThrough, mapped
 from cuassay.oracle.lift.source import Position, source_position
-from cuassay.oracle.mutants.operations import Fault, constant_of, faults_of, replaced_constant
-from cuassay.oracle.mutants.precision import Precisions
-from cuassay.oracle.mutants.sums import name_of
+from cuassay.oracle.mutants.faults import (
+    Fault,
+    constant_of,
+    faults_of,
+    name_of,
+    replaced_constant,
+)
 
 _MANY = 8
+_NARROW = (torch.bfloat16, torch.float16)
+_CARRIES = {"_to_copy", "clone", "_unsafe_view", "masked_fill"}
+_CARRIES |= {"gather", "embedding", "index", "index_select"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,83 +66,93 @@ class _Turns:
         return MutantSite(position=position, op=str(op), turn=self._counts[str(op)] - 1)
 
 
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
 class SiteRecorder(PassThrough):
-    """A lift hook that lists the sites of a reference and the faults each can have."""
+    """A lift hook that lists the sites of a reference and the faults each can have.
+
+    It follows the values that the reference as written rounds to 16 bits, through later copies: a
+    lifted run keeps float64's bits where the reference says `.to(bfloat16).to(float32)`, and a
+    kernel that rounds there does as the reference does.
+    """
 
     def __init__(self) -> None:
         self._turns = _Turns()
         self._found: dict[MutantSite, list[Fault]] = {}
-        self._maxima: dict[int, tuple[MutantSite, torch.Tensor]] = {}
         self._shifts: set[MutantSite] = set()
-        self._constants: dict[MutantSite, tuple[str, float]] = {}
-        self._precisions = Precisions()
+        self._constants: dict[MutantSite, float] = {}
+        # By address. The tensors are kept: freed memory would lend its address to another.
+        self._maxima: dict[int, tuple[MutantSite, Tensor]] = {}
+        self._held: dict[int, tuple[torch.dtype, Tensor]] = {}
 
     def after(self, operation: Operation, out: Any) -> object:
         """Note the operation where its result is a float."""
         op, args = operation.op, operation.args
-        site = self._turns.next(op)
+        site, name = self._turns.next(op), name_of(op)
         if operation.nominal is None:
             return out
-        name = name_of(op)
-        self._precisions.note(name, args, out, operation.nominal)
+        if isinstance(out, Tensor):
+            carried = self._held_in(args[0]) if name in _CARRIES and args else None
+            held = operation.nominal if operation.nominal in _NARROW else carried
+            if held is not None:
+                self._held[_address(out)] = (held, out)
         if name in ("amax", "max"):
-            top = out if isinstance(out, torch.Tensor) else out[0]
-            self._maxima[top.untyped_storage().data_ptr()] = (site, top)
-        shift = self._shift(args) if name == "sub" else None
+            top = out if isinstance(out, Tensor) else out[0]
+            self._maxima[_address(top)] = (site, top)
+        shift = None
+        if name == "sub" and isinstance(args[1], Tensor):
+            shift, _ = self._maxima.get(_address(args[1]), (None, None))
         if shift is not None:
             self._shifts.add(shift)
         if site not in self._found:
-            found = faults_of(
-                op, args, operation.kwargs, out, as_written=self._precisions.as_written
-            )
+            found = faults_of(op, args, operation.kwargs, out, as_written=self._as_written)
             self._found[site] = [f for f in found if not (shift and f.kind == "operand")]
             constant = constant_of(op, args)
             if constant is not None:
-                self._constants[site] = (name, constant)
+                self._constants[site] = constant
         return out
 
-    def _shift(self, args: Sequence[Any]) -> MutantSite | None:
-        """Return the site of the maximum that a subtraction takes off, if it does."""
-        if not isinstance(args[1], torch.Tensor):
-            return None
-        known = self._maxima.get(args[1].untyped_storage().data_ptr())
-        return known[0] if known else None
+    def _held_in(self, value: Any) -> torch.dtype | None:
+        """Return the 16-bit dtype that the reference as written holds `value` in, if any."""
+        return (
+            self._held.get(_address(value), (None, None))[0] if isinstance(value, Tensor) else None
+        )
+
+    def _as_written(self, value: Tensor) -> Tensor:
+        dtype = self._held_in(value)
+        return value if dtype is None else value.to(dtype).to(value.dtype)
 
     def sites(self) -> list[tuple[MutantSite, Fault]]:
         """Return every pair of site and fault, in the order of the reference."""
-        self._exchange_constants()
-        most: Counter[tuple[Position, str]] = Counter()
-        for site in self._found:
-            most[site.position, site.op] += 1
+        # Every literal may be the next different one of the reference.
+        places, self._constants = list(self._constants.items()), {}
+        for position, (site, value) in enumerate(places):
+            others = [*places[position + 1 :], *places[:position]]
+            other = next((v for _, v in others if v != value), None)
+            if other is not None:
+                words = f"constant {value:g} exchanged for {other:g}"
+                self._found[site].append(replaced_constant(other, words))
+        # A maximum that only shifts an exponent may be any number; others may not be 0.
+        maxima = {known for known, _ in self._maxima.values()}
+        most = Counter((site.position, site.op) for site in self._found)
         pairs = []
         for site, faults in self._found.items():
             looped = most[site.position, site.op] > _MANY
             if looped and site.turn:
                 continue
             place = MutantSite(position=site.position, op=site.op, turn=-1) if looped else site
-            pairs += [(place, fault) for fault in faults if self._tells(site, fault)]
+            pairs += [
+                (place, fault)
+                for fault in faults
+                if site not in maxima or (fault.kind == "shift") == (site in self._shifts)
+            ]
         return pairs
-
-    def _exchange_constants(self) -> None:
-        """Give every literal the fault of being the next different one of the reference."""
-        places, self._constants = list(self._constants.items()), {}
-        for position, (site, (name, value)) in enumerate(places):
-            others = [*places[position + 1 :], *places[:position]]
-            other = next((v for _, (_, v) in others if v != value), None)
-            if other is not None:
-                words = f"constant {value:g} exchanged for {other:g}"
-                self._found[site].append(replaced_constant(name, other, words))
-
-    def _tells(self, site: MutantSite, fault: Fault) -> bool:
-        """A maximum that only shifts an exponent may be any number; others may not be 0."""
-        maxima = {known for known, _ in self._maxima.values()}
-        if site not in maxima:
-            return True
-        return (fault.kind == "shift") == (site in self._shifts)
 
 
 class Mutation(PassThrough):
-    """A lift hook that computes one site wrongly."""
+    """A lift hook that computes one site wrongly; `met` says whether it came by."""
 
     def __init__(self, site: MutantSite, fault: Fault) -> None:
         self.site, self.fault = site, fault
@@ -168,8 +185,7 @@ class NanProbe(PassThrough):
         """Return NaN at the site; note decisions that a NaN would change."""
         if self.site.is_at(self._turns.next(operation.op)):
             return mapped(out, _poisoned)
-        args = operation.args
-        floats = [a for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
+        floats = [a for a in operation.args if isinstance(a, Tensor) and a.is_floating_point()]
         if not any(bool(a.isnan().any()) for a in floats):
             return out
         if operation.nominal is None:
@@ -178,5 +194,5 @@ class NanProbe(PassThrough):
         return mapped(out, _poisoned) if passes else out
 
 
-def _poisoned(out: torch.Tensor) -> torch.Tensor:
+def _poisoned(out: Tensor) -> Tensor:
     return torch.full_like(out, float("nan")) if out.is_floating_point() else out

@@ -29,20 +29,24 @@ _LEAST_SQUARE = 2.0**-252  # of the least scale
 
 
 def by_the_others(
-    values: Tensor, yardstick: Callable[[Tensor], Tensor], judged: Tensor, limit: float
+    values: Tensor,
+    yardstick: Callable[[Tensor], Tensor],
+    judged: Tensor,
+    limit: float,
+    sizes: Sequence[int],
 ) -> Tensor:
-    """Return by how much to raise a yardstick, 1 at least (float64, 0-d).
+    """Return by how much to raise a yardstick, 1 at least (float64, a number for each group).
 
     `values` (draws, groups) hold a statistic of each draw. `yardstick` makes denominators
     (..., groups) from draws (..., draws, groups); `judged` (bool, groups) says which groups
-    count.
+    count, `sizes` how many groups in a row are of one kind and raised alike.
     """
-    count = len(values)
-    if count < 2:
-        return torch.ones((), dtype=torch.float64, device=values.device)
-    ratio = values / yardstick(values[_others(count, values.device)])
-    worst = torch.where(judged, ratio, 0.0).nan_to_num_(0.0, 0.0, 0.0).amax()
-    return (worst * (MARGIN / limit)).clamp_min(1.0)
+    if len(values) < 2:
+        return torch.ones(values.shape[1:], dtype=torch.float64, device=values.device)
+    ratio = values / yardstick(values[_others(len(values), values.device)])
+    worst = torch.where(judged, ratio, 0.0).nan_to_num_(0.0, 0.0, 0.0).amax(0)
+    alike = [part.amax().expand(len(part)) for part in torch.split(worst, list(sizes))]
+    return (torch.cat(alike) * (MARGIN / limit)).clamp_min(1.0)
 
 
 @functools.lru_cache(maxsize=64)

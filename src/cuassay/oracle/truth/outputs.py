@@ -12,11 +12,11 @@ from cuassay.errors import ReferenceError_
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle import special
-from cuassay.oracle.truth import scale as trust_scale
 from cuassay.oracle.truth.index import ChosenPlaces
-from cuassay.oracle.truth.noise import LOW
-from cuassay.oracle.truth.types import OutputTruth, joined
-from cuassay.oracle.truth.yardstick import Trusted, yardsticks
+from cuassay.oracle.truth.precision import GRIDS
+from cuassay.oracle.truth.scale import Runs, achievable
+from cuassay.oracle.truth.types import OutputTruth
+from cuassay.oracle.truth.yardstick import yardsticks
 
 ILL_CONDITIONED = 0.25  # trusted error over truth, whole tensor
 AMBIGUOUS_CAP = 0.05  # a larger share of flipping elements leaves too little to judge
@@ -53,14 +53,14 @@ class Collector:
     def draw(self, output: Tensor) -> None:
         """Take one noisy draw."""
         if self.exact:
-            self._flip(output)
-            return
-        self.deviations.append(_difference(output, self.value, torch.float32))
+            self._flip(exact_values(output, self.spec.dtype) != self.value, counted=True)
+        else:
+            self.deviations.append(_difference(output, self.value, torch.float32))
 
     def trusted(self, output: Tensor, *, as_written: bool) -> None:
         """Take the reference as written or its float32 lift, cast to the output's dtype."""
         if self.exact:
-            self._flip(output)
+            self.draw(output)
             return
         cast = output.to(special.torch_dtype(self.spec.dtype))
         narrow = cast.is_cuda and self.spec.dtype is not DType.FLOAT64
@@ -72,31 +72,30 @@ class Collector:
     def wide(self, output: Tensor) -> None:
         """Take a draw of amplified noise: only flips count."""
         if self.exact:
-            self._flip(output)
+            self.draw(output)
+
+    def watched(self, choice: ChosenPlaces | None) -> None:
+        """Take what a draw showed this output to be."""
+        self.choice = choice if self.exact else None
 
     def other_ties(self, output: Tensor) -> None:
         """Take a run whose ties were broken in another way."""
-        if self.exact:
-            if self.choice is None:
-                self._flip(output)
-            else:  # equal values may change places: that the choice itself says
-                self._flip_rows(self.choice, output)
-            return
-        moved = _difference(output, self.value, torch.float32).abs_()
-        # of several ties a third may be taken: what moves in a row may move by as much anywhere
-        if moved.dim():
-            moved = moved.amax(-1, keepdim=True).expand(moved.shape)
-        self.tied = moved if self.tied is None else torch.maximum(self.tied, moved)
-
-    def _flip_rows(self, choice: ChosenPlaces, output: Tensor) -> None:
-        """Let rows flip whole where another way to break ties leads to other values."""
-        if choice.dim is None or choice.values is None:
-            return
-        places = exact_values(output, self.spec.dtype)
-        other = (places != self.value) & ~choice.equal(places, self.value)
-        rows = other.any(choice.dim, keepdim=True).expand(other.shape)
-        self.rows = rows if self.rows is None else self.rows | rows
-        self.flipped = rows.clone() if self.flipped is None else self.flipped | rows
+        if not self.exact:
+            moved = _difference(output, self.value, torch.float32).abs_()
+            # of several ties a third may be taken: what moves in a row may move by as much anywhere
+            if moved.dim():
+                moved = moved.amax(-1, keepdim=True).expand(moved.shape)
+            self._moved(moved)
+        elif self.choice is None:
+            self.draw(output)
+        elif self.choice.dim is not None and self.choice.values is not None:
+            # Equal values may change places: that the choice itself says. Rows where other values
+            # are chosen flip whole.
+            places = exact_values(output, self.spec.dtype)
+            other = (places != self.value) & ~self.choice.equal(places, self.value)
+            rows = other.any(self.choice.dim, keepdim=True).expand(other.shape)
+            self.rows = rows if self.rows is None else self.rows | rows
+            self._flip(rows.clone())
 
     def beside(self, other: Collector) -> None:
         """Let numbers that stand beside chosen places move where other places may be chosen."""
@@ -104,17 +103,15 @@ class Collector:
         if self.exact or rows is None or rows.shape != self.value.shape or not rows.dim():
             return
         size = torch.nan_to_num(self.value, 0.0, 0.0, 0.0).abs().amax(-1, keepdim=True)
-        moved = torch.where(rows, size, 0.0).float()
-        self.tied = moved if self.tied is None else torch.maximum(self.tied, moved)
+        self._moved(torch.where(rows, size, 0.0).float())
 
-    def watched(self, choice: ChosenPlaces | None) -> None:
-        """Take what a draw showed this output to be."""
-        self.choice = choice if self.exact else None
-
-    def _flip(self, output: Tensor) -> None:
-        differs = exact_values(output, self.spec.dtype) != self.value
-        self.flips = max(self.flips, int(differs.sum()))
+    def _flip(self, differs: Tensor, *, counted: bool = False) -> None:
+        if counted:
+            self.flips = max(self.flips, int(differs.sum()))
         self.flipped = differs if self.flipped is None else self.flipped | differs
+
+    def _moved(self, by: Tensor) -> None:
+        self.tied = by if self.tied is None else torch.maximum(self.tied, by)
 
 
 def _difference(output: Tensor, value: Tensor, dtype: torch.dtype) -> Tensor:
@@ -138,8 +135,6 @@ def collector(
     spec: TensorSpec, output: Tensor, nominal: torch.dtype | None, hits: Tensor | None
 ) -> Collector:
     """Start gathering for one output, given its plain truth."""
-    if spec.dtype.is_liftable and not output.dtype.is_floating_point:
-        output = output.double()
     value = output.double() if spec.dtype.is_liftable else exact_values(output, spec.dtype)
     value = value.contiguous()  # a reference may return a slice or a transpose
     if hits is not None and (value.dim() == 0 or hits.numel() != value.shape[0]):
@@ -161,98 +156,58 @@ def finish(
         return OutputTruth(
             name=found.spec.name, dtype=found.spec.dtype, value=found.value, scale=None
         )
-    made = (
-        _finish_exact(found, discontinuous)
-        if found.exact
-        else _finish_floating(found, roundoff=roundoff, discontinuous=discontinuous, lean=lean)
-    )
+    if found.exact:
+        made = _finish_exact(found, discontinuous)
+    else:
+        runs = Runs(
+            value=found.value,
+            deviations=found.deviations,
+            errors=found.errors,
+            dtype=found.spec.dtype,
+            roundoff=roundoff,
+            rounded=found.nominal in GRIDS and bool(found.deviations),
+            discontinuous=discontinuous,
+            tied=found.tied,
+            lean=lean,
+        )
+        made = _finish_floating(found, runs)
     found.deviations.clear()  # their memory serves the next output
     found.errors.clear()
-    return replace(made, ill_conditioned=condition(made))
+    return replace(made, ill_conditioned=_condition(made))
 
 
-def _finish_floating(
-    found: Collector, *, roundoff: float, discontinuous: bool, lean: float
-) -> OutputTruth:
-    spec, value = found.spec, found.value
-    rounded = found.nominal in LOW and bool(found.deviations)
-    runs = trust_scale.Runs(
-        value=value,
-        deviations=found.deviations,
-        errors=found.errors,
-        dtype=spec.dtype,
-        roundoff=roundoff,
-        rounded=rounded,
-        discontinuous=discontinuous,
-        tied=found.tied,
-    )
-    scale = trust_scale.achievable(runs)
-    value = special.settle_overflow(value, scale.full, spec.dtype)
+def _finish_floating(found: Collector, runs: Runs) -> OutputTruth:
+    spec, scale = found.spec, achievable(runs)
+    value = special.settle_overflow(runs.value, scale.full, spec.dtype)
     extremes = [*torch.aminmax(value), scale.full.float().amin().double()]
     low, high, least = torch.stack(extremes).tolist()
     finite = math.isfinite(low) and math.isfinite(high)
-    unit = min(max(trust_scale.rms(scale.noise), _UNIT_RANGE[0]), _UNIT_RANGE[1])
-    trusted = Trusted(
-        value=value,
-        scale=scale.full,
-        noise=scale.noise,
-        deviations=found.deviations,
-        errors=found.errors,
-        hits=found.hits,
-        names=spec.shape,
-        unit=unit,
-        roundoff=roundoff,
-        rounded=rounded,
-        lean=lean,
-        least=max(float(least), 0.0) if finite else 0.0,
-    )
-    sticks, ambiguous = yardsticks(trusted), scale.ambiguous
-    share = 0.0 if ambiguous is None else float(ambiguous.double().mean())
+    least = max(float(least), 0.0) if finite else 0.0
+    unit = min(max(_rms(scale.noise), _UNIT_RANGE[0]), _UNIT_RANGE[1])
+    runs, ambiguous = replace(runs, value=value), scale.ambiguous
     return OutputTruth(
         name=spec.name,
         dtype=spec.dtype,
         value=value,
         scale=scale.full.float(),
-        least=trusted.least,
+        least=least,
         unit=unit,
         element_room=scale.room,
-        yardsticks=sticks.sticks,
-        joined=joined(sticks.sticks),
-        gain=sticks.gain,
-        bias=sticks.bias,
+        yardsticks=yardsticks(runs, scale, spec.shape, found.hits, unit=unit, least=least),
         alternative=_alternative(found.written, value),
         ambiguous=ambiguous,
-        ambiguous_share=share,
+        ambiguous_share=0.0 if ambiguous is None else float(ambiguous.double().mean()),
         hits=found.hits,
     )
 
 
-def _finish_exact(found: Collector, discontinuous: bool) -> OutputTruth:
-    quantised = found.spec.dtype in _CODES and (discontinuous or found.spec.dtype.is_floating)
-    flipped = found.flipped if found.flips else None
-    count = 0 if flipped is None else int(flipped.sum())
-    choice = found.choice.settled(found.value, flipped) if found.choice else None
-    if quantised and discontinuous:
-        allowed = int(4 * found.flips + 3 * math.sqrt(found.flips) + 2)
-    else:
-        allowed = int(_AMBIGUOUS_MISSED * count)
-    if choice is not None and choice.tied is not None:
-        flipped = choice.tied if flipped is None else flipped | choice.tied
-    value = found.value
-    if found.spec.dtype.is_floating and found.spec.dtype is not DType.FLOAT4_E2M1FN_X2:
-        value = value.to(special.torch_dtype(found.spec.dtype))
-    return OutputTruth(
-        name=found.spec.name,
-        dtype=found.spec.dtype,
-        value=value,
-        scale=None,
-        ambiguous=flipped,
-        ambiguous_share=count / max(value.numel(), 1),
-        flips_allowed=allowed,
-        quantised=quantised,
-        hits=found.hits,
-        choice=choice,
-    )
+def _rms(values: Tensor) -> float:
+    """Return the root mean square of the finite elements, 0 where there is none."""
+    norm = float(torch.linalg.vector_norm(values, dtype=torch.float64))
+    if math.isfinite(norm):
+        return norm / math.sqrt(values.numel())
+    finite = values[torch.isfinite(values)].double()
+    return math.sqrt(float(finite.square().mean())) if finite.numel() else 0.0
 
 
 def _alternative(written: Tensor | None, value: Tensor) -> Tensor | None:
@@ -266,16 +221,43 @@ def _alternative(written: Tensor | None, value: Tensor) -> Tensor | None:
     return torch.where(differs, own, -1).to(torch.int8) if bool(differs.any()) else None
 
 
-def condition(truth: OutputTruth) -> str:
+def _finish_exact(found: Collector, discontinuous: bool) -> OutputTruth:
+    dtype, value = found.spec.dtype, found.value
+    quantised = dtype in _CODES and (discontinuous or dtype.is_floating)
+    flipped = found.flipped if found.flips else None
+    count = 0 if flipped is None else int(flipped.sum())
+    choice = found.choice.settled(value, flipped) if found.choice else None
+    allowed = int(_AMBIGUOUS_MISSED * count)
+    if quantised and discontinuous:
+        allowed = int(4 * found.flips + 3 * math.sqrt(found.flips) + 2)
+    if choice is not None and choice.tied is not None:
+        flipped = choice.tied if flipped is None else flipped | choice.tied
+    if dtype.is_floating and dtype is not DType.FLOAT4_E2M1FN_X2:
+        value = value.to(special.torch_dtype(dtype))
+    return OutputTruth(
+        name=found.spec.name,
+        dtype=dtype,
+        value=value,
+        scale=None,
+        ambiguous=flipped,
+        ambiguous_share=count / value.numel(),
+        flips_allowed=allowed,
+        quantised=quantised,
+        hits=found.hits,
+        choice=choice,
+    )
+
+
+def _condition(truth: OutputTruth) -> str:
     """Return why an output's numbers decide nothing, or an empty string."""
     if truth.ambiguous_share > AMBIGUOUS_CAP:
         return (
             f"{truth.ambiguous_share:.1%} of output '{truth.name}' flips under honest "
             f"rounding errors (at most {AMBIGUOUS_CAP:.0%} can be set aside)"
         )
-    if truth.scale is None or not truth.yardsticks:
+    if truth.yardsticks is None:
         return ""
-    whole = truth.yardsticks[0]
+    whole = truth.yardsticks
     signal, energy = float(whole.signal[0]), float(whole.energy[0]) * truth.unit**2
     if signal > 0 and energy > ILL_CONDITIONED**2 * signal:
         return (

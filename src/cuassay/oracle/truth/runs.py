@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cuassay.errors import ReferenceError_
 from cuassay.model.problem import Scalar
-from cuassay.oracle.compare.places import unravel
+from cuassay.oracle.compare.groups import unravel
 from cuassay.oracle.lift.run import Hook, default_generators, lift, run_as_written
 
 Value = Tensor | Scalar

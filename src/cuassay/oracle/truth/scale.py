@@ -25,13 +25,58 @@ from cuassay.oracle.compare.sums import matrix_shape
 from cuassay.oracle.truth.left_out import element_room
 from cuassay.oracle.truth.random_errors import scarce_rows
 
-FLOOR_ROUNDOFFS = 4.0
+_FLOOR_ROUNDOFFS = 4.0
+_SYSTEMATIC_ROUNDOFFS = 4.0  # of |truth|: constants and approximations may all err one way
+# Where the result is 16-bit as written, kernels approximate more: torch's own CPU attention in
+# float16 is 2e-5 to 3e-5 too large throughout. Truncating casts err by 2e-4 (float16) and more.
+_SYSTEMATIC_LOW = 2.0**-14
 _AT_ONCE = 1 << 24  # elements of a pass
 _LEAST_SCALE = 2.0**-126  # below it float32 arithmetic may flush; errors there flush as well
 _FEW_DRAWS = 4  # up to which a loud column's luck counts for more than what columns differ in
 _PRIOR_DRAWS = 8.0  # how many draws of its own an element's row and column are worth
 _JUMP_GAP = 50.0  # ratio between neighbours among sorted |m| that no smooth noise shows
 _JUMP_SIZE = 64.0  # in roundings: smaller jumps are judged like any error
+_LARGEST = 1e150  # sums of squares of what is smaller are finite in float64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Runs:
+    """What the runs of a truth say of one output: the sample that its errors are estimated from.
+
+    `deviations` are draws less truth, `errors` those of the reference as written and of the
+    float32 lift (0 where not finite). `rounded` says that the draws hold the final rounding
+    already (the reference's result is 16-bit as written). `tied` is by how much truth moves
+    where ties are broken the other way, `lean` the relative error by which truncating tensor cores
+    may make every element too small. `share` is the part of the output's rows that these are,
+    where the others hold zeros alone.
+    """
+
+    value: Tensor
+    deviations: Sequence[Tensor]
+    errors: Sequence[Tensor]
+    dtype: DType
+    roundoff: float
+    rounded: bool
+    discontinuous: bool
+    tied: Tensor | None = None
+    lean: float = 0.0
+    share: float = 1.0
+
+    @property
+    def systematic(self) -> float:
+        """The relative error that may go one way everywhere."""
+        least = _SYSTEMATIC_ROUNDOFFS * self.roundoff
+        return (max(least, _SYSTEMATIC_LOW) if self.rounded else least) + self.lean
+
+    def at(self, rows: Tensor) -> Runs:
+        """Return what the runs say of some rows; the others are zeros in every run."""
+        return replace(
+            self,
+            value=self.value[rows],
+            deviations=[m[rows] for m in self.deviations],
+            errors=[e[rows] for e in self.errors],
+            share=len(rows) / len(self.value),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,13 +84,109 @@ class Scale:
     """Achievable error: `full` judges elements, `noise` is the part without e_ref (energy).
 
     Both float64 of the output's shape; `ambiguous` (bool) are elements that a jump flips.
-    `room` raises the limit of single elements (see trust_left_out).
+    `room` raises the limit of single elements (see `left_out`). Outside of `rows`, if there are
+    any, both are 0.
     """
 
     full: Tensor
     noise: Tensor
-    ambiguous: Tensor | None
+    ambiguous: Tensor | None = None
     room: float = 1.0
+    rows: Tensor | None = None
+
+    def at(self, rows: Tensor) -> Scale:
+        """Return the scale of some rows."""
+        return replace(self, full=self.full[rows], noise=self.noise[rows], rows=None)
+
+
+def achievable(runs: Runs) -> Scale:
+    """Return the scale of one output: of the rows that hold anything, where they are few."""
+    rows = None if runs.discontinuous else _live_rows(runs)
+    if rows is None:
+        return _achievable(runs)
+    found = _achievable(runs.at(rows))
+    full, noise = torch.zeros_like(runs.value), torch.zeros_like(runs.value)
+    full[rows], noise[rows] = found.full, found.noise
+    return replace(found, full=full, noise=noise, rows=rows)
+
+
+def _live_rows(runs: Runs) -> Tensor | None:
+    """Return the rows of a matrix where any run shows anything but exact zeros, if few.
+
+    None for float16, whose coarse subnormals give zeros a scale.
+    """
+    value, form = runs.value, special.form_of(runs.dtype)
+    if value.dim() != 2 or form.smallest_normal * 2.0**-form.precision > _LEAST_SCALE:
+        return None
+    live = torch.zeros(len(value), dtype=torch.bool, device=value.device)
+    for tensor in (value, *runs.deviations, *runs.errors):
+        rows = scarce_rows(tensor)
+        if rows is None:
+            return None
+        live[rows] = True
+    found = live.nonzero().squeeze(1)
+    enough = len(found) * value.shape[1] >= MIN_TERMS
+    return found if enough and len(found) * 2 <= len(value) else None
+
+
+def _achievable(runs: Runs) -> Scale:
+    value, deviations, tied = runs.value, runs.deviations, runs.tied
+    half = special.half_spacing(value, runs.dtype)
+    mean = torch.zeros_like(value)
+    for m in deviations:
+        mean.addcmul_(m, m, value=1.0 / len(deviations))
+    ambiguous = _ambiguous(runs, half) if runs.discontinuous else None
+    if ambiguous is not None:
+        mean.masked_fill_(ambiguous, 0.0)  # a jump must not raise its neighbours' scale
+    third = half.double().square_().mul_(1.0 / 3.0)
+    noise = pooled_variance(mean, len(deviations), None if runs.rounded else value)
+    noise = torch.maximum(noise, third, out=noise) if runs.rounded else noise.add_(third)
+    noise += floor_square(value, runs.roundoff, share=runs.share)
+    if value.dim() >= 2 and 2 <= value.shape[-1] < MIN_TERMS:
+        noise = torch.maximum(noise, _shared_by_row(noise, value), out=noise)
+    full = noise.clone()
+    if runs.errors:
+        error = runs.errors[0].abs()
+        for e in runs.errors[1:]:
+            error = torch.maximum(error, e.abs())
+        full.addcmul_(error, error)
+        third.addcmul_(error, error)
+    room = 1.0
+    if deviations and ambiguous is None and value.numel():
+        own = 1.0 / (len(deviations) + _PRIOR_DRAWS)
+        room = element_room(full, deviations, third, share=own, limit=limit_w(value.numel()))
+    full, noise = _exact_zeros(value, full.sqrt_()), _exact_zeros(value, noise.sqrt_())
+    if ambiguous is not None:
+        largest = torch.stack([m.abs() for m in deviations]).amax(0).double()
+        if tied is not None:
+            largest = torch.maximum(largest, tied.abs().double())
+        full = torch.where(ambiguous, -torch.maximum(full, largest), full)
+        noise = noise.masked_fill(ambiguous, 0.0)
+    return Scale(full=full, noise=noise, ambiguous=ambiguous, room=room)
+
+
+def _ambiguous(runs: Runs, half: Tensor) -> Tensor | None:
+    """Return elements whose truth flips, None where there is none.
+
+    By the noise: a gap among the sorted |m|. Smooth noise of 4 draws or more shows no gap of 50
+    between its second smallest and larger sizes; an element next to a jump shows both sides.
+    Jumps up to 64 h + 4u|t| need no excuse. Or by another way to break ties.
+    """
+    size = half + _finite(runs.value).abs() * (4 * runs.roundoff)
+    found = torch.zeros_like(runs.value, dtype=torch.bool)
+    if len(runs.deviations) >= 3:
+        ordered = torch.stack([m.abs() for m in runs.deviations]).sort(0).values
+        least = size.float()
+        ratio = ordered[1:] > ordered[:-1].clamp_min(1e-37) * _JUMP_GAP
+        large = ordered[1:] > least * _JUMP_SIZE
+        found = (ratio & large)[1:].any(0) | (ratio[0] & (ordered[1] > least * _JUMP_SIZE**2))
+    if runs.tied is not None:
+        found = found | (runs.tied.abs() > size * _JUMP_SIZE)
+    return found if bool(found.any()) else None
+
+
+def _finite(values: Tensor) -> Tensor:
+    return torch.nan_to_num(values, 0.0, 0.0, 0.0)
 
 
 def pooled_variance(variance: Tensor, draws: int, value: Tensor | None = None) -> Tensor:
@@ -98,7 +239,7 @@ def _likely(value: Tensor, rows: Tensor, columns: Tensor, *, mean: Tensor, prior
     of it as there are draws, so rows and columns with less than the tensor's own relative
     error are raised toward it, by `prior` of the way.
     """
-    square = torch.nan_to_num(value, 0.0, 0.0, 0.0).square_()
+    square = _finite(value).square_()
     below, beside = square.mean(1, keepdim=True), square.mean(0, keepdim=True)
     ratio = mean / below.mean()
     if not bool(torch.isfinite(ratio) & (ratio > 0)):
@@ -109,9 +250,6 @@ def _likely(value: Tensor, rows: Tensor, columns: Tensor, *, mean: Tensor, prior
     by_column = torch.where(beside > 0, columns / (beside * ratio), 0.0)
     relative = square.mul_(by_row).mul_(by_column)
     return torch.maximum(relative, rows * (columns / mean), out=relative)
-
-
-_LARGEST = 1e150  # sums of squares of what is smaller are finite in float64
 
 
 def floor_square(value: Tensor, roundoff: float, *, share: float = 1.0) -> Tensor | float:
@@ -129,7 +267,7 @@ def floor_square(value: Tensor, roundoff: float, *, share: float = 1.0) -> Tenso
             continue
         others = [other for other in range(value.dim()) if other != axis]
         norm = torch.linalg.vector_norm(value, dim=others, keepdim=True)
-        means.append((norm * (FLOOR_ROUNDOFFS * roundoff / math.sqrt(terms))).square_())
+        means.append((norm * (_FLOOR_ROUNDOFFS * roundoff / math.sqrt(terms))).square_())
     if not means:
         return 0.0
     if not all(bool(torch.isfinite(mean).all()) for mean in means):
@@ -142,130 +280,13 @@ def floor_square(value: Tensor, roundoff: float, *, share: float = 1.0) -> Tenso
     return least
 
 
-def jumps(deviations: Sequence[Tensor], rounding: Tensor) -> Tensor | None:
-    """Return elements whose truth flips among the draws: a gap among the sorted |m|.
-
-    Smooth noise of 4 draws or more shows no gap of 50 between its second smallest and larger
-    sizes; an element next to a jump shows both sides. `rounding` is h + 4u|t|: smaller jumps
-    need no excuse. None where there is none.
-    """
-    if len(deviations) < 3:
-        return None
-    ordered = torch.stack([m.abs() for m in deviations]).sort(0).values
-    least = rounding.float()
-    ratio = ordered[1:] > ordered[:-1].clamp_min(1e-37) * _JUMP_GAP
-    large = ordered[1:] > least * _JUMP_SIZE
-    found = (ratio & large)[1:].any(0) | (ratio[0] & (ordered[1] > least * _JUMP_SIZE**2))
-    return found if bool(found.any()) else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Runs:
-    """What the runs of a truth say of one output.
-
-    `deviations` are draws less truth, `errors` those of the reference as written and of the
-    float32 lift (0 where not finite). `rounded` says that the draws hold the final rounding
-    already (the reference's result is 16-bit as written). `tied` is by how much truth moves
-    where ties are broken the other way.
-    """
-
-    value: Tensor
-    deviations: Sequence[Tensor]
-    errors: Sequence[Tensor]
-    dtype: DType
-    roundoff: float
-    rounded: bool
-    discontinuous: bool
-    tied: Tensor | None = None
-
-
-def achievable(runs: Runs) -> Scale:
-    """Return the scale of one output."""
-    rows = None if runs.discontinuous else _scarce(runs)
-    if rows is None:
-        return _achievable(runs)
-    few = replace(
-        runs,
-        value=runs.value[rows],
-        deviations=[m[rows] for m in runs.deviations],
-        errors=[e[rows] for e in runs.errors],
-        tied=None,
-    )
-    found = _achievable(few, share=len(rows) / len(runs.value))
-    full, noise = torch.zeros_like(runs.value), torch.zeros_like(runs.value)
-    full[rows], noise[rows] = found.full, found.noise
-    return Scale(full=full, noise=noise, ambiguous=None, room=found.room)
-
-
-def _scarce(runs: Runs) -> Tensor | None:
-    """Return the rows of a matrix where any run shows anything but exact zeros, if few.
-
-    None for float16, whose coarse subnormals give zeros a scale.
-    """
-    value, form = runs.value, special.form_of(runs.dtype)
-    if value.dim() != 2 or form.smallest_normal * 2.0**-form.precision > _LEAST_SCALE:
-        return None
-    live = torch.zeros(len(value), dtype=torch.bool, device=value.device)
-    for tensor in (value, *runs.deviations, *runs.errors):
-        rows = scarce_rows(tensor)
-        if rows is None:
-            return None
-        live[rows] = True
-    found = live.nonzero().squeeze(1)
-    enough = len(found) * value.shape[1] >= MIN_TERMS
-    return found if enough and len(found) * 2 <= len(value) else None
-
-
-def _achievable(runs: Runs, *, share: float = 1.0) -> Scale:
-    value, deviations, tied = runs.value, runs.deviations, runs.tied
-    half = special.half_spacing(value, runs.dtype)
-    mean = torch.zeros_like(value)
-    for m in deviations:
-        mean.addcmul_(m, m, value=1.0 / len(deviations))
-    ambiguous = None
-    if runs.discontinuous:
-        size = half + torch.nan_to_num(value, 0.0, 0.0, 0.0).abs() * (4 * runs.roundoff)
-        ambiguous = jumps(deviations, size)
-        moved = None if tied is None else tied.abs() > size * _JUMP_SIZE
-        if moved is not None and bool(moved.any()):  # by another way to break ties
-            ambiguous = moved if ambiguous is None else ambiguous | moved
-    if ambiguous is not None:
-        mean.masked_fill_(ambiguous, 0.0)  # a jump must not raise its neighbours' scale
-    third = half.double().square_().mul_(1.0 / 3.0)
-    noise = pooled_variance(mean, len(deviations), None if runs.rounded else value)
-    noise = torch.maximum(noise, third, out=noise) if runs.rounded else noise.add_(third)
-    noise += floor_square(value, runs.roundoff, share=share)
-    if value.dim() >= 2 and 2 <= value.shape[-1] < MIN_TERMS:
-        noise = torch.maximum(noise, _shared_by_row(noise, value), out=noise)
-    full = noise.clone()
-    if runs.errors:
-        error = runs.errors[0].abs()
-        for e in runs.errors[1:]:
-            error = torch.maximum(error, e.abs())
-        full.addcmul_(error, error)
-        third.addcmul_(error, error)
-    room = 1.0
-    if deviations and ambiguous is None and value.numel():
-        share = 1.0 / (len(deviations) + _PRIOR_DRAWS)
-        limit = limit_w(value.numel())
-        room = element_room(full, deviations, third, share=share, limit=limit)
-    full, noise = _exact_zeros(value, full.sqrt_()), _exact_zeros(value, noise.sqrt_())
-    if ambiguous is not None:
-        largest = torch.stack([m.abs() for m in deviations]).amax(0).double()
-        if tied is not None:
-            largest = torch.maximum(largest, tied.abs().double())
-        full = torch.where(ambiguous, -torch.maximum(full, largest), full)
-        noise = noise.masked_fill(ambiguous, 0.0)
-    return Scale(full=full, noise=noise, ambiguous=ambiguous, room=room)
-
-
 def _shared_by_row(noise: Tensor, value: Tensor) -> Tensor:
     """Return t^2 times the relative error (squared) of its row: for rows of a few elements.
 
     What a row's sums lose to cancellation, one formula adds to some of its elements and another
     to others: with two or three of them no draw of one formula shows it.
     """
-    square = torch.nan_to_num(value, 0.0, 0.0, 0.0).square_()
+    square = _finite(value).square_()
     size = square.sum(-1, keepdim=True)
     return square * torch.where(size > 0, noise.sum(-1, keepdim=True) / size, 0.0)
 
@@ -276,14 +297,3 @@ def _exact_zeros(value: Tensor, scale: Tensor) -> Tensor:
         return scale
     exact = (scale <= _LEAST_SCALE) & (value == 0)
     return scale.clamp_min_(_LEAST_SCALE).masked_fill_(exact, 0.0)
-
-
-def rms(values: Tensor) -> float:
-    """Return the root mean square of the finite elements, 0 where there is none."""
-    if values.numel() == 0:
-        return 0.0
-    norm = float(torch.linalg.vector_norm(values, dtype=torch.float64))
-    if math.isfinite(norm):
-        return norm / math.sqrt(values.numel())
-    finite = values[torch.isfinite(values)].double()
-    return math.sqrt(float(finite.square().mean())) if finite.numel() else 0.0

@@ -41,7 +41,7 @@ class FlatOutput:
     runs: Sequence[Tensor]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shared:
     """Shares of pairs that are one error, by group (float64): of all pairs, and weighted.
 
@@ -55,12 +55,27 @@ class Shared:
     size: Tensor
 
 
-def shared(flat: FlatOutput, kind: GroupKind, shape: Sequence[int], hits: Tensor | None) -> Shared:
-    """Return the shares of every group of one kind, in the order of its yardstick."""
+def shared(
+    flat: FlatOutput, kinds: Sequence[GroupKind], shape: Sequence[int], hits: Tensor | None
+) -> Shared:
+    """Return the shares of every group of some kinds, side by side."""
+    parts = [part for kind in kinds for part in _places(flat, kind, shape, hits)]
+    return Shared(*torch.cat([_count(flat, part) for part in parts], 1))
+
+
+def _places(
+    flat: FlatOutput, kind: GroupKind, shape: Sequence[int], hits: Tensor | None
+) -> list[Tensor]:
+    """Return flat places of samples (groups, sample) of the groups of one kind, in parts."""
+    total = math.prod(shape)
     if kind.kind == "hits":
         assert hits is not None
-        return _by_hits(flat, shape, hits)
-    total = math.prod(shape)
+        width, parts = total // max(shape[0], 1), []
+        for column in hit_membership(hits).unbind(1):
+            rows = column.nonzero().squeeze(1)
+            where = _sample(len(rows) * width, 4, flat)
+            parts.append((rows[where // max(width, 1)] * width + where % max(width, 1))[None])
+        return parts
     groups, inner = 1, total
     if kind.axis is not None:
         groups, inner = shape[kind.axis], math.prod(shape[kind.axis + 1 :])
@@ -70,8 +85,7 @@ def shared(flat: FlatOutput, kind: GroupKind, shape: Sequence[int], hits: Tensor
     base = (where // inner) * (groups * inner) + where % inner
     own = torch.arange(groups, device=base.device) * inner
     step = max(1, _AT_ONCE // max(len(base), 1))
-    parts = [_count(flat, part[:, None] + base) for part in torch.split(own, step)]
-    return _joined(parts)
+    return [part[:, None] + base for part in torch.split(own, step)]
 
 
 def _sample(size: int, groups: int, flat: FlatOutput) -> Tensor:
@@ -87,66 +101,46 @@ def _sample(size: int, groups: int, flat: FlatOutput) -> Tensor:
     return (edges[:-1].floor() + (drawn * width).floor()).long().to(device)
 
 
-def _by_hits(flat: FlatOutput, shape: Sequence[int], hits: Tensor) -> Shared:
-    width = math.prod(shape[1:])
-    parts = []
-    for column in hit_membership(hits).unbind(1):
-        rows = column.nonzero().squeeze(1)
-        if not len(rows) or not width:
-            parts.append(_none(1, flat.value.device))
-            continue
-        where = _sample(len(rows) * width, 4, flat)
-        parts.append(_count(flat, (rows[where // width] * width + where % width)[None]))
-    return _joined(parts)
-
-
-def _none(groups: int, device: torch.device) -> Shared:
-    zero = torch.zeros(groups, dtype=torch.float64, device=device)
-    return Shared(pairs=zero, gain=zero, weight=zero, size=zero)
-
-
-def _joined(parts: Sequence[Shared]) -> Shared:
-    return Shared(
-        pairs=torch.cat([part.pairs for part in parts]),
-        gain=torch.cat([part.gain for part in parts]),
-        weight=torch.cat([part.weight for part in parts]),
-        size=torch.cat([part.size for part in parts]),
-    )
-
-
-def _count(flat: FlatOutput, places: Tensor) -> Shared:
-    """Count equal pairs among the elements at `places` (groups, sample)."""
+def _count(flat: FlatOutput, places: Tensor) -> Tensor:
+    """Return what `Shared` holds (4, groups), of the elements at `places` (groups, sample)."""
     value, scale = flat.value[places], flat.scale[places].double()
     kept = torch.isfinite(value) & (scale > 0)
     value = torch.where(kept, value, torch.inf)
+    none = torch.zeros(4, len(value), dtype=torch.float64, device=value.device)
     if _all_differ(value, scale):
-        return _none(len(value), value.device)
+        return none
     value, order = value.sort(1)
-    scale, kept = scale.gather(1, order), kept.gather(1, order)
+    scale, kept, places = (t.gather(1, order) for t in (scale, kept, places))
     near = torch.minimum(scale[:, 1:], scale[:, :-1]) * _SAME
     same = (value[:, 1:] - value[:, :-1]) <= near  # inf - inf is NaN: not the same
     if not bool(same.any()):
-        return _none(len(value), value.device)
+        return none
     place = torch.arange(value.shape[1], device=value.device).expand(value.shape)
     first = torch.zeros_like(place)
     first[:, 1:] = torch.where(same, 0, place[:, 1:])
     before = (place - first.cummax(1).values).double()  # equal elements met earlier
-    before = before * _noisy(flat, places.gather(1, order), value)
+    exact = value == 0
+    if bool(exact.any()):
+        for run in flat.runs:
+            exact &= run[places] == 0
+        before = before * (~exact).double()
     count = kept.sum(1).double()
     pairs = (count * (count - 1)).clamp_min(1.0)
-    size2 = torch.where(kept, scale, 0.0).square_()
-    weight2 = torch.where(kept, value / torch.where(kept, scale, 1.0), 0.0).square_()
 
     def share(weight: Tensor, norm: Tensor) -> Tensor:
         mean = norm / count.clamp_min(1.0)
         return 2 * (before * weight).sum(1) / torch.where(mean > 0, mean, 1.0) / pairs
 
+    size2 = torch.where(kept, scale, 0.0).square_()
+    weight2 = torch.where(kept, value / torch.where(kept, scale, 1.0), 0.0).square_()
     size1, weight1 = size2.sum(1), weight2.sum(1)
-    return Shared(
-        pairs=2 * before.sum(1) / pairs,
-        gain=share(weight2, weight1),
-        weight=share(weight2.square(), weight1 * (weight1 / count.clamp_min(1.0))),
-        size=share(size2.square(), size1 * (size1 / count.clamp_min(1.0))),
+    return torch.stack(
+        [
+            2 * before.sum(1) / pairs,
+            share(weight2, weight1),
+            share(weight2.square(), weight1 * (weight1 / count.clamp_min(1.0))),
+            share(size2.square(), size1 * (size1 / count.clamp_min(1.0))),
+        ]
     )
 
 
@@ -157,18 +151,8 @@ def _all_differ(value: Tensor, scale: Tensor) -> bool:
     equal elements at all.
     """
     if value.device.type != "cpu" or value.shape[1] < 2:
-        return False
+        return value.shape[1] < 2
     ordered = np.sort(value.numpy(), axis=1)
     with np.errstate(invalid="ignore"):  # infinity less infinity is NaN: not the same
         gaps = np.diff(ordered, axis=1)
     return not bool((gaps <= float(scale.amax()) * _SAME).any())
-
-
-def _noisy(flat: FlatOutput, places: Tensor, value: Tensor) -> Tensor:
-    """Return 0 at zeros without any noise (exact in every form), 1 elsewhere."""
-    zero = value == 0
-    if not bool(zero.any()):
-        return torch.ones_like(value)
-    for run in flat.runs:
-        zero &= run[places] == 0
-    return (~zero).double()

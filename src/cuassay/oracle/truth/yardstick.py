@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import fields
 
 import torch
 from torch import Tensor
@@ -17,195 +16,168 @@ from cuassay.oracle.compare.groups import (
     MIN_TERMS,
     GroupKind,
     group_kinds,
-    projection,
     regroup,
 )
 from cuassay.oracle.compare.sums import CLIP_P, fold, matrix_shape
 from cuassay.oracle.truth.left_out import by_the_others
-from cuassay.oracle.truth.random_errors import scarce_rows
+from cuassay.oracle.truth.scale import Runs, Scale
 from cuassay.oracle.truth.shared import FlatOutput, Shared, shared
-from cuassay.oracle.truth.types import TrustedBias, Yardstick
+from cuassay.oracle.truth.types import TrustedBias, Yardsticks
 
-SYSTEMATIC_ROUNDOFFS = 4.0  # of |truth|: constants and approximations may all err one way
-# Where the result is 16-bit as written, kernels approximate more: torch's own CPU attention in
-# float16 is 2e-5 to 3e-5 too large throughout. Truncating casts err by 2e-4 (float16) and more.
-SYSTEMATIC_LOW = 2.0**-14
 _SMALL = 2.0**-24  # keeps fourth powers of weights (up to 2**25) within float32
-_FIXED = 8  # sums that do not depend on the number of trusted runs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trusted:
-    """One output's truth and trusted runs, before grouping. Tensors share the output's shape.
+def yardsticks(
+    runs: Runs,
+    scale: Scale,
+    names: Sequence[str],
+    hits: Tensor | None,
+    *,
+    unit: float,
+    least: float = 0.0,
+) -> Yardsticks:
+    """Sum truth's and the trusted runs' quantities over every group, in chunks.
 
-    `deviations` are draws less truth (float32); `errors` those of the reference as written
-    and of the float32 lift, 0 where not finite. `rounded`: the draws hold the final rounding.
-    `lean`: the relative error by which truncating tensor cores may make every element too small.
-    `least`: as in OutputTruth, 0 where it is not known.
+    `names` are those of the output's axes; `unit` and `least` as in OutputTruth.
     """
+    shape, kept = runs.value.shape, scale.rows
+    kinds, draws = group_kinds(shape, names, hits), len(runs.deviations)
+    full = _flat(runs, scale)
+    # elements without any scale add nothing to any sum
+    live = full if kept is None else _flat(runs.at(kept), scale.at(kept))
+    noise = scale.noise if kept is None else scale.noise[kept]
+    matrix = matrix_shape(shape, hits is not None)
+    rows, columns = _fold(live, noise, matrix, kept, draws=draws, unit=unit, least=least)
+    sums = [regroup(rows, columns, kind, shape=shape, hits=hits) for kind in kinds]
+    sizes = [part.shape[1] for part in sums]
+    several = len(live.runs)
+    widths = [7, 1, several - draws, several, several, draws]  # as `_fold` stacks them
+    fixed, (signal,), energies, gains, biases, squares = torch.split(torch.cat(sums, 1), widths)
+    terms, own, size2, size4, weight2, weight4, weight1 = fixed
+    same = _shared(kinds, full, live, shape, hits)
 
-    value: Tensor
-    scale: Tensor
-    noise: Tensor
-    deviations: Sequence[Tensor]
-    errors: Sequence[Tensor]
-    hits: Tensor | None
-    names: Sequence[str]
-    unit: float
-    roundoff: float
-    rounded: bool
-    lean: float = 0.0
-    least: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Yardsticks:
-    """Yardsticks of every kind of group, and the whole tensor's projections."""
-
-    sticks: tuple[Yardstick, ...]
-    gain: TrustedBias
-    bias: TrustedBias
-
-
-def yardsticks(trusted: Trusted) -> Yardsticks:
-    """Sum truth's and the trusted runs' quantities over every group, in chunks."""
-    shape = matrix_shape(trusted.value.shape, trusted.hits is not None)
-    runs = [*trusted.deviations, *trusted.errors]
-    views = [t.reshape(shape) for t in (trusted.value, trusted.scale, trusted.noise)]
-    kept = scarce_rows(views[1])  # elements without any scale add nothing to any sum
-    looked = _rows(views, kept)
-    flat = _rows([run.reshape(shape) for run in runs], kept)
-    per_unit = 1.0 / trusted.unit
-    draws = len(trusted.deviations)
-    count = _FIXED + len(trusted.errors) + 2 * len(runs) + draws
-
-    def measure(r: slice, c: slice) -> list[Tensor]:
-        value, scale, noise = (view[r, c] for view in looked)
-        inverse = scale.reciprocal()
-        mask: Tensor | None = None
-        if not (trusted.least > 0 or (bool(scale.amin() > 0) and special.all_finite(value))):
-            mask = torch.isfinite(value) & (scale > 0)
-            value = torch.where(mask, value, 0.0)
-            inverse = torch.where(mask, inverse, 0.0)
-        signal = value.square()
-        narrow = inverse.float()
-        weight = (value * inverse).float()
-        square = weight.square()
-        small = square * _SMALL
-        size = _masked((scale * per_unit).float(), mask).square_()
-        own = _masked((noise * per_unit).float(), mask).square_()
-        count = torch.ones_like(weight) if mask is None else mask.float()
-        fixed = [count, own, size, size.square(), square, small.square_(), weight.abs()]
-        errors = [run[r, c] for run in flat]
-        known = [_masked((e * per_unit).float(), mask) for e in errors[draws:]]
-        scores = _stacked([e.float() for e in errors], weight).mul_(narrow).clamp_(-CLIP_P, CLIP_P)
-        energies = _stacked(known, weight).square_()
-        parts = (torch.stack(fixed), signal[None], energies)
-        return [*parts, scores * weight, scores, scores[:draws].square()]
-
-    rows, columns = fold(shape, measure, count, device=trusted.value.device, kept=kept)
-    kinds = group_kinds(trusted.value.shape, trusted.names, trusted.hits)
-    sums = [
-        regroup(rows, columns, kind, shape=trusted.value.shape, hits=trusted.hits) for kind in kinds
-    ]
-    found = [_shared(kind, trusted, _judged(views, runs), looked, flat) for kind in kinds]
-    sticks = tuple(
-        _stick(kind, part, same, trusted)
-        for kind, part, same in zip(kinds, sums, found, strict=True)
-    )
-    gain, bias = _whole(sums[0][:, 0].tolist(), found[0], trusted)
-    return Yardsticks(sticks=sticks, gain=gain, bias=bias)
-
-
-def _judged(views: Sequence[Tensor], runs: Sequence[Tensor]) -> FlatOutput:
-    return FlatOutput(
-        value=views[0].reshape(-1), scale=views[1].reshape(-1), runs=[r.reshape(-1) for r in runs]
-    )
-
-
-def _shared(
-    kind: GroupKind,
-    trusted: Trusted,
-    whole: FlatOutput,
-    looked: Sequence[Tensor],
-    flat: Sequence[Tensor],
-) -> Shared:
-    """Count equal truths, in rows that hold anything only where groups run across rows."""
-    shape = trusted.value.shape
-    last = kind.axis is not None and len(shape) >= 2 and kind.axis == len(shape) - 1
-    if looked[0].numel() == whole.value.numel() or not (last or kind.kind == "tensor"):
-        return shared(whole, kind, shape, trusted.hits)
-    across = GroupKind(kind="axis", axis=1) if last else kind
-    return shared(_judged(looked, flat), across, tuple(looked[0].shape), None)
-
-
-def _rows(tensors: Sequence[Tensor], kept: Tensor | None) -> list[Tensor]:
-    return [tensor if kept is None else tensor[kept] for tensor in tensors]
-
-
-def _stacked(parts: Sequence[Tensor], like: Tensor) -> Tensor:
-    """Return (several, rows, columns), also of none."""
-    return torch.stack(list(parts)) if parts else like.new_empty(0, *like.shape)
-
-
-def _masked(values: Tensor, mask: Tensor | None) -> Tensor:
-    return values if mask is None else torch.where(mask, values, 0.0)
-
-
-def _stick(kind: GroupKind, sums: Tensor, same: Shared, trusted: Trusted) -> Yardstick:
-    terms, own, size2, size4, weight2, weight4, weight1, signal = sums[:_FIXED]
-    known = len(trusted.errors)
-    runs = len(trusted.deviations) + known
-    energies = sums[_FIXED : _FIXED + known]
-    gains = sums[_FIXED + known : _FIXED + known + runs]
-    biases = sums[_FIXED + known + runs : _FIXED + known + 2 * runs]
-    squares = sums[_FIXED + known + 2 * runs :]
+    copies = (terms - 1.0).clamp_min(0.0)  # others in the group: of which some share one error
+    enough = terms / (1.0 + copies * same.pairs) >= MIN_TERMS
+    spread = _participation(weight2, weight4 / _SMALL**2, same.weight) >= MIN_PARTICIPATION
     energy = torch.cat([own[None], energies]).amax(0)
-    others = (terms - 1.0).clamp_min(0.0)
-    enough = terms / (1.0 + others * same.pairs) >= MIN_TERMS
-    roundoff = _systematic(trusted)
-    weight4 = weight4 / _SMALL**2
-    gain_norm, bias_norm = weight2.sqrt(), terms.sqrt()
-    gain_room = roundoff * gain_norm
-    bias_room = roundoff * weight1 / bias_norm.clamp_min(1.0)
-    judge_gain = enough & (_participation(weight2, weight4, same.weight) >= MIN_PARTICIPATION)
-    judge_energy = _participation(size2, size4, same.size) >= MIN_PARTICIPATION
-    own_of = partial(projection, room=torch.zeros_like(terms))
-    gain_own = own_of(gains, torch.where(gain_norm > 0, gain_norm, 1.0))
-    bias_own = own_of(biases, torch.where(bias_norm > 0, bias_norm, 1.0))
-    gain_trust = _spread(gain_own, 1.0 + others * same.gain, trusted, judge_gain)
-    bias_trust = _spread(bias_own, 1.0 + others * same.pairs, trusted, enough)
-    return Yardstick(
-        kind=kind.kind,
-        axis=kind.axis,
-        labels=kind.labels,
+    even = _participation(size2, size4, same.size) >= MIN_PARTICIPATION
+    norm = torch.stack([weight2.sqrt(), terms.sqrt()])
+    bias_room = runs.systematic * weight1 / norm[1].clamp_min(1.0)
+    whole_norm = torch.where(norm > 0, norm, 1.0)
+    shares = (1.0 + copies * same.gain, 1.0 + copies * same.pairs)
+    trust = [
+        _trust(total.abs() / size, share, runs, judged, sizes)
+        for total, size, share, judged in zip(
+            (gains, biases), whole_norm, shares, (enough & spread, enough), strict=True
+        )
+    ]
+    base = torch.stack([energy, terms])
+    pairs = copies[0] * torch.stack([same.gain[0], same.pairs[0]])
+    ends = torch.cat([torch.stack([weight2[0], terms[0], weight1[0]]), pairs])
+    numbers = torch.cat([ends, gains[:, 0], biases[:, 0]]).tolist()  # waits for the device once
+    (gain2, bias2, bias1, *alike), own_biases = numbers[:5], numbers[5:]
+
+    def bias(found: Sequence[float], norm2: float, weight: float, alike: float) -> TrustedBias:
+        room = runs.systematic * weight
+        known = tuple(found[draws:])
+        return TrustedBias(
+            draws=tuple(found[:draws]), known=known, norm2=norm2, room=room, copies=alike
+        )
+
+    return Yardsticks(
+        kinds=tuple(kinds),
+        sizes=tuple(sizes),
         count=terms,
         energy=energy,
         signal=signal,
-        judge_energy=enough & judge_energy & (energy > 0),
-        judge_z=enough,
-        common=_common(squares, terms, enough),
-        gain_norm=gain_norm,
-        gain_room=gain_room,
-        gain_trust=gain_trust,
-        judge_gain=judge_gain,
-        bias_norm=bias_norm,
-        bias_room=bias_room,
-        bias_trust=bias_trust,
-        judge_bias=enough,
+        base=torch.where(base > 0, base, 1.0),
+        common=_common(squares, terms, enough, sizes),
+        norm=whole_norm,
+        room=torch.stack([runs.systematic * norm[0], bias_room]),
+        trust=torch.stack(trust),
+        judged=torch.stack([enough & even & (energy > 0), enough, enough & spread, enough]),
+        gain=bias(own_biases[:several], gain2, gain2, alike[0]),
+        bias=bias(own_biases[several:], bias2, bias1, alike[1]),
     )
 
 
-def _systematic(trusted: Trusted) -> float:
-    """Return the relative error that may go one way everywhere."""
-    least = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
-    return (max(least, SYSTEMATIC_LOW) if trusted.rounded else least) + trusted.lean
+def _fold(
+    live: FlatOutput,
+    noise: Tensor,
+    shape: tuple[int, int],
+    kept: Tensor | None,
+    *,
+    draws: int,
+    unit: float,
+    least: float,
+) -> tuple[Tensor, Tensor]:
+    """Return sums over columns and over rows of what yardsticks are made of (see `fold`)."""
+    width = (-1, shape[1])
+    values, scale, noise = (t.reshape(width) for t in (live.value, live.scale, noise))
+    runs = [run.view(width) for run in live.runs]
+    per_unit = 1.0 / unit
+
+    def measure(r: slice, c: slice) -> list[Tensor]:
+        value, size = (one[r, c] for one in (values, scale))
+        inverse = size.reciprocal()
+        mask: Tensor | None = None
+        if not (least > 0 or (bool(size.amin() > 0) and special.all_finite(value))):
+            mask = torch.isfinite(value) & (size > 0)
+            value, inverse = (torch.where(mask, t, 0.0) for t in (value, inverse))
+
+        def units(error: Tensor) -> Tensor:
+            found = (error * per_unit).float()
+            return found if mask is None else torch.where(mask, found, 0.0)
+
+        def stacked(several: Sequence[Tensor]) -> Tensor:
+            return torch.stack(list(several)) if several else weight.new_empty(0, *weight.shape)
+
+        weight = (value * inverse).float()
+        square, size2 = weight.square(), units(size).square_()
+        own, small = units(noise[r, c]).square_(), square * _SMALL
+        count = torch.ones_like(weight) if mask is None else mask.float()
+        fixed = [count, own, size2, size2.square(), square, small.square_(), weight.abs()]
+        errors = [run[r, c] for run in runs]
+        scores = stacked([e.float() for e in errors]).mul_(inverse.float()).clamp_(-CLIP_P, CLIP_P)
+        energies = stacked([units(e) for e in errors[draws:]]).square_()
+        signal = value.square()[None]
+        squares = scores[:draws].square()
+        return [torch.stack(fixed), signal, energies, scores * weight, scores, squares]
+
+    count = 8 + 3 * len(runs)
+    return fold(shape, measure, count, device=values.device, kept=kept)
 
 
-def _common(squares: Tensor, terms: Tensor, judged: Tensor) -> Tensor:
+def _flat(runs: Runs, scale: Scale) -> FlatOutput:
+    errors = [run.reshape(-1) for run in (*runs.deviations, *runs.errors)]
+    return FlatOutput(value=runs.value.reshape(-1), scale=scale.full.reshape(-1), runs=errors)
+
+
+def _shared(
+    kinds: Sequence[GroupKind],
+    full: FlatOutput,
+    view: FlatOutput,
+    shape: Sequence[int],
+    hits: Tensor | None,
+) -> Shared:
+    """Count equal truths, in rows that hold anything (`view`) where groups run across rows."""
+    if view is full:
+        return shared(full, kinds, shape, hits)
+    columns = GroupKind(kind="axis", axis=1)
+    live = (view.value.numel() // shape[1], shape[1])
+    parts = [
+        shared(view, [columns if kind.kind == "axis" else kind], live, None)
+        if kind.kind == "tensor" or (kind.kind == "axis" and kind.axis == 1)
+        else shared(full, [kind], shape, hits)
+        for kind in kinds
+    ]
+    return Shared(*(torch.cat([getattr(p, one.name) for p in parts]) for one in fields(Shared)))
+
+
+def _common(squares: Tensor, terms: Tensor, judged: Tensor, sizes: Sequence[int]) -> Tensor:
     """Return the largest normalised score of a draw per group, 1 at least.
 
-    Raised for all groups by what leaving one draw out shows (see trust_left_out).
+    Raised for all groups of a kind by what leaving one draw out shows (see `left_out`).
     """
     if not len(squares):
         return torch.ones_like(terms)
@@ -214,7 +186,7 @@ def _common(squares: Tensor, terms: Tensor, judged: Tensor) -> Tensor:
     def largest(of: Tensor) -> Tensor:
         return of.amax(-2).clamp_min(1.0)
 
-    return largest(scores) * by_the_others(scores, largest, judged, LIMIT_Z)
+    return largest(scores) * by_the_others(scores, largest, judged, LIMIT_Z, sizes)
 
 
 def _participation(second: Tensor, fourth: Tensor, same: Tensor) -> Tensor:
@@ -225,44 +197,19 @@ def _participation(second: Tensor, fourth: Tensor, same: Tensor) -> Tensor:
     return 1.0 / (fourth / torch.where(fourth > 0, second.square(), 1.0) + same).clamp_min(1e-30)
 
 
-def _spread(own: Tensor, copies: Tensor, trusted: Trusted, judged: Tensor) -> Tensor:
+def _trust(own: Tensor, copies: Tensor, runs: Runs, judged: Tensor, sizes: Sequence[int]) -> Tensor:
     """Return sqrt((1 + mean of the draws' own P^2) * copies + P_ref^2) from the runs' own P.
 
     `copies` is by how much errors that occur several times raise the variance of a sum; draws
     err independently everywhere. Where the draws hold the final rounding, their own spread
     replaces the 1 that stands for the candidate's. Raised as `_common` is.
     """
-    draws, known = own[: len(trusted.deviations)], own[len(trusted.deviations) :]
+    draws, known = own[: len(runs.deviations)], own[len(runs.deviations) :]
     largest = known.square().amax(0) if len(known) else torch.zeros_like(copies)
 
     def spread(of: Tensor) -> Tensor:
         mean = of.square().mean(-2) if len(of) else torch.zeros_like(copies)
-        noise = mean.clamp_min(1.0) if trusted.rounded else 1.0 + mean
+        noise = mean.clamp_min(1.0) if runs.rounded else 1.0 + mean
         return (noise * copies + largest).sqrt()
 
-    return spread(draws) * by_the_others(draws, spread, judged, LIMIT_P)
-
-
-def _whole(
-    sums: Sequence[float], same: Shared, trusted: Trusted
-) -> tuple[TrustedBias, TrustedBias]:
-    start = _FIXED + len(trusted.errors)
-    runs = len(trusted.deviations) + len(trusted.errors)
-    roundoff = _systematic(trusted)
-
-    others = max(sums[0] - 1.0, 0.0)
-
-    def bias(first: int, norm2: float, weight: float, pairs: Tensor) -> TrustedBias:
-        middle = first + len(trusted.deviations)
-        return TrustedBias(
-            draws=tuple(sums[first:middle]),
-            known=tuple(sums[middle : first + runs]),
-            norm2=norm2,
-            room=roundoff * weight,
-            copies=others * float(pairs[0]),
-        )
-
-    return (
-        bias(start, sums[4], sums[4], same.gain),
-        bias(start + runs, sums[0], sums[6], same.pairs),
-    )
+    return spread(draws) * by_the_others(draws, spread, judged, LIMIT_P, sizes)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from cuassay.model.audit import Audit, ProblemPower
 from cuassay.model.failure_classes import class_name
@@ -31,47 +30,63 @@ def render(audit: Audit, *, runs: str = "") -> str:
     page that stands alone.
     """
     totals = tables.totals(audit)
+    top = (
+        f'<div class="top"><b>cuassay audit</b><span>{_text(audit.header.tree)}</span>'
+        f"<span>{_text(audit.header.started_at)}</span></div>"
+    )
+    groups = tables.by_author(audit)
+    if len(groups) < 2:
+        authors = ""
+    else:
+        table = _groups(groups, "Author or model", "author")
+        authors = f"<section><h2>Who wrote them</h2>{table}</section>"
+    header = audit.header
+    facts = [
+        ("audit", header.id),
+        ("seed", str(header.seed)),
+        ("filters", " ".join(header.filters)),
+        ("required", ", ".join(header.require)),
+        ("cuassay", header.version),
+        *sorted(header.environment.items()),
+    ]
+    listed = "".join(
+        f"<dt>{_text(name, limit=60)}</dt><dd>{_text(value)}</dd>" for name, value in facts if value
+    )
     body = "".join(
         (
-            _top(audit),
+            top,
             _hero(audit, totals),
             _families_and_causes(audit),
             _heat(audit),
-            _authors(audit),
+            authors,
             candidates_section(audit, runs=runs),
             _leaderboards(audit),
             _powers(audit.powers),
             _oddities(audit),
-            _origin(audit),
+            (
+                f'<section><h2>Origin</h2><div class="card"><dl class="rows">{listed}</dl></div>'
+                "</section>"
+                "<footer>Made by cuassay. Verdicts hold for these sources, this toolchain and this "
+                "device; they show the presence of faults, never their absence.</footer>"
+            ),
         )
     )
+    # The sums as data; every finding is in the JSON report.
+    names = ("candidates", "judged", "accepted", "rejected", "inconclusive", "findings")
     return page(
         title=f"Audit of {one_line(audit.header.tree, limit=120)}",
         body=body,
         css=CSS,
         script=SCRIPT,
         head_script=HEAD_SCRIPT,
-        island=_island(audit, totals),
+        island={
+            "schema": "cuassay/audit-summary/1",
+            "id": audit.header.id,
+            "seed": str(audit.header.seed),
+            "totals": {name: getattr(totals, name) for name in names},
+            "faulty_share": totals.faulty_share,
+        },
         name="audit",
-    )
-
-
-def _island(audit: Audit, totals: tables.Totals) -> Any:
-    """Return the sums as data; every finding is in the JSON report."""
-    names = ("candidates", "judged", "accepted", "rejected", "inconclusive", "findings")
-    return {
-        "schema": "cuassay/audit-summary/1",
-        "id": audit.header.id,
-        "seed": str(audit.header.seed),
-        "totals": {name: getattr(totals, name) for name in names},
-        "faulty_share": totals.faulty_share,
-    }
-
-
-def _top(audit: Audit) -> str:
-    return (
-        f'<div class="top"><b>cuassay audit</b><span>{_text(audit.header.tree)}</span>'
-        f"<span>{_text(audit.header.started_at)}</span></div>"
     )
 
 
@@ -238,35 +253,26 @@ def _cell(family: str, name: str, number: int, most: int) -> str:
     return f'<td><a class="h{level}" href="{where}">{number}</a></td>'
 
 
-def _authors(audit: Audit) -> str:
-    groups = tables.by_author(audit)
-    if len(groups) < 2:
-        return ""
-    table = _groups(groups, "Author or model", "author")
-    return f"<section><h2>Who wrote them</h2>{table}</section>"
-
-
 def _leaderboards(audit: Audit) -> str:
     boards = tables.leaderboard(audit)
     several = [(name, places) for name, places in boards.items() if len(places) > 1]
     if not several:
         return ""
-    body = "".join(_board(name, places) for name, places in several[:_LISTED])
+    parts = []
+    for name, places in several[:_LISTED]:
+        board_body = "".join(_place(place) for place in places[:_PLACES])
+        more = len(places) - _PLACES
+        rest = f'<p class="key">and {more} more</p>' if more > 0 else ""
+        parts.append(
+            f"<details><summary>{_text(name, limit=120)}, {len(places)} kernels</summary>"
+            '<div class="scroll"><table><tr><th class="num">Rank</th><th class="num">Theirs</th>'
+            '<th>Kernel</th><th>Verdict</th><th class="num">Speed-up</th></tr>'
+            f"{board_body}</table></div>{rest}</details>"
+        )
+    body = "".join(parts)
     return (
         "<section><h2>The leaderboard, by correctness first</h2>"
         f'<div class="card">{body}</div></section>'
-    )
-
-
-def _board(name: str, places: Sequence[tables.Standing]) -> str:
-    body = "".join(_place(place) for place in places[:_PLACES])
-    more = len(places) - _PLACES
-    rest = f'<p class="key">and {more} more</p>' if more > 0 else ""
-    return (
-        f"<details><summary>{_text(name, limit=120)}, {len(places)} kernels</summary>"
-        '<div class="scroll"><table><tr><th class="num">Rank</th><th class="num">Theirs</th>'
-        '<th>Kernel</th><th>Verdict</th><th class="num">Speed-up</th></tr>'
-        f"{body}</table></div>{rest}</details>"
     )
 
 
@@ -287,24 +293,24 @@ def _place(place: tables.Standing) -> str:
 def _powers(powers: Sequence[ProblemPower]) -> str:
     if not powers:
         return ""
-    body = "".join(_power(power) for power in powers[:_LISTED])
+    parts = []
+    for power in powers[:_LISTED]:
+        theirs = "" if power.killed_theirs is None else str(power.killed_theirs)
+        told = [*power.trivial, *(s for s in power.survivors if s not in power.trivial)]
+        shown = "; ".join(one_line(text, limit=120) for text in told[:6])
+        more = f"; and {len(told) - 6} more" if len(told) > 6 else ""
+        parts.append(
+            f"<tr><td>{_text(power.problem_name, limit=120)}</td><td "
+            f'class="num">{power.mutants}</td>'
+            f'<td class="num">{power.killed_ours}</td><td class="num">{theirs}</td>'
+            f"<td>{html_text(shown + more) or _text(power.reason)}</td></tr>"
+        )
+    body = "".join(parts)
     return (
         "<section><h2>What the benchmark's own inputs can tell</h2>"
         '<div class="card scroll"><table><tr><th>Problem</th><th class="num">Broken versions</th>'
         '<th class="num">Told apart by ours</th><th class="num">by theirs</th>'
         f"<th>Their rule accepts</th></tr>{body}</table></div></section>"
-    )
-
-
-def _power(power: ProblemPower) -> str:
-    theirs = "" if power.killed_theirs is None else str(power.killed_theirs)
-    told = [*power.trivial, *(s for s in power.survivors if s not in power.trivial)]
-    shown = "; ".join(one_line(text, limit=120) for text in told[:6])
-    more = f"; and {len(told) - 6} more" if len(told) > 6 else ""
-    return (
-        f'<tr><td>{_text(power.problem_name, limit=120)}</td><td class="num">{power.mutants}</td>'
-        f'<td class="num">{power.killed_ours}</td><td class="num">{theirs}</td>'
-        f"<td>{html_text(shown + more) or _text(power.reason)}</td></tr>"
     )
 
 
@@ -320,24 +326,4 @@ def _oddities(audit: Audit) -> str:
     return (
         "<section><h2>Passed over in the tree</h2>"
         f'<div class="card"><ul class="list">{body}</ul>{rest}</div></section>'
-    )
-
-
-def _origin(audit: Audit) -> str:
-    header = audit.header
-    facts = [
-        ("audit", header.id),
-        ("seed", str(header.seed)),
-        ("filters", " ".join(header.filters)),
-        ("required", ", ".join(header.require)),
-        ("cuassay", header.version),
-        *sorted(header.environment.items()),
-    ]
-    listed = "".join(
-        f"<dt>{_text(name, limit=60)}</dt><dd>{_text(value)}</dd>" for name, value in facts if value
-    )
-    return (
-        f'<section><h2>Origin</h2><div class="card"><dl class="rows">{listed}</dl></div></section>'
-        "<footer>Made by cuassay. Verdicts hold for these sources, this toolchain and this "
-        "device; they show the presence of faults, never their absence.</footer>"
     )

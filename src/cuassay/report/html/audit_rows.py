@@ -129,12 +129,18 @@ def _item(result: AuditResult, runs: str) -> str:
     held = "".join(f' data-{name}="{html_text(value)}"' for name, value in data.items())
     name = one_line(item.candidate_name, limit=120)
     sub = " · ".join(one_line(t, limit=80) for t in (item.problem_name, _author(result)) if t)
+    if result.theirs is None:
+        theirs = '<span class="sub">not evaluated</span>'
+    elif clash(result):
+        theirs = '<span class="clash-mark">accepted</span>'
+    else:
+        theirs = "accepted" if result.theirs else "rejected"
     return (
         f'<tbody id="{anchor(result)}"{held}><tr class="row"><td class="what">'
         f'<a href="#{anchor(result)}">{html_text(name)}</a>'
         f'<div class="sub">{html_text(sub)}</div></td>'
         f'<td class="{tone(result)}"><span class="pill">{word(result)}</span></td>'
-        f"<td>{_theirs(result)}</td>"
+        f"<td>{theirs}</td>"
         f'<td class="telling">{html_text(one_line(why, limit=140))}</td>'
         f"{_number(share, words.number(share) + ' x' if share is not None else '')}"
         f"{_number(faster, f'{faster:.2f} x' if faster is not None else '')}"
@@ -147,14 +153,6 @@ def _number(value: float | None, text: str) -> str:
     order = "NaN" if value is None or math.isnan(value) else f"{value:.9g}"
     order = order.replace("inf", "Infinity")
     return f'<td class="num opt" data-n="{order}">{html_text(text)}</td>'
-
-
-def _theirs(result: AuditResult) -> str:
-    if result.theirs is None:
-        return '<span class="sub">not evaluated</span>'
-    if clash(result):
-        return '<span class="clash-mark">accepted</span>'
-    return "accepted" if result.theirs else "rejected"
 
 
 def _author(result: AuditResult) -> str:

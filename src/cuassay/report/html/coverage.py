@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuassay.model.verdict import AxisCoverage, Verdict
+from cuassay.model.verdict import Verdict
 from cuassay.report import words
 from cuassay.report.clean import html_text, one_line
 from cuassay.report.html.drawings import size_map
@@ -15,7 +15,25 @@ def coverage_section(verdict: Verdict) -> str:
     """Return the section, or nothing for a problem without axes that vary."""
     if not verdict.coverage:
         return ""
-    body = "".join(_axis(axis) for axis in verdict.coverage[:_AXES])
+    parts = []
+    for axis in verdict.coverage[:_AXES]:
+        # One axis: its sizes in short, and all of them with the checks folded away.
+        line = html_text(words.coverage_line(axis))
+        if not axis.values:
+            parts.append(f"<li>{line}</li>")
+        else:
+            listed = ", ".join(str(value) for value in axis.values[:_VALUES])
+            cut = len(axis.values) - _VALUES
+            every = f"{listed}{f' and {cut} more' if cut > 0 else ''}"
+            checks = ", ".join(
+                f"{one_line(code, limit=20)} {count}"
+                for code, count in list(axis.checks.items())[:_AXES]
+            )
+            parts.append(
+                f"<li><details><summary>{line}</summary><p>{html_text(every)}</p>"
+                f'<p class="key">sizes by check: {html_text(checks)}</p></details></li>'
+            )
+    body = "".join(parts)
     more = len(verdict.coverage) - _AXES
     rest = f'<p class="key">and {more} more axes, all in the JSON report</p>' if more > 0 else ""
     plot = size_map(verdict.tried_sizes)
@@ -23,21 +41,4 @@ def coverage_section(verdict: Verdict) -> str:
     return (
         "<section><h2>Which sizes were tried</h2>"
         f'<div class="card">{drawn}<ul class="list">{body}</ul>{rest}</div></section>'
-    )
-
-
-def _axis(axis: AxisCoverage) -> str:
-    """Return one axis: its sizes in short, and all of them with the checks folded away."""
-    line = html_text(words.coverage_line(axis))
-    if not axis.values:
-        return f"<li>{line}</li>"
-    listed = ", ".join(str(value) for value in axis.values[:_VALUES])
-    cut = len(axis.values) - _VALUES
-    every = f"{listed}{f' and {cut} more' if cut > 0 else ''}"
-    checks = ", ".join(
-        f"{one_line(code, limit=20)} {count}" for code, count in list(axis.checks.items())[:_AXES]
-    )
-    return (
-        f"<li><details><summary>{line}</summary><p>{html_text(every)}</p>"
-        f'<p class="key">sizes by check: {html_text(checks)}</p></details></li>'
     )

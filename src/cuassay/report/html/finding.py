@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuassay.model.failure_classes import class_names
-from cuassay.model.outcome import ErrorMap, Finding
+from cuassay.model.outcome import Finding
 from cuassay.report import words
 from cuassay.report.clean import clean, html_text, one_line
 from cuassay.report.html.drawings import curve_plot, histogram
@@ -31,6 +31,44 @@ def finding_card(finding: Finding, *, pictures: bool, text_bytes: int) -> str:
     """Return the card of one finding; `pictures` draws its error map and growth plot."""
     kind = finding.finding_class.value
     name = html_text(one_line(finding.id, limit=20))
+    if not finding.evidence:
+        evidence = ""
+    else:
+        text = clean(finding.evidence, cap_bytes=text_bytes)
+        shown = " open" if finding.measured is None and len(text) < 3000 else ""
+        evidence = (
+            f'<details class="plot"{shown}><summary>What the candidate printed or raised</summary>'
+            f"{code_block(text, wrap=True)}</details>"
+        )
+    text = ""
+    if finding.counterexample:
+        example = clean(finding.counterexample, cap_bytes=min(text_bytes, 4096)).strip("\n")
+        text += f'<div class="plot"><h3>Smallest failing input</h3>{code_block(example)}</div>'
+    if finding.reproduce:
+        command = one_line(finding.reproduce)
+        text += f'<div class="plot"><h3>Reproduce</h3>{code_block(command, wrap=True)}</div>'
+    # The other measures of a finding, folded.
+    pairs = [
+        (one_line(name, limit=80), one_line(value, limit=200))
+        for name, value in finding.details[:20]
+        if name != "holds for"
+    ]
+    classes = one_line(class_names(finding.classes), limit=400)
+    seed = "" if finding.seed is None else str(finding.seed)
+    shown = rows([*pairs, ("failure classes", classes), ("seed", seed)])
+    where = finding.where
+    fills = ", ".join(
+        f"{one_line(name, limit=60)}: {one_line(fill, limit=60)}"
+        for name, fill in where.fills.items()
+    )
+    pairs = [
+        ("where", words.place(finding)),
+        ("worst element", words.values(finding)),
+        ("sizes", words.sizes(where.axes)),
+        ("inputs", fills),
+        ("growth", words.growth_line(finding.growth) if finding.growth else ""),
+        ("condition", one_line(finding.condition)),
+    ]
     return (
         f'<article class="card finding {TONES[kind]}" id="{name}">'
         f'<div class="head"><a class="name" href="#{name}">{name}</a>'
@@ -40,11 +78,11 @@ def finding_card(finding: Finding, *, pictures: bool, text_bytes: int) -> str:
         f"<span>{html_text(one_line(finding.title, limit=160))}</span></div>"
         f'<p class="message">{html_text(one_line(finding.message))}</p>'
         + _budget(finding)
-        + rows(_where(finding))
-        + _statistics(finding)
+        + rows([*pairs, ("holds for", one_line(finding.holds_for, limit=400))])
+        + (f"<details><summary>All measures</summary>{shown}</details>" if shown else "")
         + (_pictures(finding) if pictures else "")
-        + _input(finding, text_bytes=min(text_bytes, 4096))
-        + _evidence(finding, text_bytes=text_bytes)
+        + text
+        + evidence
         + "</article>"
     )
 
@@ -59,36 +97,6 @@ def _budget(finding: Finding) -> str:
     bar = budget_bar(finding.share) + mark if finding.share is not None else ""
     text = html_text(f"measured {words.number(finding.measured)}{allowed}{statistic}")
     return f'<div class="budget">{bar}<p>{share}{text}</p></div>'
-
-
-def _where(finding: Finding) -> list[tuple[str, str]]:
-    where = finding.where
-    fills = ", ".join(
-        f"{one_line(name, limit=60)}: {one_line(fill, limit=60)}"
-        for name, fill in where.fills.items()
-    )
-    pairs = [
-        ("where", words.place(finding)),
-        ("worst element", words.values(finding)),
-        ("sizes", words.sizes(where.axes)),
-        ("inputs", fills),
-        ("growth", words.growth_line(finding.growth) if finding.growth else ""),
-        ("condition", one_line(finding.condition)),
-    ]
-    return [*pairs, ("holds for", one_line(finding.holds_for, limit=400))]
-
-
-def _statistics(finding: Finding) -> str:
-    """Return the other measures of a finding, folded."""
-    pairs = [
-        (one_line(name, limit=80), one_line(value, limit=200))
-        for name, value in finding.details[:20]
-        if name != "holds for"
-    ]
-    classes = one_line(class_names(finding.classes), limit=400)
-    seed = "" if finding.seed is None else str(finding.seed)
-    shown = rows([*pairs, ("failure classes", classes), ("seed", seed)])
-    return f"<details><summary>All measures</summary>{shown}</details>" if shown else ""
 
 
 def _pictures(finding: Finding) -> str:
@@ -106,57 +114,25 @@ def _pictures(finding: Finding) -> str:
     errors = finding.error_map
     shaped = errors is not None and 0 < errors.rows * errors.columns == len(errors.cells)
     if errors is not None and shaped and tells(errors):
-        drawn.append(_map_figure(errors))
+        output = html_text(one_line(errors.output, limit=80))
+        tile = " x ".join(words.count(size) for size in errors.tile)
+        drawn.append(
+            f'<figure class="plot"><h3>Where {output} is off</h3>{error_map_drawing(errors)}'
+            f"{map_key(errors)}"
+            f"<figcaption>Worst error per tile of {tile} elements, in units of the error that a "
+            "trusted implementation could make there. Ringed: the worst tile.</figcaption></figure>"
+        )
     if errors is not None:
-        drawn += _value_figures(errors)
+        output = html_text(one_line(errors.output, limit=80))
+        if errors.curve is not None and (plot := curve_plot(errors.curve)):
+            drawn.append(
+                f'<figure class="plot"><h3>Values of {output} through its worst element</h3>{plot}'
+                "</figure>"
+            )
+        if plot := histogram(errors.counts):
+            drawn.append(
+                f'<figure class="plot"><h3>Elements of {output} by the size of their error</h3>'
+                f"{plot}<figcaption>In units of the error that a trusted implementation could make "
+                "there; lengths by the logarithm of the number.</figcaption></figure>"
+            )
     return f'<div class="pair">{"".join(drawn)}</div>' if drawn else ""
-
-
-def _value_figures(errors: ErrorMap) -> list[str]:
-    output = html_text(one_line(errors.output, limit=80))
-    figures = []
-    if errors.curve is not None and (plot := curve_plot(errors.curve)):
-        figures.append(
-            f'<figure class="plot"><h3>Values of {output} through its worst element</h3>{plot}'
-            "</figure>"
-        )
-    if plot := histogram(errors.counts):
-        figures.append(
-            f'<figure class="plot"><h3>Elements of {output} by the size of their error</h3>{plot}'
-            "<figcaption>In units of the error that a trusted implementation could make there; "
-            "lengths by the logarithm of the number.</figcaption></figure>"
-        )
-    return figures
-
-
-def _map_figure(errors: ErrorMap) -> str:
-    output = html_text(one_line(errors.output, limit=80))
-    tile = " x ".join(words.count(size) for size in errors.tile)
-    return (
-        f'<figure class="plot"><h3>Where {output} is off</h3>{error_map_drawing(errors)}'
-        f"{map_key(errors)}"
-        f"<figcaption>Worst error per tile of {tile} elements, in units of the error that a "
-        f"trusted implementation could make there. Ringed: the worst tile.</figcaption></figure>"
-    )
-
-
-def _input(finding: Finding, *, text_bytes: int) -> str:
-    text = ""
-    if finding.counterexample:
-        example = clean(finding.counterexample, cap_bytes=text_bytes).strip("\n")
-        text += f'<div class="plot"><h3>Smallest failing input</h3>{code_block(example)}</div>'
-    if finding.reproduce:
-        command = one_line(finding.reproduce)
-        text += f'<div class="plot"><h3>Reproduce</h3>{code_block(command, wrap=True)}</div>'
-    return text
-
-
-def _evidence(finding: Finding, *, text_bytes: int) -> str:
-    if not finding.evidence:
-        return ""
-    text = clean(finding.evidence, cap_bytes=text_bytes)
-    shown = " open" if finding.measured is None and len(text) < 3000 else ""
-    return (
-        f'<details class="plot"{shown}><summary>What the candidate printed or raised</summary>'
-        f"{code_block(text, wrap=True)}</details>"
-    )

@@ -38,8 +38,41 @@ def render(events: Iterable[Event], *, silent_s: float = 0.0) -> str:
     name = one_line(started.candidate, limit=120) if started else "a trial"
     silent = silent_s > SILENT_S
     word = "NO VERDICT" if stopped else "SILENT" if silent else "RUNNING"
+    named = (started.problem, started.candidate) if started else ()
+    listed = "".join(f"<span>{html_text(one_line(text))}</span>" for text in named)
+    ended = [event.report for event in seen if isinstance(event, CheckFinished)]
+    if not ended:
+        checks = ""
+    else:
+        checks = f'<section><h2>Checks</h2><div class="card">{check_table(ended)}</div></section>'
+    found: tuple[Finding, ...] = tuple(e.finding for e in seen if isinstance(e, FindingReported))
+    telling, rest = words.grouped(found)
+    ordered = (*telling, *rest)
+    if not ordered:
+        findings = ""
+    else:
+        cards = "".join(finding_card(f, pictures=False, text_bytes=2048) for f in ordered[:_CARDS])
+        more = len(ordered) - _CARDS
+        left = f'<p class="key">and {more} more</p>' if more > 0 else ""
+        findings = f"<section><h2>What was found so far</h2>{cards}{left}</section>"
+    planned = next((len(event.checks) for event in seen if isinstance(event, EngineStarted)), 0)
+    done = sum(isinstance(event, CheckFinished) for event in seen)
+    why = one_line(stopped.message) if stopped else _now(seen)
+    count = f"{done} of {planned} checks done" if planned else f"{done} checks done"
+    if word == "SILENT":
+        why = f"nothing was written for {words.seconds(silent_s)}: it may have been killed. {why}"
+    tone = "calm" if word == "RUNNING" else "mid"
     body = "".join(
-        (_top(started), _hero(seen, word, stopped, silent_s), _findings(seen), _checks(seen))
+        (
+            f'<div class="top"><b>cuassay</b>{listed}</div>',
+            (
+                f'<header class="card hero {tone}"><h1 class="word">{word}</h1>'
+                f'<p class="why">{html_text(why)}</p><dl class="facts"><div><dt>progress</dt>'
+                f"<dd>{count}</dd></div></dl></header>"
+            ),
+            findings,
+            checks,
+        )
     )
     return page(
         title=f"{word}: {name}",
@@ -48,29 +81,6 @@ def render(events: Iterable[Event], *, silent_s: float = 0.0) -> str:
         script=SCRIPT,
         island={"schema": "cuassay/live/1", "state": word},
         name="live",
-    )
-
-
-def _top(started: EngineStarted | None) -> str:
-    named = (started.problem, started.candidate) if started else ()
-    listed = "".join(f"<span>{html_text(one_line(text))}</span>" for text in named)
-    return f'<div class="top"><b>cuassay</b>{listed}</div>'
-
-
-def _hero(
-    seen: tuple[Event, ...], word: str, stopped: EngineStopped | None, silent_s: float
-) -> str:
-    planned = next((len(event.checks) for event in seen if isinstance(event, EngineStarted)), 0)
-    done = sum(isinstance(event, CheckFinished) for event in seen)
-    why = one_line(stopped.message) if stopped else _now(seen)
-    count = f"{done} of {planned} checks done" if planned else f"{done} checks done"
-    if word == "SILENT":
-        why = f"nothing was written for {words.seconds(silent_s)}: it may have been killed. {why}"
-    tone = "calm" if word == "RUNNING" else "mid"
-    return (
-        f'<header class="card hero {tone}"><h1 class="word">{word}</h1>'
-        f'<p class="why">{html_text(why)}</p><dl class="facts"><div><dt>progress</dt>'
-        f"<dd>{count}</dd></div></dl></header>"
     )
 
 
@@ -85,22 +95,3 @@ def _now(seen: tuple[Event, ...]) -> str:
             case Progress(text=text):
                 return one_line(text)
     return "it begins"
-
-
-def _findings(seen: tuple[Event, ...]) -> str:
-    found: tuple[Finding, ...] = tuple(e.finding for e in seen if isinstance(e, FindingReported))
-    telling, rest = words.grouped(found)
-    ordered = (*telling, *rest)
-    if not ordered:
-        return ""
-    cards = "".join(finding_card(f, pictures=False, text_bytes=2048) for f in ordered[:_CARDS])
-    more = len(ordered) - _CARDS
-    left = f'<p class="key">and {more} more</p>' if more > 0 else ""
-    return f"<section><h2>What was found so far</h2>{cards}{left}</section>"
-
-
-def _checks(seen: tuple[Event, ...]) -> str:
-    ended = [event.report for event in seen if isinstance(event, CheckFinished)]
-    if not ended:
-        return ""
-    return f'<section><h2>Checks</h2><div class="card">{check_table(ended)}</div></section>'

@@ -91,7 +91,14 @@ def _file(view: SourceView) -> str:
             f'<tr><td class="no {ran}">{number}</td><td class="err">{shown}</td>'
             f'<td class="h{heat_step(error)}">{html_text(clean(text, cap_bytes=400))}</td></tr>'
         )
-        rows += [_note(mark) for mark in view.marks if mark[0] == number]
+        for line, kind, code, message in view.marks:
+            if line == number:
+                tone = {"wrong": "bad", "unsafe": "mid"}.get(kind, "calm")
+                rows.append(
+                    f'<tr class="note {tone}"><td></td><td></td><td><span class="tag">'
+                    f"{html_text(one_line(code, limit=20))}</span> "
+                    f"{html_text(one_line(message))}</td></tr>"
+                )
     name = html_text(one_line(view.file, limit=120))
     return (
         f'<div class="card scroll"><h3>{name}</h3><table class="src"><tbody>'
@@ -105,12 +112,3 @@ def heat_step(error: float) -> int:
         return 0
     share = 1.0 if not math.isfinite(error) else (math.log2(error) - _LEAST) / -_LEAST
     return min(_STEPS, max(1, math.ceil(_STEPS * share)))
-
-
-def _note(mark: tuple[int, str, str, str]) -> str:
-    _, kind, code, text = mark
-    tone = {"wrong": "bad", "unsafe": "mid"}.get(kind, "calm")
-    return (
-        f'<tr class="note {tone}"><td></td><td></td><td><span class="tag">'
-        f"{html_text(one_line(code, limit=20))}</span> {html_text(one_line(text))}</td></tr>"
-    )

@@ -166,26 +166,18 @@ def growth_plot(growth: Growth) -> str:
         (p.length, p.trusted) for p in growth.points if p.length > 0 and _drawable(p.trusted)
     ]
     measured = [(p.length, p.error) for p in points]
-    scale = _fit(measured + trusted + [(growth.target, growth.projected)])
+    drawn = measured + trusted + [(growth.target, growth.projected)]
+
+    def ends(values: list[float]) -> tuple[int, int]:
+        low, high = math.floor(min(values)), math.ceil(max(values))
+        return low, max(high, low + 1)
+
+    x_low, x_high = ends([math.log10(x) for x, _ in drawn])
+    y_low, y_high = ends([math.log10(y) for _, y in drawn])
+    scale = _Scale(x_low=x_low, x_high=x_high, y_low=y_low, y_high=y_high)
     last = max(measured)
     end = (growth.target, growth.projected)
     label = words.growth_line(growth)
-    return (
-        f'<svg viewBox="0 0 {_PLOT_WIDTH:.0f} {_PLOT_HEIGHT:.0f}" role="img" '
-        f'aria-label="{html_text(label)}">'
-        + _frame(scale, one_line(growth.axis, limit=40))
-        + _polyline(trusted, scale, "tline")
-        + _dots(trusted, scale, "tdot")
-        + _polyline(measured, scale, "line")
-        + _polyline([last, end], scale, "line dash")
-        + _dots(measured, scale, "dot")
-        + f'<circle class="hole" cx="{scale.x(end[0]):.1f}" cy="{scale.y(end[1]):.1f}" r="5"/>'
-        + _labels(growth, scale, trusted)
-        + "</svg>"
-    )
-
-
-def _labels(growth: Growth, scale: _Scale, trusted: list[tuple[int, float]]) -> str:
     x, y = scale.x(growth.target), scale.y(growth.projected)
     text = (
         f'<text class="clabel" x="{x:.1f}" y="{y - 12:.1f}" text-anchor="middle">'
@@ -198,21 +190,23 @@ def _labels(growth: Growth, scale: _Scale, trusted: list[tuple[int, float]]) -> 
             f'<text class="tlabel" x="{scale.x(length) + 9:.1f}" y="{scale.y(error) + 4:.1f}">'
             f"trusted</text>"
         )
-    return text
+    return (
+        f'<svg viewBox="0 0 {_PLOT_WIDTH:.0f} {_PLOT_HEIGHT:.0f}" role="img" '
+        f'aria-label="{html_text(label)}">'
+        + _frame(scale, one_line(growth.axis, limit=40))
+        + _polyline(trusted, scale, "tline")
+        + _dots(trusted, scale, "tdot")
+        + _polyline(measured, scale, "line")
+        + _polyline([last, end], scale, "line dash")
+        + _dots(measured, scale, "dot")
+        + f'<circle class="hole" cx="{scale.x(end[0]):.1f}" cy="{scale.y(end[1]):.1f}" r="5"/>'
+        + text
+        + "</svg>"
+    )
 
 
 def _drawable(value: float) -> bool:
     return math.isfinite(value) and value > 0
-
-
-def _fit(points: Sequence[tuple[int, float]]) -> _Scale:
-    def ends(values: list[float]) -> tuple[int, int]:
-        low, high = math.floor(min(values)), math.ceil(max(values))
-        return low, max(high, low + 1)
-
-    x_low, x_high = ends([math.log10(x) for x, _ in points])
-    y_low, y_high = ends([math.log10(y) for _, y in points])
-    return _Scale(x_low=x_low, x_high=x_high, y_low=y_low, y_high=y_high)
 
 
 def _frame(scale: _Scale, axis: str) -> str:

@@ -68,9 +68,32 @@ def lines(audit: Audit) -> Iterator[str]:
         f"{totals.candidates} candidates of {len(names)} problems"
     )
     yield ""
-    yield from _totals(totals)
+    clean = totals.accepted_clean
+    yield f"  {'accepted':<14}{totals.accepted:>6}   {clean} of them without any condition"
+    yield f"  {'rejected':<14}{totals.rejected:>6}"
+    stopped = f"   {totals.stopped} could not be carried out" if totals.stopped else ""
+    yield f"  {'inconclusive':<14}{totals.inconclusive:>6}{stopped}"
+    for name, count in (
+        ("unreadable", totals.unreadable),
+        ("lost", totals.lost),
+        ("not run", totals.not_run),
+    ):
+        if count:
+            yield f"  {name:<14}{count:>6}"
     yield ""
-    yield from _theirs(totals)
+    if totals.faulty_share is None:
+        yield "The benchmark's own rule was evaluated on none, or accepts none."
+    else:
+        yield (
+            f"The benchmark's own rule accepts {totals.theirs_accepted}: "
+            f"{totals.theirs_accepted_rejected} of them ({totals.faulty_share:.0%}) are REJECTED "
+            "here."
+        )
+        if totals.theirs_rejected_accepted:
+            yield (
+                f"It rejects {totals.theirs_rejected_accepted} that are ACCEPTED here "
+                "(within what is achievable, outside its tolerance)."
+            )
     for block in (
         _groups("Operator families, those that fail most first", tables.by_family(audit)),
         _causes(audit),
@@ -81,7 +104,10 @@ def lines(audit: Audit) -> Iterator[str]:
         _undecided(audit),
         oddity_lines(audit.oddities),
     ):
-        yield from _block(block)
+        found = list(block)
+        if found:
+            yield ""
+            yield from found
 
 
 def power_line(power: ProblemPower, done: int, total: int) -> str:
@@ -121,7 +147,9 @@ def power_lines(audit: Audit) -> Iterator[str]:
             str(power.mutants),
             str(len(power.survivors)),
             f"{_alive_share(power):.0%}",
-            one_line("; ".join(_examples(power)), limit=90),
+            one_line(
+                "; ".join(tuple(dict.fromkeys((*power.trivial, *power.survivors)))[:2]), limit=90
+            ),
         )
         for power in ordered
     ]
@@ -134,10 +162,6 @@ def power_lines(audit: Audit) -> Iterator[str]:
         yield ""
         yield f"Not measured ({len(rest)})"
         yield from (f"  {one_line(p.problem_name)}: {one_line(p.reason, limit=200)}" for p in rest)
-
-
-def _examples(power: ProblemPower) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*power.trivial, *power.survivors)))[:2]
 
 
 def _alive_share(power: ProblemPower) -> float:
@@ -155,46 +179,9 @@ def quiet_line(audit: Audit) -> str:
     )
 
 
-def _block(block: Iterable[str]) -> Iterator[str]:
-    found = list(block)
-    if found:
-        yield ""
-        yield from found
-
-
 def _device(audit: Audit) -> str:
     devices = dict.fromkeys(result.device for result in audit.results if result.device)
     return ", ".join(devices) or audit.header.device
-
-
-def _totals(totals: tables.Totals) -> Iterator[str]:
-    clean = totals.accepted_clean
-    yield f"  {'accepted':<14}{totals.accepted:>6}   {clean} of them without any condition"
-    yield f"  {'rejected':<14}{totals.rejected:>6}"
-    stopped = f"   {totals.stopped} could not be carried out" if totals.stopped else ""
-    yield f"  {'inconclusive':<14}{totals.inconclusive:>6}{stopped}"
-    for name, count in (
-        ("unreadable", totals.unreadable),
-        ("lost", totals.lost),
-        ("not run", totals.not_run),
-    ):
-        if count:
-            yield f"  {name:<14}{count:>6}"
-
-
-def _theirs(totals: tables.Totals) -> Iterator[str]:
-    if totals.faulty_share is None:
-        yield "The benchmark's own rule was evaluated on none, or accepts none."
-        return
-    yield (
-        f"The benchmark's own rule accepts {totals.theirs_accepted}: "
-        f"{totals.theirs_accepted_rejected} of them ({totals.faulty_share:.0%}) are REJECTED here."
-    )
-    if totals.theirs_rejected_accepted:
-        yield (
-            f"It rejects {totals.theirs_rejected_accepted} that are ACCEPTED here "
-            "(within what is achievable, outside its tolerance)."
-        )
 
 
 def _groups(title: str, groups: Sequence[tables.CandidateGroup]) -> Iterator[str]:

@@ -32,7 +32,25 @@ def card(finding: Finding, *, width: int, signs: Marks) -> list[Text]:
         lines += labelled("growth", words.growth_line(finding.growth), width=width, lines=2)
     last = command("reproduce", one_line(finding.reproduce)) if finding.reproduce else []
     room = LINES - len(lines) - len(last)
-    return lines + _input(finding, room=room, width=width) + last
+    if room <= 0:
+        example = []
+    elif finding.evidence and finding.measured is None:
+        example = code("evidence", _excerpt(finding.evidence, lines=min(room, 5)), style="dim")
+    else:
+        short = words.sizes(finding.where.axes)
+        fills = ", ".join(
+            f"{one_line(name, limit=40)} {one_line(fill, limit=40)}"
+            for name, fill in finding.where.fills.items()
+        )
+        summary = "; ".join(part for part in (short, fills) if part)
+        if finding.counterexample:
+            rows = words.block(finding.counterexample, lines=room)
+            example = code("smallest", rows, style="cyan")
+        else:
+            example = (
+                labelled("input", summary, width=width, style="cyan", lines=room) if summary else []
+            )
+    return lines + example + last
 
 
 def diagnosis_card(
@@ -99,24 +117,6 @@ def _measure(finding: Finding, *, width: int, signs: Marks) -> list[Text]:
         lines[-1].append_text(bar(finding.share, signs=signs))
         lines[-1].append(f" {words.times(finding.share)}", style="bold")
     return lines
-
-
-def _input(finding: Finding, *, room: int, width: int) -> list[Text]:
-    """Return the minimal input, or the evidence of a crash, in what room is left."""
-    if room <= 0:
-        return []
-    if finding.evidence and finding.measured is None:
-        return code("evidence", _excerpt(finding.evidence, lines=min(room, 5)), style="dim")
-    short = words.sizes(finding.where.axes)
-    fills = ", ".join(
-        f"{one_line(name, limit=40)} {one_line(fill, limit=40)}"
-        for name, fill in finding.where.fills.items()
-    )
-    summary = "; ".join(part for part in (short, fills) if part)
-    if finding.counterexample:
-        rows = words.block(finding.counterexample, lines=room)
-        return code("smallest", rows, style="cyan")
-    return labelled("input", summary, width=width, style="cyan", lines=room) if summary else []
 
 
 def _excerpt(evidence: str, *, lines: int) -> list[str]:

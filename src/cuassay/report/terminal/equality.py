@@ -19,7 +19,8 @@ def lines(evidence: EqualityEvidence) -> Iterator[str]:
         f"expression in real numbers, by {evidence.seeds} choices of random residues"
     )
     if evidence.equal < evidence.elements:
-        yield f"first other one: element {evidence.element} of output '{_text(evidence.output)}'"
+        text = one_line(evidence.output, limit=200)
+        yield f"first other one: element {evidence.element} of output '{text}'"
         yield (
             "that asks for a second look and rejects nothing: rounded constants, logarithms of "
             "bits and sums of tied values differ without being wrong"
@@ -32,7 +33,3 @@ def lines(evidence: EqualityEvidence) -> Iterator[str]:
         f"{'' if evidence.roots else f' to the power {evidence.seeds}'} an element "
         f"({chance:.1e} for d = 1,000,000)"
     )
-
-
-def _text(text: str) -> str:
-    return one_line(text, limit=200)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cuassay.model.machine import (
-    Agreement,
     LaunchEvidence,
     LineTrace,
     MachineEvidence,
-    MachineFault,
     Touch,
 )
 from cuassay.report.clean import clean, one_line
@@ -29,9 +27,34 @@ def lines(evidence: MachineEvidence, sources: Mapping[str, str], *, trace: bool)
         yield f"not recorded: {_text(note)}"
     device = _text(evidence.device) or "the GPU"
     for number, launch in enumerate(evidence.launches, start=1):
-        yield from _launch(number, launch)
+        grid, block = (" x ".join(map(str, extent)) for extent in (launch.grid, launch.block))
+        where = f"{grid} blocks of {block} threads, {launch.target}"
+        yield f"launch {number}: {_text(launch.kernel)}, {where}"
+        yield (
+            f"  {launch.lane_instructions:,} lane-instructions in {launch.run_s:.3f} s, compiled "
+            f"in {launch.compile_s:.3f} s"
+        )
+        if launch.inconclusive:
+            yield f"  not executed to its end: {_text(launch.inconclusive)}"
+        for fault in launch.faults:
+            times = f" ({fault.count} times)" if fault.count > 1 else ""
+            yield f"  {fault.severity}: {fault.kind}: {_text(fault.text)}{times}"
+            for touch in fault.touches:
+                yield f"    {_touch(touch)}"
+            for name, value in fault.measures.items():
+                yield f"    {_text(name)} {value:.4g}"
+        if (
+            not any(fault.severity == "wrong" for fault in launch.faults)
+            and not launch.inconclusive
+        ):
+            held = "all data at this launch" if launch.oblivious else "this input"
+            yield f"  no race, no access out of bounds, nothing unwritten used: holds for {held}"
         yield from _recorded(launch, device)
-        yield from _printed(launch, _ALL if trace else _FEW)
+        most = _ALL if trace else _FEW
+        for text in launch.printed[:most]:
+            yield f"  printed: {_text(text)}"
+        if len(launch.printed) > most:
+            yield f"  printed: {len(launch.printed) - most} lines more (shown with --trace)"
         if trace:
             yield from _trace(launch, sources)
     for one in evidence.order:
@@ -40,23 +63,6 @@ def lines(evidence: MachineEvidence, sources: Mapping[str, str], *, trace: bool)
             f"{one.first} and {one.second}"
         )
     yield _NO
-
-
-def _launch(number: int, launch: LaunchEvidence) -> Iterator[str]:
-    grid, block = (" x ".join(map(str, extent)) for extent in (launch.grid, launch.block))
-    where = f"{grid} blocks of {block} threads, {launch.target}"
-    yield f"launch {number}: {_text(launch.kernel)}, {where}"
-    yield (
-        f"  {launch.lane_instructions:,} lane-instructions in {launch.run_s:.3f} s, compiled in "
-        f"{launch.compile_s:.3f} s"
-    )
-    if launch.inconclusive:
-        yield f"  not executed to its end: {_text(launch.inconclusive)}"
-    for fault in launch.faults:
-        yield from _fault(fault)
-    if not any(fault.severity == "wrong" for fault in launch.faults) and not launch.inconclusive:
-        held = "all data at this launch" if launch.oblivious else "this input"
-        yield f"  no race, no access out of bounds, nothing unwritten used: holds for {held}"
 
 
 def _recorded(launch: LaunchEvidence, device: str) -> Iterator[str]:
@@ -73,32 +79,15 @@ def _recorded(launch: LaunchEvidence, device: str) -> Iterator[str]:
     yield f"  the machine agrees with {device} in {equal:,} of {changed:,} bytes that were written"
     for one in launch.agreement:
         if one.equal < one.nbytes:
-            yield f"    {_apart(one)}"
-
-
-def _apart(one: Agreement) -> str:
-    text = f"{_text(one.allocation)}: {one.nbytes - one.equal:,} of {one.nbytes:,} bytes differ"
-    if one.offset is not None:
-        text += f", first byte {one.offset:,}"
-    if one.scale > 0:
-        text += f"; by {one.largest:.3g} at most, values reach {one.scale:.3g} ({one.dtype})"
-    return text
-
-
-def _printed(launch: LaunchEvidence, most: int) -> Iterator[str]:
-    for text in launch.printed[:most]:
-        yield f"  printed: {_text(text)}"
-    if len(launch.printed) > most:
-        yield f"  printed: {len(launch.printed) - most} lines more (shown with --trace)"
-
-
-def _fault(fault: MachineFault) -> Iterator[str]:
-    times = f" ({fault.count} times)" if fault.count > 1 else ""
-    yield f"  {fault.severity}: {fault.kind}: {_text(fault.text)}{times}"
-    for touch in fault.touches:
-        yield f"    {_touch(touch)}"
-    for name, value in fault.measures.items():
-        yield f"    {_text(name)} {value:.4g}"
+            name, apart = _text(one.allocation), one.nbytes - one.equal
+            text = f"{name}: {apart:,} of {one.nbytes:,} bytes differ"
+            if one.offset is not None:
+                text += f", first byte {one.offset:,}"
+            if one.scale > 0:
+                text += (
+                    f"; by {one.largest:.3g} at most, values reach {one.scale:.3g} ({one.dtype})"
+                )
+            yield f"    {text}"
 
 
 def _touch(touch: Touch) -> str:

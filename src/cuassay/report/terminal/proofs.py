@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from cuassay.model.proofs import (
     CallProof,
     Claim,
-    Equality,
-    LaunchProof,
     ProofAnswer,
     ProofEvidence,
     Property,
@@ -46,9 +44,27 @@ def lines(evidence: ProofEvidence) -> Iterator[str]:
         yield f"Calls{of}: {_text(call.scope)}"
         yield f"  law fitted to {call.fitted} calls, confirmed by {call.confirmed} others"
         for one in call.launches:
-            yield from _launch(one)
+            took = f"{one.seconds:.1f} s, {one.solver_s:.1f} s of it in z3"
+            yield f"  kernel {_text(one.kernel)} ({took})"
+            for line in one.law:
+                yield f"    {_text(line)}"
+            for claim in one.claims:
+                yield from _claim(claim)
     if evidence.equality is not None:
-        yield from _equality(evidence.equality)
+        equality = evidence.equality
+        yield ""
+        yield f"Expressions ({equality.seconds:.1f} s)"
+        match equality.answer:
+            case ProofAnswer.PROVED:
+                how = f"{equality.elements:,} output elements in {equality.data} sets of data"
+                yield f"  equal: proved: {how}"
+                for line in equality.scope:
+                    yield f"    {_text(line)}"
+            case ProofAnswer.REFUTED:
+                yield f"  equal: refuted at {_sizes(equality.sizes)}:"
+                yield f"    {_text(equality.reason)}"
+            case ProofAnswer.UNKNOWN:
+                yield f"  equal: not proved: {_text(equality.reason)}"
     yield ""
     if evidence.refused:
         yield f"launches: {_text(evidence.refused)}"
@@ -58,29 +74,6 @@ def lines(evidence: ProofEvidence) -> Iterator[str]:
         yield f"{what}: {_WORDS[what][evidence.of(what)]}{scope}"
     if any(evidence.of(what) is ProofAnswer.PROVED for what in (Property.MEMORY, Property.RACES)):
         yield from _limits(evidence.calls)
-
-
-def _equality(one: Equality) -> Iterator[str]:
-    yield ""
-    yield f"Expressions ({one.seconds:.1f} s)"
-    match one.answer:
-        case ProofAnswer.PROVED:
-            yield f"  equal: proved: {one.elements:,} output elements in {one.data} sets of data"
-            for line in one.scope:
-                yield f"    {_text(line)}"
-        case ProofAnswer.REFUTED:
-            yield f"  equal: refuted at {_sizes(one.sizes)}:"
-            yield f"    {_text(one.reason)}"
-        case ProofAnswer.UNKNOWN:
-            yield f"  equal: not proved: {_text(one.reason)}"
-
-
-def _launch(one: LaunchProof) -> Iterator[str]:
-    yield f"  kernel {_text(one.kernel)} ({one.seconds:.1f} s, {one.solver_s:.1f} s of it in z3)"
-    for line in one.law:
-        yield f"    {_text(line)}"
-    for claim in one.claims:
-        yield from _claim(claim)
 
 
 def _claim(one: Claim) -> Iterator[str]:

@@ -103,7 +103,18 @@ class TerminalReport:
             case _ if self._quiet:
                 return
             case EngineStarted():
-                self._plan(event)
+                self._waiting.hide()
+                self._checks = len(event.checks)
+                dot = f" {self._signs.dot} "
+                line = dot.join(
+                    (
+                        f"cuassay {one_line(event.problem, limit=80)}",
+                        one_line(event.candidate, limit=120),
+                        f"{one_line(event.profile)} on {one_line(event.device)}",
+                        f"{len(event.checks)} checks",
+                    )
+                )
+                self._print(Text(line, style="bold"))
             case Progress(text=text):
                 self._waiting.say(f"{self._count()}{text}")
             case CheckStarted(code=code, title=title):
@@ -153,20 +164,6 @@ class TerminalReport:
             return f"{self._count()}{self._current}{done}"
         why = "a build, a compilation, or a call that does not return"
         return f"{self._count()}{self._current}: nothing ended for {silent_s:.0f} s ({why}){done}"
-
-    def _plan(self, event: EngineStarted) -> None:
-        self._waiting.hide()
-        self._checks = len(event.checks)
-        dot = f" {self._signs.dot} "
-        line = dot.join(
-            (
-                f"cuassay {one_line(event.problem, limit=80)}",
-                one_line(event.candidate, limit=120),
-                f"{one_line(event.profile)} on {one_line(event.device)}",
-                f"{len(event.checks)} checks",
-            )
-        )
-        self._print(Text(line, style="bold"))
 
     def _check_lines(self, report: CheckReport) -> list[Text]:
         """Return a check's sign, code, title and time, and below it why it ended so."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from cuassay.build.machine import equal
+from cuassay.algebra import programs as equal
 from cuassay.errors import CannotJudgeError
 from cuassay.judge.proofs import equality
 from cuassay.judge.run.machine import HostNursery

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cuassay.errors import ReferenceError_
 from cuassay.oracle.lift import index_range
 from cuassay.oracle.lift.run import lift, run_as_written
-from cuassay.oracle.mutants.operations import Fault
+from cuassay.oracle.mutants.faults import Fault
 from cuassay.oracle.mutants.sites import Mutation, SiteRecorder
 
 _ROWS, _COLUMNS = 4, 3

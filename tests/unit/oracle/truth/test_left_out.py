@@ -17,12 +17,12 @@ def _largest(rest: Tensor) -> Tensor:
 
 def test_slices_that_average_independent_errors_get_no_room() -> None:
     scores = 1.0 + 0.02 * normal(4, 5000, seed=1).double()
-    assert float(by_the_others(scores, _largest, _EVERY, 2.5)) == 1.0
+    assert float(by_the_others(scores, _largest, _EVERY, 2.5, [5000])[0]) == 1.0
 
 
 def test_slices_that_are_one_sample_each_get_room_for_the_worst_of_many() -> None:
     scores = normal(2, 5000, seed=2).double().abs()
-    raised = float(by_the_others(scores, _largest, _EVERY, 2.5))
+    raised = float(by_the_others(scores, _largest, _EVERY, 2.5, [5000])[0])
     assert 2.5 * raised > 1.2 * float(scores.amax()) / float(scores.amin(0).clamp_min(1.0).amax())
     assert 2.5 * raised > 3.5  # the largest of 5000 normal deviates over at least 1
 
@@ -31,13 +31,13 @@ def test_slices_that_are_not_judged_do_not_count() -> None:
     scores = torch.ones(2, 5000, dtype=torch.float64)
     scores[0, 7] = 100.0
     judged = _EVERY.clone()
-    assert float(by_the_others(scores, _largest, judged, 2.5)) > 10
+    assert float(by_the_others(scores, _largest, judged, 2.5, [5000])[0]) > 10
     judged[7] = False
-    assert float(by_the_others(scores, _largest, judged, 2.5)) == 1.0
+    assert float(by_the_others(scores, _largest, judged, 2.5, [5000])[0]) == 1.0
 
 
 def test_a_single_draw_says_nothing() -> None:
-    assert float(by_the_others(torch.ones(1, 5000), _largest, _EVERY, 2.5)) == 1.0
+    assert float(by_the_others(torch.ones(1, 5000), _largest, _EVERY, 2.5, [5000])[0]) == 1.0
 
 
 def _room(deviation: Tensor, model: Tensor) -> float:

@@ -24,7 +24,7 @@ def _share(value: Tensor, kind: GroupKind, *, noise: float = 1e-6) -> Tensor:
         scale=torch.full((value.numel(),), 1e-6, dtype=torch.float64),
         runs=runs,
     )
-    return shared(judged, kind, tuple(value.shape), None).pairs
+    return shared(judged, [kind], tuple(value.shape), None).pairs
 
 
 _TENSOR = GroupKind(kind="tensor")
@@ -144,9 +144,11 @@ def test_the_number_of_independent_errors_decides_which_statistics_judge() -> No
     x = torch.full((_ROWS, _COLUMNS), 0.3)
     x[0] = normal(1, _COLUMNS, seed=5)
     truth = truth_of(lambda v: v.float() * 1.1, [x], "float32", "m", "n")
-    rows = next(stick for stick in truth.yardsticks if stick.axis == 0)
-    assert rows.judge_z.tolist() == [True] + [False] * (_ROWS - 1)
-    assert rows.judge_bias.tolist() == [True] + [False] * (_ROWS - 1)
+    assert truth.yardsticks is not None
+    assert [kind.axis for kind in truth.yardsticks.kinds[:2]] == [None, 0]
+    _, judged, _ = torch.split(truth.yardsticks.judged, list(truth.yardsticks.sizes), 1)
+    assert judged[1].tolist() == [True] + [False] * (_ROWS - 1)
+    assert judged[3].tolist() == [True] + [False] * (_ROWS - 1)
     wrong = x * 1.1
     wrong[0] *= 1 + 2e-6
     assert not compare(wrong, truth).passed

@@ -103,18 +103,17 @@ def _combine(cx: Emit, operation: str, old: Value, new: list[Value]) -> Value:
         bits = cx.let(f"{_BITWISE[operation]} {kind} {old.bits}, {new[0].bits}")
     else:
         bits = _OPERATIONS[operation](cx, kind, old, new)
-    shadow = _swapped(cx, kind, old, new) if operation == "cas" else ()
+    if operation == "cas":
+        # The shadow of a compare and swap: the new value's where it is stored.
+        same = cx.let(f"icmp eq {kind} {old.bits}, {new[0].bits}")
+        lanes = max(len(old.shadow), len(new[1].shadow))
+        shadow = tuple(
+            cx.let(f"select i1 {same}, double {new[1].lane(lane)}, double {old.lane(lane)}")
+            for lane in range(lanes)
+        )
+    else:
+        shadow = ()
     return Value(old.type, bits, poison, shadow)
-
-
-def _swapped(cx: Emit, kind: str, old: Value, new: list[Value]) -> tuple[str, ...]:
-    """Return the shadow of a compare and swap: the new value's where it is stored."""
-    same = cx.let(f"icmp eq {kind} {old.bits}, {new[0].bits}")
-    lanes = max(len(old.shadow), len(new[1].shadow))
-    return tuple(
-        cx.let(f"select i1 {same}, double {new[1].lane(lane)}, double {old.lane(lane)}")
-        for lane in range(lanes)
-    )
 
 
 def _add(cx: Emit, kind: str, old: Value, new: list[Value]) -> str:

@@ -103,7 +103,17 @@ def _tensor(cx: Emit, ins: Instruction) -> None:
     inward = _spaces(ins)[0].startswith("shared")
     tensor, inner = (ins.operands[1], ins.operands[0]) if inward else ins.operands[:2]
     assert isinstance(tensor, Address)
-    coordinates = _coordinates(cx, tensor)
+    # Leave the coordinates of a tile in the thread's record and return them.
+    coordinates = tensor.coordinates
+    if len(coordinates) == 1 and isinstance(coordinates[0], Vector):
+        coordinates = coordinates[0].items
+    if not 1 <= len(coordinates) <= 5:
+        cx.unsupported("has no coordinates of 1 to 5 dimensions")
+    for axis, item in enumerate(coordinates):
+        value = cx.read(item, "s32")
+        if value.poison != "false":
+            cells.report_if(cx, value.poison, layout.K_POISON_ADDRESS)
+        cx.store_field("%thread", layout.TILE_AT + 4 * axis, value.bits)
     base = Address(tensor.base, tensor.offset)
     where = object_address(cx, base, "generic")
     columns = "im2col" in ins.parts
@@ -124,21 +134,6 @@ def _tensor(cx: Emit, ins: Instruction) -> None:
         how_text = cx.let(f"or i64 {_blocks(cx, ins.operands[3 + columns], 8)}, {mode}")
     arguments = (("i64", shared), ("i64", where), ("i64", barrier), ("i64", how_text))
     cx.call("void", "rt_tile_in", *_HERE, *arguments, site_of(cx))
-
-
-def _coordinates(cx: Emit, tensor: Address) -> tuple[Operand, ...]:
-    """Leave the coordinates of a tile in the thread's record and return them."""
-    items = tensor.coordinates
-    if len(items) == 1 and isinstance(items[0], Vector):
-        items = items[0].items
-    if not 1 <= len(items) <= 5:
-        cx.unsupported("has no coordinates of 1 to 5 dimensions")
-    for axis, item in enumerate(items):
-        value = cx.read(item, "s32")
-        if value.poison != "false":
-            cells.report_if(cx, value.poison, layout.K_POISON_ADDRESS)
-        cx.store_field("%thread", layout.TILE_AT + 4 * axis, value.bits)
-    return items
 
 
 def _offsets(cx: Emit, operand: Operand | None, count: int) -> None:

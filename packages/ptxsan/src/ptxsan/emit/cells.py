@@ -106,17 +106,19 @@ def load(cx: Emit, cell: Cell, offset: int, type_: str) -> Value:
     shadow: tuple[str, ...] = ()
     if cx.shadow_on:
         cells = ((0,) if type_ == "f32" else (0, 1), (0, 2))[width == 64]
-        shadow = tuple(_shadow(cx, cell, offset, index) for index in cells[: cx.lanes(type_)])
+        shadows = []
+        for index in cells[: cx.lanes(type_)]:
+            pointer = _at(cx, cell.shadow, 2 * offset + 4 * index)
+            if cx.algebra:
+                number = cx.let(f"load i32, ptr {pointer}, align 4")
+                slot = cx.call("i64", "al_load", ("i64", "%launch.i"), ("i32", number))
+                shadows.append(cx.let(f"bitcast i64 {slot} to double"))
+            else:
+                shadows.append(
+                    cx.let(f"fpext float {cx.let(f'load float, ptr {pointer}, align 4')} to double")
+                )
+        shadow = tuple(shadows)
     return Value(type_, bits, poison, shadow, undefined)
-
-
-def _shadow(cx: Emit, cell: Cell, offset: int, index: int) -> str:
-    pointer = _at(cx, cell.shadow, 2 * offset + 4 * index)
-    if cx.algebra:
-        number = cx.let(f"load i32, ptr {pointer}, align 4")
-        slot = cx.call("i64", "al_load", ("i64", "%launch.i"), ("i32", number))
-        return cx.let(f"bitcast i64 {slot} to double")
-    return cx.let(f"fpext float {cx.let(f'load float, ptr {pointer}, align 4')} to double")
 
 
 def store(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
@@ -158,24 +160,19 @@ def store(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
         flags = cx.let(f"or i{width} {flags}, {mark}")
     cx.line(f"store i{width} {flags}, ptr {place}, align 1")
     if cx.shadow_on:
-        _store_shadow(cx, cell, offset, value)
-
-
-def _store_shadow(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
-    count = max(1, value.width // 16)
-    step = 2 if value.width == 64 else 1
-    if cx.algebra:
-        _store_residues(cx, cell, offset, value)
-        return
-    if not any(lane != ZERO for lane in value.shadow):
-        pointer = _at(cx, cell.shadow, 2 * offset)
-        cx.line(f"store i{32 * count} 0, ptr {pointer}, align 4")
-        return
-    for index in range(count):
-        lane = value.lane(index // step) if index % step == 0 else ZERO
-        text = ZERO if lane == ZERO else cx.let(f"fptrunc double {lane} to float")
-        pointer = _at(cx, cell.shadow, 2 * offset + 4 * index)
-        cx.line(f"store float {text}, ptr {pointer}, align 4")
+        count = max(1, value.width // 16)
+        step = 2 if value.width == 64 else 1
+        if cx.algebra:
+            _store_residues(cx, cell, offset, value)
+        elif not any(lane != ZERO for lane in value.shadow):
+            pointer = _at(cx, cell.shadow, 2 * offset)
+            cx.line(f"store i{32 * count} 0, ptr {pointer}, align 4")
+        else:
+            for index in range(count):
+                lane = value.lane(index // step) if index % step == 0 else ZERO
+                text = ZERO if lane == ZERO else cx.let(f"fptrunc double {lane} to float")
+                pointer = _at(cx, cell.shadow, 2 * offset + 4 * index)
+                cx.line(f"store float {text}, ptr {pointer}, align 4")
 
 
 def _store_residues(cx: Emit, cell: Cell, offset: int, value: Value) -> None:

@@ -126,7 +126,13 @@ class Emit:
             case Register(name=name, negated=negated):
                 return self._read_register(name, type_, negated=negated)
             case Immediate():
-                return Value(type_, str(_constant(operand, type_)))
+                width = width_of(type_)
+                bits = operand.bits & ((1 << width) - 1)
+                if type_ == "pred":
+                    constant = int(operand.bits != 0)
+                else:
+                    constant = bits - (1 << width) if bits >> (width - 1) and width > 1 else bits
+                return Value(type_, str(constant))
             case Symbol(name=name, offset=offset):
                 return Value(type_, str(self.symbol(name) + offset))
             case _:
@@ -402,11 +408,3 @@ def _load_slot(cx: Emit, index: int, type_: str) -> Value:
         every = cx.everywhere(poison, 32)
         undefined = cx.let(f"select i1 {told}, i32 {marks}, i32 {every}")
     return Value(type_, bits, poison, shadow, undefined)
-
-
-def _constant(operand: Immediate, type_: str) -> int:
-    width = width_of(type_)
-    bits = operand.bits & ((1 << width) - 1)
-    if type_ == "pred":
-        return int(operand.bits != 0)
-    return bits - (1 << width) if bits >> (width - 1) and width > 1 else bits

@@ -40,14 +40,7 @@ def update(
     carry_out([operand], cell, offset)
     cx.jump(done)
     cx.label(later)
-    _keep(cx, cell, offset, operand)
-    cx.jump(done)
-    cx.label(done)
-    _add_case(cx, cell, operand, carry_out)
-
-
-def _keep(cx: Emit, cell: Cell, offset: int, operand: Value) -> None:
-    """Write the record of an update."""
+    # Write the record of an update.
     place = cx.call("i64", "rt_defer", ("i64", "%block.i"), ("i64", "%launch.i"))
     record = cx.let(f"inttoptr i64 {place} to ptr")
     cx.store_field(record, L.U_GID, cx.load_field("%thread", L.GID))
@@ -64,6 +57,9 @@ def _keep(cx: Emit, cell: Cell, offset: int, operand: Value) -> None:
     cx.store_field(record, L.U_BITS, bits, "i64")
     for lane, text in enumerate(operand.shadow):
         cx.store_field(record, L.U_LANES + 8 * lane, text, "double")
+    cx.jump(done)
+    cx.label(done)
+    _add_case(cx, cell, operand, carry_out)
 
 
 def _add_case(cx: Emit, cell: Cell, operand: Value, carry_out: Update) -> None:

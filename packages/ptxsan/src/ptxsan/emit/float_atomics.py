@@ -66,7 +66,15 @@ def _element(cx: Emit, ins: Instruction, operation: str, old: Value, new: Value)
     if old.type == "f64":
         total = cx.let(f"fadd double {actual[0]}, {actual[1]}")
         return Value("f64", cx.float_bits(total, 64), "false", summed)
-    bits = _sum(cx, ins, old, new)
+    x, y = as_single(cx, old.bits, old.type), as_single(cx, new.bits, new.type)
+    flushes = old.type == "f32" and space_of(ins) != "shared"
+    if flushes:
+        x, y = flush(cx, x), flush(cx, y)
+    total = cx.let(f"fadd float {x}, {y}")
+    if old.type == "f32":
+        bits = canonical32(cx, flush(cx, total) if flushes else total)
+    else:
+        bits = half_from_single(cx, total, old.type)
     if cx.algebra:
         return Value(old.type, bits, "false", summed)
     if not cx.shadow_on:
@@ -75,17 +83,6 @@ def _element(cx: Emit, ins: Instruction, operation: str, old: Value, new: Value)
     whole, here = (cx.let(f"fadd double {pair[0]}, {pair[1]}") for pair in (exact, actual))
     result = as_double(cx, bits, old.type)
     return Value(old.type, bits, "false", (delta(cx, result, whole, here),))
-
-
-def _sum(cx: Emit, ins: Instruction, old: Value, new: Value) -> str:
-    x, y = as_single(cx, old.bits, old.type), as_single(cx, new.bits, new.type)
-    flushes = old.type == "f32" and space_of(ins) != "shared"
-    if flushes:
-        x, y = flush(cx, x), flush(cx, y)
-    total = cx.let(f"fadd float {x}, {y}")
-    if old.type == "f32":
-        return canonical32(cx, flush(cx, total) if flushes else total)
-    return half_from_single(cx, total, old.type)
 
 
 def _extreme(cx: Emit, operation: str, old: Value, new: Value) -> Value:

@@ -269,20 +269,17 @@ def emit_wmma_load(cx: Emit, ins: Instruction) -> None:
         cell = cx.access_at(address, space, bits // 8, "read")
         words.setdefault(register, []).append(cx.load(cell, 0, f"b{bits}"))
     for register, to in enumerate(items_of(ins.operands[0])):
-        _join(cx, to, words[register], bits)
-
-
-def _join(cx: Emit, to: Operand, parts: list[Value], bits: int) -> None:
-    """Write the elements of one register, packed."""
-    if len(parts) == 1:
-        cx.copy(to, parts[0])
-        return
-    word = "0"
-    for place, part in enumerate(parts):
-        wide = cx.let(f"zext i{bits} {part.bits} to i32")
-        word = cx.let(f"or i32 {word}, {cx.let(f'shl i32 {wide}, {bits * place}')}")
-    shadow = tuple(part.lane(0) for part in parts) if bits == 16 else ()
-    cx.write(to, "b32", word, sources=tuple(parts), shadow=shadow)
+        # Write the elements of one register, packed.
+        parts = words[register]
+        if len(parts) == 1:
+            cx.copy(to, parts[0])
+        else:
+            word = "0"
+            for place, part in enumerate(parts):
+                wide = cx.let(f"zext i{bits} {part.bits} to i32")
+                word = cx.let(f"or i32 {word}, {cx.let(f'shl i32 {wide}, {bits * place}')}")
+            shadow = tuple(part.lane(0) for part in parts) if bits == 16 else ()
+            cx.write(to, "b32", word, sources=tuple(parts), shadow=shadow)
 
 
 @emits("wmma", where=lambda ins: "store" in ins.parts)

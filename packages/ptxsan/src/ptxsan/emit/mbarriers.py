@@ -9,7 +9,6 @@ from __future__ import annotations
 from ptxsan.emit import cells
 from ptxsan.emit.context import Emit
 from ptxsan.emit.registry import emits
-from ptxsan.emit.values import Value
 from ptxsan.isa import space_of
 from ptxsan.runtime import layout
 from ptxsan.runtime.mbarriers import (
@@ -68,9 +67,26 @@ def emit_mbarrier(cx: Emit, ins: Instruction) -> None:
         given = ("i64", place), ("i64", count), complete
         cx.call("void", "rt_mbarrier_tx", *_HERE, *given, site_of(cx))
     elif operation == "test_wait":
-        _test(cx, ins)
+        # Test without waiting; a thread that asks in vain lets the others run.
+        found = _call(cx, ins, 0)
+        cx.write(ins.operands[0], "pred", cx.let(f"icmp eq i64 {found}, {TRUE}"))
+        vain, done = cx.fresh("vain"), cx.fresh("tested")
+        cx.branch(cx.let(f"icmp eq i64 {found}, {FALSE}"), vain, done)
+        cx.lines.append(f"{vain}:")
+        cx.store_field("%thread", layout.WAIT_SITE, str(cx.site))
+        cx.suspend_here(layout.REASON_YIELD)
+        cx.label(done)
     elif operation == "try_wait":
-        _wait(cx, ins)
+        # Wait until the phase is complete; where nobody else can run either, it gives up.
+        again, wait, done = cx.fresh("again"), cx.fresh("wait"), cx.fresh("waited")
+        cx.label(again)
+        found = _call(cx, ins, MAY_SUSPEND)
+        cx.branch(cx.let(f"icmp eq i64 {found}, 0"), wait, done)
+        cx.lines.append(f"{wait}:")
+        cx.suspend(layout.REASON_MBARRIER, cx.liveness.before(cx.site))
+        cx.jump(again)
+        cx.lines.append(f"{done}:")
+        cx.write(ins.operands[0], "pred", cx.let(f"icmp eq i64 {found}, {TRUE}"))
     elif operation == "pending_count":
         state = cx.read(ins.operands[1], "u64")
         cx.write(ins.operands[0], "u32", cx.let(f"trunc i64 {state.bits} to i32"), sources=(state,))
@@ -98,44 +114,15 @@ def _arrive(cx: Emit, ins: Instruction) -> None:
         cx.write(result, "u64", state)
 
 
-def _asked(cx: Emit, ins: Instruction) -> tuple[str, int]:
-    """Return which phase is asked for (a state, or a parity as i64) and the flags."""
-    flags = 0 if "relaxed" in ins.parts else ACQUIRE
-    if "parity" in ins.parts:
-        return wide(cx, ins.operands[2]), flags | PARITY
-    state: Value = cx.read(ins.operands[2], "u64")
-    return state.bits, flags
-
-
 def _call(cx: Emit, ins: Instruction, more: int) -> str:
     place = object_address(cx, ins.operands[1], space_of(ins))
-    asked, flags = _asked(cx, ins)
+    # Which phase is asked for (a state, or a parity as i64) and the flags.
+    flags = 0 if "relaxed" in ins.parts else ACQUIRE
+    if "parity" in ins.parts:
+        asked, flags = wide(cx, ins.operands[2]), flags | PARITY
+    else:
+        asked = cx.read(ins.operands[2], "u64").bits
     return cx.call(
         "i64", "rt_mbarrier_test", *_HERE, ("i64", place), ("i64", asked),
         ("i64", str(flags | more)), site_of(cx),
     )  # fmt: skip
-
-
-def _test(cx: Emit, ins: Instruction) -> None:
-    """Test without waiting; a thread that asks in vain lets the others run."""
-    found = _call(cx, ins, 0)
-    cx.write(ins.operands[0], "pred", cx.let(f"icmp eq i64 {found}, {TRUE}"))
-    vain, done = cx.fresh("vain"), cx.fresh("tested")
-    cx.branch(cx.let(f"icmp eq i64 {found}, {FALSE}"), vain, done)
-    cx.lines.append(f"{vain}:")
-    cx.store_field("%thread", layout.WAIT_SITE, str(cx.site))
-    cx.suspend_here(layout.REASON_YIELD)
-    cx.label(done)
-
-
-def _wait(cx: Emit, ins: Instruction) -> None:
-    """Wait until the phase is complete; where nobody else can run either, it gives up."""
-    again, wait, done = cx.fresh("again"), cx.fresh("wait"), cx.fresh("waited")
-    cx.label(again)
-    found = _call(cx, ins, MAY_SUSPEND)
-    cx.branch(cx.let(f"icmp eq i64 {found}, 0"), wait, done)
-    cx.lines.append(f"{wait}:")
-    cx.suspend(layout.REASON_MBARRIER, cx.liveness.before(cx.site))
-    cx.jump(again)
-    cx.lines.append(f"{done}:")
-    cx.write(ins.operands[0], "pred", cx.let(f"icmp eq i64 {found}, {TRUE}"))

@@ -31,22 +31,16 @@ def emit_load(cx: Emit, ins: Instruction) -> None:
         _load_parameter(cx, ins, items, type_)
         return
     strong = is_strong(ins)
-    kind = "strong_read" if strong or _guesses_for_swap(cx, ins) else "read"
+    # Whether a load only guesses what a compare-and-swap of the same address will find. The loop of
+    # the CUDA C++ Programming Guide reads its first guess plainly; a stale one costs a turn, not
+    # the result.
+    kind = "strong_read" if strong or ins.operands[1] in cx.swapped else "read"
     cell = cells.access(cx, ins.operands[1], space, size * len(items), kind, scope=scope_of(ins))
     values = [cells.load(cx, cell, index * size, type_) for index in range(len(items))]
     if strong:
         synchronise(cx, ins, acquire=True, release=False)
     for item, value in zip(items, values, strict=True):
         cx.copy(item, value)
-
-
-def _guesses_for_swap(cx: Emit, ins: Instruction) -> bool:
-    """Whether a load only guesses what a compare-and-swap of the same address will find.
-
-    The loop of the CUDA C++ Programming Guide reads its first guess plainly; a stale one costs a
-    turn, not the result.
-    """
-    return ins.operands[1] in cx.swapped
 
 
 def _load_parameter(cx: Emit, ins: Instruction, items: tuple[Operand, ...], type_: str) -> None:

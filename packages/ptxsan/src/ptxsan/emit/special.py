@@ -41,7 +41,9 @@ def special_register(cx: Emit, name: str, type_: str) -> Value:
     if name.startswith(("%clock", "%globaltimer")):
         count = cx.let("load i64, ptr %count")  # deterministic: time is instructions executed
         high = name.endswith("hi")
-        return _cut(cx, cx.let(f"lshr i64 {count}, 32") if high else count, type_)
+        bits = cx.let(f"lshr i64 {count}, 32") if high else count
+        width = width_of(type_)
+        return Value(type_, bits if width == 64 else cx.let(f"trunc i64 {bits} to i{width}"))
     if name in _WORKSPACE_BITS:
         return _wide(cx, str(cx.symbol(WORKSPACE) >> _WORKSPACE_BITS[name] & 0xFFFFFFFF), type_)
     text = _lane_register(cx, name)
@@ -58,7 +60,18 @@ def _lane_register(cx: Emit, name: str) -> str | None:
             return lane
         if name == "%warpid":
             return cx.let(f"lshr i32 {tid}, 5")
-        return _mask(cx, name.removeprefix("%lanemask_"), lane)
+        which = name.removeprefix("%lanemask_")
+        own = cx.let(f"shl i32 1, {lane}")
+        below = cx.let(f"sub i32 {own}, 1")
+        if which == "eq":
+            return own
+        if which == "lt":
+            return below
+        up_to = cx.let(f"or i32 {own}, {below}")
+        inverse = {"le": up_to, "gt": f"xor i32 {up_to}, -1", "ge": f"xor i32 {below}, -1"}
+        if which not in inverse:
+            return None
+        return up_to if which == "le" else cx.let(inverse[which])
     if name == "%cluster_ctarank":
         return cx.load_field("%block", layout.CLUSTER_RANK)
     if name == "%cluster_nctarank":
@@ -68,20 +81,6 @@ def _lane_register(cx: Emit, name: str) -> str | None:
         return cx.load_field("%launch", layout.DYNAMIC_BYTES)
     found = _PLAIN.get(name)
     return found or None
-
-
-def _mask(cx: Emit, which: str, lane: str) -> str | None:
-    own = cx.let(f"shl i32 1, {lane}")
-    below = cx.let(f"sub i32 {own}, 1")
-    if which == "eq":
-        return own
-    if which == "lt":
-        return below
-    up_to = cx.let(f"or i32 {own}, {below}")
-    inverse = {"le": up_to, "gt": f"xor i32 {up_to}, -1", "ge": f"xor i32 {below}, -1"}
-    if which not in inverse:
-        return None
-    return up_to if which == "le" else cx.let(inverse[which])
 
 
 def _cluster(cx: Emit, base: str, axis: int) -> str:
@@ -97,8 +96,3 @@ def _wide(cx: Emit, text: str, type_: str) -> Value:
     if width == 32:
         return Value(type_, text)
     return Value(type_, cx.let(f"{'zext' if width > 32 else 'trunc'} i32 {text} to i{width}"))
-
-
-def _cut(cx: Emit, text: str, type_: str) -> Value:
-    width = width_of(type_)
-    return Value(type_, text if width == 64 else cx.let(f"trunc i64 {text} to i{width}"))

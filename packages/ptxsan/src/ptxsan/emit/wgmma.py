@@ -47,7 +47,12 @@ def emit_group_multiply(cx: Emit, ins: Instruction) -> None:
     d, a, b = [part for part in ins.parts if part in _TYPES]
     registers = items_of(ins.operands[0])
     scale = cx.read(ins.operands[3], "pred")
-    rest = [_constant(cx, one) for one in ins.operands[4:]]
+    rest = []
+    for one in ins.operands[4:]:
+        if not isinstance(one, Immediate):
+            cx.unsupported("needs constants for its scales and transposes")
+        bits = one.bits & 0xFFFFFFFF
+        rest.append(bits - (1 << 32) if bits >> 31 else bits)
     signs = (rest[0], rest[1]) if len(rest) >= 2 else (1, 1)
     turns = [bool(one) for one in rest[2:]]
     if isinstance(ins.operands[1], Vector):
@@ -81,13 +86,6 @@ def emit_group_multiply(cx: Emit, ins: Instruction) -> None:
         results = cx.collective(name, inputs, ["b32"] * len(registers), immediate=immediate)
     for to, result in zip(registers, results, strict=True):
         write_result(cx, to, result, d)
-
-
-def _constant(cx: Emit, operand: Operand) -> int:
-    if not isinstance(operand, Immediate):
-        cx.unsupported("needs constants for its scales and transposes")
-    bits = operand.bits & 0xFFFFFFFF
-    return bits - (1 << 32) if bits >> 31 else bits
 
 
 def _first(cx: Emit, operand: Operand, type_: str, transposed: bool) -> tuple[list[Value], int]:

@@ -30,9 +30,14 @@ def start(host: Host, around: Around, step: RecordLaunches) -> Made:
     if step.on_gpu:
         _start_on_gpu(around, host.device.partition(":")[0])
         return Made()
-    if machine.current is None:
+    launcher = machine.current
+    if launcher is None and step.operations and not machine.missing():
+        launcher = machine.without_kernels()
+        arena, recorder = launcher.arena, launcher.recorder
+        around.entered["operations"] = lambda: arena.watching({}, (), recorder)
+    if launcher is None:
         raise MissingToolError("no kernel of this candidate is executed by the PTX machine")
-    machine.current.recorder.start(outline=step.outline)
+    launcher.recorder.start(outline=step.outline, operations=step.operations)
     return Made()
 
 
@@ -104,17 +109,18 @@ def _recorded(around: Around) -> Recording:
         return recording
     if machine.current is None:
         raise MissingToolError("no kernel of this candidate is executed by the PTX machine")
+    around.entered.pop("operations", None)
     recorder = machine.current.recorder
     recorder.on = False
     return recorder.recording()
 
 
 def _place(name: str, tensor: torch.Tensor) -> RecordedResult:
-    """Return where a result lies; its storage's digest says whether somebody wrote to it later."""
+    """Return where a result lies; its elements' digest says whether somebody wrote to it later."""
+    from cuassay.build.machine.operations import bytes_of
     from cuassay.model.recording import RecordedResult
 
     storage, size = tensor.untyped_storage(), tensor.element_size()
-    data = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).cpu().numpy()
     return RecordedResult(
         name=name,
         dtype=str(tensor.dtype).removeprefix("torch."),
@@ -122,5 +128,5 @@ def _place(name: str, tensor: torch.Tensor) -> RecordedResult:
         offset=int(tensor.storage_offset()) * size,
         shape=tuple(tensor.shape),
         strides=tuple(step * size for step in tensor.stride()),
-        digest=hashlib.blake2b(data.tobytes(), digest_size=16).hexdigest(),
+        digest=hashlib.blake2b(bytes_of(tensor.detach().cpu()), digest_size=16).hexdigest(),
     )

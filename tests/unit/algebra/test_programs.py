@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.support.builds import problem
+from tests.unit.build.test_machine import SOURCE, raw
 
 from cuassay import build
+from cuassay.algebra.programs import compare
 from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.build.machine import candidates as machine
-from cuassay.build.machine.equal import compare
 from cuassay.errors import UsageError
 from cuassay.model import serial
 from cuassay.model.machine import EqualityEvidence
@@ -20,8 +22,6 @@ from cuassay.model.recording import RecordedResult, Recording, decode, encode
 from cuassay.model.steps import ReadRecording
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.observe import recordings
-from tests.support.builds import problem
-from tests.unit.build.test_machine import SOURCE, raw
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
@@ -81,7 +81,7 @@ def test_what_torch_changed_after_the_launches_is_refused(tmp_path: Path) -> Non
     )
     elsewhere = dataclasses.replace(first.results[0], base=64, offset=0)
     moved = dataclasses.replace(first, results=(elsewhere,))
-    assert "torch made it" in told(first, moved).refused
+    assert "wrote or read" in told(first, moved).refused
     nothing = dataclasses.replace(first, results=())
     assert "1 outputs and 0" in told(first, nothing).refused
 

@@ -1,6 +1,7 @@
-"""Executes the recorded launches of two candidates in the algebra, in a process for that.
+"""Executes recorded calls in the algebra, in a process for that: kernels and torch's operations.
 
-As in `replay`, no candidate's code is loaded into the process: it gets PTX and bytes.
+As in `build.machine.replay`, no candidate's code is loaded into the process: it gets PTX, names
+of torch's operations, and bytes.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import itertools
 import json
 import math
 import re
+import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cuassay.build.machine.replay import furnish
 from cuassay.errors import CuassayError
 from cuassay.model import serial
 from cuassay.model.machine import EqualityEvidence
-from cuassay.model.recording import RecordedResult, Recording, decode
+from cuassay.model.recording import Argument, RecordedResult, Recording, decode
 from ptxsan.errors import MachineError
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ _TEXT = 600
 _TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}
 _WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "int64": 8, "int32": 4,
            "int16": 2, "int8": 1, "uint8": 1, "bool": 1}  # fmt: skip
+_PACKED = {"f32": "<f", "f64": "<d"}
 _MOST_ELEMENTS = 1 << 24
 
 
@@ -138,11 +141,14 @@ def _matched(recording: Recording, expected: memoryview, asked: dict[str, Any]) 
         seeds=len(asked["seeds"]),
         prime=P,
         run_s=time.perf_counter() - started,
+        kernels=tuple(dict.fromkeys(one.kernel[:_TEXT] for one in recording.launches)),
+        operations=tuple(dict.fromkeys(one.name for one in recording.operations)),
+        numbers=tuple(side.numbers()),
     )
 
 
 class _Side:
-    """One candidate's launches, executed once for each choice of residues."""
+    """One candidate's call, executed once for each choice of residues."""
 
     def __init__(self, recording: Recording, limit_s: float) -> None:
         from ptxsan.parser import parse
@@ -153,24 +159,54 @@ class _Side:
 
     def __call__(self, residues: Residues) -> Executed:
         """Execute and return the results. Raises MachineError."""
+        from cuassay.algebra.operations import perform
         from cuassay.build.machine.launch import prepared
         from cuassay.build.machine.memory import StorageArena
         from ptxsan.equivalence import Executed
+        from ptxsan.findings import Kind
         from ptxsan.options import Options
         from ptxsan.run import run
 
         arena = StorageArena()
         options = Options(shadow=residues, races=False, limit_s=self._limit_s)
-        for launch in self._recording.launches:
+        operations = list(self._recording.operations)
+        for number, launch in enumerate(self._recording.launches):
+            while operations and operations[0].launches <= number:
+                perform(operations.pop(0), arena, residues)
             furnish(arena, launch)
             module = self._modules[launch.module]
             report = run(module, prepared(launch, arena), options=options)
             if report.inconclusive:
                 raise MachineError(f"'{launch.kernel}' was not executed: {report.inconclusive}")
+            if any(one.kind is Kind.UNINITIALISED for one in report.findings):
+                raise MachineError(f"'{launch.kernel}' reads memory that nobody wrote")
+        for operation in operations:
+            perform(operation, arena, residues)
         outputs = tuple(_output(arena, one) for one in self._recording.results)
         if not outputs:
             raise MachineError("the call returned no tensor")
         return Executed(outputs=outputs, roots=self._roots)
+
+    def numbers(self) -> Iterator[float]:
+        """Yield the floats that host code gave to operations of torch and to kernels, in order."""
+        for operation in self._recording.operations:
+            yield from _floats((*operation.arguments, *operation.named.values()))
+        for launch in self._recording.launches:
+            function = self._modules[launch.module].functions.get(launch.kernel)
+            for given, data in zip(
+                function.params if function else (), launch.arguments, strict=False
+            ):
+                form = _PACKED.get(given.type)
+                if form is not None and given.count == 1 and len(data) == struct.calcsize(form):
+                    yield struct.unpack(form, data)[0]
+
+
+def _floats(values: Sequence[Argument]) -> Iterator[float]:
+    for one in values:
+        if isinstance(one, tuple):
+            yield from _floats(one)
+        elif isinstance(one, float):
+            yield one
 
 
 def _output(arena: StorageArena, result: RecordedResult) -> Output:
@@ -182,15 +218,10 @@ def _output(arena: StorageArena, result: RecordedResult) -> Output:
     held = arena.pointer(result.base + result.offset)
     if held is None or held.offset != result.offset:
         raise MachineError(
-            f"output '{result.name}' is not memory that the last kernel could see: torch made it "
-            "after the launches, and what torch computes has no residues"
+            f"output '{result.name}' is not memory that a kernel or a recorded operation of torch "
+            "wrote or read"
         )
     data, width = held.buffer.data, _WIDTHS.get(result.dtype, 0)
-    if hashlib.blake2b(data.tobytes(), digest_size=16).hexdigest() != result.digest:
-        raise MachineError(
-            f"output '{result.name}' was changed after the last kernel, or comes out different "
-            "when its kernels run again"
-        )
     count = math.prod(result.shape)
     last = sum((n - 1) * step for n, step in zip(result.shape, result.strides, strict=True))
     if not width or count > _MOST_ELEMENTS:
@@ -201,6 +232,12 @@ def _output(arena: StorageArena, result: RecordedResult) -> Output:
         offsets += (np.arange(result.shape[axis], dtype=np.int64) * step).reshape(shape)
     if count and result.offset + last + width > data.nbytes:
         raise MachineError(f"output '{result.name}' leaves its memory")
+    elements = data[offsets.reshape(-1, 1) + np.arange(width)]
+    if hashlib.blake2b(elements.tobytes(), digest_size=16).hexdigest() != result.digest:
+        raise MachineError(
+            f"output '{result.name}' was changed after the last kernel and operation, or comes out "
+            "different when its kernels run again"
+        )
     type_ = _TYPES.get(result.dtype, result.dtype)
     return Output(
         name=result.name, buffer=held.buffer, type=type_, offsets=offsets.reshape(-1), width=width

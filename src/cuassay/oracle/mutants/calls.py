@@ -1,0 +1,176 @@
+"""Mutants around the right answer: misread inputs, trivial answers, outputs of an earlier call."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from cuassay.oracle.lift.run import Value
+from cuassay.oracle.mutants.kinds import Implementation, Mutant, Outputs
+
+# What of an input is changed: kind, words, what shows it, the change.
+_Change: TypeAlias = tuple[str, str, str, Callable[[Any], Value]]
+
+
+def misread(
+    right: Implementation,
+    inputs: Sequence[Value],
+    names: Sequence[str],
+    usual: Mapping[str, Value],
+) -> Iterator[Mutant]:
+    """Yield mutants that misread an input; shapes, dtypes and index ranges stay as they are.
+
+    `usual` are the values that scalars are usually passed, by name.
+    """
+    names = [*names, *(f"number {position}" for position in range(len(names), len(inputs)))]
+
+    def with_one(position: int, change: Callable[[Any], Value]) -> Implementation:
+        return lambda given: right([change(v) if i == position else v for i, v in enumerate(given)])
+
+    def exchanged(first: int, second: int) -> Implementation:
+        order = list(range(len(inputs)))
+        order[first], order[second] = second, first
+        return lambda given: right([given[i] for i in order])
+
+    for position, value in enumerate(inputs):
+        name = names[position]
+        for kind, words, shown_by, change in _changes(value, usual.get(name)):
+            run = with_one(position, change)
+            yield Mutant(kind, f"input {name} {words}", shown_by.format(name), run)
+    # A wrong order of arguments goes unnoticed where two are alike.
+    for one, two in itertools.combinations(range(len(inputs)), 2):
+        left, other = inputs[one], inputs[two]
+        alike = isinstance(left, float) and isinstance(other, float)
+        if isinstance(left, Tensor) and isinstance(other, Tensor):
+            alike = left.shape == other.shape and left.dtype is other.dtype
+        if alike:
+            words = f"inputs {names[one]} and {names[two]} exchanged"
+            shown_by = f"values of {names[one]} and {names[two]} that differ"
+            yield Mutant("inputs exchanged", words, shown_by, exchanged(one, two))
+
+
+def _changes(value: Value, usual: Value | None) -> Iterator[_Change]:
+    matters = "values of {0} of the size at which it matters"
+    zeros, ones = "values of {0} other than 0", "values of {0} other than 1"
+    varied = "values of {0} that differ from each other"
+    if isinstance(value, Tensor):
+        if value.numel() < 2:
+            return
+        if value.is_floating_point() and value.dtype.itemsize > 1:
+            yield "input ignored", "taken as zeros", zeros, torch.zeros_like
+            yield "input ignored", "taken as ones", ones, torch.ones_like
+            yield (
+                "input ignored", "replaced by its mean", varied,
+                lambda v: torch.full_like(v, float(v.double().mean())),
+            )  # fmt: skip
+        elif value.dtype is torch.bool:
+            both = "a mask {0} with true and false"
+            yield "input ignored", "taken as true", both, torch.ones_like
+        axis = next(i for i, size in enumerate(value.shape) if size > 1)
+        order = f"rows of {{0}} (axis {axis}) that differ and an answer that depends on their order"
+        yield "input rows", "read one row off", order, lambda v: torch.roll(v, 1, axis)
+        yield "input rows", "read at row 0 only", varied, lambda v: _row_zero(v, axis)
+        return
+    if isinstance(value, bool):
+        yield "input scaled", "negated", matters, lambda v: not v
+    elif isinstance(value, float):
+        yield "input scaled", "ten times as large", matters, lambda v: v * 10
+        yield "input ignored", "taken as 1", ones, lambda v: 1.0
+    else:
+        yield "input scaled", "one larger", matters, lambda v: v + 1
+    if usual is not None and not isinstance(usual, Tensor):
+        other = f"values of {{0}} other than {usual:g}"
+        yield "input frozen", f"frozen at {usual:g}", other, lambda v: type(v)(usual)
+
+
+def answers(right: Implementation, inputs_list: Sequence[Sequence[Value]]) -> Iterator[Mutant]:
+    """Yield every trivial and every stale answer."""
+
+    def every(change: Callable[[Tensor], Tensor]) -> Implementation:
+        return lambda inputs: tuple(change(out) for out in right(inputs))
+
+    def previous(inputs: Sequence[Value]) -> Outputs:
+        """Answer another call of the same shapes, of moved values where there is none."""
+        moved = [
+            torch.roll(v.reshape(-1), 1).reshape(v.shape) if isinstance(v, Tensor) else v
+            for v in inputs
+        ]
+        return right(next((one for one in inputs_list if _is_same_call(inputs, one)), moved))
+
+    def mixed(mix: Callable[[Tensor, Tensor], Tensor]) -> Implementation:
+        return lambda inputs: tuple(
+            mix(new, old) for new, old in zip(right(inputs), previous(inputs), strict=True)
+        )
+
+    trivial: Mapping[str, Implementation] = {
+        "zeros returned": every(torch.zeros_like),
+        "ones returned": every(torch.ones_like),
+        "a constant returned": every(_constant),
+        "the negative returned": every(lambda y: ~y if y.dtype is torch.bool else -y),
+        "the first row repeated": every(lambda y: _row_zero(y, _long_axes(y)[0])),
+        # what each row's first value is, as broadcasting would spread it
+        "the first column broadcast": every(lambda y: _row_zero(y, _long_axes(y)[-1])),
+        "an input returned": lambda inputs: tuple(_input_like(y, inputs) for y in right(inputs)),
+    }
+    stale: Mapping[str, Implementation] = {
+        "another seed's answer returned": previous,
+        "last row left from the call before": mixed(_last_kept),
+        "added to the answer of the call before": mixed(_added),
+    }
+    for kind, table in (("trivial answer", trivial), ("stale answer", stale)):
+        for words, run in table.items():
+            yield Mutant(kind, words, "any varied input", run)
+
+
+def _is_same_call(inputs: Sequence[Value], other: Sequence[Value]) -> bool:
+    """Whether `other` is another call with tensors of the same shapes and other values."""
+    pairs = [
+        (a, b)
+        for a, b in zip(inputs, other, strict=True)
+        if isinstance(a, Tensor) and isinstance(b, Tensor)
+    ]
+    same_shapes = all(a.shape == b.shape and a.dtype is b.dtype for a, b in pairs)
+    return same_shapes and not all(torch.equal(a, b) for a, b in pairs)
+
+
+def _last_kept(new: Tensor, old: Tensor) -> Tensor:
+    if new.shape != old.shape or not new.numel() or not new.dim():
+        raise ValueError("the outputs of both calls differ in shape, or have no rows")
+    axis = next((i for i, size in enumerate(new.shape) if size > 1), 0)
+    last = new.shape[axis] - 1
+    return torch.cat([new.narrow(axis, 0, last), old.narrow(axis, last, 1)], axis)
+
+
+def _added(new: Tensor, old: Tensor) -> Tensor:
+    if new.shape != old.shape or not new.is_floating_point():
+        raise ValueError("the outputs of both calls cannot be added")
+    return (new.double() + old.double()).to(new.dtype)
+
+
+def _constant(out: Tensor) -> Tensor:
+    if not out.is_floating_point() or out.numel() < 2:
+        return torch.ones_like(out)  # its own mean would be the answer
+    return torch.full_like(out.double(), float(out.double().mean())).to(out.dtype)
+
+
+def _long_axes(out: Tensor) -> list[int]:
+    found = [axis for axis, size in enumerate(out.shape) if size > 1]
+    if not found:
+        raise ValueError("the output has one element")
+    return found
+
+
+def _row_zero(tensor: Tensor, axis: int) -> Tensor:
+    """Return `tensor` with its first slice along `axis` in place of every slice."""
+    return tensor.narrow(axis, 0, 1).expand_as(tensor).clone()
+
+
+def _input_like(out: Tensor, inputs: Sequence[Value]) -> Tensor:
+    for value in inputs:
+        if isinstance(value, Tensor) and value.shape == out.shape:
+            return value.to(out.dtype)
+    raise ValueError("no input has the output's shape")
