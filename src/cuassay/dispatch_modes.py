@@ -26,6 +26,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound="UntracedMode")
 _SYMBOLS = "torch.fx.experimental.symbolic_shapes"
 _NOT_TRACED = "__dynamo_disable"  # what torch._compile calls in a function's place
+_CONSTANT_ELEMENTS = 256  # of a tensor that keeps its numbers where others have none
 
 
 def without_memory(call: Callable[[], T]) -> T:
@@ -35,10 +36,13 @@ def without_memory(call: Callable[[], T]) -> T:
     operations need nothing else; what fails there is called again on fake tensors, which know
     devices and what custom operators return, and for which torch loads its compiler, one to three
     seconds. What that raises is raised: that fakes refuse an operation is an answer here.
+
+    On `meta`, a short tensor that follows from numbers alone (`linspace(0, 0.1, 12)`) has its
+    values, until something without any is written into it: code may read them back.
     """
     with contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with untraced_meta_functions(), _Meta(), _Functions():
+        with untraced_meta_functions(), _Meta(constants=True) as mode, _Functions(mode):
             return call()
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -127,11 +131,16 @@ def _exempted(mode: Any) -> Any:
 
 
 class _Meta(UntracedMode):
-    """Makes every tensor on the device `meta`, and takes those of others there."""
+    """Makes every tensor on the device `meta`, and takes those of others there.
 
-    def __init__(self) -> None:
+    With `constants`, short tensors that follow from numbers alone are made on the CPU.
+    """
+
+    def __init__(self, *, constants: bool = False) -> None:
         super().__init__()
         self._taken: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # by id, kept alive
+        self._constants = constants
+        self._stale: dict[int, torch.Tensor] = {}  # by storage: written to without data
 
     def __torch_dispatch__(
         self,
@@ -144,7 +153,11 @@ class _Meta(UntracedMode):
         named = dict(kwargs or {})
         given = [one for one in pytree.tree_leaves((args, named)) if isinstance(one, torch.Tensor)]
         makes = any(one.name == "device" for one in func._schema.arguments)
-        if any(one.is_meta for one in given) or (makes and (not given or named.get("device"))):
+        if self._constants and self._is_constant(func, given, args, named):
+            return func(*args, **{**named, "device": torch.device("cpu"), "pin_memory": None})
+        if any(map(self.has_no_data, given)) or (makes and (not given or named.get("device"))):
+            if func._schema.is_mutable:
+                self._stale |= {_storage(one): one for one in given if not one.is_meta}
             args, named = pytree.tree_map_only(torch.Tensor, self.without_data, (args, named))
             if makes:
                 named["device"] = torch.device("meta")
@@ -154,6 +167,26 @@ class _Meta(UntracedMode):
             if makes and torch.Tag.nondeterministic_seeded in func.tags:
                 return self._drawn(func, args, named)
         return func(*args, **named)
+
+    def has_no_data(self, tensor: torch.Tensor) -> bool:
+        """Whether nobody knows the numbers of a tensor."""
+        return tensor.is_meta or _storage(tensor) in self._stale
+
+    def _is_constant(
+        self,
+        func: Any,
+        given: Sequence[torch.Tensor],
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+    ) -> bool:
+        """Whether an operation makes a short tensor of numbers alone, or moves such a one."""
+        if func is torch.ops.aten._to_copy.default:
+            return not self.has_no_data(given[0]) and given[0].numel() <= _CONSTANT_ELEMENTS
+        if given or func.overloadpacket not in _constant_makers():
+            return False
+        meta = {**named, "device": torch.device("meta"), "pin_memory": None}
+        made: torch.Tensor = func(*args, **meta)
+        return made.numel() <= _CONSTANT_ELEMENTS
 
     def _drawn(self, func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> torch.Tensor:
         """Return what random numbers would fill: torch's own functions load the compiler."""
@@ -177,6 +210,18 @@ class _Meta(UntracedMode):
                 ),
             )
         return self._taken[id(tensor)][1]
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+@functools.cache
+def _constant_makers() -> frozenset[Any]:
+    """Return the operations that make a tensor of numbers alone, without drawing any."""
+    aten = torch.ops.aten
+    names = "arange linspace logspace full zeros ones eye scalar_tensor tril_indices triu_indices"
+    return frozenset(getattr(aten, name) for name in names.split())
 
 
 @contextlib.contextmanager
@@ -226,7 +271,12 @@ class _Functions(TorchFunctionMode):
 
     Attention is refused: how much memory it takes depends on the device's fused kernels. Recurrent
     layers are the products of all their steps at once: step by step they take minutes of Python.
+    Numbers that went stale on the device `meta` are not read.
     """
+
+    def __init__(self, mode: _Meta) -> None:
+        super().__init__()
+        self._mode = mode
 
     def __torch_function__(
         self,
@@ -240,9 +290,12 @@ class _Functions(TorchFunctionMode):
             raise NotImplementedError("a fake tensor knows which kernel its device takes")
         if func in _RECURRENT and not kwargs and not isinstance(args[2], torch.Tensor):
             return _recurrent(func, *args)
+        if func in _READERS and self._mode.has_no_data(args[0]):
+            raise NotImplementedError("a tensor without data has no numbers")
         return func(*args, **(kwargs or {}))
 
 
+_READERS = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)
 _RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 
 

@@ -230,3 +230,27 @@ def test_a_recurrent_layer_of_other_sizes_is_refused() -> None:
     layer = torch.nn.GRU(5, 7)
     with pytest.raises(Exception, match="5"):
         without_memory(lambda: layer(torch.empty(11, 3, 4)))
+
+
+def test_short_tensors_of_numbers_alone_keep_their_values_without_memory() -> None:
+    def rates() -> list[object]:
+        return [rate.item() for rate in torch.linspace(0, 0.5, 3)]
+
+    assert without_memory(rates) == [0.0, 0.25, 0.5]
+    assert without_memory(lambda: torch.arange(3).to("cpu", torch.float64).tolist()) == [0, 1, 2]
+    assert without_memory(lambda: (torch.arange(3) + torch.rand(3)).is_meta)
+    assert without_memory(lambda: torch.zeros(1 << 20).is_meta)
+
+
+@pytest.mark.parametrize("read", [torch.Tensor.tolist, torch.Tensor.sum, torch.Tensor.numpy])
+def test_a_constant_that_unknown_numbers_were_written_into_is_not_read(
+    read: Callable[[torch.Tensor], Any],
+) -> None:
+    def run() -> object:
+        counts = torch.zeros(4)
+        last = counts[3:]
+        counts.add_(torch.rand(4))
+        return bool(read(last))
+
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        without_memory(run)

@@ -91,7 +91,7 @@ class Gate:
     It runs no check of the groups `without`, and leaves out what decides nothing: minimal
     counterexamples (`smallest`), `causes`, the benchmark's rule, power and times. With `machine`
     the PTX machine is loaded before workers are forked, as `cuassay check` does for kernels. A
-    `nursery` that is given serves others too, and stays open. `beside`: see `Plan`.
+    `nursery` that is given serves others too, and stays open. `concurrent`: see `Plan`.
     """
 
     start: StartRunner = staticmethod(_one_worker)
@@ -106,9 +106,9 @@ class Gate:
         smallest: bool = False,
         causes: bool = False,
         nursery: Nursery | None = None,
-        beside: bool | None = None,
+        concurrent: bool | None = None,
     ) -> None:
-        self._beside = beside
+        self._concurrent = concurrent
         self.device, self._without = device, without
         self._smallest, self._causes = smallest, causes
         self._stack = ExitStack()
@@ -253,7 +253,7 @@ class Gate:
                     smallest=self._smallest,
                     causes=self._causes,
                     extras=False,
-                    beside=self._beside,
+                    concurrent=self._concurrent,
                     start=start or type(self).start,
                 ),
             ) as ended,

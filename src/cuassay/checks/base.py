@@ -193,10 +193,11 @@ class Check:
     judges_failures: ClassVar[bool] = False  # True: `judge` sees raised and dead runs itself
     control_first: ClassVar[bool] = True  # False: the reference runs where the candidate fails
     own_process: ClassVar[bool] = False  # True: what it does or reads is the whole process's
+    clean_counts: ClassVar[bool] = False  # True: a clean pass in a used process always counts
     only_reads: ClassVar[bool] = False  # True: others may go on in a process of its own
     side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
     leads: ClassVar[bool] = False  # True: it decides with which state others call a module
-    beside: ClassVar[bool] = False  # True: others may run at the same time, in other processes
+    concurrent: ClassVar[bool] = False  # True: others may run at the same time, in other processes
     waits: ClassVar[bool] = False  # True: it waits for kernels that are compiled anew
     quiet: ClassVar[bool] = False  # True: nothing else of the trial uses the device meanwhile
     after_clean: ClassVar[bool] = False  # True: only where the checks before found nothing wrong

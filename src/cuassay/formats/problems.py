@@ -35,7 +35,9 @@ def load(where: str, *, strict: bool, notes: list[str], recorded_calls: str = ""
     if found.held:
         notes.append(f"these arguments stay as the problem has them: {'; '.join(found.held)}")
     found = sidecar.applied(found, notes=notes)
-    folder = Path(recorded_calls).expanduser() if recorded_calls else recorded.beside(found)
+    folder = (
+        Path(recorded_calls).expanduser() if recorded_calls else recorded.recorded_folder(found)
+    )
     return found if folder is None else recorded.with_calls(found, folder, notes=notes)
 
 

@@ -39,7 +39,7 @@ class _Unfit(Exception):
     """A call that is none of this problem, with the reason."""
 
 
-def beside(problem: Problem) -> Path | None:
+def recorded_folder(problem: Problem) -> Path | None:
     """Return the folder of recorded calls beside a problem's file, if there is one."""
     if problem.path is None:
         return None

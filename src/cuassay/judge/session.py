@@ -121,15 +121,15 @@ class TrialPlan:
 
     `smallest` looks for minimal counterexamples, `causes` for the causes of what is wrong,
     `extras` evaluates the benchmark's own rule, power and times. None of these three decides.
-    With `beside` checks that allow it run beside the others, in processes of their own; None: at
-    `quick` on a GPU, where the host has processors for it.
+    With `concurrent` checks that allow it run at the same time as the others, in processes of
+    their own; None: at `quick` on a GPU, where the host has processors for it.
     """
 
     checks: tuple[Check, ...]
     smallest: bool = True
     causes: bool = True
     extras: bool = True
-    beside: bool | None = None
+    concurrent: bool | None = None
     start: StartRunner = Runner
 
 
@@ -162,13 +162,13 @@ class _Bench:
         return self.job.profile is Profile.QUICK
 
     @property
-    def has_beside(self) -> bool:
+    def has_concurrent(self) -> bool:
         """Whether checks run beside others.
 
         Not where others judge at the same time, whose processes take turns on the GPU with ours,
         and not where the first wrong result ends all.
         """
-        wished, job = self.plan.beside, self.job
+        wished, job = self.plan.concurrent, self.job
         if wished is not None or job.fail_fast or job.isolated:
             return bool(wished) and not job.fail_fast
         if not self.quick or not self.device.startswith("cuda"):
@@ -197,7 +197,7 @@ class _Bench:
         self.opened.append(made)
         return self.stack.enter_context(made)
 
-    def beside(self, what: str, make: Callable[[], T | None]) -> T | None:
+    def optional(self, what: str, make: Callable[[], T | None]) -> T | None:
         """Return what stands beside the verdict; its failure must not lose the verdict."""
         if what:
             self.emit(Progress(text=what))
@@ -311,14 +311,14 @@ def judged(
             generate_once(trial)
         machine = _use_machine(bench)
         _tune(bench, runner)
-        beside = _second_runner(bench, runner)
+        second = _second_runner(bench, runner)
         if trial.problem.built:
-            bench.beside("", lambda: follow_built_sizes(trial, runner))
+            bench.optional("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
         tried = Tried(problem, runner)
         if device.startswith("cuda"):
-            bench.beside("", lambda: _begin(bench, runner, machine))
-        checked = _run_checks(bench, runner, control, tried, beside)
+            bench.optional("", lambda: _begin(bench, runner, machine))
+        checked = _run_checks(bench, runner, control, tried, second)
         decision, reason = decide(bind(checked.reports, job.require), profile=job.profile)
         wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
         proved = _proved(bench, wanted) if wanted else ()
@@ -337,7 +337,7 @@ def judged(
             total_s=time.time() - started,
             build_s=runner.build_s,
             truth_s=trial.truth_s,
-            candidate_s=runner.candidate_s + (beside.candidate_s if beside else 0.0),
+            candidate_s=runner.candidate_s + (second.candidate_s if second else 0.0),
             compare_s=trial.compare_s,
         )
         stood = runner.walls
@@ -447,8 +447,8 @@ def _tune(bench: _Bench, runner: Runner) -> None:
             runner(Scenario(label="autotuning at a listed size", cases=(case,), steps=steps))
 
     if bench.device.startswith("cuda"):
-        bench.beside("", lambda: _make_truths(bench.trial, runner))
-        bench.beside("", tune)  # what goes wrong here goes wrong in a check, which says so
+        bench.optional("", lambda: _make_truths(bench.trial, runner))
+        bench.optional("", tune)  # what goes wrong here goes wrong in a check, which says so
 
 
 def _second_runner(bench: _Bench, runner: Runner) -> Runner | None:
@@ -456,7 +456,7 @@ def _second_runner(bench: _Bench, runner: Runner) -> Runner | None:
 
     Two first builds of the same sources would get into each other's way.
     """
-    if not bench.has_beside:
+    if not bench.has_concurrent:
         return None
     return bench.runner(bench.candidate, lazy=not runner.built, spares=1)
 
@@ -582,23 +582,23 @@ class _Side:
 
 
 def _run_checks(
-    bench: _Bench, runner: Runner, control: Control, tried: Tried, beside: Runner | None
+    bench: _Bench, runner: Runner, control: Control, tried: Tried, second: Runner | None
 ) -> _Checked:
-    """Run the checks in order, in `beside` those that may run beside others."""
+    """Run the checks in order, in `second` those that may run at the same time as others."""
     job, trial = bench.job, bench.trial
     # A given seed asks for the same trial again: what others left must not change it.
     entry = bench.candidate.entry_file
     trial.preset("known", failures.known(trial.problem, entry) if job.seed is None else ())
-    name, heavy = _naming(job), threading.Lock() if beside is not None else None
+    name, heavy = _naming(job), threading.Lock() if second is not None else None
     main = _Side(bench, trial, runner, control, tried, emit=bench.emit, name=name, heavy=heavy)
     checks = _in_turn(bench)
-    if beside is not None and heavy is not None:
+    if second is not None and heavy is not None:
         leading = [check for check in checks if check.leads]
         alone = [check for check in checks if check.quiet or _begun_ahead(check)]
         main.run(leading)
         others = [check for check in checks if check not in leading and check not in alone]
         if main.built:
-            _run_beside(bench, main, others, beside, heavy, name)
+            _run_concurrently(bench, main, others, second, heavy, name)
         checks = alone
     main.run(checks)
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
@@ -606,7 +606,7 @@ def _run_checks(
     return _Checked(reports=tuple(reports), graded=tuple(main.graded), built=main.built)
 
 
-def _run_beside(
+def _run_concurrently(
     bench: _Bench,
     main: _Side,
     checks: Sequence[Check],
@@ -618,7 +618,7 @@ def _run_beside(
 
     One thread judges at a time, while the other waits for its processes.
     """
-    trial = main.trial.beside()
+    trial = main.trial.concurrent()
     runner.work_for(trial)
     reference = bench.runner(
         reference_candidate(trial.problem), lazy=True, spares=0, lane=Lane.REFERENCE, trial=trial
@@ -637,7 +637,7 @@ def _run_beside(
         heavy=heavy,
         lane=Lane.BESIDE,
     )
-    others = [check for check in checks if check.beside]
+    others = [check for check in checks if check.concurrent]
     turns, failed = Turns(), list[BaseException]()
 
     def work() -> None:
@@ -651,7 +651,7 @@ def _run_beside(
     thread.start()
     try:
         with turns.taken():
-            main.run(check for check in checks if not check.beside)
+            main.run(check for check in checks if not check.concurrent)
         side.stopped = not main.built
     except BaseException:
         side.stopped = True
@@ -792,12 +792,14 @@ def _extras(bench: _Bench, runner: Runner) -> _Extras:
     timeless = bench.quick and not bench.device.startswith("cuda")
     eager: Runner | None = None
     if not timeless and not _executed_by(bench, runner):
-        eager = bench.beside("", lambda: _reference_to_time(bench))
-    rule = bench.beside("the benchmark's own rule", lambda: benchmark_rule.evaluate(trial, runner))
-    measured = bench.beside("power of the inputs", lambda: power.power_of_inputs(trial))
+        eager = bench.optional("", lambda: _reference_to_time(bench))
+    rule = bench.optional(
+        "the benchmark's own rule", lambda: benchmark_rule.evaluate(trial, runner)
+    )
+    measured = bench.optional("power of the inputs", lambda: power.power_of_inputs(trial))
     spent: Speed | None = None
     if eager is not None:
-        spent = bench.beside(
+        spent = bench.optional(
             "the time of a call",
             lambda: speed.measure_speed(
                 trial, runner, eager, compiled=lambda: _reference_to_time(bench, compiled=True)
@@ -808,7 +810,7 @@ def _extras(bench: _Bench, runner: Runner) -> _Extras:
         and not bench.job.isolated
         and selection.read_selection(trial.problem) is None
     ):
-        chosen = bench.beside("the input regimes for later trials", lambda: choose(trial))
+        chosen = bench.optional("the input regimes for later trials", lambda: choose(trial))
         if chosen is not None:
             selection.store(trial.problem, chosen)
     return _Extras(rule=rule, power=measured, speed=spent)
@@ -829,7 +831,7 @@ def _diagnosed(
         return ()
     outcomes = [report.outcome for report in reports]
     found = [f for one in outcomes if isinstance(one, Failed) for f in one.findings]
-    clues = bench.beside(
+    clues = bench.optional(
         "the cause",
         lambda: gather(
             bench.trial,

@@ -223,7 +223,7 @@ class JudgeTrial:
         """Let checks execute recorded launches in `machine`."""
         self._machine = machine
 
-    def beside(self) -> JudgeTrial:
+    def concurrent(self) -> JudgeTrial:
         """Return the same trial for checks that run at the same time as those of this one.
 
         What it learns of the candidate stays apart, so that what either makes of an answer does

@@ -113,3 +113,27 @@ def test_a_constant_axis_beyond_all_memory_is_one_message(tmp_path: Path) -> Non
     trial = trial_of(_problem(tmp_path, _TWICE, constant, {"k": 8}))
     with pytest.raises(CannotJudgeError, match=r"inputs and outputs of [0-9,]+ GiB, and this"):
         smoke(trial)
+
+
+_DRAWS = """import torch
+
+def run(x):
+    return torch.nn.functional.dropout(x, 0.5)
+"""
+_DRAWS_IN_VAIN = """import torch
+
+def run(x):
+    weight = torch.nn.Linear(2, 1).weight
+    weight.data = torch.full((2, 1), 2.0)
+    return x * weight.detach()[0]
+"""
+
+
+def test_a_reference_that_draws_its_answer_is_named(tmp_path: Path) -> None:
+    problem = _problem(tmp_path, _DRAWS, _VAR, {"n": 8, "k": 8})
+    with pytest.raises(CannotJudgeError, match=r"draws random numbers.*'y'.*an input"):
+        smoke(trial_of(problem))
+
+
+def test_numbers_that_are_drawn_and_not_used_do_no_harm(tmp_path: Path) -> None:
+    smoke(trial_of(_problem(tmp_path, _DRAWS_IN_VAIN, _VAR, {"n": 8, "k": 8})))

@@ -84,7 +84,7 @@ class Graph001(Check):
     title = "Captured and replayed in a CUDA graph"
     cause = Cause.GRAPH
     classes = ("S7", "A10", "L8")
-    beside = True
+    concurrent = True
     group = "graphs"
     gpu_only = True
     finding_class = FindingClass.UNSAFE

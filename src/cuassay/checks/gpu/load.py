@@ -84,7 +84,7 @@ class Race001(Check):
     title = "Repeated under load"
     cause = Cause.RACE
     classes = ("C1", "C2", "C3", "C4", "C5", "C7")
-    beside = True
+    concurrent = True
     waits = True
     group = "load"
     gpu_only = True

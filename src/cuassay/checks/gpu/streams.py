@@ -92,7 +92,7 @@ class Stream001(Check):
     title = "Order on streams and threads"
     cause = Cause.STREAM
     classes = ("A9", "H3", "S1")
-    beside = True
+    concurrent = True
     group = "streams"
     gpu_only = True
     severity = Severity.HIGH

@@ -63,7 +63,7 @@ class Opcheck001(Check):
     title = "Custom operators keep torch's contract"
     cause = Cause.CUSTOM_OPERATOR
     classes = ("A14", "A11")
-    beside = True
+    concurrent = True
     group = "operators"
     own_process = True
     finding_class = FindingClass.UNSAFE

@@ -80,7 +80,7 @@ class Layout001(Check):
     title = "Inputs in every memory layout"
     cause = Cause.LAYOUT
     classes = ("A1", "A2", "A5", "M10")
-    beside = True
+    concurrent = True
     group = "layout"
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH

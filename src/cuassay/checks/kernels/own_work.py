@@ -58,7 +58,7 @@ class Ghost001(Check):
     title = "The answer comes from the candidate's own kernels"
     cause = Cause.UNNECESSARY_KERNEL
     classes = ("H8",)
-    beside = True
+    concurrent = True
     own_process = True
     group = "integrity"  # nothing else runs in a process whose kernels were switched off
     finding_class = FindingClass.ADVICE

@@ -62,7 +62,7 @@ class Kernel001(Check):
     code = "KERNEL001"
     title = "The kernels of a call"
     classes = ("H8", "M10", "M6")
-    beside = True
+    concurrent = True
     group = "kernels"
     gpu_only = True
     own_process = True

@@ -69,7 +69,7 @@ class Mem004(Check):
     title = "What no output depends on does not matter"
     cause = Cause.UNDEFINED_READ
     classes = ("M7", "L8", "L9")
-    beside = True
+    concurrent = True
     group = "memory"
     severity = Severity.CRITICAL
 

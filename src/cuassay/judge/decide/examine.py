@@ -76,7 +76,7 @@ class Tally:
     seen: list[tuple[Scenario, ScenarioResult]] = field(default_factory=list)  # what passed
     declined: list[str] = field(default_factory=list)  # cases of ours that cannot be judged
     remark: str = ""
-    beside: str = ""  # why a run showed that the check does not apply
+    inapplicable: str = ""  # why a run showed that the check does not apply
 
     def add(self, finding: Finding) -> None:
         """File a finding by its class."""
@@ -117,8 +117,8 @@ class Tally:
         never = [why for output, why in self.aside.items() if output not in self.judged]
         if never and self.clean:
             return Inconclusive(reason=f"an output was set aside in every case: {never[0]}")
-        if self.beside and not self.clean and not self.undecided:
-            return Skipped(reason=self.beside, applicable=False)
+        if self.inapplicable and not self.clean and not self.undecided:
+            return Skipped(reason=self.inapplicable, applicable=False)
         if self.declined and not self.clean and not self.undecided and not self.shared:
             reason = f"the reference takes none of the inputs that were tried: {self.declined[0]}"
             return Skipped(reason=reason, applicable=False)
@@ -166,9 +166,9 @@ class Examination:
         self._emit, self._name = emit, name
         self._rejected = False
 
-    def take(self, beside: Examination) -> None:
+    def take(self, other: Examination) -> None:
         """Know what another one that ran at the same time found wrong."""
-        self._rejected = self._rejected or beside._rejected
+        self._rejected = self._rejected or other._rejected
 
     def examine(self, check: Check) -> CheckReport:
         """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
@@ -264,7 +264,7 @@ class Examination:
         try:
             self._one(check, scenario, tally, control_first=control_first)
         except NothingToCheckError as error:
-            tally.beside = tally.beside or str(error)
+            tally.inapplicable = tally.inapplicable or str(error)
         except ReferenceError_ as error:
             # Inputs that we chose and the reference refuses say nothing of the kernel.
             chosen = not any(case.benchmark for case in scenario.cases)
@@ -314,12 +314,13 @@ class Examination:
     ) -> tuple[Run, list[Finding], str]:
         """Run and judge a scenario; return the run, the findings, and why it decides nothing.
 
-        At `quick` a scenario that asks for a new process, a CUDA context on a GPU, first runs
-        in the one at hand. Only a clean pass with every answer right counts there, or the end
-        of the process; all else is asked again in a new process, and that answer counts.
+        At `quick`, and always for a check whose clean passes count, a scenario that asks for a new
+        process, a CUDA context on a GPU, first runs in the one at hand. Only a clean pass with
+        every answer right counts there, or the end of the process; all else is asked again in a
+        new process, and that answer counts.
         """
-        quick = self._trial.profile is Profile.QUICK
-        if quick and scenario.fresh and not check.own_process:
+        shares = self._trial.profile is Profile.QUICK or check.clean_counts
+        if shares and scenario.fresh and not check.own_process:
             found = self._beside_others(check, scenario, tally)
             if found is not None:
                 return found

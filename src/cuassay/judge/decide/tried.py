@@ -40,10 +40,10 @@ class Tried:
             self._remember(scenario)
         return run
 
-    def take(self, beside: Tried) -> None:
+    def take(self, other: Tried) -> None:
         """Add what checks tried that ran at the same time."""
-        self._together |= beside._together
-        for axis, by_code in beside._seen.items():
+        self._together |= other._together
+        for axis, by_code in other._seen.items():
             self._seen[axis] |= by_code
 
     def _remember(self, scenario: Scenario) -> None:

@@ -9,6 +9,8 @@ import torch
 from cuassay.errors import CannotJudgeError, ProblemError, ReferenceError_
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
+from cuassay.oracle.lift.run import default_generators
+from cuassay.oracle.truth.runs import device_of
 
 if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
@@ -29,7 +31,8 @@ def smallest_case(trial: JudgeTrial) -> Case:
 def smoke(trial: JudgeTrial) -> Truth:
     """Run the reference on its smallest case and check what it returns against its outputs.
 
-    Raises CannotJudgeError naming the output and the shapes where they disagree.
+    Raises CannotJudgeError naming the output and the shapes where they disagree, and where an
+    output follows from random numbers that the reference draws.
     """
     try:
         truth = _truth(trial)
@@ -46,6 +49,7 @@ def smoke(trial: JudgeTrial) -> Truth:
         )
     if trial.problem.origin == "native":
         _check_shapes(trial, truth)
+    _check_draws(trial)
     return truth
 
 
@@ -66,4 +70,38 @@ def _check_shapes(trial: JudgeTrial, truth: Truth) -> None:
             raise CannotJudgeError(
                 f"the reference's output '{spec.name}' has shape {list(output.value.shape)}, "
                 f"the problem declares [{', '.join(spec.shape)}] = {list(expected)}"
+            )
+
+
+def _check_draws(trial: JudgeTrial) -> None:
+    """Raise CannotJudgeError where an output follows the state of torch's generators.
+
+    Whatever a kernel returns is then right for some state, and wrong for others. Numbers that are
+    drawn and never used, such as weights that a module's constructor fills, do no harm.
+    """
+    values = list(trial.inputs(smallest_case(trial)).values())
+    generators = default_generators(device_of(values))
+    before = [generator.get_state() for generator in generators]
+
+    def outputs(seed: int) -> tuple[torch.Tensor, ...]:
+        for generator in generators:
+            generator.manual_seed(seed)
+        return trial.as_written(values)
+
+    try:
+        first = outputs(1)
+        after = [generator.get_state() for generator in generators]
+        seeded = [generator.manual_seed(1).get_state() for generator in generators]
+        if all(map(torch.equal, seeded, after)):
+            return
+        other, again = outputs(2), outputs(1)
+    finally:
+        for generator, state in zip(generators, before, strict=True):
+            generator.set_state(state)
+    for spec, a, b, same in zip(trial.problem.outputs, first, other, again, strict=True):
+        if torch.equal(a, same) and not torch.equal(a, b):
+            raise CannotJudgeError(
+                f"the reference draws random numbers: equal inputs give another '{spec.name}' in "
+                "each call, so that no answer of a kernel can be compared; make the numbers (a "
+                "mask, an initial state) an input of the problem, or leave them out"
             )

@@ -40,7 +40,7 @@ SCHEDULES = {
     Profile.STANDARD: (("forward", 0), ("reverse", 0)),
     Profile.DEEP: (("forward", 0), ("reverse", 0), ("random", 1), ("random", 2)),
 }
-_LIMIT_S = {Profile.QUICK: 30.0, Profile.STANDARD: 60.0, Profile.DEEP: 240.0}
+_LIMIT_S = {Profile.QUICK: 20.0, Profile.STANDARD: 60.0, Profile.DEEP: 240.0}
 _MOST_S = 3600.0  # that all launches of a recording may take
 _KEPT = 64
 _FUNCTION = "cuassay.build.machine.replay:replay"

@@ -82,13 +82,13 @@ def pairs(
     for index, (row, at) in enumerate(zip(step.rows, step.positions, strict=True)):
         truth = _centred(exact[row][at])
         kernel = _centred(step.logits["kernel"][index])
-        pair = beside(kernel, truth, [_centred(step.logits[name][index]) for name in noise])
+        pair = pair_of(kernel, truth, [_centred(step.logits[name][index]) for name in noise])
         if pair is not None:
             found[f"sequence {row}"] = pair
     return found
 
 
-def beside(
+def pair_of(
     kernel: torch.Tensor, truth: torch.Tensor, trusted: Sequence[torch.Tensor]
 ) -> Pair | None:
     """Compare a kernel's values and trusted ones with float64; None where those tell nothing."""

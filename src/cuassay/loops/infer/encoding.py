@@ -14,7 +14,7 @@ import torch
 
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import derive, new_root
-from cuassay.loops.infer.decoding import beside
+from cuassay.loops.infer.decoding import pair_of
 from cuassay.loops.infer.reported import decided, reported
 from cuassay.loops.kernels import Kernel
 from cuassay.loops.model import minilm
@@ -222,7 +222,7 @@ def _compared(
     told: dict[str, Pair] = {}
     for index, group in enumerate(groups):
         trusted = [found[name][index] for name in ("trusted", "twin")]
-        pair = beside(found["kernel"][index], exact[index], trusted)
+        pair = pair_of(found["kernel"][index], exact[index], trusted)
         if pair is not None:
             told[group] = pair
     return told

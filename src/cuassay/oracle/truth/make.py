@@ -93,7 +93,16 @@ def make_truth(
             given = flushed(inputs, sign=sign)
             for item, other in zip(found, runner.lifted(torch.float32, inputs=given), strict=True):
                 item.trusted(other, as_written=False)
-    deviations = Deviations(runner.device, tensor_cores=traits.low, budget_bytes=budget_bytes)
+    any_order = steps.scatters_narrow and not all(
+        map(torch.equal, written, runner.as_written())  # atomics: no two runs agree
+    )
+    deviations = Deviations(
+        runner.device,
+        tensor_cores=traits.low,
+        any_order=any_order,
+        roundoff=roundoff,
+        budget_bytes=budget_bytes,
+    )
     draws_of = _Draws(runner, deviations, traits, roundoff, family or Family())
     discontinuous, unmodelled = _draw(draws_of, found, count)
     lean = TENSOR_CORE_LEAN / 2 * deviations.longest * _UNIT

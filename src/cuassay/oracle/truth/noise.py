@@ -25,7 +25,13 @@ from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT, STEPS, TRANSCENDENTAL
 from cuassay.oracle.truth.precision import GRIDS, Family, Stored
 from cuassay.oracle.truth.random_errors import Noise, look_first
-from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, deviation_of, product_terms
+from cuassay.oracle.truth.reductions import (
+    PRODUCTS,
+    REDUCTIONS,
+    SCATTERED,
+    deviation_of,
+    product_terms,
+)
 
 LOW = tuple(GRIDS)
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
@@ -36,7 +42,9 @@ class Deviations:
     """Deviations of reductions and composites in call order, shared by the draws of one truth.
 
     `tensor_cores` says whether matrix products may run on them (an input has 16 bits);
-    `longest` is then the number of terms of the longest sum of products.
+    `longest` is then the number of terms of the longest sum of products. `any_order` says that
+    the reference as written rounds scattered sums to their narrow type after each term, in
+    another order each time: such a sum errs in units of that type, not of `roundoff`.
     """
 
     def __init__(
@@ -44,9 +52,12 @@ class Deviations:
         device: torch.device,
         *,
         tensor_cores: bool = False,
+        any_order: bool = False,
+        roundoff: float = 2.0**-24,
         budget_bytes: int | None = None,
     ) -> None:
-        self.tensor_cores = tensor_cores
+        self.tensor_cores, self.any_order = tensor_cores, any_order
+        self.roundoff = roundoff
         self.longest = 0
         self._kept: list[tuple[str, torch.Size, tuple[Tensor, ...]]] = []
         self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
@@ -79,13 +90,15 @@ def is_step(asked: Operation) -> bool:
 
 
 class StepHook(PassThrough):
-    """Changes nothing; `discontinuous` says whether a jump was met."""
+    """Changes nothing; says whether a jump was met, and a scattered sum of a narrow type."""
 
     def __init__(self) -> None:
         self.discontinuous = False
+        self.scatters_narrow = False
 
     def replace(self, operation: Operation) -> object:
         """Look at the operation and let it run."""
+        self.scatters_narrow |= operation.name in SCATTERED and operation.nominal in GRIDS
         self.discontinuous = self.discontinuous or is_step(operation)
         return NotImplemented
 
@@ -180,6 +193,9 @@ class NoiseHook:
                 total=lambda other: of(other).run(),
                 reduced=lambda other: deviation_of(of(other), out),
             )
+        if kept.any_order and found is not None and asked.name in SCATTERED:
+            grid = None if asked.nominal is None else GRIDS.get(asked.nominal)
+            found = found * (2.0**-grid.precision / kept.roundoff) if grid is not None else found
         if kept.tensor_cores:
             kept.longest = max(kept.longest, product_terms(asked))
         return () if found is None else (found,)

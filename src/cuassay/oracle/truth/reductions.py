@@ -292,16 +292,14 @@ def _variance(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
     return out * relative.reshape(out.shape) * (0.5 if is_std else 1.0)
 
 
+SCATTERED = ("index_add", "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward")
 PRODUCTS: dict[str, Product] = {
     **dict.fromkeys(("mm", "bmm", "dot", "mv", "vdot"), _matmul),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), _added),
 }
 REDUCTIONS: dict[str, Deviation] = {
     **dict.fromkeys(("sum", "mean", "nansum"), _sum),
-    **dict.fromkeys(
-        ("index_add", "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward"),
-        _scattered,
-    ),
+    **dict.fromkeys(SCATTERED, _scattered),
     "cumprod": _cumulated_product,
     "convolution": _convolution,
     **dict.fromkeys(("linalg_vector_norm", "norm"), _norm),

@@ -91,6 +91,6 @@ def test_a_check_that_a_run_shows_not_to_apply_is_skipped_and_lacks_nothing() ->
 
     (report,) = bench(router(), constant).examine(Grad001())
     assert report.outcome == Skipped(reason="no output carries a gradient", applicable=False)
-    assert Tally(beside="nothing", undecided=["something"]).outcome() == Inconclusive(
+    assert Tally(inapplicable="nothing", undecided=["something"]).outcome() == Inconclusive(
         reason="something"
     )

@@ -23,7 +23,7 @@ _CHECKS = ("API002", "MEM002", "NUM001", "LAYOUT001", "DET001")
 
 @pytest.fixture(scope="module")
 def gates() -> Iterator[tuple[Gate, Gate]]:
-    with Gate("cpu", beside=False) as plain, Gate("cpu", beside=True) as beside:
+    with Gate("cpu", concurrent=False) as plain, Gate("cpu", concurrent=True) as beside:
         yield plain, beside
 
 
