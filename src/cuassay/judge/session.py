@@ -94,6 +94,7 @@ T = TypeVar("T")
 # Others bring about conditions in which answers may be wrong by design, kernels disarmed say.
 _GRADED = ("KNOWN001", "NUM001", "NUM002", "META001", "SHP001", "FUZZ001")
 _CORES = 4  # for the judge, the candidate's processes and the PTX machine
+_SPARES_BESIDE = 2  # workers kept ready for checks of which each has its own process
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
 
@@ -458,7 +459,7 @@ def _second_runner(bench: _Bench, runner: Runner) -> Runner | None:
     """
     if not bench.has_concurrent:
         return None
-    return bench.runner(bench.candidate, lazy=not runner.built, spares=1)
+    return bench.runner(bench.candidate, lazy=not runner.built, spares=_SPARES_BESIDE)
 
 
 def _control(bench: _Bench) -> Control:
@@ -531,9 +532,12 @@ class _Side:
 
     def run(self, checks: Iterable[Check]) -> None:
         """Run checks in order; with `fail_fast` those after the first wrong result do not run."""
-        for check in checks:
+        checks = tuple(checks)
+        for check, following in itertools.zip_longest(checks, checks[1:]):
             if self.stopped or not self.built:
                 return
+            if following is not None:
+                self._runner.expect(following.mode)
             if self._bench.job.fail_fast and any(report.wrong for report in self.reports):
                 self.reports.append(_not_run(check))
             else:
