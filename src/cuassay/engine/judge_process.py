@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
@@ -100,8 +101,8 @@ class JudgeProcess:
 
         Its workers, and their contexts on a GPU, take a while to end.
         """
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._allowance is not None:
+            self._allowance.cancel()
 
         def end() -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
