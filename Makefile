@@ -13,14 +13,15 @@ help: ## list the verbs
 
 install: $(STAMP) ## a virtual environment in .venv with everything that development needs
 
-# torch first and by itself, so that an index with a CPU build serves that one. Elsewhere set
-# TORCH_INDEX to an index that has CPU builds, or let pip fetch the CUDA build.
+# torch by itself, so that an index with a CPU build serves that one. Elsewhere set TORCH_INDEX to
+# an index that has CPU builds, or let pip fetch the CUDA build. Unpacking it keeps one processor
+# busy; another one compiles the PTX machine's runtime meanwhile, a minute or so.
 $(STAMP): pyproject.toml packages/ptxsan/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
-	$(BIN)/python -m pip install -q -e 'packages/ptxsan[cuda]'
-	$(BIN)/python -m pip install -q -e '.[dev]'
-	$(BIN)/python -m ptxsan.runtime.prebuilt
+	$(BIN)/python -m pip install -q -e packages/ptxsan
+	$(BIN)/python -m ptxsan.runtime.prebuilt & runtime=$$!; \
+	  $(BIN)/python -m pip install -q $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0 && \
+	  $(BIN)/python -m pip install -q -e '.[dev]' && wait $$runtime
 	touch $(STAMP)
 
 demo: $(STAMP) ## judge a wrong, a right and a second wrong kernel, with reports to look at
