@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuassay.cli.drive import EXIT_CODES, emit_json, say
+from cuassay.cli.drive import EXIT_CODES, emit_json
 from cuassay.cli.options import Output
+from cuassay.cli.sinks import say
 
 if TYPE_CHECKING:
     from cuassay.audit.found import FoundProblem

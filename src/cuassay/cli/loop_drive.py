@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from cuassay.cli.drive import EXIT_CODES, INTERRUPTED, emit_json, say
+from cuassay.cli.drive import EXIT_CODES, INTERRUPTED, emit_json
 from cuassay.cli.loop_options import LoopForms
+from cuassay.cli.sinks import say
 from cuassay.model import serial
 from cuassay.model.jobs import BlameJob, InferJob, LoopJob, TrainJob
 from cuassay.model.verdict import Decision

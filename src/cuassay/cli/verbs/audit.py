@@ -10,8 +10,8 @@ import click
 
 from cuassay.cli import options
 from cuassay.cli.audit_show import show_audit, show_plan, show_powers, show_problems, write_traces
-from cuassay.cli.drive import INTERRUPTED, say
-from cuassay.cli.sinks import writable
+from cuassay.cli.drive import INTERRUPTED
+from cuassay.cli.sinks import say, writable
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import new_root
 
