@@ -63,8 +63,10 @@ def lines(audit: Audit) -> Iterator[str]:
     totals = tables.totals(audit)
     header = audit.header
     names = {result.item.problem for result in audit.results}
+    devices = dict.fromkeys(result.device for result in audit.results if result.device)
+    device = ", ".join(devices) or header.device
     yield (
-        f"AUDIT {header.id}  {header.profile.value} on {one_line(_device(audit))}, "
+        f"AUDIT {header.id}  {header.profile.value} on {one_line(device)}, "
         f"{totals.candidates} candidates of {len(names)} problems"
     )
     yield ""
@@ -177,11 +179,6 @@ def quiet_line(audit: Audit) -> str:
         f"{totals.accepted} accepted, {totals.rejected} rejected, {other} undecided of "
         f"{totals.candidates}{share}"
     )
-
-
-def _device(audit: Audit) -> str:
-    devices = dict.fromkeys(result.device for result in audit.results if result.device)
-    return ", ".join(devices) or audit.header.device
 
 
 def _groups(title: str, groups: Sequence[tables.CandidateGroup]) -> Iterator[str]:
