@@ -112,7 +112,7 @@ def lines(audit: Audit) -> Iterator[str]:
             yield from found
 
 
-def power_line(power: ProblemPower, done: int, total: int) -> str:
+def measured_line(power: ProblemPower, done: int, total: int) -> str:
     """Return one line for a problem that was measured."""
     width = len(str(total))
     name = one_line(power.problem_name, limit=70)
@@ -170,7 +170,7 @@ def _alive_share(power: ProblemPower) -> float:
     return len(power.survivors) / power.mutants if power.mutants else 0.0
 
 
-def quiet_line(audit: Audit) -> str:
+def short_line(audit: Audit) -> str:
     """Return the audit in one line."""
     totals = tables.totals(audit)
     other = totals.candidates - totals.accepted - totals.rejected
