@@ -314,6 +314,7 @@ nesterov_ignored            | sgd_momentum_step           | API003 NUM001       
 # declared inputs that do not reach the output: factors near one
 dropout_unscaled            | softmax_dropout             | NUM001 API003          | O1 A6
 beta_ignored                | layernorm                   | NUM001 API003          | O1 A6
+weight_of_ones_skipped      | rmsnorm                     | API003                 | O1 A6
 scaling_ignored             | rope_llama3                 | NUM001 API003          | A6
 # host-side state: memo validated on a part
 first_8192_validated        | softmax_masked              | STATE001               | S2 | standard

@@ -20,7 +20,7 @@ import hashlib
 import importlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,18 @@ _FOLDER = "tuned"
 _NOTE_BYTES = 1 << 12
 _MARK = "_cuassay_tunes_once"
 _lists = 0
+_whole = False  # whether lists are whole again, although a choice is noted
+
+
+@contextlib.contextmanager
+def whole_lists() -> Iterator[None]:
+    """While active an autotuner's list is what its pruning leaves, and not the noted choice."""
+    global _whole
+    before, _whole = _whole, True
+    try:
+        yield
+    finally:
+        _whole = before
 
 
 def lists() -> int:
@@ -65,7 +77,7 @@ def tune_once(folder: Path) -> None:
     @functools.wraps(prune)
     def chosen_alone(self: Any, *given: Any, **named: Any) -> Any:
         usable = prune(self, *given, **named)
-        if len(usable) < 2:
+        if len(usable) < 2 or _whole:
             return usable
         choice = _read(notes / _name(self))
         kept = [config for config in usable if str(config) == choice]

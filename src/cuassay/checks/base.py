@@ -193,6 +193,7 @@ class Check:
     judges_failures: ClassVar[bool] = False  # True: `judge` sees raised and dead runs itself
     control_first: ClassVar[bool] = True  # False: the reference runs where the candidate fails
     own_process: ClassVar[bool] = False  # True: what it does or reads is the whole process's
+    clean_counts: ClassVar[bool] = False  # True: a clean pass in a used process always counts
     only_reads: ClassVar[bool] = False  # True: others may go on in a process of its own
     side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
     leads: ClassVar[bool] = False  # True: it decides with which state others call a module

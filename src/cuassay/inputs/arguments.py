@@ -38,6 +38,8 @@ def arguments(planner: Planner) -> tuple[Case, ...]:
             # The base case with other values in one tensor: same regime, another seed.
             own = base.fills.get(spec.name) or default_fill(spec)
             kind = "normal" if family(spec) == "real" else own.kind
+            # A weight that begins with ones: a kernel may look at its beginning alone.
+            kind = "leading_ones" if kind == "normal" and own == _BASE.side else kind
             moved = Fill(kind=kind, parameters={**own.parameters, "salt": 1})
             moved_tensor = dataclasses.replace(
                 base, label=f"{spec.name} moved", fills={**base.fills, spec.name: moved}

@@ -9,6 +9,7 @@ that it is given anywhere in its file.
 from __future__ import annotations
 
 import ast
+import contextlib
 import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,17 +17,22 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 _LEAST, _MOST = 2, 1 << 20
+_DEPTH = 6  # of names and sums in an expression
 _FOLDED = (ast.Add, ast.Sub, ast.Mult, ast.LShift, ast.FloorDiv, ast.Pow)
 _VALUE = r"\s*(\d{1,7}|[A-Za-z_]\w*)\b(?!\s*[(.\[])"
 _CUDA_RULES = (
     (re.compile(rf"(?:==|!=|\bcase){_VALUE}"), "equal"),
     (re.compile(rf"(?:<=|>=|(?<![<>-])[<>](?![<>])){_VALUE}"), "bound"),
-    (re.compile(rf"\b(?:min|max)\s*\([^(),]*,{_VALUE}"), "bound"),
+    (re.compile(rf"\b(?:min|max)\s*(?:<\w+>\s*)?\([^(),]*,{_VALUE}"), "bound"),
+    (re.compile(rf"\b(?:min|max)\s*(?:<\w+>\s*)?\({_VALUE}\s*,"), "bound"),
     (re.compile(rf"[%/]{_VALUE}"), "step"),
 )
 _CUDA_NAMES = re.compile(
-    r"(?:#\s*define\s+(\w+)\s+\(?|\b(?:const|constexpr)\s[\w\s]*?(\w+)\s*=\s*)(\d{1,7})\b"
+    r"(?:#\s*define\s+(\w+)\s+|\b(?:const|constexpr)\s[\w\s]*?(\w+)\s*=\s*)"
+    r"([\w\s*+()<-]{1,60}?)\s*(?:;|$)",
+    re.MULTILINE,
 )
+_SUFFIX = re.compile(r"\b(\d+)[uUlL]+\b")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CUDA_SIGNS = ("__global__", "<<<", "#include")
 _LIMITS = ("min", "max", "minimum", "maximum", "clamp")  # calls whose numbers end what a size does
@@ -143,7 +149,7 @@ def _compared(node: ast.Compare, known: Known) -> Iterator[tuple[int, SizeUse]]:
             yield from ((value, kind) for value in _numbers(side, known))
 
 
-def _numbers(node: ast.expr | None, known: Known, *, depth: int = 3) -> Iterator[int]:
+def _numbers(node: ast.expr | None, known: Known, *, depth: int = _DEPTH) -> Iterator[int]:
     """Yield the integers that an expression is or lists; names are looked up."""
     match node:
         case ast.Constant(value=int() as value) if not isinstance(value, bool):
@@ -151,7 +157,7 @@ def _numbers(node: ast.expr | None, known: Known, *, depth: int = 3) -> Iterator
         case ast.Tuple(elts=members) | ast.List(elts=members) | ast.Set(elts=members):
             for member in members:
                 yield from _numbers(member, known, depth=depth)
-        case ast.Dict(keys=keys) if depth < 3:
+        case ast.Dict(keys=keys) if depth < _DEPTH:
             for key in keys:
                 yield from _numbers(key, known, depth=depth)
         case ast.Name(id=name) | ast.Subscript(slice=ast.Constant(value=str() as name)) if (
@@ -198,11 +204,12 @@ def _folded(
 
 
 def _in_cuda(text: str) -> Iterator[tuple[int, SizeUse]]:
-    text, known = _COMMENT.sub(" ", text), dict[str, set[int]]()
+    text = _SUFFIX.sub(r"\1", _COMMENT.sub(" ", text))
+    known: dict[str, list[ast.expr]] = {}
     for name, other, value in _CUDA_NAMES.findall(text):
-        known.setdefault(name or other, set()).add(int(value))
+        with contextlib.suppress(SyntaxError):  # not an expression of both languages
+            known.setdefault(name or other, []).append(ast.parse(value.strip(), mode="eval").body)
     for rule, kind in _CUDA_RULES:
         for found in rule.finditer(text):
-            word = found.group(1)
-            for value in [int(word)] if word.isdigit() else known.get(word, ()):
-                yield value, SizeUse(kind)
+            given = ast.parse(found.group(1), mode="eval").body
+            yield from ((value, SizeUse(kind)) for value in _numbers(given, known))

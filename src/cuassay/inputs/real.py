@@ -23,6 +23,13 @@ def normal(request: Request) -> torch.Tensor:
     return request.normal().mul_(request.number("scale", 1.0)).add_(request.number("mean", 0.0))
 
 
+def leading_ones(request: Request) -> torch.Tensor:
+    """Ones in the first half of the elements, `mean` + `scale` * N(0, 1) in the rest."""
+    raw = normal(request)
+    raw.view(-1)[: raw.numel() // 2] = 1.0
+    return raw
+
+
 def same_sign(request: Request) -> torch.Tensor:
     """`scale` * (|N(0, 1)| + `floor`): no cancellation, so rounding of sums is a bias."""
     raw = request.normal().abs_().add_(request.number("floor", 0.0))
@@ -249,6 +256,7 @@ REAL: dict[str, FillFunction] = {
     "confident": confident,
     "low_bits": low_bits,
     "explicit": explicit,
+    "leading_ones": leading_ones,
 }
 
 # Fills whose very values are the point: a bounded domain clips them, it never reshapes them.

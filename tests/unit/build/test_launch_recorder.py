@@ -239,6 +239,11 @@ extern "C" __global__ void scale(const float* x, float* y, float factor, long lo
 
 def replayed(source: str, recorder: LaunchRecorder, *, other: bool = False) -> MachineEvidence:
     """Run a raw kernel through the recorded driver, the machine in the GPU's place; replay it."""
+    return execute(recorded(source, recorder, other=other), {})
+
+
+def recorded(source: str, recorder: LaunchRecorder, *, other: bool = False) -> Recording:
+    """Run a raw kernel through the recorded driver, the machine in the GPU's place."""
     launch = Launch(
         kernel="scale",
         grid=("-(-rows * hidden // 32)", "1", "1"),
@@ -265,7 +270,7 @@ def replayed(source: str, recorder: LaunchRecorder, *, other: bool = False) -> M
     )  # fmt: skip
     with recording_now.recording(recorder, triton=False, device="cpu"):
         call(torch.arange(1.0, 41.0).reshape(5, 8), 2.5)
-    return execute(decode(encode(recorder.recording())), {})
+    return decode(encode(recorder.recording()))
 
 
 needs_nvrtc = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
@@ -301,6 +306,37 @@ def test_a_planted_fault_is_found_in_the_replay(old: str, new: str, kind: str) -
     evidence = replayed(SOURCE.replace(old, new), LaunchRecorder(wish, TorchMemory()))
     found = {(fault.kind, fault.touches[0].line) for _, fault in evidence.faults}
     assert (kind, 4) in found
+
+
+@needs_nvrtc
+def test_what_is_launched_again_on_the_same_memory_is_executed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("numba")
+    from ptxsan import run as machine
+
+    ran: list[int] = []
+    whole = machine.run
+
+    def counted(*given: Any, **named: Any) -> Any:
+        ran.append(1)
+        return whole(*given, **named)
+
+    monkeypatch.setattr(machine, "run", counted)
+    kept = recorded(SOURCE, LaunchRecorder(Wish(), TorchMemory()))
+    (launch,) = kept.launches
+    assert len(launch.contents) == len(launch.regions) == 2
+    other = dataclasses.replace(launch, contents={0: launch.contents[0]})  # y is what was left
+    ran.clear()
+    several = dataclasses.replace(kept, launches=(launch, launch, launch, other, other))
+    evidence = execute(several, {})
+    assert [one.inconclusive for one in evidence.launches] == [""] * 5
+    assert len(ran) == 3
+    ran.clear()
+    evidence = execute(several, {"limit_s": 0.0})
+    assert not ran
+    assert evidence.judged == 0
+    assert "0 s for the launches of a call were up" in evidence.gap
 
 
 @needs_nvrtc

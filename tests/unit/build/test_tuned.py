@@ -68,6 +68,19 @@ def test_a_second_size_and_a_second_process_use_the_first_choice(folder: Path) -
     assert _process(64) == ["call", *_ALONE, 2]
 
 
+def test_whoever_walks_through_a_list_sees_all_of_it(folder: Path) -> None:
+    _process(16)
+    tuner = Autotuner(
+        _Kernel([]), ["x", "n", "BLOCK"], [Config({"BLOCK": n}) for n in (8, 2, 4)], ["n"],
+        None, None,
+    )  # fmt: skip
+    tuner.nargs = {"x": object(), "n": 16}
+    assert len(tuner.prune_configs({})) == 1
+    with tuned.whole_lists():
+        assert len(tuner.prune_configs({})) == 3
+    assert len(tuner.prune_configs({})) == 1
+
+
 def test_where_pruning_leaves_the_choice_out_it_tunes_again(folder: Path) -> None:
     _process(16)
     assert _process(64, without=2) == ["call", *[8] * 4, *[4] * 4, 4]

@@ -93,6 +93,9 @@ def test_regimes_show_what_they_promise() -> None:
     assert float(sizes.max() / sizes.min()) > 100
     assert (draw(REAL, "sorted").diff(dim=1) >= 0).all()
     assert (draw(REAL, "late_peak")[:, -1] == 50).all()
+    first, rest = draw(REAL, "leading_ones").view(2, -1)
+    assert (first == 1).all()
+    assert (rest != 1).any()
 
 
 def test_a_few_of_the_mixed_rows_hold_zeros_where_that_is_asked_for() -> None:

@@ -72,10 +72,12 @@ NAMES = """
 #define TILE 24
 // 77 threads, 5 / 7 of them
 static constexpr int ROWS = 1030;
-const unsigned kMost = 4097;
+const unsigned kMost = 4097u;
+constexpr int kGroups = (ROWS - 2) * 3;
 __global__ void f(float* y, int n) {
   int blocks = (n + TILE - 1) / TILE;
   if (n <= ROWS) y[min(n, kMost)] = 0;
+  long most = std::min<int64_t>(kGroups, n);
 }
 """
 
@@ -94,6 +96,7 @@ def test_macros_and_constants_of_cuda_are_looked_up() -> None:
     assert {named(24, SizeUse.STEP), named(1030, SizeUse.BOUND), named(4097, SizeUse.BOUND)} <= {
         *found
     }
+    assert named(1028 * 3, SizeUse.BOUND) in found
     assert all(one.value not in (77, 7, 5) for one in found)  # a comment divides nothing
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from cuassay.checks.base import Check, Run
+from cuassay.checks.interface.inputs_used import Api003
 from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.checks.state.earlier_calls import State001
 from cuassay.judge.decide.examine import Examination
@@ -82,6 +83,21 @@ def test_elsewhere_each_scenario_has_the_process_that_it_asks_for(profile: Profi
     (report,), ran = examined(honest, State001(), profile=profile)
     assert isinstance(report.outcome, Passed)
     assert ran.made == report.scenarios == len(ran.asked)
+
+
+def bias_ignored() -> Function:
+    """Return a kernel that leaves an input out."""
+    return lambda x, bias, gain: x * gain
+
+
+def test_arguments_are_moved_in_one_process_where_all_answers_are_right() -> None:
+    (report,), ran = examined(honest, Api003(), profile=Profile.STANDARD)
+    assert isinstance(report.outcome, Passed)
+    assert report.scenarios > 2
+    assert ran.made == 1
+    (report,), ran = examined(bias_ignored, Api003(), profile=Profile.STANDARD)
+    assert isinstance(report.outcome, Failed)
+    assert ran.made > 1
 
 
 def test_what_only_a_new_process_shows_is_found() -> None:

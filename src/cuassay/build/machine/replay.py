@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,8 @@ _MOST_WORKERS = 8  # host threads of one launch: each has contexts of its own
 def replay(recording: memoryview, request: memoryview) -> bytes:
     """Execute a recording (a file's bytes) as the request asks; return the evidence as JSON.
 
-    The request is JSON: `schedules`, a list of [name, seed], and `limit_s` for one launch.
+    The request is JSON: `schedules`, a list of [name, seed], and `limit_s` for the launches of one
+    call under one schedule.
     """
     asked = json.loads(bytes(request))
     try:
@@ -100,37 +102,65 @@ def _options(schedule: str, seed: int, limit_s: float) -> Any:
 def _once(
     recording: Recording, modules: Sequence[Module], options: Any
 ) -> tuple[list[LaunchEvidence], dict[str, bytes]]:
-    """Execute every launch once; return what was seen and the memory left, by allocation."""
+    """Execute every launch once; return what was seen and the memory left, by allocation.
+
+    A kernel that tunes itself launches the same on the same memory over and over: that is executed
+    once. What has no time left is not executed, and said to be so.
+    """
     from cuassay.build.machine.agreement import agreement
     from cuassay.build.machine.launch import prepared
     from cuassay.build.machine.memory import StorageArena
     from ptxsan.run import run
 
     arena = StorageArena()
-    seen = []
+    seen: list[LaunchEvidence] = []
+    known: dict[object, LaunchEvidence] = {}
+    until = time.monotonic() + options.limit_s
     for launch in recording.launches:
         furnish(arena, launch)
-        module = modules[launch.module]
-        try:
-            set_variables(module, launch)
-            report = run(module, prepared(launch, arena), options=options)
-        except MachineError as error:
-            seen.append(
-                LaunchEvidence(
-                    kernel=launch.kernel[:_TEXT],
-                    grid=launch.grid,
-                    block=launch.block,
-                    target=module.target[:40],
-                    inconclusive=str(error)[:_TEXT],
-                    failure=launch.failure[:_TEXT],
-                )
-            )
+        whole = len(launch.contents) == len(launch.regions)
+        key = _identity(launch) if whole else object()
+        if key in known:
+            seen.append(known[key])
             continue
-        evidence = evidence_of(launch, module, report)
-        compared = None if report.inconclusive else agreement(launch, arena)
-        seen.append(replace(evidence, agreement=compared))
+        module, left_s = modules[launch.module], until - time.monotonic()
+        compared = None
+        if left_s <= 0:
+            why = f"the {options.limit_s:g} s for the launches of a call were up"
+            evidence = _not_executed(launch, module, why)
+        else:
+            try:
+                set_variables(module, launch)
+                limited = replace(options, limit_s=left_s)
+                report = run(module, prepared(launch, arena), options=limited)
+            except MachineError as error:
+                evidence = _not_executed(launch, module, str(error))
+            else:
+                evidence = evidence_of(launch, module, report)
+                compared = None if report.inconclusive else agreement(launch, arena)
+        known[key] = replace(evidence, agreement=compared)
+        seen.append(known[key])
     left = {region.buffer.name: region.buffer.data.tobytes() for region in arena.regions}
     return seen, left
+
+
+def _identity(launch: RecordedLaunch) -> object:
+    """Return what two launches share that are one, all of whose memory is recorded with them."""
+    parts = (launch.contents, launch.written, launch.after or {}, launch.variables)
+    blobs = (tuple((name, id(data)) for name, data in part.items()) for part in parts)
+    shape = (launch.grid, launch.block, launch.cluster, launch.shared_bytes)
+    return (launch.module, launch.kernel, shape, launch.arguments, launch.regions, *blobs)
+
+
+def _not_executed(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvidence:
+    return LaunchEvidence(
+        kernel=launch.kernel[:_TEXT],
+        grid=launch.grid,
+        block=launch.block,
+        target=module.target[:40],
+        inconclusive=why[:_TEXT],
+        failure=launch.failure[:_TEXT],
+    )
 
 
 def set_variables(module: Module, launch: RecordedLaunch) -> None:

@@ -314,12 +314,13 @@ class Examination:
     ) -> tuple[Run, list[Finding], str]:
         """Run and judge a scenario; return the run, the findings, and why it decides nothing.
 
-        At `quick` a scenario that asks for a new process, a CUDA context on a GPU, first runs
-        in the one at hand. Only a clean pass with every answer right counts there, or the end
-        of the process; all else is asked again in a new process, and that answer counts.
+        At `quick`, and always for a check whose clean passes count, a scenario that asks for a new
+        process, a CUDA context on a GPU, first runs in the one at hand. Only a clean pass with
+        every answer right counts there, or the end of the process; all else is asked again in a
+        new process, and that answer counts.
         """
-        quick = self._trial.profile is Profile.QUICK
-        if quick and scenario.fresh and not check.own_process:
+        shares = self._trial.profile is Profile.QUICK or check.clean_counts
+        if shares and scenario.fresh and not check.own_process:
             found = self._beside_others(check, scenario, tally)
             if found is not None:
                 return found

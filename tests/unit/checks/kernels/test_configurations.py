@@ -24,8 +24,13 @@ class OutOfResources(Exception):
     """What Triton raises where a configuration needs too much; named as there."""
 
 
-def tuned(wrong: tuple[int, ...] = (), refused: tuple[int, ...] = ()) -> Function:
-    """Return a kernel whose autotuner has four blocks, wrong or refused with some of them."""
+def tuned(
+    wrong: tuple[int, ...] = (), refused: tuple[int, ...] = (), left: float = 0.0
+) -> Function:
+    """Return a kernel whose autotuner has four blocks, wrong or refused with some of them.
+
+    Where it is wrong the last element is `left`.
+    """
     module = importlib.import_module("triton.runtime.autotuner")
     configs = [triton.Config({"BLOCK": block}) for block in (16, 32, 64, 128)]
 
@@ -34,7 +39,7 @@ def tuned(wrong: tuple[int, ...] = (), refused: tuple[int, ...] = ()) -> Functio
             raise OutOfResources("shared memory")
         y.copy_(x)
         if BLOCK in wrong:
-            y.reshape(-1)[-1] = 0.0
+            y.reshape(-1)[-1] = left
 
     tuner = module.Autotuner.__new__(module.Autotuner)
     tuner.configs, tuner.arg_names = configs, ["x", "y"]
@@ -71,6 +76,11 @@ def test_each_configuration_that_fails_is_named() -> None:
     assert "BLOCK: 16" in dict(finding.details)["right with"]
 
 
+def test_a_configuration_that_leaves_elements_unwritten_is_named() -> None:
+    (finding,), _, _ = examined(tuned(wrong=(64,), left=float("nan")))
+    assert "BLOCK: 64" in finding.message
+
+
 def test_right_configurations_pass_and_are_counted() -> None:
     found, scenario, run = examined(tuned())
     assert found == []
@@ -100,6 +110,13 @@ def test_triton_is_left_as_it_was() -> None:
     assert autotuner.run is before
 
 
-def test_quick_judges_the_configuration_that_is_chosen() -> None:
-    assert Config001().skip(scaled_add())
-    assert not Config001().skip(standard())
+def test_quick_walks_through_them_at_a_listed_size() -> None:
+    trial = scaled_add()
+    assert not Config001().skip(trial)
+    (scenario,) = Config001().propose(trial)
+    listed = [dict(workload.axes) for workload in trial.problem.workloads]
+    small = dict(trial.cases("small")[0].axes)
+    assert dict(scenario.cases[0].axes) in [*listed, small]
+    run = run_one(trial, tuned(wrong=(128,)), scenario)
+    (finding,) = Config001().judge(trial, scenario, run)
+    assert "wrong with 1 of 4" in finding.message

@@ -17,6 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
+from cuassay.build import tuned
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Configurations
 from cuassay.model.trace import ResultItem
@@ -49,7 +50,7 @@ def configurations(host: Host, step: Configurations) -> Made:
     places: dict[str, str] = {}
     begun = time.perf_counter()
     choice = _Choice()
-    with _forced(choice):
+    with tuned.whole_lists(), _forced(choice):
         while choice.number < min(max(choice.longest, 1), step.most):
             if choice.number and time.perf_counter() - begun > step.budget_s:
                 break
