@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
+from cuassay.dispatch_modes import WithoutMemory
 from cuassay.inputs.budget import WorkLimit, room_bytes
 from cuassay.inputs.geometry import elements, least_sizes, shrunk_sizes
 from cuassay.inputs.legal import torch_dtype
@@ -78,6 +79,7 @@ class Room:
         self._reference, self._device = reference, device
         self.limit_gib, self._work_limit = limit_gib, work_limit
         self._live: dict[str, Live] = {}
+        self._without_memory = WithoutMemory()
         self._conditions: dict[str, None] = {}
 
     @property
@@ -136,11 +138,13 @@ class Room:
     def _run(self, problem: Problem, case: Case, given: Sequence[torch.Tensor | Scalar]) -> Live:
         key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
         if key not in self._live:
-            self._live[key] = live_bytes(self._reference.call, given, device=self._device)
+            self._live[key] = live_bytes(
+                self._reference.call, given, device=self._device, without=self._without_memory
+            )
         return self._live[key]
 
-    def is_small(self, problem: Problem, case: Case) -> bool:
-        """Whether no intermediate of a case can be large, which needs no run to know.
+    def is_small(self, problem: Problem, case: Case, *, share: int = 1) -> bool:
+        """Whether a case takes less than one part in `share`, which needs no run to know.
 
         A reference is taken to hold no more than all its inputs and outputs, each as often as
         the longest axis has elements: the scores of attention are such. An integer argument that
@@ -151,7 +155,7 @@ class Room:
         if may_be_sizes(problem):
             return False
         longest = max(case.axes.values(), default=1)
-        return elements(problem, case.axes) * longest * _PER_ELEMENT <= self.bytes
+        return share * elements(problem, case.axes) * longest * _PER_ELEMENT <= self.bytes
 
     def holds(self, problem: Problem, case: Case, *, truth: bool = True) -> bool:
         """Whether a case has room; without `truth` where no truth of it is made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -73,31 +74,7 @@ def small_sizes(
             if changed is not None:
                 sizes = changed
                 break
-    # Axes of 3 can still be halved for a case of their own, so they stop there first
-    sizes = _unlike(planner.problem, sizes, unlike)
-    problem, budget = planner.problem, planner.budget
-    smallest = least_sizes(problem, sizes)
-    most = max(budget.small_elements, _OF_LEAST * elements(problem, smallest))
-    most_work = max(budget.small_work, _OF_LEAST * _work(problem, smallest))
-    for floor in (3, 2):
-        while (
-            elements(problem, sizes) > most
-            or _work(problem, sizes) > most_work
-            or not planner.is_affordable(sizes)
-        ):
-            # The step of one axis that leaves most of it; None where none has one left
-            steps = {
-                axis.name: _stepped(problem, sizes, axis, floor=floor, unlike=unlike)
-                for axis in problem.var_axes()
-            }
-            left = {
-                name: step[name] / sizes[name] for name, step in steps.items() if step is not None
-            }
-            shorter = steps[max(left, key=lambda name: left[name])] if left else None
-            if shorter is None:
-                break
-            sizes = shorter
-    return sizes
+    return _within_budget(planner, _unlike(planner.problem, sizes, unlike), unlike)
 
 
 def _legal_with(
@@ -114,6 +91,49 @@ def _unlike(problem: Problem, sizes: dict[str, int], unlike: Mapping[str, int]) 
         if sizes[axis.name] == unlike.get(axis.name):
             sizes = _stepped(problem, sizes, axis, floor=2, unlike=unlike) or sizes
     return sizes
+
+
+def _within_budget(
+    planner: Planner, sizes: dict[str, int], unlike: Mapping[str, int]
+) -> dict[str, int]:
+    """Return `sizes` cut down the mildest step at a time, until the budget holds.
+
+    Axes of 3 can still be halved for a case of their own, so they stop there first. What fits is
+    taken to be what is small enough, so that few of the steps are looked at: the work of a call
+    may cost seconds to know.
+    """
+    problem, budget = planner.problem, planner.budget
+    smallest = least_sizes(problem, sizes)
+    most = max(budget.small_elements, _OF_LEAST * elements(problem, smallest))
+    most_work = max(budget.small_work, _OF_LEAST * _work(problem, smallest))
+
+    def fits(sizes: dict[str, int]) -> bool:
+        return (
+            elements(problem, sizes) <= most
+            and _work(problem, sizes) <= most_work
+            and planner.is_affordable(sizes)
+        )
+
+    steps = [sizes]
+    if fits(sizes):
+        return sizes
+    for floor in (3, 2):
+        while shorter := _mildest(problem, steps[-1], floor=floor, unlike=unlike):
+            steps.append(shorter)
+    first = bisect.bisect_left(steps, True, key=fits)
+    return steps[min(first, len(steps) - 1)]
+
+
+def _mildest(
+    problem: Problem, sizes: dict[str, int], *, floor: int, unlike: Mapping[str, int]
+) -> dict[str, int] | None:
+    """Return the step of one axis that leaves most of it; None where none has one left."""
+    steps = {
+        axis.name: _stepped(problem, sizes, axis, floor=floor, unlike=unlike)
+        for axis in problem.var_axes()
+    }
+    left = {name: step[name] / sizes[name] for name, step in steps.items() if step is not None}
+    return steps[max(left, key=lambda name: left[name])] if left else None
 
 
 def _stepped(

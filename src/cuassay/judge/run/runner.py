@@ -351,3 +351,23 @@ class Runner:
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
         """Begin with what is going to be asked for, beside what is asked for before it."""
         self._tools.ahead(scenarios)
+<<<<<<< HEAD
+=======
+
+    def expect(self, mode: Mode) -> None:
+        """Begin to start a process of a mode that is asked for soon: a while on a GPU."""
+        if self._device.startswith("cuda"):
+            self._pool.expect(mode)
+
+    def _sanitized(self, scenario: Scenario) -> Callable[[], Ran]:
+        """Prepare a scenario of one call below a tool of compute-sanitizer."""
+        return partial(
+            sanitizer.run_below,
+            scenario,
+            candidate=self._candidate,
+            recipe=self._pool.recipe,
+            inputs=self._trial.inputs(scenario.cases[0]),
+            device=self._device,
+            binary=find_sanitizer(),
+        )
+>>>>>>> main
