@@ -133,7 +133,7 @@ def _from_file(
             raise CandidateError(
                 f"{file}: the problem '{problem.name}' has arguments that only Python can make "
                 f"({', '.join(problem.held) or 'by keyword'}); give a .py file that "
-                f"calls the kernel"
+                "calls the kernel"
             )
         name = entry_name(text, function, problem, where=str(file))
         module = adapted.module_name(file, otherwise="native_kernel")

@@ -164,7 +164,7 @@ class Mem002(Check):
         case, worst = scenario.cases[0], worst_statistic(comparison)
         lead = (
             f"{comparison.output} depends on memory that the kernel never wrote, or "
-            f"that is not its own"
+            "that is not its own"
         )
         if all(wrong):
             dependence = f"{lead}: wrong, and otherwise when that memory holds other bytes"

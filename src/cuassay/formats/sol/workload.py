@@ -242,7 +242,7 @@ def _source(
             if isinstance(spec, ScalarSpec):
                 raise ProblemError(
                     f"{place} is a Python scalar (shape null), expected a scalar descriptor "
-                    f"such as "
+                    "such as "
                     '{"type": "scalar", "value": 1}, not safetensors'
                 )
             try:

@@ -54,6 +54,12 @@ def uncovered(run: Run) -> bool:
     return raised is not None and raised.claim is Claim.UNCOVERED
 
 
+def _recorded_nothing(run: Run) -> bool:
+    """Whether the worker says that no launch was kept: a reason to ask again, no more."""
+    records = (record for record in run.result.records if isinstance(record, StepDone))
+    return any(("launches", "0") in record.facts for record in records)
+
+
 class Runner:
     """A candidate's worker pool with the trial's inputs and answers behind it.
 
@@ -267,16 +273,7 @@ class Runner:
         Inputs are made here: a problem's generator sets random states of the whole process.
         """
         if scenario.mode is not Mode.APART:
-            # Prepare a scenario of one call below a tool of compute-sanitizer
-            return partial(
-                sanitizer.run_below,
-                scenario,
-                candidate=self._candidate,
-                recipe=self._pool.recipe,
-                inputs=self._trial.inputs(scenario.cases[0]),
-                device=self._device,
-                binary=find_sanitizer(),
-            )
+            return self._sanitized(scenario)
         text = "\n".join(source.text for source in self._candidate.sources)
         why = self._not_apart()
         if why:
@@ -318,31 +315,30 @@ class Runner:
             started = time.perf_counter()
             if any(isinstance(step, RecordLaunches) and step.on_gpu for step in scenario.steps):
                 run: Run = self._in_pool(scenario, None, fresh=False, parts=parts)
-                # Whether the worker says that no launch was kept: a reason to ask again, no more
-                records = (record for record in run.result.records if isinstance(record, StepDone))
-                if any(("launches", "0") in record.facts for record in records):
+                if _recorded_nothing(run):
                     run = self._in_pool(scenario, None, fresh=True, parts=parts)
             else:
-                if self._candidate.language is Language.CUDA_KERNEL and self._device == "cpu":
-                    without_gpu = self._pool
-                else:
-                    if self._machine is None:
-                        self._machine = WorkerPool(
-                            self._candidate,
-                            self._trial.problem,
-                            device="cpu",
-                            nursery=self._host.get(),
-                            lazy=True,
-                            spares=0,
-                            builder=_RECORDING_BUILDER,
-                        )
-                    without_gpu = self._machine
-                run = without_gpu.run(scenario, self._on_host, fresh=False, parts=parts)
+                run = self._without_gpu().run(scenario, self._on_host, fresh=False, parts=parts)
             self._recorded[key] = run
             self._spent_s += time.perf_counter() - started
             while len(self._recorded) > _RECORDED:
                 self._recorded.popitem(last=False)
         return self._recorded[key]
+
+    def _without_gpu(self) -> WorkerPool:
+        if self._candidate.language is Language.CUDA_KERNEL and self._device == "cpu":
+            return self._pool  # it executes every launch in the machine as it is
+        if self._machine is None:
+            self._machine = WorkerPool(
+                self._candidate,
+                self._trial.problem,
+                device="cpu",
+                nursery=self._host.get(),
+                lazy=True,
+                spares=0,
+                builder=_RECORDING_BUILDER,
+            )
+        return self._machine
 
     def _on_host(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
         values = self._trial.inputs(case)
@@ -351,8 +347,6 @@ class Runner:
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
         """Begin with what is going to be asked for, beside what is asked for before it."""
         self._tools.ahead(scenarios)
-<<<<<<< HEAD
-=======
 
     def expect(self, mode: Mode) -> None:
         """Begin to start a process of a mode that is asked for soon: a while on a GPU."""
@@ -370,4 +364,3 @@ class Runner:
             device=self._device,
             binary=find_sanitizer(),
         )
->>>>>>> main
