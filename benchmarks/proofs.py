@@ -3,6 +3,7 @@
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py record PAIRS FOLDER
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py prove FOLDER ROWS --jobs 16
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py equal PAIRS ROWS --jobs 16
+    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py decide PAIRS ROWS
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py planted ROWS
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py table ROWS...
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py equal-table ROWS...
@@ -10,7 +11,8 @@
 `record` reads PAIRS, one JSON object a line with `set`, `name`, `problem` and `path` of a
 candidate, records its launches at many sizes without running a kernel, and writes one request
 a kernel into FOLDER. `prove` answers each in a process of its own and appends a row; kernels
-that have one are passed over. `equal` asks `cuassay prove --only equal` of every pair. `planted`
+that have one are passed over. `equal` asks `cuassay prove --only equal` of every pair. `decide`
+asks `cuassay prove` for memory and races (benchmarks/model2kernel.py makes such pairs). `planted`
 proves the planted faults and their twins, and runs what was proved in the PTX machine at random
 sizes, until `--checks` accesses of each proved kernel were looked at again. `table` writes
 benchmarks/results/proofs-cpu.json, `equal-table` proofs-equal-cpu.json.
@@ -202,6 +204,69 @@ def equal(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> No
         list(pool.map(one, pairs.read_text(encoding="utf-8").splitlines()))
 
 
+def decide(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> None:
+    """Ask `cuassay prove` of every pair whether it stays within its memory; rows are appended."""
+    known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
+
+    def one(line: str) -> None:
+        pair = json.loads(line)
+        name, left_s = f"{pair['set']}--{pair['name']}", until - time.monotonic()
+        if name in known or match not in name or left_s < 5:
+            return
+        row: dict[str, Any] = {}
+        started = time.monotonic()
+        if "refused" in pair:
+            row["refused"] = pair["refused"]
+        else:
+            command = [
+                sys.executable, "-m", "cuassay", "prove", pair["path"], "--problem",
+                pair["problem"], "--only", "memory", "--only", "races", "--json",
+                "--elements", str(pair["elements"]),
+            ]  # fmt: skip
+            try:
+                ran = subprocess.run(
+                    command, capture_output=True, text=True, check=False,
+                    timeout=min(_RECORD_S, left_s), cwd=Path(pair["path"]).parent,
+                )  # fmt: skip
+                row = _decided(ran.stdout, ran.stderr)
+            except subprocess.TimeoutExpired:
+                if left_s < _RECORD_S:
+                    return
+                row["refused"] = f"no answer in {_RECORD_S:g} s"
+        row |= {"name": name, "set": pair["set"], "s": time.monotonic() - started}
+        with rows.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(row) + "\n")
+        said = row.get("memory_reason") or row.get("refused", "")
+        print(
+            name, f"{row['s']:.1f} s", row.get("memory"), row.get("sizes"), said[:400], flush=True
+        )
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, pairs.read_text(encoding="utf-8").splitlines()))
+
+
+def _decided(out: str, log: str) -> dict[str, Any]:
+    """Return a row of what `cuassay prove --json` printed."""
+    if out[:1] != "{":
+        return {"refused": log.strip()[-600:]}
+    document = json.loads(out)
+    if "proved" not in document:
+        return {"refused": str(document.get("message", document))[:600]}
+    row: dict[str, Any] = {}
+    for one in document["proved"]:
+        row[one["what"]], row[f"{one['what']}_reason"] = one["answer"], one["reason"]
+    claims = [
+        claim
+        for call in document["proof"]["calls"]
+        for launch in call["launches"]
+        for claim in launch["claims"]
+    ]
+    refuted = [claim for claim in claims if claim["answer"] == "refuted"]
+    row["sizes"] = [claim["sizes"] for claim in refuted]
+    row["lines"] = [[claim["file"], claim["line"], claim["reason"][:200]] for claim in refuted]
+    return row
+
+
 def planted(rows: Path, *, jobs: int, until: float, checks: int) -> None:
     """Prove planted faults and their twins; run what was proved at random sizes."""
     from ptxsan_support.planted_proofs import PLANTED
@@ -242,7 +307,7 @@ def planted_one(name: str, *, until: float, checks: int) -> None:
     expected, subject = next((kind, one) for found, kind, one in PLANTED if found == name)
     started = time.monotonic()
     law = subject.law()
-    (found,) = prove_call(law, subject.domain, limit_s=_LAUNCH_S)
+    (found,) = prove_call(law, subject.domain, values=subject.integers, limit_s=_LAUNCH_S)
     proved_s = time.monotonic() - started
     words = [type(one).__name__.lower() for one in (found.answer, found.races)]
     faults, runs, accesses = 0, 0, 0
@@ -404,6 +469,8 @@ def main() -> None:
             prove_one(paths[0], asked.launch_s)
         case "equal":
             equal(paths[0], paths[1], jobs=asked.jobs, until=until, match=asked.match)
+        case "decide":
+            decide(paths[0], paths[1], jobs=asked.jobs, until=until, match=asked.match)
         case "equal-table":
             equal_table(paths)
         case "planted":

@@ -13,11 +13,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
+from cuassay.engine.allowance import Allowance
 from cuassay.home import cache_dir
 from cuassay.model import serial
 from cuassay.model.events import Event
@@ -41,7 +41,7 @@ class JudgeProcess:
     ) -> None:
         self.log = log
         self.timed_out = False
-        self._timer: threading.Timer | None = None
+        self._allowance: Allowance | None = None
         reader, writer = os.pipe()
         with _opened(log) as sink:
             self._process = subprocess.Popen(
@@ -57,21 +57,20 @@ class JudgeProcess:
         self._lines = os.fdopen(reader, "rb")
 
     def submit(self, job: Job, *, timeout_s: float | None = None) -> None:
-        """Hand over the job; after `timeout_s` the judge and its workers are killed."""
+        """Hand over the job; after `timeout_s` of its own the judge and its workers are killed."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(serial.dumps(job).encode())
             self._process.stdin.close()
-        if timeout_s is not None:
-            self._timer = threading.Timer(timeout_s, self._expire)
-            self._timer.daemon = True
-            self._timer.start()
+        self._allowance = Allowance(timeout_s, self._expire)
 
     def events(self) -> Iterator[Event]:
         """Yield what it says until it ends; a line cut short by its death is left out."""
         for line in self._lines:
             if line.endswith(b"\n"):
                 event: Event = serial.loads(Event, line.decode())
+                if self._allowance is not None:
+                    self._allowance.note(event)
                 yield event
         self._process.wait()
 
@@ -97,8 +96,8 @@ class JudgeProcess:
 
     def stop(self) -> None:
         """End it and its process group; workers die with it (parent-death signal)."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._allowance is not None:
+            self._allowance.cancel()
         if self.alive:
             self._signal(signal.SIGTERM)
             try:

@@ -7,12 +7,12 @@ import dataclasses
 import json
 import os
 import socket
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from cuassay import __version__
+from cuassay.engine.allowance import Allowance
 from cuassay.home import home
 from cuassay.model import serial
 from cuassay.model.events import Event
@@ -47,11 +47,11 @@ class ServedJudge:
 
     def __init__(self, connection: socket.socket, stream: Any) -> None:
         self._connection, self._stream = connection, stream
-        self._timer: threading.Timer | None = None
+        self._allowance: Allowance | None = None
         self.timed_out = False
 
     def submit(self, job: Job, *, timeout_s: float | None = None) -> None:
-        """Hand over the job; after `timeout_s` the server ends the trial."""
+        """Hand over the job; after `timeout_s` of its own the server ends the trial."""
         # The server's working directory is another.
         assert isinstance(job, TrialJob), "`served` hands out judges for trials alone"
         there = dataclasses.replace(
@@ -60,10 +60,7 @@ class ServedJudge:
         with contextlib.suppress(OSError):
             self._stream.write(serial.dumps(there).encode() + b"\n")
             self._stream.flush()
-        if timeout_s is not None:
-            self._timer = threading.Timer(timeout_s, self._expire)
-            self._timer.daemon = True
-            self._timer.start()
+        self._allowance = Allowance(timeout_s, self._expire)
 
     def events(self) -> Iterator[Event]:
         """Yield what the judge says until it ends."""
@@ -71,6 +68,8 @@ class ServedJudge:
             for line in self._stream:
                 if line.endswith(b"\n"):
                     event: Event = serial.loads(Event, line.decode())
+                    if self._allowance is not None:
+                        self._allowance.note(event)
                     yield event
 
     def death(self) -> str:
@@ -83,8 +82,8 @@ class ServedJudge:
 
     def stop(self) -> None:
         """End the trial."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._allowance is not None:
+            self._allowance.cancel()
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):

@@ -2,8 +2,8 @@
 
 Formats that make their inputs by code say nothing of axes. Each size is moved alone, sizes that
 are refused alone are moved together with others of the same value, and every dimension that
-follows is written as an axis, a line a * axis + b, a product or a sum of axes. What an output
-does in no such way is an axis of its own, whose size the reference decides.
+follows is written as an axis, a line a * axis + b, a share axis // n, a product or a sum of axes.
+What an output does in no such way is an axis of its own, whose size the reference decides.
 """
 
 from __future__ import annotations
@@ -172,6 +172,9 @@ class _Learner:
                 for moved, step in zip(self._moved[name], _STEPS, strict=True)
             }
             slope = found.pop()
+            if len(names) == 1 and not found and 0 < slope < 1 and (1 / slope).is_integer():
+                share = f"{name} // {int(1 / slope)}"
+                return share if size == slope * self._sizes[name] else None
             if found or slope != int(slope) or slope < 0:
                 return None
             slopes[name] = int(slope)

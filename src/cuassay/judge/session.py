@@ -379,11 +379,16 @@ def judge(
     return TrialEnded(verdict=verdict, graded=checked.graded)
 
 
-def _waits(emit: Callable[[Event], None], queue: Queue) -> None:
+def _waits(emit: Callable[[Event], None], queue: Queue | None) -> None:
+    """Say that the trial waits for memory, with None that it has it."""
+    if queue is None:
+        emit(Progress(text="has the memory that it waited for"))
+        return
     emit(
         Progress(
             text=f"waits for {queue.needed_bytes / 2**30:.1f} GiB of the GPU's memory; "
-            f"{queue.holders} other trials hold {queue.held_bytes / 2**30:.1f} GiB"
+            f"{queue.holders} other trials hold {queue.held_bytes / 2**30:.1f} GiB",
+            waits=True,
         )
     )
 

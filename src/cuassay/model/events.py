@@ -25,9 +25,13 @@ class EngineStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A line for whoever watches: never needed to understand the result."""
+    """A line for whoever watches: never needed to understand the result.
+
+    `waits`: the trial waits for others, and its time limit stands still until its next event.
+    """
 
     text: str
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

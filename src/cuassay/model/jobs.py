@@ -117,11 +117,13 @@ class ExecuteJob(_OnCandidate):
 class ProveJob(_OnCandidate):
     """Prove properties of a candidate; ends with a document.
 
-    `limit_s` is the time for one launch.
+    `limit_s` is the time for one launch. Tensors of fewer than `elements` are what a proof has to
+    hold for; 0: fewer than 2^31, or where that does not hold, fewer than 2^29.
     """
 
     profile: Profile = Profile.STANDARD
     limit_s: float = 60.0
+    elements: int = 0
     properties: tuple[Property, ...] = tuple(Property)
 
 

@@ -26,12 +26,23 @@ class ProofAnswer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Datum:
+    """What an input holds where a refutation shows: an integer at a byte of its memory."""
+
+    input: str
+    offset: int
+    nbytes: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """The answer to one property of a launch.
 
     Proved: `accesses`, or pairs of them, were shown; `discharged` counts goals by what settled
-    them. Refuted: `sizes` with `block` and `thread`. Unknown: `reason` at `ptx_line`; `suspects`
-    are sizes that the solver names and that were run without a fault, or are too large to run.
+    them. Refuted: `sizes` with `block` and `thread`, and `data` that show it. Unknown: `reason` at
+    `ptx_line`; `suspects` are sizes that the solver names and that were run without a fault, or
+    are too large to run.
     `file` and `line` are the source's.
     """
 
@@ -47,6 +58,7 @@ class Claim:
     sizes: Mapping[str, int] = field(default_factory=dict)
     block: tuple[int, int, int] | None = None
     thread: tuple[int, int, int] | None = None
+    data: tuple[Datum, ...] = ()
     suspects: tuple[Mapping[str, int], ...] = ()
 
 

@@ -32,7 +32,8 @@ def least_family(
     about the output either, unless the kernel's error is beyond even that.
     """
     wider = tuple(families)[1:]
-    if found.passed or found.mismatch or not wider or _beyond_rounding(found):
+    beyond_rounding = any(s.name in _ABSOLUTE and s.share > 1.0 for s in found.statistics)
+    if found.passed or found.mismatch or not wider or beyond_rounding:
         return found
     widest = measure_in(wider[-1])
     if not widest.passed:
@@ -42,10 +43,6 @@ def least_family(
         if lesser.passed and not lesser.undecided:
             return replace(lesser, precision=family)
     return replace(widest, precision=wider[-1])
-
-
-def _beyond_rounding(found: Comparison) -> bool:
-    return any(s.name in _ABSOLUTE and s.share > 1.0 for s in found.statistics)
 
 
 def grade(comparisons: Iterable[Comparison]) -> str:

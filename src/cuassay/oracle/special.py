@@ -37,14 +37,8 @@ def form_of(dtype: DType) -> FloatFormat:
     return dtype.float_format
 
 
-def dtype_of(tensor: Tensor) -> DType:
-    """Return the model's name of a tensor's dtype. ValueError for one without a name there."""
-    return DType(str(tensor.dtype).removeprefix("torch."))
-
-
 def classes(values: Tensor) -> Tensor:
-    """Return _EXPONENT_BITS = 0x7F800000  # of float32: masked, it is the power of two below |x|
-    FINITE, NAN, PLUS_INF or MINUS_INF per element, as int8 of the same shape."""
+    """Return FINITE, NAN, PLUS_INF or MINUS_INF per element, as int8 of the same shape."""
     out = torch.zeros(values.shape, dtype=torch.int8, device=values.device)
     out[torch.isnan(values)] = NAN
     infinite = torch.isinf(values)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import struct
 
 import pytest
 
 from cuassay.build.cuda.nvrtc import find_nvrtc
+from cuassay.build.machine import sampled
 from cuassay.build.machine.prove import expression, packed, prove
 from cuassay.judge.proofs.launch_samples import legal_sizes, plan
 from cuassay.judge.proofs.prove import wanted
 from cuassay.model import serial
+from cuassay.model.machine import MachineEvidence
 from cuassay.model.problem import VarAxis
-from cuassay.model.proofs import ProofAnswer, ProofEvidence, Property
-from cuassay.model.recording import RecordedLaunch, Recording, Region
+from cuassay.model.proofs import Claim, ProofAnswer, ProofEvidence, Property
+from cuassay.model.recording import RecordedLaunch, Recording, Region, encode
 from ptxsan.nvrtc import compile_ptx
 from ptxsan.prove.law import evaluated
 from tests.support.builds import problem
@@ -69,6 +73,81 @@ def test_a_guarded_kernel_is_proved_and_its_law_is_told() -> None:
         "argument 1: 'y', 4*n bytes",
         "argument 2: n",
     )
+
+
+WRAPS = """extern "C" __global__ void k(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i %s n) *(float*)((char*)y + (int)(i * 4u)) = x[i];
+}"""
+
+
+def test_a_proof_holds_for_as_many_elements_as_are_asked_for() -> None:
+    recorded = outlines("<", WRAPS)
+
+    def memory(**asked: int) -> Claim:
+        data = prove(memoryview(packed(recorded, {**WANTED, **asked})))
+        found: ProofEvidence = serial.loads(ProofEvidence, data.decode())
+        return found.calls[0].launches[0].claims[0]
+
+    below = memory()
+    assert (below.answer, below.limit_elements) == (ProofAnswer.PROVED, 1 << 29)
+    above = memory(elements=1 << 31)
+    assert above.answer is ProofAnswer.REFUTED
+    assert above.sizes["n"] >= 1 << 29
+    assert above.block is not None
+    (launch,) = recorded[0][1].launches
+    n = above.sizes["n"]
+    regions = tuple(
+        Region(name=one.name, base=base, nbytes=4 * n)
+        for one, base in zip(launch.regions, (1 << 40, 1 << 41), strict=True)
+    )
+    own = dataclasses.replace(
+        launch, grid=(-(-n // 128), 1, 1), regions=regions,
+        arguments=(*(struct.pack("<Q", one.base) for one in regions), struct.pack("<i", n)),
+    )  # fmt: skip
+    hollow = encode(dataclasses.replace(recorded[0][1], launches=(own,)))
+
+    def again(**changed: object) -> int:
+        named = {
+            "kernel": "k",
+            "block": above.block,
+            "line": above.ptx_line,
+            "data": [],
+            **changed,
+        }
+        request = json.dumps({"limit_s": 10.0, "again": named}).encode()
+        seen = serial.loads(
+            MachineEvidence, sampled.replay(memoryview(hollow), memoryview(request)).decode()
+        )
+        assert not seen.refused
+        return len(seen.faults)
+
+    assert again()
+    assert not again(block=(0, 0, 0)), "the first block stays inside"
+    assert not again(kernel="other")
+
+
+GATHER = """extern "C" __global__ void k(const int* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i %s n) y[x[i]] = 1.f;
+}"""
+
+
+@pytest.mark.parametrize(("high", "free", "answer"), [
+    ([["n", 1, "-"]], True, ProofAnswer.PROVED),
+    ([["n"]], True, ProofAnswer.REFUTED),
+    ([["n"]], False, ProofAnswer.UNKNOWN),
+])  # fmt: skip
+def test_an_index_refutes_where_the_domain_lets_callers_pass_it(
+    high: list[list[object]], free: bool, answer: ProofAnswer
+) -> None:
+    asked = {**WANTED, "values": {"x": [[0], high[0], 4, free]}}
+    data = prove(memoryview(packed(outlines("<", GATHER), asked)))
+    claim = serial.loads(ProofEvidence, data.decode()).calls[0].launches[0].claims[0]
+    assert claim.answer is answer
+    if answer is ProofAnswer.REFUTED:
+        (datum,) = claim.data
+        assert (datum.input, datum.value) == ("x", claim.sizes["n"])
 
 
 def test_one_element_too_many_is_refuted_with_sizes_and_thread() -> None:

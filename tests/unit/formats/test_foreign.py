@@ -163,6 +163,27 @@ def test_a_gpumode_generator_may_look_at_numbers(tmp_path: Path) -> None:
     assert load_problem(str(folder)).axes[0] == VarAxis(name="size")
 
 
+def test_a_gpumode_task_may_move_tensors_to_the_gpu_by_name(tmp_path: Path) -> None:
+    folder = foreign.gpumode(tmp_path)
+    text = (folder / "reference.py").read_text()
+    (folder / "reference.py").write_text(text.replace("= a + b *", "= a.cuda() + b *"))
+    reference = load_reference(load_problem(str(folder)))
+    made = reference.generator({"size": 7}, torch.device("cpu"))  # type: ignore[misc]
+    assert isinstance(reference.call(*made.values()), torch.Tensor)
+
+
+def test_a_large_gpumode_task_that_needs_data_is_learnt_at_smaller_sizes(tmp_path: Path) -> None:
+    folder = foreign.gpumode(tmp_path)
+    text = (folder / "reference.py").read_text()
+    counts = "out = data\n    (a[0] > 0).long().bincount()"
+    (folder / "reference.py").write_text(text.replace("out = data", counts))
+    task = (folder / "task.yml").read_text()
+    (folder / "task.yml").write_text(task.replace("24", "4096").replace("48", "6144"))
+    problem = load_problem(str(folder))
+    assert problem.axes[0] == VarAxis(name="size")
+    assert [w.axes["size"] for w in problem.workloads] == [4096, 6144, 64]
+
+
 def test_gpumode_mistakes_are_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = foreign.gpumode(tmp_path)
     problem = load_problem(str(folder))

@@ -63,6 +63,12 @@ def test_an_input_that_follows_in_no_line_keeps_its_size() -> None:
     assert found.shapes[1] == ("2",)
 
 
+def test_a_share_of_a_size_with_divisors_is_written() -> None:
+    found = _learnt("[(a, b), (a // 6, 4)]", "[(a,)]", rule="a % 6 == 0")
+    assert found.axes == ("a", "b")
+    assert found.expressions[found.shapes[1][0]] == "a // 6"
+
+
 def test_sizes_that_are_refused_alone_are_moved_together() -> None:
     found = _learnt("[(a, b), (c,)]", "[(a, c)]", {"a": 6, "b": 10, "c": 10}, rule="b == c")
     assert found.axes == ("a", "b")

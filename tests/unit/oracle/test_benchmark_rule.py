@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cuassay.model.problem import Tolerance
-from cuassay.oracle.compare.outputs import matched_ratio
+from cuassay.oracle.benchmark_rule import matched_ratio
 
 
 def test_matched_ratio_counts_elements_within_tolerance() -> None:

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterator
 from enum import StrEnum
 
+from ptxsan.prove.law import Integers, Number
 from ptxsan_support.proofs import SAFE, Subject, subject_of, up
 
 
@@ -21,6 +22,9 @@ class Expected(StrEnum):
     RACES = "races"
 
 
+_ANYTHING = {
+    "p0": Integers(low=Number(-(1 << 31)), high=Number((1 << 31) - 1), nbytes=4, free=True)
+}
 TWINS: tuple[Subject, ...] = (
     subject_of(
         "tree in dynamic shared memory",
@@ -47,6 +51,7 @@ TWINS: tuple[Subject, ...] = (
   if (i < n) { int b = x[i]; if (b >= 0 && b < count) atomicAdd(&bins[b], 1); }
 }""",
         "n count", lambda s: up(s["n"], 128), 128, "p:4*n p:4*count i:n i:count", "n, count",
+        integers=_ANYTHING,
     ),
     subject_of(
         "neighbors through shared memory",
@@ -133,7 +138,7 @@ TWINS: tuple[Subject, ...] = (
     y[(long long)r * cols + c] = x[(long long)from * cols + c];
 }""",
         "n rows cols", lambda s: s["n"], 64, "p:4*n p:4*rows*cols p:4*n*cols i:n i:rows i:cols",
-        "n*cols, rows*cols",
+        "n*cols, rows*cols", integers=_ANYTHING,
     ),
 )  # fmt: skip
 
@@ -259,6 +264,8 @@ _FAULTS: tuple[tuple[str, tuple[tuple[str, Expected, str, str], ...]], ...] = (
     ("rows gathered", (
         ("not clamped from above", _M, "min(max(index[r], 0), rows - 1)", "max(index[r], 0)"),
         ("clamped one too far", _M, "rows - 1)", "rows)"),
+        ("under one index", _M, "from * cols + c]",
+         "(from + (index[r] == 123457) * rows) * cols + c]"),
         ("two blocks, one row", _R, "y[(long long)r * cols", "y[(long long)(r / 2) * cols"),
     )),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from functools import cache
 
 from ptxsan.nvrtc import compile_ptx
 from ptxsan.prove.law import Axis as AxisOf
-from ptxsan.prove.law import CallLaw, Expression, Launched, Observation, Sum, laws
+from ptxsan.prove.law import CallLaw, Expression, Integers, Launched, Observation, Sum, laws
 from ptxsan.prove.machine import AxisDomain, Domain
 
 Sizes = Mapping[str, int]
@@ -38,6 +38,7 @@ class Subject:
     elements: tuple[tuple[str, ...], ...]  # axes of each tensor
     shared: Dim = field(default=lambda sizes: 0)
     listed: int = 0  # elements that the proof has to cover
+    integers: Mapping[str, Integers] = field(default_factory=dict)  # of buffers: p0, p1, ...
 
     @property
     def domain(self) -> Domain:
@@ -74,6 +75,7 @@ class Subject:
         launched = Launched(
             module=module, kernel="k", grid=(grid[0], grid[1], grid[2]), block=self.block,
             shared_bytes=self.shared(sizes), arguments=tuple(arguments), regions=tuple(regions),
+            names=tuple(f"p{number}" for number in range(len(regions))),
         )  # fmt: skip
         return Observation(sizes=sizes, launches=(launched,))
 
@@ -127,7 +129,8 @@ _ONE: Dim = lambda s: 1  # noqa: E731
 
 def subject_of(
     name: str, source: str, axes: str, grid: Dim | tuple[Dim, ...], block: int | tuple[int, int],
-    arguments: str, elements: str, shared: Dim = lambda s: 0, **legal: AxisDomain,
+    arguments: str, elements: str, shared: Dim = lambda s: 0,
+    integers: Mapping[str, Integers] | None = None, **legal: AxisDomain,
 ) -> Subject:  # fmt: skip
     """Read `p:4*n*m i:n` as arguments and `n*m, n` as tensors."""
     dims = grid if isinstance(grid, tuple) else (grid,)
@@ -148,6 +151,7 @@ def subject_of(
         arguments=tuple((kind, value(text or "0")) for kind, _, text in parts),
         elements=tuple(tuple(one.strip().split("*")) for one in elements.split(",")),
         shared=shared,
+        integers=integers or {},
     )
 
 

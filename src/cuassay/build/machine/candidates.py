@@ -115,7 +115,10 @@ def enable_triton(candidate: Candidate) -> MachineLauncher:
     text = "\n".join(source.text for source in candidate.sources)
     launcher = _launcher(candidate)
     arch = machine_triton.architecture_for(text)
-    machine_triton.enable(launcher, arch=arch, multiprocessors=MULTIPROCESSORS)
+    machine_triton.enable(
+        launcher, arch=arch, multiprocessors=MULTIPROCESSORS,
+        real=lambda: launcher.recorder.keeps_operations,
+    )  # fmt: skip
     return launcher
 
 

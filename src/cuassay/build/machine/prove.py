@@ -14,6 +14,7 @@ from cuassay.model import serial
 from cuassay.model.proofs import (
     CallProof,
     Claim,
+    Datum,
     LaunchProof,
     ProofAnswer,
     ProofEvidence,
@@ -26,6 +27,7 @@ from ptxsan.prove.law import (
     CallLaw,
     Expression,
     Floor,
+    Integers,
     Launched,
     LaunchLaw,
     Lawless,
@@ -57,8 +59,10 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
     """Return outlines at sizes of the free axes, and what is wanted of them, as bytes.
 
     `wanted` holds `axes` (name -> [low, high or None, multiple]), `tensors` (shapes: lists of
-    expressions in reverse Polish notation), `values` (input -> [low, high, bytes]), `listed`
-    (the problem's own sizes of the axes), `limit_s`.
+    expressions in reverse Polish notation), `values` (input -> [low, high, bytes, whether any
+    of these may stand anywhere]), `listed`
+    (the problem's own sizes of the axes), `limit_s`, `elements` (what tensors stay below; 0: as
+    usual).
     """
     modules: dict[str, int] = {}
     calls = []
@@ -94,21 +98,28 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
     tensors = tuple(
         Sum(((1, tuple(expression(part) for part in shape)),)) for shape in asked["tensors"]
     )
+    elements = int(asked.get("elements", 0))
+    listed = max((evaluated(one, row) for one in tensors for row in asked["listed"]), default=0)
     domain = Domain(
+        limit=elements or 1 << 31,
         axes={
             str(name): AxisDomain(low=max(1, int(low)), high=high, multiple=int(multiple))
             for name, (low, high, multiple) in asked["axes"].items()
         },
         elements=tensors,
-        listed=max((evaluated(one, row) for one in tensors for row in asked["listed"]), default=0),
+        listed=elements - 1 if elements else listed,
     )
     values = {
-        str(name): (expression(low), expression(high), int(nbytes))
-        for name, (low, high, nbytes) in asked["values"].items()
+        str(name): Integers(
+            low=expression(low), high=expression(high), nbytes=int(nbytes), free=bool(free)
+        )
+        for name, (low, high, nbytes, free) in asked["values"].items()
     }
     observations = [_observation(call, asked["modules"]) for call in asked["calls"]]
     found = []
-    for law in laws(observations)[:_CLASSES]:
+    extents = [part for one in tensors for _, shape in one.parts for part in shape]
+    several = [one for one in dict.fromkeys(extents) if not isinstance(one, Number | Axis)]
+    for law in laws(observations, several)[:_CLASSES]:
         everywhere = is_confirmed(law, domain)
         held, sizes = (law, domain) if everywhere else as_recorded(law, domain)
         answers = prove_call(held, sizes, values=values, limit_s=float(asked["limit_s"]))
@@ -237,7 +248,7 @@ def _claim(what: Property, answer: Answer) -> Claim:
                 what=what, answer=ProofAnswer.PROVED, accesses=accesses,
                 discharged=dict(discharged), limit_elements=limit,
             )  # fmt: skip
-        case Refuted(sizes=sizes, finding=finding):
+        case Refuted(sizes=sizes, finding=finding, data=data):
             touch = finding.accesses[0] if finding.accesses else None
             return Claim(
                 what=what, answer=ProofAnswer.REFUTED, reason=plain_names(finding.text)[:_TEXT],
@@ -245,6 +256,10 @@ def _claim(what: Property, answer: Answer) -> Claim:
                 file=((touch.source_file or "") if touch else "").rpartition("/")[2][:_TEXT],
                 line=int((touch.source_line or 0) if touch else 0),
                 block=touch.block if touch else None, thread=touch.thread if touch else None,
+                data=tuple(
+                    Datum(input=one.name, offset=one.offset, nbytes=one.nbytes, value=one.value)
+                    for one in data
+                ),
             )  # fmt: skip
         case Unknown(line=line, source=source, reason=reason, suspects=suspects):
             place = _outermost(source)

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from cuassay.build.machine.launch import prepared
 from cuassay.build.machine.memory import StorageArena
@@ -38,11 +41,16 @@ _DATA = "what its addresses are depends on data, which such a call has none of"
 def replay(recording: memoryview, request: memoryview) -> bytes:
     """Run some blocks of every launch of a recording; return the evidence as JSON.
 
-    The request is JSON: `limit_s` for one launch.
+    The request is JSON: `limit_s` for one launch and, where a fault is to be seen again, `again`:
+    the `kernel`, its `block`, the `line` of its PTX, and `data` that inputs hold.
     """
     asked = json.loads(bytes(request))
     try:
-        seen = execute(decode(bytes(recording)), limit_s=float(asked["limit_s"]))
+        recorded, limit_s = decode(bytes(recording)), float(asked["limit_s"])
+        if "again" in asked:
+            seen = _again(recorded, asked["again"], limit_s=limit_s)
+        else:
+            seen = execute(recorded, limit_s=limit_s)
     except (CuassayError, MachineError) as error:
         seen = MachineEvidence(refused=str(error)[:_TEXT])
     return serial.dumps(seen).encode()
@@ -61,6 +69,42 @@ def execute(recording: Recording, *, limit_s: float) -> MachineEvidence:
         notes=tuple(note[:_TEXT] for note in recording.notes[:_MOST_LAUNCHES]),
         left_out=recording.left_out,
     )
+
+
+def _again(recording: Recording, asked: Mapping[str, Any], *, limit_s: float) -> MachineEvidence:
+    """Return what one block of the launches of a kernel runs into at one line.
+
+    Memory is all zeros but for the data that is asked for, and takes the pages that are touched.
+    """
+    found = []
+    for launch in recording.launches:
+        x, y, z = asked["block"]
+        across, down, _ = launch.grid
+        number = x + across * (y + down * z)
+        if launch.kernel != asked["kernel"] or not 0 <= number < math.prod(launch.grid):
+            continue
+        module, arena = parse(recording.modules[launch.module]), StorageArena()
+        for region in launch.regions:
+            memory = pages.zeros(region.nbytes, reserved=False)
+            for name, offset, nbytes, value in asked["data"]:
+                inside = name == region.name and 0 <= offset <= region.nbytes - nbytes
+                if inside:
+                    raw = (value & ((1 << 8 * nbytes) - 1)).to_bytes(nbytes, "little")
+                    memory[offset : offset + nbytes] = np.frombuffer(raw, np.uint8)
+            arena.place(region.base, region.name, memory, None)
+        options = Options(shadow=False, races=False, limit_s=limit_s, blocks=(number,))
+        set_variables(module, launch)
+        report = run(module, prepared(launch, arena, hollow=True), options=options)
+        seen = evidence_of(launch, module, report)
+        unknown = set() if asked["data"] else decided_by_data(build(module, launch.kernel))
+        kept = tuple(
+            fault
+            for fault in seen.faults
+            for touch in fault.touches[:1]
+            if touch.ptx_line == asked["line"] and touch.ptx_line not in unknown
+        )
+        found.append(replace(seen, faults=kept))
+    return MachineEvidence(launches=tuple(found))
 
 
 def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchEvidence:

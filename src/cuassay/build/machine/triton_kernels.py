@@ -14,6 +14,7 @@ import importlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -26,6 +27,7 @@ _PATCHED = "__cuassay_ptx__"
 # Bytes that a block may take. What the PTX is made for is the least that the sources ask for, not
 # the GPU that they were written for: that of the facade, sm_90.
 _SHARED_LIMIT = 232448
+_REAL_FUNCTIONS = Path(__file__).with_name("real_functions.ll")
 _NEEDS_89 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
 _NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
 
@@ -62,11 +64,18 @@ def architecture_for(text: str) -> int:
     return 89 if any(sign in text for sign in _NEEDS_89) else 80
 
 
-def enable(launch: TritonLaunch, *, arch: int, multiprocessors: int) -> None:
+def enable(
+    launch: TritonLaunch,
+    *,
+    arch: int,
+    multiprocessors: int,
+    real: Callable[[], bool] = lambda: False,
+) -> None:
     """Make this process's Triton compile for `arch` and launch through `launch`.
 
-    Must run before the candidate is imported. Raises MissingToolError where Triton is absent
-    or its native build has no NVIDIA backend.
+    While `real` holds, functions of libdevice are compiled as what they approximate. Must run
+    before the candidate is imported. Raises MissingToolError where Triton is absent or its native
+    build has no NVIDIA backend.
     """
     os.environ.pop("TRITON_INTERPRET", None)
     try:
@@ -81,6 +90,7 @@ def enable(launch: TritonLaunch, *, arch: int, multiprocessors: int) -> None:
         ) from error
     runtime.driver.set_active(_driver(target, launch, multiprocessors))
     _stop_at_ptx(backend)
+    _replace_functions(backend, real)
     _take_first_configuration()
     _refuse_what_does_not_compile(arch)
 
@@ -184,6 +194,22 @@ def _stop_at_ptx(backend: Any) -> None:
 
     backend.make_cubin = as_it_is
     setattr(backend, _PATCHED, True)
+
+
+def _replace_functions(backend: Any, real: Callable[[], bool]) -> None:
+    """Link our functions before libdevice, which then gives the others alone."""
+    original = getattr(backend.parse_options, _PATCHED, backend.parse_options)
+
+    @functools.wraps(original)
+    def parse_options(self: Any, given: Any) -> Any:
+        options = original(self, given)
+        if real():
+            libraries = (("a", str(_REAL_FUNCTIONS)), *options.extern_libs)
+            object.__setattr__(options, "extern_libs", libraries)  # a frozen dataclass
+        return options
+
+    setattr(parse_options, _PATCHED, original)
+    backend.parse_options = parse_options
 
 
 def _take_first_configuration() -> None:

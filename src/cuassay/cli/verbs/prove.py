@@ -18,6 +18,13 @@ from cuassay.cli.drive import emit_json, say
     help="Time for the proof of one launch.",
 )  # fmt: skip
 @click.option(
+    "--elements",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="COUNT",
+    help="Prove it for tensors of fewer elements than COUNT each.  [default: 2^31, else 2^29]",
+)
+@click.option(
     "--only", "only", multiple=True, metavar="PROPERTY",
     type=click.Choice(["memory", "races", "equal"]),
     help="Prove memory, races or equal alone; may be repeated.  [default: all]",
@@ -26,8 +33,8 @@ from cuassay.cli.drive import emit_json, say
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.pass_context
 def prove(
-    context: click.Context, *, path: str, problem: str, limit_s: float, only: tuple[str, ...],
-    as_json: bool, strict: bool,
+    context: click.Context, *, path: str, problem: str, limit_s: float, elements: int | None,
+    only: tuple[str, ...], as_json: bool, strict: bool,
 ) -> None:  # fmt: skip
     """Prove that KERNEL stays within its memory and does not race at any size, and is PROBLEM's.
 
@@ -45,6 +52,7 @@ def prove(
 
     job = ProveJob(
         problem=problem, candidate=options.candidate_path(path), limit_s=limit_s, strict=strict,
+        elements=elements or 0,
         properties=tuple(one for one in Property if not only or one.value in only),
     )  # fmt: skip
     quiet = as_json or not sys.stderr.isatty()

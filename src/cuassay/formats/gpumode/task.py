@@ -41,6 +41,7 @@ ORIGIN = "gpumode"
 _GENERATOR = "_cuassay_generate"
 _DRAWN = Opaque(why="only generate_input tells legal values")
 _REAL_ELEMENTS = 1 << 18  # of inputs of a run that shapes alone cannot replace
+_SMALL = 32  # up to which sizes are divided by two for such a run
 Form = tuple[str, Any]  # how `data` is put together: a literal that the adapter writes
 
 
@@ -51,9 +52,7 @@ def load_task(folder: Path) -> Problem:
     """
     task = read_task(folder)
     given = _usable_tests(task)
-    probe = _Probe(task, given[0])
-    sizes = {name: v for name, v in given[0].items() if _is_size(name, v)}
-    learnt = shapes.learn(probe, sizes)
+    probe, learnt = _learnt(task, given[0])
     kept = [t for t in given if _same_but(t, given[0], learnt)]
     inputs, outputs = _specs(probe, learnt)
     source = adapter.reference_source(
@@ -81,6 +80,39 @@ def load_task(folder: Path) -> Problem:
         description=task.description,
     )
     return dataclasses.replace(problem, digest=problem_digest(problem))
+
+
+def _learnt(task: TaskFile, first: Mapping[str, Any]) -> tuple[_Probe, shapes.Learnt]:
+    """Return what the shapes follow, learnt at the sizes of the first test.
+
+    Where a task needs data and its own sizes make that dear, at smaller ones: those sizes that
+    turn out to be no axes keep their value.
+    """
+    own = {name: v for name, v in first.items() if _is_size(name, v)}
+    probe = _Probe(task, first)
+    try:
+        return probe, shapes.learn(probe, own)
+    except _TooLargeError as error:
+        failure = error
+    kept: set[str] = set()
+    while True:
+        sizes = {name: v if name in kept else _halved(v) for name, v in own.items()}
+        probe = _Probe(task, first)
+        try:
+            learnt = shapes.learn(probe, sizes)
+        except ProblemError:
+            raise failure from None
+        moved = {name for name, size in sizes.items() if size != own[name]}
+        held = moved - {*learnt.axes, *learnt.same}
+        if not held:
+            return probe, learnt
+        kept |= held
+
+
+def _halved(size: int) -> int:
+    while size > _SMALL and size % 2 == 0:
+        size //= 2
+    return size
 
 
 def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
@@ -138,6 +170,10 @@ def _same_but(test: Mapping[str, Any], first: Mapping[str, Any], learnt: shapes.
     return bool(fixed[0] == fixed[1])
 
 
+class _TooLargeError(ProblemError):
+    """A task needs data, and at these sizes too much of it."""
+
+
 class _Probe:
     """Runs the task's functions on tensors without data; a call is a sample of shapes."""
 
@@ -161,15 +197,17 @@ class _Probe:
     def __call__(self, sizes: Mapping[str, int]) -> shapes.ShapeSample:
         from cuassay.dispatch_modes import without_memory
 
+        dear = False
         try:
             try:
                 form, leaves, outputs = without_memory(lambda: self._made(sizes))
             except Exception:
-                if not self._affordable(sizes):
+                dear = not self._affordable(sizes)
+                if dear:
                     raise
                 form, leaves, outputs = self._made(sizes)  # what shapes alone cannot tell
         except Exception as failure:
-            raise ProblemError(
+            raise (_TooLargeError if dear else ProblemError)(
                 f"{self._task.folder}: the reference cannot be run on shapes alone: "
                 f"{describe_failure(failure, self._path)}; write the problem natively (@problem) "
                 "instead"

@@ -80,7 +80,7 @@ def tolerance(reference: str) -> Tolerance:
 
 
 def on_any_device(text: str) -> str:
-    """Return source in which the literal "cuda" asks the adapter for the judge's device.
+    """Return source in which "cuda" and `.cuda()` ask the adapter for the judge's device.
 
     Lines keep their numbers. Source that is no Python comes back as it is.
     """
@@ -89,11 +89,19 @@ def on_any_device(text: str) -> str:
     except (tokenize.TokenError, SyntaxError):
         return text
     lines = text.splitlines(keepends=True)
-    for token in reversed(tokens):
+
+    def put(written: str, first: tokenize.TokenInfo, last: tokenize.TokenInfo) -> None:
+        line = lines[first.start[0] - 1]
+        lines[first.start[0] - 1] = line[: first.start[1]] + written + line[last.end[1] :]
+
+    for place in reversed(range(len(tokens))):
+        token, after = tokens[place], tokens[place + 1 : place + 3]
         if token.type == tokenize.STRING and token.string.strip("'\"") in ("cuda", "cuda:0"):
-            (row, start), (_, end) = token.start, token.end
-            line = lines[row - 1]
-            lines[row - 1] = f"{line[:start]}_cuassay_device(){line[end:]}"
+            put("_cuassay_device()", token, token)
+        called = place > 0 and tokens[place - 1].string == "." and after[0].string == "("
+        if token.string == "cuda" and called and after[1].start[0] == token.start[0]:
+            empty = after[1].string == ")"
+            put(f"to(_cuassay_device(){'' if empty else ', '}", token, after[0])
     return "".join(lines)
 
 

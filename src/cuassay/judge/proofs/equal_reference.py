@@ -21,7 +21,7 @@ from cuassay.algebra.follow import expressions
 from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.machine.faults import machine_cases, recorded_call, recording_of
-from cuassay.checks.numeric.listed_sizes import elements_of
+from cuassay.checks.numeric.listed_sizes import elements_of, refusal_condition
 from cuassay.checks.state.answers import reads_of, wrong_outputs
 from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs.regimes import Regime, fill, fills_for
@@ -36,7 +36,7 @@ from cuassay.model.events import Event, Progress
 from cuassay.model.machine import EqualityEvidence
 from cuassay.model.problem import Scalar
 from cuassay.model.proofs import Equality, ProofAnswer
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
 from cuassay.sandbox.guest.items import host_memory
 from cuassay.sandbox.host.call import Caller
 
@@ -55,15 +55,20 @@ _SEARCHED = (
 _GROSS, _MOST = 0.25, 0.5
 _ZEROS = 1 / 32  # of an input: more than chance makes
 _SHOWN = 6
+_REAL = "Triton's log, exp, sin, cos and tanh of libdevice are taken for what they approximate"
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One call in residues: the evidence, and whether the float results differ as well."""
+    """One call in residues: the evidence, and whether the float results differ as well.
+
+    `undefined`: the reference gives NaN for these data.
+    """
 
     evidence: EqualityEvidence
     wrong: str
+    undefined: bool
 
 
 def equality(
@@ -109,13 +114,21 @@ def _equality(
         found = compared(cases)
         searched = [*_cases(trial, _SEARCHED)]
         if isinstance(found, _Different):
-            own = list(_own_cases(trial))
-            if own:  # what is not zero there may be of no concern to the candidate
+            undefined = found.seen.undefined
+            own = list(_own_cases(trial, zeros=not undefined))
+            if own:  # others may be of no concern to the candidate
                 searched = own
-                found = compared(own, "with zeros where the problem's own generator makes them")
+                note = "with zeros where the problem's own generator makes them"
+                if undefined:
+                    note = "for data of the problem's own generator: of others the reference is NaN"
+                found = compared(own, note)
         if isinstance(found, Equality):
             return found
     return _other(trial, candidate, found, searched, host)
+
+
+class _RefusedSizesError(CannotJudgeError):
+    """The candidate raised at sizes that nobody promised: it may be written for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +151,21 @@ def _compared(
 ) -> Equality | _Different:
     """Return PROVED, or the first case with a difference. Raises CannotJudgeError."""
     seen: list[EqualityEvidence] = []
+    proved: list[Case] = []
+    notes = [note] if note else []
     numbers: dict[str, tuple[float, ...]] = {}
     most = 0.0
     for case in cases:
         emit(Progress(text=f"in residues: {case.label}"))
         inputs = trial.inputs(case)
-        most = max(most, shared(inputs))
-        one = _called(trial, candidate, case, inputs, host, caller, limit_s)
+        try:
+            one = _called(trial, candidate, case, inputs, host, caller, limit_s)
+        except _RefusedSizesError as refusal:
+            if case is cases[-1] and not seen:
+                raise
+            notes.append(str(refusal))
+            continue
+        most, proved = max(most, shared(inputs)), [*proved, case]
         if one.evidence.refused:
             raise CannotJudgeError(f"{one.evidence.refused} ({case.label})")
         if one.evidence.equal < one.evidence.elements:
@@ -163,20 +184,21 @@ def _compared(
     return Equality(
         answer=ProofAnswer.PROVED,
         scope=(
-            *_scope(cases, seen[0].prime, len(SEEDS) * len(cases), most),
-            *([note] if note else []),
+            *_scope(proved, seen[0].prime, len(SEEDS) * len(proved), most),
+            *dict.fromkeys(notes),
             *_programs(seen),
+            *([_REAL] if candidate.names_triton else []),
         ),
         elements=sum(one.elements for one in seen),
         seeds=len(SEEDS),
-        data=len(cases),
+        data=len(proved),
         prime=seen[0].prime,
         shared=most,
     )
 
 
-def _own_cases(trial: JudgeTrial) -> Iterator[Case]:
-    """Yield data of the problem's own generator, two a size, if it makes zeros among others.
+def _own_cases(trial: JudgeTrial, *, zeros: bool) -> Iterator[Case]:
+    """Yield data of the problem's own generator, two a size; with `zeros` only if it makes some.
 
     Zeros at places of their own (triangles, masks) may be what a candidate is right by.
     """
@@ -195,7 +217,7 @@ def _own_cases(trial: JudgeTrial) -> Iterator[Case]:
             for one in trial.inputs(own).values()
             if isinstance(one, torch.Tensor) and one.is_floating_point()
         ]
-        if not any(_ZEROS * one.numel() < int((one == 0).sum()) for one in floats):
+        if zeros and not any(_ZEROS * one.numel() < int((one == 0).sum()) for one in floats):
             return
         yield own
 
@@ -313,6 +335,9 @@ def _called(
         ended = termination_finding(scenario, run, problem=trial.problem)
         if inconclusive_reason(run) or ended is not None or recording is None:
             raised = first_raised(run)
+            sizes = refusal_condition(trial.problem, case) if raised else ""
+            if sizes:
+                raise _RefusedSizesError(f"{sizes}: at others the candidate raises")
             said = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
             raise CannotJudgeError(inconclusive_reason(run) or (ended.message if ended else said))
         evidence = asked(
@@ -322,7 +347,9 @@ def _called(
             EqualityEvidence,
             timeout_s=60.0 + 8 * len(SEEDS) * limit_s,
         )
-        return _Seen(evidence, "" if evidence.refused else _wrong(trial, scenario, run))
+        undefined = any(bool(value.isnan().any()) for value, _ in expected[0])
+        wrong = "" if evidence.refused else _wrong(trial, scenario, run)
+        return _Seen(evidence, wrong, undefined)
 
 
 def _packed(
@@ -363,6 +390,20 @@ def _wrong(trial: JudgeTrial, scenario: Scenario, run: Run) -> str:
     return ""
 
 
+def _plain_call(case: Case) -> Scenario:
+    """Return a call of the candidate as it is: recording has Triton's functions replaced."""
+    return Scenario(
+        label=f"outputs: {case.label}",
+        cases=(case,),
+        steps=(
+            Allocate(slot="a", case=0),
+            Call(slot="a", result="r", poison=Poison.NAN),
+            ReadResult(result="r"),
+        ),
+        timeout_s=120.0,
+    )
+
+
 def _other(
     trial: JudgeTrial,
     candidate: Candidate,
@@ -375,7 +416,7 @@ def _other(
     where = f"element {evidence.element} of output '{evidence.output}' is another expression"
     tried = [case, *searched] if seen.wrong else searched
     for one in tried:
-        scenario = recorded_call(one, operations=True)
+        scenario = _plain_call(one)
         said = []
         for _ in range(2):
             with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:

@@ -45,6 +45,7 @@ from cuassay.model.jobs import ProveJob
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem, TensorSpec, VarAxis
 from cuassay.model.proofs import (
     Claim,
+    Datum,
     LaunchProof,
     Proof,
     ProofAnswer,
@@ -52,6 +53,7 @@ from cuassay.model.proofs import (
     Property,
     proofs_of,
 )
+from cuassay.model.recording import decode, encode
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Outline
 from cuassay.model.trace import done_steps
@@ -63,7 +65,7 @@ LIMIT_S = 60.0  # for one launch
 _RECORD_S = 90.0
 _FUNCTION = "cuassay.build.machine.prove:prove"
 _FAULTS = {
-    Property.MEMORY: ("out-of-bounds", "misaligned"),
+    Property.MEMORY: ("out-of-bounds", "address-overflow", "misaligned"),
     Property.RACES: ("race", "unordered", "divergent-barrier", "deadlock"),
 }
 _INTEGER_BYTES = {DType.INT32: 4, DType.INT64: 8}
@@ -96,8 +98,9 @@ def _prove(job: ProveJob, emit: Callable[[Event], None], host: HostNursery) -> d
         root_seed=job.seed or 0,
     )
     evidence, samples = evidence_of(
-        trial, candidate, digest, host, limit_s=job.limit_s, emit=emit, wanted=job.properties
-    )
+        trial, candidate, digest, host, limit_s=job.limit_s, emit=emit, wanted=job.properties,
+        elements=job.elements,
+    )  # fmt: skip
     if evidence.refused and evidence.equality is None:
         raise CannotJudgeError(f"nothing can be proved: {evidence.refused}")
     return {
@@ -149,16 +152,17 @@ def evidence_of(
     limit_s: float,
     emit: Callable[[Event], None],
     wanted: tuple[Property, ...],
+    elements: int = 0,
 ) -> tuple[ProofEvidence, Samples]:
     """Return what is proved of a candidate, and what its launches were recorded at.
 
-    `limit_s` is the time for one launch.
+    `limit_s` is the time for one launch, `elements` what tensors stay below; 0: as usual.
     """
     evidence, samples = ProofEvidence(), Samples(found=(), refused=())
     if {Property.MEMORY, Property.RACES} & set(wanted):
         try:
             evidence, samples = _launches_proved(
-                trial, candidate, digest, host, limit_s=limit_s, emit=emit
+                trial, candidate, digest, host, limit_s=limit_s, elements=elements, emit=emit
             )
         except CuassayError as error:
             evidence = ProofEvidence(refused=str(error))
@@ -175,12 +179,13 @@ def _launches_proved(
     host: HostNursery,
     *,
     limit_s: float,
+    elements: int,
     emit: Callable[[Event], None],
 ) -> tuple[ProofEvidence, Samples]:
     case = trial.cases("small")[0]
     samples = sampled(trial, candidate, case, host, emit)
     emit(Progress(text=f"launches recorded at {len(samples.found)} sizes; proving"))
-    request = request_of(trial.problem, samples, limit_s=limit_s)
+    request = request_of(trial.problem, samples, limit_s=limit_s, elements=elements)
     with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
         evidence = asked(
             caller,
@@ -192,14 +197,15 @@ def _launches_proved(
     return _confirmed(evidence, trial, candidate, case, digest, host), samples
 
 
-def request_of(problem: Problem, samples: Samples, *, limit_s: float) -> bytes:
+def request_of(problem: Problem, samples: Samples, *, limit_s: float, elements: int = 0) -> bytes:
     """Return what a proof is made of, as bytes for `build.machine.prove.prove`."""
     free = {axis.name for axis in problem.var_axes()}
     outlines = [
         ({name: one.axes[name] for name in one.axes if name in free}, one.recording)
         for one in samples.found
     ]
-    return packed(outlines, {**wanted(problem), "limit_s": limit_s})
+    asked = {**wanted(problem), "limit_s": limit_s, "elements": elements}
+    return packed(outlines, asked)
 
 
 def sampled(
@@ -243,7 +249,7 @@ def _confirmed(
 ) -> ProofEvidence:
     """Run refutations with the candidate's own launches; what then shows no fault is unknown."""
 
-    def judged(one: Claim) -> Claim:
+    def judged(kernel: str, one: Claim) -> Claim:
         if one.answer is not ProofAnswer.REFUTED:
             return one
         again = placed(case, resolve(trial.problem.axes, one.sizes))
@@ -253,9 +259,18 @@ def _confirmed(
                 if large:
                     scenario = without_memory(case, again)
                     recording = _outlined(trial, candidate, scenario, host)
-                    seen = machine.sampled(recording, scenario)
+                    seen = machine.again(
+                        recording,
+                        {
+                            "kernel": kernel, "block": one.block or (0, 0, 0),
+                            "line": one.ptx_line,
+                            "data": [[d.input, d.offset, d.nbytes, d.value] for d in one.data],
+                        },
+                    )  # fmt: skip
                 else:
                     recording = recorded(trial, candidate, again, host)
+                    if one.data:
+                        recording = _placed(recording, one.data)
                     seen = machine.execute(recording, recorded_call(again))
         except CuassayError as error:
             why = f"the law's launch shows a fault ({one.reason}), but: {error}"
@@ -269,13 +284,34 @@ def _confirmed(
         return dataclasses.replace(one, answer=ProofAnswer.UNKNOWN, reason=why[:600])
 
     def launch(one: LaunchProof) -> LaunchProof:
-        return dataclasses.replace(one, claims=tuple(map(judged, one.claims)))
+        claims = tuple(judged(one.kernel, claim) for claim in one.claims)
+        return dataclasses.replace(one, claims=claims)
 
     calls = tuple(
         dataclasses.replace(call, launches=tuple(map(launch, call.launches)))
         for call in evidence.calls
     )
     return dataclasses.replace(evidence, calls=calls)
+
+
+def _placed(recording: torch.Tensor, data: tuple[Datum, ...]) -> torch.Tensor:
+    """Return a recording whose inputs hold integers, before the first launch that reads them."""
+    found = decode(bytes(recording.cpu().contiguous().numpy()))
+    waiting, launches = {one.input: one for one in data}, list(found.launches)
+    for number, launch in enumerate(launches):
+        contents = dict(launch.contents)
+        for place, region in enumerate(launch.regions):
+            for one in [each for each in data if each.input == region.name and place in contents]:
+                raw = bytearray(contents[place])
+                bits = one.value & ((1 << 8 * one.nbytes) - 1)
+                raw[one.offset : one.offset + one.nbytes] = bits.to_bytes(one.nbytes, "little")
+                contents[place] = bytes(raw)
+                waiting.pop(one.input, None)
+        launches[number] = dataclasses.replace(launch, contents=contents)
+        if not waiting:
+            break
+    kept = dataclasses.replace(found, launches=tuple(launches))
+    return torch.frombuffer(bytearray(encode(kept)), dtype=torch.uint8)
 
 
 def _outlined(
@@ -325,7 +361,11 @@ def wanted(problem: Problem) -> dict[str, Any]:
         if isinstance(spec, TensorSpec) and spec.dtype in _INTEGER_BYTES:
             bounds = _bounds(spec, known)
             if bounds is not None:
-                values[spec.name] = [*bounds, _INTEGER_BYTES[spec.dtype]]
+                free = isinstance(spec.domain, IntegerRange) or (
+                    isinstance(spec.domain, Index) and not spec.domain.unique
+                )
+                free = free and all(fact.input != spec.name for fact in problem.stated)
+                values[spec.name] = [*bounds, _INTEGER_BYTES[spec.dtype], free]
     listed = [
         {name: workload.axes[name] for name in axes}
         for workload in problem.workloads

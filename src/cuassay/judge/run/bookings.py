@@ -80,10 +80,12 @@ def gpu_of(device: str) -> Gpu | None:
 class Booking(Closing):
     """One trial's share of a GPU's memory; use it as a context manager. `gpu` None: no limit.
 
-    `waits` is called once each time a booking has to wait.
+    `waits` is called each time a booking has to wait, and with None when it has what it waited for.
     """
 
-    def __init__(self, gpu: Gpu | None, waits: Callable[[Queue], None] = lambda _: None) -> None:
+    def __init__(
+        self, gpu: Gpu | None, waits: Callable[[Queue | None], None] = lambda _: None
+    ) -> None:
         self._gpu, self._waits = gpu, waits
         self._file = -1
         self._name = ""
@@ -125,13 +127,15 @@ class Booking(Closing):
                 if first and room:
                     self._write(_GRANTED, needed)
                     self.bytes = needed
-                    return
+                    break
             if not told:
                 told = True
                 self._waits(
                     Queue(needed_bytes=needed, held_bytes=sum(granted), holders=len(granted))
                 )
             time.sleep(_LOOK_S)
+        if told:
+            self._waits(None)
 
     def close(self) -> None:
         """Give the booking up."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import PurePosixPath
 from types import TracebackType
-from typing import assert_never
+from typing import Any, assert_never
 
 import torch
 
@@ -192,6 +192,19 @@ class Replayer:
             while len(self._seen) > _KEPT:
                 self._seen.popitem(last=False)
         return self._known(key, scenario)
+
+    def again(self, recording: torch.Tensor, asked_for: Mapping[str, Any]) -> MachineEvidence:
+        """Return whether a block of a launch that came without memory runs into a fault again.
+
+        `asked_for` holds the `kernel`, the `block`, the `line` of its PTX and the `data` of inputs.
+        Raises CannotJudgeError where the machine's process ends without an answer.
+        """
+        data, _ = _keyed(recording)
+        wanted = json.dumps({"limit_s": _SAMPLE_S, "again": asked_for}).encode()
+        return asked(
+            self._machine(), _SAMPLE, [host_memory(data), memoryview(wanted)], MachineEvidence,
+            timeout_s=_SAMPLES_S,
+        )  # fmt: skip
 
     def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
         """Return what some blocks of launches show that came without memory, cached.

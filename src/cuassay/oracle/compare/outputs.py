@@ -19,7 +19,6 @@ from torch import Tensor
 from cuassay.model.outcome import ErrorMap
 from cuassay.model.precision import Precision
 from cuassay.oracle import special
-from cuassay.oracle.benchmark_rule import matched_ratio
 from cuassay.oracle.compare import details
 from cuassay.oracle.compare.exact import judge_choice, judge_exact
 from cuassay.oracle.compare.groups import (
@@ -36,7 +35,7 @@ from cuassay.oracle.compare.groups import (
 from cuassay.oracle.compare.sums import MISMATCH, Matrices, Sums, eager_sums, matrix_shape
 from cuassay.oracle.truth.types import OutputTruth, TrustedBias, Yardsticks
 
-__all__ = ["Bias", "Comparison", "Statistic", "compare", "matched_ratio", "measure", "output_sums"]
+__all__ = ["Bias", "Comparison", "Statistic", "compare", "measure", "output_sums"]
 
 _JUDGED = (
     ("G", LIMIT_G, ""),

@@ -50,29 +50,24 @@ def _literal(mode: LiftFunctions, call: Operation) -> Any:
     func, kwargs, session = call.op, call.kwargs, mode.session
     data = call.args[0] if call.args else kwargs.get("data", kwargs.get("obj"))
     if isinstance(data, torch.Tensor):
-        return _copied(data, kwargs) if func is torch.tensor else call.run()
+        if func is torch.tensor:
+            wanted = {k: kwargs[k] for k in ("dtype", "device") if kwargs.get(k) is not None}
+            made = data.detach().clone().to(**wanted) if wanted else data.detach().clone()
+            return made.requires_grad_() if kwargs.get("requires_grad") else made
+        return call.run()
     rest = {k: v for k, v in kwargs.items() if k not in ("data", "obj", "requires_grad")}
     data, dtypes = _plain_data(data)
     if isinstance(session.hook, Following):
         session.hook.literal(bool(dtypes))
-    session.bypass = True
-    try:
+    with session.own_work():
         found: torch.dtype = func(data).dtype
         nominal = rest.get("dtype") or (dtypes[0] if dtypes and found.is_floating_point else found)
         rest["dtype"] = lifted_dtype(nominal, session.to)
         payload = func(data, **rest)
         payload = payload.clone() if payload.dtype in LIFTABLE else payload
-    finally:
-        session.bypass = False
     if payload.dtype not in LIFTABLE:
         return payload
     made = session.adopt(payload, nominal)
-    return made.requires_grad_() if kwargs.get("requires_grad") else made
-
-
-def _copied(data: torch.Tensor, kwargs: Mapping[str, Any]) -> torch.Tensor:
-    wanted = {k: kwargs[k] for k in ("dtype", "device") if kwargs.get(k) is not None}
-    made = data.detach().clone().to(**wanted) if wanted else data.detach().clone()
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
@@ -97,11 +92,8 @@ def _setitem(mode: LiftFunctions, call: Operation) -> Any:
     """`x[i] = 0.1` would round the number to x's nominal dtype before ATen sees it."""
     target, index, value = call.args
     if isinstance(value, float) and isinstance(target, Lifted):
-        mode.session.bypass = True
-        try:
+        with mode.session.own_work():
             payload = torch.full((), value, dtype=target.payload.dtype, device=target.device)
-        finally:
-            mode.session.bypass = False
         value = mode.session.adopt(payload, target.dtype)
     return call.op(target, index, value)
 
@@ -141,11 +133,8 @@ def _on_payload(mode: LiftFunctions, call: Operation) -> Any:
     """tolist: the lifted value."""
     if isinstance(mode.session.hook, Following):
         mode.session.hook.literal(bool(floating_in(call.args)))
-    mode.session.bypass = True
-    try:
+    with mode.session.own_work():
         return call.on(lambda v: v.payload if isinstance(v, Lifted) else v).run()
-    finally:
-        mode.session.bypass = False
 
 
 def _deepcopy(mode: LiftFunctions, call: Operation) -> Any:
@@ -162,23 +151,19 @@ def _reentered(mode: LiftFunctions, call: Operation) -> Any:
     (the backward of an autograd.Function) would not be met.
     """
     with mode:
-        return _without_override(call.op)(*call.args, **call.kwargs)
+        func = call.op  # with its own torch-function check answering no, so that it runs once
+        if func not in _CLONES:
+            names = {**func.__globals__, **dict.fromkeys(_OVERRIDES, lambda *_: False)}
+            clone = types.FunctionType(
+                func.__code__, names, func.__name__, func.__defaults__, func.__closure__
+            )
+            clone.__kwdefaults__ = func.__kwdefaults__
+            _CLONES[func] = clone
+        return _CLONES[func](*call.args, **call.kwargs)
 
 
 _OVERRIDES = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 _CLONES: dict[Any, Callable[..., Any]] = {}
-
-
-def _without_override(func: Any) -> Callable[..., Any]:
-    """Return `func` with its own torch-function check answering no, so that it runs once."""
-    if func not in _CLONES:
-        names = {**func.__globals__, **dict.fromkeys(_OVERRIDES, lambda *_: False)}
-        clone = types.FunctionType(
-            func.__code__, names, func.__name__, func.__defaults__, func.__closure__
-        )
-        clone.__kwdefaults__ = func.__kwdefaults__
-        _CLONES[func] = clone
-    return _CLONES[func]
 
 
 _MEMORY = "it hands out memory, and the lifted value is not in the memory the caller expects"

@@ -7,7 +7,7 @@ stays expanded: the reference sees what it would see, and the caller's memory is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,8 +21,7 @@ BORROWED_ELEMENTS = 1 << 27  # a GiB in float64
 
 def copied(inputs: Sequence[Any]) -> list[Any]:
     """Return the inputs with every tensor copied in its own dtype."""
-    made = {key: copy for key, (_, copy) in _copies(inputs, None).items()}
-    return [mapped(item, lambda v: made[id(v)] if _is_tensor(v) else v) for item in inputs]
+    return _replaced(inputs, {key: copy for key, (_, copy) in _copies(inputs, None).items()})
 
 
 def copied_as(
@@ -34,21 +33,25 @@ def copied_as(
     read it. Raises LiftError for sparse and quantised inputs.
     """
     given = tensors_in(list(inputs))
-    strided = [tensor for tensor in given if tensor.layout is torch.strided]
-    uses = Counter(tensor.untyped_storage().data_ptr() for tensor in strided)
     made: dict[int, torch.Tensor] = {}
-    for tensor in strided if borrow else ():
-        if is_borrowed(tensor) and uses[tensor.untyped_storage().data_ptr()] == 1:
-            wrapper = Lifted(tensor.detach(), tensor.dtype, owner, borrowed=True)
-            made[id(tensor)] = wrapper.requires_grad_(tensor.requires_grad)
+    if borrow:
+        strided = [tensor for tensor in given if tensor.layout is torch.strided]
+        uses = Counter(tensor.untyped_storage().data_ptr() for tensor in strided)
+        for tensor in strided:
+            if is_borrowed(tensor) and uses[tensor.untyped_storage().data_ptr()] == 1:
+                wrapper = Lifted(tensor.detach(), tensor.dtype, owner, borrowed=True)
+                made[id(tensor)] = wrapper.requires_grad_(tensor.requires_grad)
     rest = [tensor for tensor in given if id(tensor) not in made]
     for key, (source, copy) in _copies(rest, to).items():
+        made[key] = copy
         if source.dtype in LIFTABLE:
             wrapper = Lifted(copy, source.dtype, owner)
             made[key] = wrapper.requires_grad_(source.requires_grad)
-        else:
-            made[key] = copy
-    return [mapped(item, lambda v: made[id(v)] if _is_tensor(v) else v) for item in inputs]
+    return _replaced(inputs, made)
+
+
+def _replaced(inputs: Sequence[Any], made: Mapping[int, torch.Tensor]) -> list[Any]:
+    return list(mapped(list(inputs), lambda v: made[id(v)] if isinstance(v, torch.Tensor) else v))
 
 
 def is_borrowed(tensor: torch.Tensor) -> bool:
@@ -60,13 +63,10 @@ def is_borrowed(tensor: torch.Tensor) -> bool:
     return plain and tensor.layout is torch.strided and tensor.numel() >= BORROWED_ELEMENTS
 
 
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
-
-
 def _copies(
     inputs: Sequence[Any], to: torch.dtype | None
 ) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
+    """Return each tensor with its copy, by identity: in `to`, or in its own dtype for None."""
     groups: dict[tuple[int, torch.dtype, str], list[torch.Tensor]] = {}
     for tensor in tensors_in(list(inputs)):
         if tensor.layout is not torch.strided or tensor.is_quantized:
@@ -76,27 +76,19 @@ def _copies(
         groups.setdefault((memory, tensor.dtype, str(tensor.device)), []).append(tensor)
     found: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
     for (_, dtype, _), members in groups.items():
-        wanted = dtype if to is None else lifted_dtype(dtype, to)
-        found |= _copied_group(members, wanted, lift=to is not None)
-    return found
-
-
-def _copied_group(
-    members: Sequence[torch.Tensor], wanted: torch.dtype, *, lift: bool
-) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
-    """Copy the span of storage that the members reach, then view it as each of them does."""
-    low = min(t.storage_offset() for t in members)
-    high = max(t.storage_offset() + _span(t) for t in members)
-    found = {}
-    with torch.no_grad():
-        whole = members[0].detach().resolve_conj().resolve_neg()
-        flat = whole.as_strided((high - low,), (1,), low).to(wanted, copy=True)
-        for tensor in members:
-            offset = tensor.storage_offset() - low
-            copy = flat.as_strided(tensor.size(), tensor.stride(), offset)
-            if not lift and tensor.requires_grad:
-                copy = copy.detach().requires_grad_()
-            found[id(tensor)] = (tensor, copy)
+        # Copy the span of storage that the members reach, then view it as each of them does.
+        low = min(t.storage_offset() for t in members)
+        high = max(t.storage_offset() + _span(t) for t in members)
+        with torch.no_grad():
+            whole = members[0].detach().resolve_conj().resolve_neg()
+            wanted = dtype if to is None else lifted_dtype(dtype, to)
+            flat = whole.as_strided((high - low,), (1,), low).to(wanted, copy=True)
+            for tensor in members:
+                offset = tensor.storage_offset() - low
+                copy = flat.as_strided(tensor.size(), tensor.stride(), offset)
+                if to is None and tensor.requires_grad:
+                    copy = copy.detach().requires_grad_()
+                found[id(tensor)] = (tensor, copy)
     return found
 
 

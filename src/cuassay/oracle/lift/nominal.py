@@ -20,22 +20,15 @@ from cuassay.oracle.lift.traits import Traits
 
 Nominals = tuple[torch.dtype | None, ...]
 
-_PROMOTING = {"sum", "mean", "amax", "amin", "prod", "cumsum", "cumprod", "logsumexp", "var"}
-_PROMOTING |= {"std", "var_mean", "linalg_vector_norm", "norm"}
-_PROMOTING |= {"cat", "stack", "mm", "bmm", "addmm"}
-_PROMOTING |= {"baddbmm", "tril", "triu", "roll", "flip", "index_select", "gather"}
-_PROMOTING |= {"embedding", "clone", "_safe_softmax"}
-_PROMOTING |= {"zeros_like", "ones_like", "empty_like", "full_like"}
-_PROMOTING |= {"new_zeros", "new_ones", "new_empty", "new_full"}
-_PROMOTING |= {
-    "_softmax_backward_data",
-    "_log_softmax_backward_data",
-    "nll_loss_forward",
-    "nll_loss_backward",
-    "log_sigmoid_forward",
-    "embedding_dense_backward",
-    "convolution",
-}
+_PROMOTING = {
+    "sum", "mean", "amax", "amin", "prod", "cumsum", "cumprod", "logsumexp", "var", "std",
+    "var_mean", "linalg_vector_norm", "norm", "cat", "stack", "mm", "bmm", "addmm", "baddbmm",
+    "tril", "triu", "roll", "flip", "index_select", "gather", "embedding", "clone",
+    "zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_empty",
+    "new_full", "convolution", "_safe_softmax", "_softmax_backward_data",
+    "_log_softmax_backward_data", "log_sigmoid_forward", "nll_loss_forward",
+    "nll_loss_backward", "embedding_dense_backward",
+}  # fmt: skip
 _HALF_TO_FLOAT = frozenset({"_softmax", "_log_softmax"})  # third argument: the result is float32
 _CACHE: dict[Any, Nominals] = {}
 _CACHE_LIMIT = 20_000  # keys; a reference makes tens

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias
 
 import torch
@@ -24,13 +24,18 @@ from cuassay.errors import CuassayError, LiftError, ReferenceError_
 from cuassay.oracle.lift.functions import LiftFunctions
 from cuassay.oracle.lift.index_range import called
 from cuassay.oracle.lift.inputs import copied, copied_as, is_borrowed
-from cuassay.oracle.lift.operation import Following, Hook
+from cuassay.oracle.lift.operation import Following, Hook, tensors_in
 from cuassay.oracle.lift.session import BorrowedWrite, HookFailure, LiftMode, Session
 from cuassay.oracle.lift.source import failing_line, source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
 
 __all__ = ["Hook", "Value", "lift", "nominal_of", "run_as_written", "source_line"]
 
+_MEMORY_ERRORS = (
+    "Cannot access data pointer",
+    "doesn't have storage",
+    "is not supported for tensor subclasses",
+)
 Value: TypeAlias = torch.Tensor | float | int | bool
 
 
@@ -40,7 +45,6 @@ def lift(
     *,
     to: torch.dtype = torch.float64,
     hook: Hook | None = None,
-    keep_low: bool = False,
     names: Sequence[str] | None = None,
 ) -> tuple[torch.Tensor, ...]:
     """Return the outputs of `fn(*inputs)` computed with every float lifted to `to`.
@@ -48,8 +52,8 @@ def lift(
     Floating outputs come in `to` (complex ones in its pair type, 8-bit floats as their
     rounded values in `to`); integers and bool in their own dtypes; `nominal_of` tells the
     dtype as written. Nested results are flattened in order, a dict in the order of `names`
-    or its own. `keep_low` rounds explicit casts to float16 and bfloat16 for real, for
-    references in which that rounding is meant. Random draws use the generator as written.
+    or its own. Random draws use the generator as written. Large inputs are not copied, unless
+    the reference writes into one of them.
 
     Raises LiftError for what cannot be lifted and ReferenceError_ for the reference's own
     exceptions; a hook's exception and an out-of-memory error pass through unchanged.
@@ -59,10 +63,10 @@ def lift(
     if borrowed:
         kept = [(one, one.get_state()) for one in default_generators(borrowed[0].device)]
         with suppress(BorrowedWrite):
-            return _lifted(fn, inputs, to, hook, keep_low=keep_low, names=names, borrow=True)
+            return _lifted(fn, inputs, to, hook, names=names, borrow=True)
         for generator, state in kept:  # as if that run had not been
             generator.set_state(state)
-    return _lifted(fn, inputs, to, hook, keep_low=keep_low, names=names, borrow=False)
+    return _lifted(fn, inputs, to, hook, names=names, borrow=False)
 
 
 def _lifted(
@@ -71,20 +75,17 @@ def _lifted(
     to: torch.dtype,
     hook: Hook | None,
     *,
-    keep_low: bool,
     names: Sequence[str] | None,
     borrow: bool,
 ) -> tuple[torch.Tensor, ...]:
-    """Return what `lift` does; with `borrow` large inputs are not copied.
-
-    Raises BorrowedWrite where the reference writes into one of those.
-    """
-    session = Session(to, hook, keep_low=keep_low)
+    """Return what `lift` does. With `borrow`, raises BorrowedWrite for a write into an input."""
+    session = Session(to, hook)
     with _backends(to):
         arguments = copied_as(inputs, to, session, borrow=borrow)
         if isinstance(hook, Following):
-            for payload in _payloads(arguments):
-                hook.given(payload)
+            for argument in tensors_in(arguments):
+                if isinstance(argument, Lifted):
+                    hook.given(argument.payload)
         try:
             with LiftMode(session), LiftFunctions(session):
                 result = fn(*arguments)
@@ -93,8 +94,25 @@ def _lifted(
         except (CuassayError, torch.OutOfMemoryError, KeyboardInterrupt):
             raise
         except (Exception, SystemExit) as error:
-            raise _unliftable(error) or _own_failure(fn, error) from error
-        return tuple(_lifted_output(item, to) for item in _flat(result, names))
+            if any(text in str(error) for text in _MEMORY_ERRORS):
+                why = "it reads a tensor's memory outside torch (a compiled extension or kernel)"
+                what = "a call that torch does not dispatch"
+                raise LiftError(what, failing_line(error), why) from error
+            raise _own_failure(fn, error) from error
+        outputs = []
+        for item in _flat(result, names):
+            nominal: torch.dtype = item.dtype
+            found = item.payload if isinstance(item, Lifted) else item.detach()
+            if isinstance(item, Lifted) and item.borrowed:
+                found = found.clone()  # the caller's memory stays the caller's
+            packed = "x2" in str(nominal)  # pairs of 4-bit numbers
+            if nominal in LIFTABLE or (nominal.is_floating_point and not packed):
+                pair = lifted_dtype(nominal, to) if nominal.is_complex else to
+                found = found.to(pair)
+            out: Any = found.detach()
+            out.cuassay_nominal = nominal
+            outputs.append(out)
+        return tuple(outputs)
 
 
 def default_generators(device: torch.device) -> list[torch.Generator]:
@@ -140,6 +158,7 @@ def _backends(to: torch.dtype) -> Iterator[None]:
     before = [unit.fp32_precision for unit in exact]
     torch.backends.mha.set_fastpath_enabled(False)
     torch._C._set_mkldnn_enabled(False)
+    compiles = "torch._dynamo" in sys.modules  # then compiled functions run eagerly
     try:
         for unit in exact:
             unit.fp32_precision = "ieee"
@@ -147,7 +166,7 @@ def _backends(to: torch.dtype) -> Iterator[None]:
             sdpa_kernel(SDPBackend.MATH),
             torch.inference_mode(False),
             torch.enable_grad(),
-            _uncompiled(),
+            torch.compiler.set_stance("force_eager") if compiles else nullcontext(),
         ):
             yield
     finally:
@@ -155,29 +174,6 @@ def _backends(to: torch.dtype) -> Iterator[None]:
             unit.fp32_precision = precision
         torch._C._set_mkldnn_enabled(onednn)
         torch.backends.mha.set_fastpath_enabled(fast)
-
-
-def _uncompiled() -> AbstractContextManager[object]:
-    """Run compiled functions eagerly, if the reference's module has made any."""
-    if "torch._dynamo" not in sys.modules:
-        return nullcontext()
-    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
-    return stance
-
-
-_MEMORY_ERRORS = (
-    "Cannot access data pointer",
-    "doesn't have storage",
-    "is not supported for tensor subclasses",
-)
-
-
-def _unliftable(error: BaseException) -> LiftError | None:
-    """Return what a compiled extension's attempt to read lifted memory really means."""
-    if not any(text in str(error) for text in _MEMORY_ERRORS):
-        return None
-    why = "it reads a tensor's memory outside torch (a compiled extension or kernel)"
-    return LiftError("a call that torch does not dispatch", failing_line(error), why)
 
 
 def _own_failure(fn: Callable[..., object], error: BaseException) -> ReferenceError_:
@@ -206,25 +202,3 @@ def _flat(result: object, names: Sequence[str] | None) -> list[torch.Tensor]:
         f"the reference returned {kind}, expected a tensor, a number, or a tuple, list or dict "
         "of them"
     )
-
-
-def _payloads(value: object) -> Iterator[torch.Tensor]:
-    if isinstance(value, Lifted):
-        yield value.payload
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _payloads(one)
-
-
-def _lifted_output(item: torch.Tensor, to: torch.dtype) -> torch.Tensor:
-    nominal: torch.dtype = item.dtype
-    found = item.payload if isinstance(item, Lifted) else item.detach()
-    if isinstance(item, Lifted) and item.borrowed:
-        found = found.clone()  # the caller's memory stays the caller's
-    packed = "x2" in str(nominal)  # pairs of 4-bit numbers
-    if nominal in LIFTABLE or (nominal.is_floating_point and not packed):
-        pair = lifted_dtype(nominal, to) if nominal.is_complex else to
-        found = found.to(pair)
-    out: Any = found.detach()
-    out.cuassay_nominal = nominal
-    return out  # type: ignore[no-any-return]

@@ -9,7 +9,8 @@ lifted copy, never to the original.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -24,10 +25,8 @@ from cuassay.oracle.lift.special import SPECIAL
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
 from cuassay.oracle.lift.traits import Traits, traits_of
 
-_LOW = (torch.bfloat16, torch.float16)
-_REAL = frozenset((torch.float64, torch.float32, *_LOW))
+_REAL = frozenset((torch.float64, torch.float32, torch.bfloat16, torch.float16))
 _CAST = torch.ops.aten._to_copy.default
-_ROUNDS = (_CAST, torch.ops.aten.copy.default)
 
 
 class HookFailure(BaseException):
@@ -45,10 +44,19 @@ class BorrowedWrite(BaseException):  # passes the reference's `except Exception`
 class Session:
     """One lifted run: the precision, the hook and the constants met so far."""
 
-    def __init__(self, to: torch.dtype, hook: Hook | None, *, keep_low: bool) -> None:
-        self.to, self.hook, self.keep_low = to, hook, keep_low
+    def __init__(self, to: torch.dtype, hook: Hook | None) -> None:
+        self.to, self.hook = to, hook
         self.bypass = False  # run operations as they come: the lift's own work
         self._constants: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @contextmanager
+    def own_work(self) -> Iterator[None]:
+        """Run operations as they come."""
+        self.bypass = True
+        try:
+            yield
+        finally:
+            self.bypass = False
 
     def dispatch(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run one operation of the reference and return wrapped results.
@@ -59,15 +67,13 @@ class Session:
             return op(*args, **kwargs)
         if torch._C._is_any_autocast_enabled():
             with torch._C._DisableAutocast():
-                return self._dispatch(Operation(op, args, kwargs))
-        return self._dispatch(Operation(op, args, kwargs))
-
-    def _dispatch(self, asked: Operation) -> Any:
-        traits = traits_of(asked.op)
+                return self.dispatch(op, args, kwargs)
+        asked, traits = Operation(op, args, kwargs), traits_of(op)
         if traits.refusal:
             raise LiftError(str(asked.op), source_line(), traits.refusal)
         nominals = nominals_of(asked, traits)
-        if any(_is_borrowed(target) for target in traits.targets(asked)):
+        targets = traits.targets(asked)
+        if any(isinstance(target, Lifted) and target.borrowed for target in targets):
             raise BorrowedWrite
         borrowed = self._still_borrowed(asked, traits, nominals)
         if borrowed is not None:
@@ -95,8 +101,7 @@ class Session:
         if not isinstance(source, Lifted) or not source.borrowed:
             return None
         if asked.op is _CAST:
-            casts = nominals[0] in _REAL and not self.keep_low
-            if casts and asked.kwargs.get("device") in (None, source.device):
+            if nominals[0] in _REAL and asked.kwargs.get("device") in (None, source.device):
                 return Lifted(source.payload, nominals[0], self, borrowed=True)
             return None
         if not traits.view or asked.op in SPECIAL:
@@ -111,7 +116,7 @@ class Session:
 
     def _hooked(self, low: Operation, traits: Traits, nominals: Nominals) -> Any:
         if self.hook is None or traits.view:
-            return self._rounded(low.op, self.call(low), nominals)
+            return self.call(low)
         low = low.under(next((n for n in nominals if n in LIFTABLE), None))
         try:
             out: Any = self.hook.replace(low)
@@ -119,7 +124,7 @@ class Session:
             raise HookFailure(error) from error
         if out is NotImplemented:
             out = self.call(low)
-        return self.after(low, self._rounded(low.op, out, nominals), nominals)
+        return self.after(low, out, nominals)
 
     def after(self, low: Operation, out: Any, nominals: Nominals) -> Any:
         """Show the hook a result and return what it makes of it."""
@@ -133,13 +138,6 @@ class Session:
             return self.hook.after(low.under(nominal_of(floating[0][1]) if floating else None), out)
         except Exception as error:
             raise HookFailure(error) from error
-
-    def _rounded(self, op: Any, out: Any, nominals: Nominals) -> Any:
-        """Round explicit casts to 16 bits for real where the caller asked to keep them."""
-        if self.keep_low and op in _ROUNDS and nominals and nominals[0] in _LOW:
-            rounded: torch.Tensor = out.to(nominals[0]).to(out.dtype)
-            return rounded
-        return out
 
     def call(self, low: Operation) -> Any:
         """Run an operation on payloads; int/int, literals and factories give lifted floats."""
@@ -171,8 +169,6 @@ class Session:
                 target.copy_(result)
                 if isinstance(self.hook, Following):
                     self.hook.written(target, result)
-        if self.keep_low and low.op is torch.ops.aten.copy_.default and nominals[0] in _LOW:
-            low.args[0].copy_(low.args[0].to(nominals[0]))
         if traits.metadata:
             with torch._C._DisableTorchDispatch():
                 asked.run()
@@ -188,15 +184,16 @@ class Session:
         plain = asked.on(lambda v: v.payload.to(v.dtype) if isinstance(v, Lifted) else v)
         out, low = plain.run(), self.low(asked)
         if not traits.written:
-            return self.wrap(self.after(low, mapped(out, self._widened), nominals), nominals)
+
+            def widened(value: Any) -> Any:
+                lifts = isinstance(value, torch.Tensor)
+                return value.to(lifted_dtype(value.dtype, self.to)) if lifts else value
+
+            return self.wrap(self.after(low, mapped(out, widened), nominals), nominals)
         for target, value in zip(traits.targets(low), traits.targets(plain), strict=True):
             if target is not value:
                 target.copy_(self.after(low, value.to(target.dtype), nominals))
         return _returned(asked, traits)
-
-    def _widened(self, value: Any) -> Any:
-        lifts = isinstance(value, torch.Tensor)
-        return value.to(lifted_dtype(value.dtype, self.to)) if lifts else value
 
     def low(self, asked: Operation) -> Operation:
         """Return the operation on payloads."""
@@ -210,7 +207,16 @@ class Session:
         if isinstance(value, Lifted):
             return self.read(value)
         if isinstance(value, torch.Tensor):
-            return self._constant(value) if value.dtype in LIFTABLE else value
+            if value.dtype not in LIFTABLE:
+                return value
+            known = self._constants.get(id(value))
+            if known is None:
+                payload = value.detach().to(lifted_dtype(value.dtype, self.to), copy=True)
+                payload.cuassay_nominal = value.dtype  # type: ignore[attr-defined]
+                known = self._constants[id(value)] = (value, payload)
+                if isinstance(self.hook, Following):
+                    self.hook.given(payload, number=is_number(value))
+            return known[1]
         return lifted_dtype(value, self.to) if isinstance(value, torch.dtype) else value
 
     def read(self, tensor: Lifted) -> torch.Tensor:
@@ -249,16 +255,6 @@ class Session:
         fresh = Operation(torch.ops.aten.lift_fresh.default, (payload,), {})
         return self._wrap(self.after(fresh, payload, (nominal,)), 0, (nominal,))
 
-    def _constant(self, tensor: torch.Tensor) -> torch.Tensor:
-        known = self._constants.get(id(tensor))
-        if known is None:
-            payload = tensor.detach().to(lifted_dtype(tensor.dtype, self.to), copy=True)
-            payload.cuassay_nominal = tensor.dtype  # type: ignore[attr-defined]
-            known = self._constants[id(tensor)] = (tensor, payload)
-            if isinstance(self.hook, Following):
-                self.hook.given(payload, number=is_number(tensor))
-        return known[1]
-
 
 class LiftMode(UntracedMode):
     """Brings every operation of the running thread to a session."""
@@ -284,10 +280,6 @@ def is_number(tensor: torch.Tensor) -> bool:
         return False
     beside = torch.zeros((), dtype=torch.float32)
     return torch.result_type(tensor, beside) is torch.float32
-
-
-def _is_borrowed(tensor: torch.Tensor) -> bool:
-    return isinstance(tensor, Lifted) and tensor.borrowed
 
 
 def _returned(asked: Operation, traits: Traits) -> Any:

@@ -112,26 +112,22 @@ def _grouped_mm(session: Session, asked: Operation, nominals: Nominals) -> Any:
     named |= asked.kwargs
     a, b = session.unwrap(named["self"]), session.unwrap(named["mat2"])
     ends = [] if named.get("offs") is None else named["offs"].tolist()
-    out = _groups(a, b, [*zip([0, *ends[:-1]], ends, strict=True)])
-    if named.get("bias") is not None:
-        raise LiftError(str(asked.op), source_line(), "a bias is not lifted")
-    return session.wrap(session.after(session.low(asked), out, nominals), nominals)
-
-
-def _groups(a: torch.Tensor, b: torch.Tensor, spans: list[tuple[int, int]]) -> torch.Tensor:
+    spans = [*zip([0, *ends[:-1]], ends, strict=True)]
     if a.dim() == 3 and b.dim() == 3:
-        return a @ b
-    if a.dim() == 2 and b.dim() == 2:
-        return torch.stack([a[:, low:high] @ b[low:high] for low, high in spans])
-    if a.dim() == 2:
+        out = a @ b
+    elif a.dim() == 2 and b.dim() == 2:
+        out = torch.stack([a[:, low:high] @ b[low:high] for low, high in spans])
+    elif a.dim() == 2:
         out = a.new_zeros(a.shape[0], b.shape[-1])
         for index, (low, high) in enumerate(spans):
             out[low:high] = a[low:high] @ b[index]
-        return out
-    out = a.new_zeros(a.shape[-2], b.shape[-1])
-    for index, (low, high) in enumerate(spans):
-        out[:, low:high] = a[index] @ b[:, low:high]
-    return out
+    else:
+        out = a.new_zeros(a.shape[-2], b.shape[-1])
+        for index, (low, high) in enumerate(spans):
+            out[:, low:high] = a[index] @ b[:, low:high]
+    if named.get("bias") is not None:
+        raise LiftError(str(asked.op), source_line(), "a bias is not lifted")
+    return session.wrap(session.after(session.low(asked), out, nominals), nominals)
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -13,10 +13,6 @@ from cuassay.oracle.lift.operation import Operation, tensors_in
 
 _OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "profiler"})
 _NOT_DRAWN = frozenset({"_cudnn_rnn", "miopen_rnn"})  # tagged random for their dropout only
-_FUSED_ATTENTION = (
-    "a fused attention kernel has no float64 form; call "
-    "torch.nn.functional.scaled_dot_product_attention instead"
-)
 _REFUSED = {
     "aten::set_": "it swaps the storage under a tensor",
     "aten::_to_sparse": "sparse layouts are not lifted",
@@ -61,17 +57,23 @@ def traits_of(op: Any) -> Traits:
             names=(), functional=None,
         )  # fmt: skip
     schema = op._schema
-    written = tuple(
-        (i, a.name)
-        for i, a in enumerate(schema.arguments)
-        if a.alias_info is not None and a.alias_info.is_write
-    )
-    owners = {
-        letter: argument.name
-        for argument in schema.arguments
-        if argument.alias_info is not None and argument.alias_info.is_write
-        for letter in argument.alias_info.before_set
-    }
+    refusal = _REFUSED.get(schema.name, "")
+    if op.namespace not in _OWN_NAMESPACES:
+        refusal = (
+            "it is a custom operator whose arithmetic torch does not expose; write the "
+            "reference with torch's own operations"
+        )
+    elif schema.name.startswith("aten::_") and "attention" in schema.name:
+        refusal = (
+            "a fused attention kernel has no float64 form; call "
+            "torch.nn.functional.scaled_dot_product_attention instead"
+        )
+    written: list[tuple[int, str]] = []
+    owners: dict[str, str] = {}
+    for place, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            written.append((place, argument.name))
+            owners |= dict.fromkeys(argument.alias_info.before_set, argument.name)
     returned = tuple(
         None
         if result.alias_info is None
@@ -80,8 +82,8 @@ def traits_of(op: Any) -> Traits:
     )
     aliased = any(result.alias_info is not None for result in schema.returns)
     return Traits(
-        refusal=_refusal(op),
-        written=written,
+        refusal=refusal,
+        written=tuple(written),
         returned=returned,
         view=aliased and not written,
         metadata=torch.Tag.inplace_view in op.tags,
@@ -90,18 +92,6 @@ def traits_of(op: Any) -> Traits:
         names=tuple(argument.name for argument in schema.arguments),
         functional=_functional(op, {name for _, name in written}) if written else None,
     )
-
-
-def _refusal(op: OpOverload) -> str:
-    if op.namespace not in _OWN_NAMESPACES:
-        return (
-            "it is a custom operator whose arithmetic torch does not expose; write the "
-            "reference with torch's own operations"
-        )
-    name = op._schema.name
-    if name.startswith("aten::_") and "attention" in name:
-        return _FUSED_ATTENTION
-    return _REFUSED.get(name, "")
 
 
 def _functional(op: OpOverload, written: set[str]) -> OpOverload | None:

@@ -4,7 +4,7 @@ A norm's backward pass sums w (x - mean) over a row. PyTorch's own kernels sum w
 subtract mean times the second from the first: the partial sums carry the mean, and the result
 errs by a factor of mean / std more than a sum of centred terms. A variance summed from centred
 squares may as honestly come from Welford's recurrence, whose error is larger by
-sqrt(E[x^2] / var) (Chan, Golub, LeVeque 1983), as `trust_norms` allows for fused norms.
+sqrt(E[x^2] / var) (Chan, Golub, LeVeque 1983), as `composite` allows for fused norms.
 
 So a difference of a tensor and its own mean remembers the tensor, products remember what they
 multiplied, and a sum over them is given the larger of both deviations.
@@ -55,19 +55,35 @@ class Centred:
 
     def note(self, name: str, named: Mapping[str, Any], out: Any) -> None:
         """Remember what an operation with result `out` says of means and differences."""
-        own = named.get("self")
+        own, other = named.get("self"), named.get("other")
         if not isinstance(out, Tensor) or not isinstance(own, Tensor):
             return
-        if name in _MEANS and own.dtype.is_floating_point:
-            self._means[id(out)] = (out, own)
+        known = self._found.get(id(own))
+        if name in _MEANS:
+            if own.dtype.is_floating_point:
+                self._means[id(out)] = (out, own)
         elif name in _SUBTRACTED:
-            self._difference(named, own, out)
-        elif name in _SCALED:
-            self._scaled(named, own, out, divides=name not in ("mul", "multiply"))
-        elif name in _SQUARED:
+            mean = self._means.get(id(other))
+            if mean is not None and mean[1] is own and named.get("alpha", 1) == 1:
+                self._found[id(out)] = _Centred(out, own)
+        elif name in _SQUARED or other is own:
             exponent = named.get("exponent", 2)  # of pow; it may be a tensor
-            if isinstance(exponent, int | float) and exponent == 2:
-                self._squared(own, out)
+            twice = isinstance(exponent, int | float) and exponent == 2
+            if twice and known is not None and not known.factors and not known.square:
+                self._found[id(out)] = _Centred(out, known.values, square=True)
+        elif isinstance(other, Tensor | float | int):
+            self._scaled(own, other, out, divides=name not in ("mul", "multiply"))
+
+    def _scaled(self, own: Tensor, other: Tensor | float, out: Tensor, *, divides: bool) -> None:
+        if id(own) in self._means and not isinstance(other, Tensor):
+            self._means[id(out)] = (out, self._means[id(own)][1])
+            return
+        known, factor = self._found.get(id(own)), other
+        if known is None and isinstance(other, Tensor) and not divides:
+            known, factor = self._found.get(id(other)), own
+        if known is not None and not known.square and len(known.factors) < _MOST_FACTORS:
+            factors = (*known.factors, (factor, divides))
+            self._found[id(out)] = _Centred(out, known.values, factors)
 
     def deviation(
         self, values: Any, found: Tensor | None, *, total: Summed, reduced: Reduced
@@ -85,34 +101,3 @@ class Centred:
             return found * whole.clamp_min(1.0).sqrt_()
         other = reduced(known.uncentred().expand_as(values))
         return found if other is None else torch.maximum(found, other)
-
-    def _difference(self, named: Mapping[str, Any], own: Tensor, out: Tensor) -> None:
-        mean = self._means.get(id(named.get("other")))
-        if mean is not None and mean[1] is own and named.get("alpha", 1) == 1:
-            self._found[id(out)] = _Centred(out, own)
-
-    def _scaled(self, named: Mapping[str, Any], own: Tensor, out: Tensor, *, divides: bool) -> None:
-        other = named.get("other")
-        if not isinstance(other, Tensor | float | int):
-            return
-        if id(own) in self._means and not isinstance(other, Tensor):
-            self._means[id(out)] = (out, self._means[id(own)][1])
-        elif other is own:
-            self._squared(own, out)
-        elif (known := self._found.get(id(own))) is not None:
-            self._extend(known, other, out, divides=divides)
-        elif isinstance(other, Tensor) and not divides and id(other) in self._found:
-            self._extend(self._found[id(other)], own, out, divides=False)
-
-    def _extend(
-        self, known: _Centred, factor: Tensor | float, out: Tensor, *, divides: bool
-    ) -> None:
-        if known.square or len(known.factors) >= _MOST_FACTORS:
-            return
-        factors = (*known.factors, (factor, divides))
-        self._found[id(out)] = _Centred(out, known.values, factors)
-
-    def _squared(self, own: Tensor, out: Tensor) -> None:
-        known = self._found.get(id(own))
-        if known is not None and not known.factors and not known.square:
-            self._found[id(out)] = _Centred(out, known.values, square=True)

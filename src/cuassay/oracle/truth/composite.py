@@ -2,8 +2,12 @@
 
 softmax as exp(x - lse), gelu as x/2 (1 + erf), silu as x / (1 + exp(-x)), tanh as
 2 sigmoid(2x) - 1 or (1 - e)/(1 + e), sigmoid as (1 + tanh(x/2)) / 2. A reference that is exact
-by luck (a peaked softmax row is exactly 1) must not condemn an honest twin that is not. Norms:
-`trust_norms`.
+by luck (a peaked softmax row is exactly 1) must not condemn an honest twin that is not.
+
+Fused norms take two passes, with the variance noise of one-pass and Welford forms:
+y = (x - mean) * rstd * w + b errs by w * rstd * (error of the mean), by the error of rstd times
+the whole row, and element by element. The variance's error is applied to the row's variance
+itself, since it may exceed it where a row is nearly constant.
 
 Deviations hardly change between draws: `keep` computes them in the first and returns the same
 ones, as float32, in later draws.
@@ -11,83 +15,85 @@ ones, as float32, in later draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from cuassay.oracle.truth.norms import group_norm, layer_norm, rms_norm
 from cuassay.oracle.truth.random_errors import Noise, moderate
 from cuassay.oracle.truth.reductions import walk_deviation
 from cuassay.oracle.truth.systematic import UNIT, drift
 
+Named: TypeAlias = Mapping[str, Any]
 Keep: TypeAlias = Callable[[Callable[[], Sequence[Tensor]]], Sequence[Tensor]]
-Composite: TypeAlias = Callable[[dict[str, Any], Any, Noise, Keep], Any]
+Composite: TypeAlias = Callable[[Named, Any, Noise, Keep], Any]
+
+_RSQRT = 3.0  # roundings of eps + variance, square root and reciprocal
+_VARIANCE = 2.0  # of the squares and of the division by n
 
 
-def _row(values: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return logits, their log-sum-exp and its deviation (axis kept); 0 for sentinels.
-
-    The deviation is that of lse itself and of the sum of exponentials, whose total is 1 here.
-    """
-    lse = values.logsumexp(dim, keepdim=True)
-    terms = torch.nan_to_num((values - lse).exp_(), 0.0, 0.0, 0.0)
-    walk = walk_deviation(terms.movedim(dim, -1)) if terms.dim() else terms
-    lse = moderate(lse)
-    along = (lse.square() + walk.reshape(lse.shape).square()).sqrt_()
-    return moderate(values), lse, along
-
-
-def _softmax(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tensor:
-    values, dim = named["self"], named["dim"]
-
+def _softmax(named: Named, out: Tensor, noise: Noise, keep: Keep, *, log: bool = False) -> Tensor:
     def make() -> tuple[Tensor, Tensor]:
-        clean, lse, along = _row(values, dim)
-        return (clean.square() + (clean - lse).square() + 4.0).sqrt_().mul_(out), along
+        values, dim = named["self"], named["dim"]
+        lse = values.logsumexp(dim, keepdim=True)
+        terms = torch.nan_to_num((values - lse).exp_(), 0.0, 0.0, 0.0)
+        walk = walk_deviation(terms.movedim(dim, -1)) if terms.dim() else terms
+        values, lse = moderate(values), moderate(lse)
+        if log:
+            size = (values.square() + moderate(out).square()).sqrt_()
+        else:
+            size = (values.square() + (values - lse).square() + 4.0).sqrt_().mul_(out)
+        # of lse itself and of the sum of exponentials, whose total is 1 here
+        return size, (lse.square() + walk.reshape(lse.shape).square()).sqrt_()
 
     size, along = keep(make)
     row = noise.of(along) * along
-    noisy = torch.addcmul(out, out, row.to(out.dtype), value=noise.roundoff)
-    return noise.kept(noisy, size)
+    if log:
+        return noise.kept(torch.add(out, row, alpha=noise.roundoff), size)
+    return noise.kept(torch.addcmul(out, out, row.to(out.dtype), value=noise.roundoff), size)
 
 
-def _log_softmax(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tensor:
-    values, dim = named["self"], named["dim"]
-
-    def make() -> tuple[Tensor, Tensor]:
-        clean, _, along = _row(values, dim)
-        return (clean.square() + moderate(out).square()).sqrt_(), along
-
-    size, along = keep(make)
-    row = noise.of(along) * along
-    return noise.kept(torch.add(out, row, alpha=noise.roundoff), size)
+def _log_softmax(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
+    return _softmax(named, out, noise, keep, log=True)
 
 
-def _logsumexp(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tensor:
+def _logsumexp(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     terms = named["self"].numel() / max(out.numel(), 1)
     shown = moderate(out)
     return noise.additive(out, (2 * shown.square() + terms / 3 + 4.0).sqrt_())
 
 
-def _gelu(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tensor:
-    def make() -> tuple[Tensor]:
-        values, shown = moderate(named["self"]), moderate(out)
-        return ((1.25 * values.square() + 3 * shown.square()).sqrt_(),)
+def _pointwise(size: Callable[[Tensor, Tensor], Tensor]) -> Composite:
+    """Return the composite whose values x give y with an error of `size(x, y)` roundings."""
 
-    return noise.kept(out, keep(make)[0])
+    def composite(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
+        if out.is_complex():
+            return noise.relative(out, 2.0)
+        return noise.kept(out, keep(lambda: (size(moderate(named["self"]), out),))[0])
 
-
-def _silu(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tensor:
-    def make() -> tuple[Tensor]:
-        values = moderate(named["self"])
-        rest = (1.0 - torch.sigmoid(values)).mul_(values)
-        return ((2 * rest.square_() + 8.0).sqrt_().mul_(moderate(out).abs()),)
-
-    return noise.kept(out, keep(make)[0])
+    return composite
 
 
-def _tanh(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tensor:
+def _gelu(x: Tensor, y: Tensor) -> Tensor:
+    return (1.25 * x.square() + 3 * moderate(y).square()).sqrt_()
+
+
+def _silu(x: Tensor, y: Tensor) -> Tensor:
+    rest = (1.0 - torch.sigmoid(x)).mul_(x)
+    return (2 * rest.square_() + 8.0).sqrt_().mul_(moderate(y).abs())
+
+
+def _sigmoid(x: Tensor, y: Tensor) -> Tensor:
+    """(1 + tanh(x / 2)) / 2, as torch's own gradient of GELU has it, errs by u / 2 of its tail.
+
+    exp(x) / (1 + exp(x)) errs by its argument's rounding times the slope s (1 - s).
+    """
+    slope = torch.addcmul(y, y, y, value=-1.0).mul_(x)
+    return slope.square_().addcmul_(y, y, value=4.0).add_(0.25).sqrt_()
+
+
+def _tanh(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     """2 sigmoid(2x) - 1 and (1 - e)/(1 + e) round numbers of size 1: 2 u whatever |x| is.
 
     The error falls with the slope 1 - t^2 to the 2 u |t| of any form where tanh saturates.
@@ -111,22 +117,7 @@ def _tanh(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tenso
     return noise.kept(out, size)
 
 
-def _sigmoid(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tensor:
-    """(1 + tanh(x / 2)) / 2, as torch's own gradient of GELU has it, errs by u / 2 of its tail.
-
-    exp(x) / (1 + exp(x)) errs by its argument's rounding times the slope s (1 - s).
-    """
-    if out.is_complex():
-        return noise.relative(out, 2.0)
-
-    def make() -> tuple[Tensor]:
-        slope = torch.addcmul(out, out, out, value=-1.0).mul_(moderate(named["self"]))
-        return (slope.square_().addcmul_(out, out, value=4.0).add_(0.25).sqrt_(),)
-
-    return noise.kept(out, keep(make)[0])
-
-
-def _cumsum(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tensor:
+def _cumsum(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     """Every partial sum rounds once and carries its error on; equal addends err one way."""
     dim = named["dim"]
 
@@ -148,17 +139,117 @@ def _cumsum(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Ten
     return out + walked * noise.roundoff
 
 
-COMPOSITES: dict[str, Composite] = {
+def _measure(
+    values: Tensor, eps: float, scale: Tensor | None, shift: Tensor | None
+) -> tuple[Tensor, ...]:
+    """Return deviations of norms over the last axis: element, mean (times rstd), and what rstd
+    is made of: variance + eps, and the variance's deviation.
+
+    `scale` and `shift` broadcast to `values`.
+    """
+    terms = values.shape[-1]
+    mean = values.mean(-1, keepdim=True)
+    centred = values - mean
+    squares = centred.square()
+    variance = squares.mean(-1, keepdim=True)
+    square = variance + mean.square()
+    moved = walk_deviation(values).unsqueeze(-1) / terms
+    amplified = (square / torch.where(variance > 0, variance, 1.0)).sqrt_()
+    walk = walk_deviation(squares).unsqueeze(-1) / terms
+    spread = amplified * walk + _VARIANCE * variance
+    rstd = (variance + eps).rsqrt()
+    factor = rstd if scale is None else rstd * scale
+    normal = centred * factor
+    element = values.square() + mean.square() + 2 * squares
+    element = element.mul_(factor.square())
+    if shift is None:
+        element += (1.5 * normal).square_()
+    else:
+        total = normal + shift
+        element += normal.square().add_(shift.square()).add_(total.square_())
+    return element.sqrt_(), moved * rstd, variance + eps, spread
+
+
+def _norm(
+    values: Tensor,
+    outs: Any,
+    scale: Tensor | None,
+    shift: Tensor | None,
+    eps: float,
+    noise: Noise,
+    keep: Keep,
+) -> Any:
+    """`values` (..., terms) of a norm with results `outs` (y, mean, rstd)."""
+    element, moved, variance, spread = keep(lambda: _measure(values, eps, scale, shift))
+    first, second, third = (noise.of(variance) for _ in range(3))
+    wrong = torch.addcmul(variance.double(), spread.double(), first, value=noise.roundoff)
+    ratio = (variance / wrong.clamp_min(eps)).sqrt_()
+    ratio = torch.addcmul(ratio, ratio, second.double(), value=_RSQRT * noise.roundoff)
+    shifted = moved * third * noise.roundoff
+    out = outs[0].reshape(values.shape)
+    y = torch.addcmul(out, out if shift is None else out - shift, (ratio - 1.0).to(out.dtype))
+    y = y - shifted if scale is None else torch.addcmul(y, scale, shifted.to(y.dtype), value=-1.0)
+    y = noise.kept(y.to(out.dtype), element)
+    mean = outs[1] - (shifted * variance.sqrt()).reshape(outs[1].shape)
+    rstd = outs[2] * ratio.reshape(outs[2].shape)
+    return y.reshape(outs[0].shape), mean.to(outs[1].dtype), rstd.to(outs[2].dtype)
+
+
+def _layer_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
+    """native_layer_norm: (y, mean, rstd)."""
+    values, rank = named["input"], len(named["normalized_shape"])
+    flat = values.reshape(*values.shape[: values.dim() - rank], -1)
+    scale, shift = (
+        parameter.reshape(-1) if isinstance(parameter, Tensor) else None
+        for parameter in (named.get("weight"), named.get("bias"))
+    )
+    return _norm(flat, out, scale, shift, float(named["eps"]), noise, keep)
+
+
+def _group_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
+    """native_group_norm: (y, mean, rstd); weights belong to channels."""
+    values, group = named["input"], int(named["group"])
+    batch, channels = values.shape[0], values.shape[1]
+    flat = values.reshape(batch, group, -1)
+    each = flat.shape[-1] // max(channels // group, 1)
+    scale, shift = (
+        parameter.reshape(group, -1, 1).expand(-1, -1, each).reshape(1, group, -1)
+        if isinstance(parameter, Tensor)
+        else None
+        for parameter in (named.get("weight"), named.get("bias"))
+    )
+    return _norm(flat, out, scale, shift, float(named["eps"]), noise, keep)
+
+
+def _rms_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
+    """_fused_rms_norm: (y, rstd)."""
+    values, rank = named["input"], len(named["normalized_shape"])
+    leading = values.shape[: values.dim() - rank]
+
+    def make() -> tuple[Tensor]:
+        squares = values.reshape(*leading, -1).square()
+        total = squares.sum(-1)
+        return (walk_deviation(squares) / torch.where(total > 0, total, 1.0) * 0.5 + _RSQRT,)
+
+    size = keep(make)[0].reshape(out[1].shape)
+    row = torch.addcmul(
+        torch.ones_like(out[1]), size, noise.of(out[1]).reshape(size.shape), value=noise.roundoff
+    )
+    y = out[0] * row.reshape(*leading, *([1] * rank))
+    return noise.relative(y, 2.0), out[1] * row
+
+
+COMPOSITES: Mapping[str, Composite] = {
     "_softmax": _softmax,
     "_safe_softmax": _softmax,
     "_log_softmax": _log_softmax,
     "logsumexp": _logsumexp,
-    "gelu": _gelu,
-    "silu": _silu,
+    "gelu": _pointwise(_gelu),
+    "silu": _pointwise(_silu),
+    "sigmoid": _pointwise(_sigmoid),
     "tanh": _tanh,
-    "sigmoid": _sigmoid,
-    "native_layer_norm": layer_norm,
-    "native_group_norm": group_norm,
-    "_fused_rms_norm": rms_norm,
     "cumsum": _cumsum,
+    "native_layer_norm": _layer_norm,
+    "native_group_norm": _group_norm,
+    "_fused_rms_norm": _rms_norm,
 }

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -43,8 +42,8 @@ class ChosenPlaces:
         """Return which elements of `got` no honest choice can show; `right` is truth."""
         found = (got < 0) | (got >= self.bound)
         if self.dim is not None:
-            sound = ~_repeated(right, self.dim).any(self.dim, keepdim=True)
-            found = found | (_repeated(got, self.dim) & sound)
+            again, wrong = (_equal_neighbours(t, self.dim, both=False) for t in (got, right))
+            found = found | (again & ~wrong.any(self.dim, keepdim=True))
         if self.tied is not None:
             found = found | (self.tied & ~self.equal(got, right))
         return found
@@ -72,11 +71,6 @@ class ChosenPlaces:
             for places in (first, second)
         )
         return (a == b) | (a.isnan() & b.isnan())
-
-
-def _repeated(places: Tensor, dim: int) -> Tensor:
-    """Return which places occur before in their row."""
-    return _equal_neighbours(places, dim, both=False)
 
 
 def _equal_neighbours(values: Tensor, dim: int, *, both: bool = True) -> Tensor:
@@ -129,7 +123,8 @@ class ChoiceWatch:
         if made is None or made.places._version != made.version:
             return None
         choice = made.choice()
-        if not _is_leading_part(output, made.places):
+        layouts = [(t.dim(), t.stride(), t.storage_offset()) for t in (output, made.places)]
+        if layouts[0] != layouts[1]:  # neither the places nor the first along their axes
             return ChosenPlaces(bound=choice.bound)
         if choice.tied is None:
             return choice
@@ -137,18 +132,25 @@ class ChoiceWatch:
 
     def _chosen(self, name: str, named: Mapping[str, Any], out: Any) -> None:
         results = out if isinstance(out, list | tuple) else (out,)
-        places = next(
-            (t for t in results if isinstance(t, Tensor) and t.dtype == torch.int64), None
-        )
+        chosen = [t for t in results if isinstance(t, Tensor) and t.dtype == torch.int64]
         source, dim = named.get("self"), named.get("dim")
-        if places is None or not isinstance(source, Tensor) or not source.dim():
+        if not chosen or not isinstance(source, Tensor) or not source.dim():
             return
+        places = chosen[0]
         bound = source.numel() if dim is None else source.shape[dim]
         if name not in _SEVERAL or dim is None:
-            self._keep(places, partial(ChosenPlaces, bound=bound))
+            self._keep(places, lambda: ChosenPlaces(bound=bound))
             return
-        free = not named.get("stable") and source.numel() <= _MOST_TIES
-        self._keep(places, partial(_several, source, places, dim % source.dim(), ties=free))
+        along = dim % source.dim()
+
+        def several() -> ChosenPlaces:
+            choice = ChosenPlaces(bound=bound, dim=along)
+            if named.get("stable") or source.numel() > _MOST_TIES:
+                return choice
+            tied = _equal_neighbours(source, along).gather(along, places)
+            return replace(choice, values=source, tied=tied) if bool(tied.any()) else choice
+
+        self._keep(places, several)
 
     def _keep(self, places: Tensor, choice: Callable[[], ChosenPlaces]) -> None:
         self._made[_address(places)] = _Made(places=places, version=places._version, choice=choice)
@@ -186,24 +188,6 @@ class TieBreak(PassThrough):
         if self._last:
             places = source.shape[dim] - 1 - places
         return places if name == "argsort" else (values, places)
-
-
-def _several(source: Tensor, places: Tensor, dim: int, *, ties: bool) -> ChosenPlaces:
-    """Return the choice of several places along `dim` of `source`."""
-    choice = ChosenPlaces(bound=source.shape[dim], dim=dim)
-    if not ties:
-        return choice
-    tied = _equal_neighbours(source, dim).gather(dim, places)
-    return replace(choice, values=source, tied=tied) if bool(tied.any()) else choice
-
-
-def _is_leading_part(output: Tensor, whole: Tensor) -> bool:
-    """Whether an output is `whole` itself or the first elements along its axes."""
-    return (
-        output.dim() == whole.dim()
-        and output.stride() == whole.stride()
-        and output.storage_offset() == whole.storage_offset()
-    )
 
 
 def _address(tensor: Tensor) -> int:

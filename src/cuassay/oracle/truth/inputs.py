@@ -47,28 +47,25 @@ def input_traits(inputs: Sequence[Tensor | Scalar]) -> InputTraits:
         and value.dtype in (*LOW, torch.float32, torch.float64)
         and value.numel()
     ]
-    least = [(_least(value), value.dtype) for value in floats]
+    least: list[tuple[float, torch.dtype]] = []  # non-zero magnitude, infinity where there is none
+    for value in floats:
+        sizes = value.detach().abs()
+        least.append((float(torch.where(sizes > 0, sizes, torch.inf).amin()), value.dtype))
     return InputTraits(
         low=any(value.dtype in LOW for value in floats),
-        repeats=any(_repeats(value) for value in floats),
+        repeats=any(
+            _repeats(value.detach(), axis)
+            for value in floats
+            if value.dim() >= 2 and value.numel() >= _LEAST_ELEMENTS
+            for axis in (0, value.dim() - 1)
+        ),
         tiny=any(size < _SMALL for size, _ in least),
         subnormal=any(size < _FLUSHED and dtype in _WIDE for size, dtype in least),
     )
 
 
-def _least(values: Tensor) -> float:
-    """Return the smallest non-zero magnitude, infinity where there is none."""
-    sizes = values.detach().abs()
-    return float(torch.where(sizes > 0, sizes, torch.inf).amin())
-
-
-def _repeats(values: Tensor) -> bool:
-    if values.dim() < 2 or values.numel() < _LEAST_ELEMENTS:
-        return False
-    return any(_equal(values.detach(), axis) for axis in (0, values.dim() - 1))
-
-
-def _equal(values: Tensor, axis: int) -> bool:
+def _repeats(values: Tensor, axis: int) -> bool:
+    """Whether neighbours along an axis are equal or nearly equal more often than by chance."""
     size = values.shape[axis]
     if size < 2:
         return False

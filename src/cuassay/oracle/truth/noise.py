@@ -33,7 +33,6 @@ from cuassay.oracle.truth.reductions import (
     product_terms,
 )
 
-LOW = tuple(GRIDS)
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
 _GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
 
@@ -130,7 +129,12 @@ class NoiseHook:
         if any(name in known for known in modelled):
             return NotImplemented
         if operation.op in decomposition_table:
-            found = self._decomposed(operation)
+            outer, self._inside = self._inside, True
+            try:
+                with _Inside(self):
+                    found = decomposition_table[operation.op](*operation.args, **operation.kwargs)
+            finally:
+                self._inside = outer
             if found is not NotImplemented:
                 return found
         if not floating_in(operation.args):
@@ -213,7 +217,15 @@ class NoiseHook:
             if isinstance(operand, Tensor) and floating_in(operand):
                 size = operand.abs() if operand.is_complex() else operand
                 noisy = self.noise.additive(noisy, size * factor if factor != 1.0 else size)
-        return _exact_zeros(named.get("self"), out, noisy)
+        # Zeros that are the difference of coarse numbers stay: 1 - mask is exact in every form.
+        zero = out == 0
+        if out.is_complex() or (look_first(out) and not bool(zero.any())):
+            return noisy
+        operand = named.get("self")
+        if isinstance(operand, Tensor) and operand.dtype.is_floating_point:
+            narrow = operand.float()
+            zero &= (narrow == operand) & ((narrow.view(torch.int32) & 0xFFFF) == 0)
+        return torch.where(zero, out, noisy)
 
     def _rounded_move(self, asked: Operation, out: Any) -> Any:
         """Moved values are rounded only where a wider type becomes a narrower one."""
@@ -229,26 +241,6 @@ class NoiseHook:
             return self.noise.rounding(tensor, GRIDS[own])
 
         return _changed(out, narrow)
-
-    def _decomposed(self, asked: Operation) -> Any:
-        outer, self._inside = self._inside, True
-        try:
-            with _Inside(self):
-                return decomposition_table[asked.op](*asked.args, **asked.kwargs)
-        finally:
-            self._inside = outer
-
-
-def _exact_zeros(operand: Any, out: Tensor, noisy: Tensor) -> Tensor:
-    """Keep zeros that are the difference of coarse numbers: 1 - mask is exact in every form."""
-    zero = out == 0
-    if out.is_complex() or (look_first(out) and not bool(zero.any())):
-        return noisy
-    if isinstance(operand, Tensor) and operand.dtype.is_floating_point:
-        narrow = operand.float()
-        coarse = (narrow == operand) & ((narrow.view(torch.int32) & 0xFFFF) == 0)
-        zero &= coarse
-    return torch.where(zero, out, noisy)
 
 
 def _changed(out: Any, change: Callable[[Tensor], Tensor]) -> Any:

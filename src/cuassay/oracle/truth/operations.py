@@ -3,7 +3,7 @@
 EXACT moves, selects or compares values. ARITHMETIC rounds operands and result once.
 TRANSCENDENTAL rounds its argument as well. STEPS jump: an answer next to the jump may
 legitimately fall on either side. Reductions and composite operators have models of their own
-(`trust_reductions`, `trust_composite`); any other operation is taken as backward stable: its
+(`reductions`, `composite`); any other operation is taken as backward stable: its
 floating arguments and its result are perturbed.
 """
 

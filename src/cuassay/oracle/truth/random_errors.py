@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -79,6 +79,16 @@ def scarce_rows(values: Tensor) -> Tensor | None:
     low, high = torch.aminmax(flat, dim=1) if flat.is_cuda else (flat.amin(1), flat.amax(1))
     rows = ((low != 0) | (high != 0)).nonzero().squeeze(1)  # NaN is not 0
     return rows if len(rows) * _SCARCE <= len(values) else None
+
+
+def on_live_rows(change: Callable[..., Tensor], live: Tensor, *given: Tensor) -> Tensor:
+    """Return `change(*given)`, of few rows only where `live` holds zeros alone in all others."""
+    rows = scarce_rows(live)
+    if rows is None:
+        return change(*given)
+    changed = given[0].clone()
+    changed[rows] = change(*(tensor[rows] for tensor in given))
+    return changed
 
 
 class Noise:
@@ -159,12 +169,9 @@ class Noise:
     def additive(self, out: Tensor, deviation: Tensor) -> Tensor:
         """Return out + u * deviation * xi, for real and complex results."""
         if not out.is_complex():
-            rows = scarce_rows(deviation) if deviation.shape == out.shape else None
-            if rows is None:
+            if deviation.shape != out.shape:
                 return self.plus(out, deviation)
-            noisy = out.clone()
-            noisy[rows] = self.plus(out[rows], deviation[rows])
-            return noisy
+            return on_live_rows(self.plus, deviation, out, deviation)
         xi, other = (self.normal(out.shape, out.device) for _ in range(2))
         error = torch.complex((xi * deviation).double(), (other * deviation).double())
         return out + error.to(out.dtype) * self.roundoff
@@ -178,12 +185,7 @@ class Noise:
         """
         if values.is_complex():
             return values
-        rows = scarce_rows(values)
-        if rows is None:
-            return self._rounded(values, grid)
-        noisy = values.clone()
-        noisy[rows] = self._rounded(values[rows], grid)
-        return noisy
+        return on_live_rows(lambda some: self._rounded(some, grid), values, values)
 
     def _rounded(self, values: Tensor, grid: Grid) -> Tensor:
         bits = values.float().view(torch.int32)

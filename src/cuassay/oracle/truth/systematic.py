@@ -67,41 +67,30 @@ def drift(values: Tensor, top: Tensor) -> Tensor | None:
 
     `top` is the largest partial sum, of the shape of the result.
     """
-    if values.shape[-1] < _FEWEST:
-        return None
-    if values.dim() > 1 and values.numel() > _AT_ONCE:
-        return _in_parts(values, top)
-    near, far = _neighbours(values).mean(-1), _strangers(values).mean(-1)
-    where = torch.maximum(near, far) > _REPEATED
-    if not bool(where.any()):
-        return None
     terms = values.shape[-1]
-    some, level_top = values[where], top[where].double().abs()
-    run = _run(near[where], far[where], terms)
-    found = torch.zeros_like(level_top)
-    for level in range(LEVELS):
-        remainder = _remainder(some, _grid(level_top, level).unsqueeze(-1))
-        found = torch.maximum(found, remainder.sum(-1).abs())
-        if level == 0:  # blocks of equal addends whose drifts cancel by luck in this order
-            found = torch.maximum(found, (remainder.square().sum(-1) * run).sqrt())
-    out = torch.zeros_like(top)
-    out[where] = (found / UNIT).to(out.dtype)
-    return out
-
-
-def _in_parts(values: Tensor, top: Tensor) -> Tensor | None:
-    """Return the drift of each sum, found for some of them at a time."""
-    if values.shape[0] == 1:
-        found = drift(values[0], top[0])
-        return None if found is None else found.unsqueeze(0)
-    rows = max(1, values.shape[0] * _AT_ONCE // values.numel())
-    parts = [
-        (drift(some, tops), tops)
-        for some, tops in zip(torch.split(values, rows), torch.split(top, rows), strict=True)
-    ]
-    if all(part is None for part, _ in parts):
+    if terms < _FEWEST:
         return None
-    return torch.cat([torch.zeros_like(tops) if part is None else part for part, tops in parts])
+    found = torch.zeros_like(top).reshape(-1)
+    rows = max(1, _AT_ONCE // terms)
+    flat, any_repeats = values.reshape(-1, terms), False
+    for start in range(0, len(found), rows):
+        at = slice(start, start + rows)
+        part = flat[at]
+        near, far = _neighbours(part).mean(-1), _strangers(part).mean(-1)
+        where = torch.maximum(near, far) > _REPEATED
+        if not bool(where.any()):
+            continue
+        any_repeats = True
+        some, level_top = part[where], top.reshape(-1)[at][where].double().abs()
+        run = _run(near[where], far[where], terms)
+        largest = torch.zeros_like(level_top)
+        for level in range(LEVELS):
+            remainder = _remainder(some, _grid(level_top, level).unsqueeze(-1))
+            largest = torch.maximum(largest, remainder.sum(-1).abs())
+            if level == 0:  # blocks of equal addends whose drifts cancel by luck in this order
+                largest = torch.maximum(largest, (remainder.square().sum(-1) * run).sqrt())
+        found[at][where] = (largest / UNIT).to(found.dtype)
+    return found.view(top.shape) if any_repeats else None
 
 
 def equal_drift(total: Tensor, squares: Tensor, terms: Tensor | float) -> Tensor:

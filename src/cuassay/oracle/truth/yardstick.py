@@ -56,34 +56,37 @@ def yardsticks(
     terms, own, size2, size4, weight2, weight4, weight1 = fixed
     same = _shared(kinds, full, live, shape, hits)
 
-    copies = (terms - 1.0).clamp_min(0.0)  # others in the group: of which some share one error
-    enough = terms / (1.0 + copies * same.pairs) >= MIN_TERMS
+    # How many others in a group share an element's error, on average.
+    others = (terms - 1.0).clamp_min(0.0)
+    copies = others * torch.stack([same.gain, same.pairs])
+    enough = terms / (1.0 + others * same.pairs) >= MIN_TERMS
+    even = _participation(size2, size4, same.size) >= MIN_PARTICIPATION
     spread = _participation(weight2, weight4 / _SMALL**2, same.weight) >= MIN_PARTICIPATION
     energy = torch.cat([own[None], energies]).amax(0)
-    even = _participation(size2, size4, same.size) >= MIN_PARTICIPATION
-    norm = torch.stack([weight2.sqrt(), terms.sqrt()])
-    bias_room = runs.systematic * weight1 / norm[1].clamp_min(1.0)
-    whole_norm = torch.where(norm > 0, norm, 1.0)
-    shares = (1.0 + copies * same.gain, 1.0 + copies * same.pairs)
+    judged = torch.stack([enough & even & (energy > 0), enough, enough & spread, enough])
+
+    # Gain and bias side by side: weights t/s and 1, their sums and the projections on them.
+    square, length = torch.stack([weight2, terms]), torch.stack([weight2, weight1])
+    ways, norm = torch.stack([gains, biases]), square.sqrt()
+    of_truth = runs.systematic  # of every element's size, one way everywhere
+    room = torch.stack([of_truth * norm[0], of_truth * weight1 / norm[1].clamp_min(1.0)])
+    divisor = torch.where(norm > 0, norm, 1.0)
     trust = [
-        _trust(total.abs() / size, share, runs, judged, sizes)
-        for total, size, share, judged in zip(
-            (gains, biases), whole_norm, shares, (enough & spread, enough), strict=True
-        )
+        _trust(way.abs() / by, 1.0 + alike, runs, counted, sizes)
+        for way, by, alike, counted in zip(ways, divisor, copies, judged[2:], strict=True)
     ]
-    base = torch.stack([energy, terms])
-    pairs = copies[0] * torch.stack([same.gain[0], same.pairs[0]])
-    ends = torch.cat([torch.stack([weight2[0], terms[0], weight1[0]]), pairs])
-    numbers = torch.cat([ends, gains[:, 0], biases[:, 0]]).tolist()  # waits for the device once
-    (gain2, bias2, bias1, *alike), own_biases = numbers[:5], numbers[5:]
-
-    def bias(found: Sequence[float], norm2: float, weight: float, alike: float) -> TrustedBias:
-        room = runs.systematic * weight
-        known = tuple(found[draws:])
-        return TrustedBias(
-            draws=tuple(found[:draws]), known=known, norm2=norm2, room=room, copies=alike
+    whole = torch.cat([torch.stack([square, length, copies], 1)[..., 0], ways[..., 0]], 1)
+    gain, bias = (
+        TrustedBias(
+            draws=tuple(found[:draws]),
+            known=tuple(found[draws:]),
+            norm2=norm2,
+            room=of_truth * weight,
+            copies=alike,
         )
-
+        for norm2, weight, alike, *found in whole.tolist()
+    )
+    base = torch.stack([energy, terms])
     return Yardsticks(
         kinds=tuple(kinds),
         sizes=tuple(sizes),
@@ -92,12 +95,12 @@ def yardsticks(
         signal=signal,
         base=torch.where(base > 0, base, 1.0),
         common=_common(squares, terms, enough, sizes),
-        norm=whole_norm,
-        room=torch.stack([runs.systematic * norm[0], bias_room]),
+        norm=divisor,
+        room=room,
         trust=torch.stack(trust),
-        judged=torch.stack([enough & even & (energy > 0), enough, enough & spread, enough]),
-        gain=bias(own_biases[:several], gain2, gain2, alike[0]),
-        bias=bias(own_biases[several:], bias2, bias1, alike[1]),
+        judged=judged,
+        gain=gain,
+        bias=bias,
     )
 
 

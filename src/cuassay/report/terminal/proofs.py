@@ -87,6 +87,9 @@ def _claim(one: Claim) -> Iterator[str]:
         case ProofAnswer.REFUTED:
             at = f", block {one.block}, thread {one.thread}" if one.block else ""
             yield f"    {one.what}: refuted at {_sizes(one.sizes)}{at}:"
+            for datum in one.data:
+                place = datum.offset // datum.nbytes
+                yield f"      where element {place:,} of '{_text(datum.input)}' is {datum.value:,}"
             yield f"      {where}{_text(one.reason)}{ptx}"
         case ProofAnswer.UNKNOWN:
             yield f"    {one.what}: not proved: {where}{_text(one.reason)}{ptx}"

@@ -17,6 +17,7 @@ from cuassay.model.conditions import wanted_proofs
 from cuassay.model.proofs import (
     CallProof,
     Claim,
+    Datum,
     Equality,
     LaunchProof,
     ProofAnswer,
@@ -95,6 +96,15 @@ def test_a_refutation_names_sizes_thread_and_line(
     assert "refuted at n=7, block (0, 0, 0), thread (7, 0, 0)" in out
     assert "k.cu:3: reads 4 bytes" in out
     assert "\x1b" not in out
+
+
+def test_a_refutation_says_what_inputs_have_to_hold(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault = dataclasses.replace(FAULT, data=(Datum(input="index", offset=12, nbytes=4, value=7),))
+    launch = LaunchProof(kernel="scale", claims=(fault, ORDERED))
+    assert _run(monkeypatch, tmp_path, _call(launch)) == 1
+    assert "where element 3 of 'index' is 7" in capsys.readouterr().out
 
 
 def test_one_launch_that_is_not_proved_leaves_the_whole_unproved(

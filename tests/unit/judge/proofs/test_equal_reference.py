@@ -61,6 +61,94 @@ def test_prove_equal(
         assert any("rows=" in line for line in proved["scope"])
 
 
+TORCH = """
+import torch
+
+def run(gate, up):
+    gate, up = gate.float(), up.float()
+    %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "answer", "code", "said"),
+    [
+        (
+            "return (gate * up / (1 + torch.exp(-gate))).bfloat16()",
+            "proved",
+            0,
+            "launch no kernel",
+        ),
+        (
+            "y = gate * torch.sigmoid(gate) * up; y[:, 1] = y[:, 0]; return y.bfloat16()",
+            "refuted",
+            1,
+            "expected",
+        ),
+        (
+            "import numpy as np; scale = float(np.sum(gate.numpy(), dtype=np.float64)); "
+            "return (gate * torch.sigmoid(gate) * up * scale / scale).bfloat16()",
+            "unknown",
+            3,
+            "a number that depends on data",
+        ),
+    ],
+    ids=["another form", "one column", "a number that host code reads"],
+)
+def test_candidates_of_torch(
+    body: str,
+    answer: str,
+    code: int,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kernel = tmp_path / "k.py"
+    kernel.write_text(TORCH % body)
+    asked = ["prove", str(kernel), "--problem", "swiglu", "--only", "equal", "--json"]
+    assert main(asked) == code
+    (proved,) = json.loads(capsys.readouterr().out)["proved"]
+    assert proved["answer"] == answer
+    assert said in " ".join([proved["reason"], *proved["scope"]])
+
+
+TRIANGLES = """
+import torch
+
+def get_inputs():
+    return [torch.triu(torch.randn(N, N)), torch.triu(torch.randn(N, N))]
+
+def get_init_inputs():
+    return []
+
+N = 16
+
+class Model(torch.nn.Module):
+    def forward(self, a, b):
+        return torch.triu(a @ b)
+"""
+
+
+@pytest.mark.parametrize(
+    ("formula", "answer", "said"),
+    [
+        ("a @ b", "proved", "with zeros where the problem's own generator makes them"),
+        ("a @ b + torch.eye(len(a))", "refuted", "own data"),
+    ],
+)
+def test_zeros_of_the_problems_own_generator(
+    formula: str, answer: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem, kernel = tmp_path / "p.py", tmp_path / "k.py"
+    problem.write_text(TRIANGLES)
+    text = TRIANGLES.replace("class Model(", "class ModelNew(")
+    kernel.write_text(text.replace("torch.triu(a @ b)", formula))
+    main(["prove", str(kernel), "--problem", str(problem), "--only", "equal", "--json"])
+    (proved,) = json.loads(capsys.readouterr().out)["proved"]
+    assert proved["answer"] == answer
+    assert said in " ".join([proved["reason"], *proved["scope"]])
+
+
 def test_data_that_say_nothing_of_others_are_refused() -> None:
     drawn = torch.randn(64, generator=torch.Generator().manual_seed(1))
     assert shared({"x": drawn, "eps": 1e-6, "index": torch.zeros(9, dtype=torch.int64)}) == 0.0

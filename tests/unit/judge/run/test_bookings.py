@@ -29,7 +29,7 @@ def begun(booking: Booking, needed: int) -> tuple[threading.Thread, threading.Ev
 
 
 def test_those_that_fit_are_granted_at_once(tmp_path: Path) -> None:
-    told: list[Queue] = []
+    told: list[Queue | None] = []
     bookings = [Booking(gpu(tmp_path), told.append) for _ in range(17)]
     for booking in bookings:
         booking.take(8 * GIB)
@@ -58,6 +58,26 @@ def test_one_that_needs_the_whole_gpu_waits_for_the_others_and_goes_before_later
     waiting_later.join(20)
     assert later.bytes == 8 * GIB
     later.close()
+
+
+def test_one_that_waited_says_when_it_has_its_memory(tmp_path: Path) -> None:
+    told: list[Queue | None] = []
+    waits = threading.Event()
+    first = Booking(gpu(tmp_path))
+    first.take(140 * GIB)
+
+    def tell(queue: Queue | None) -> None:
+        told.append(queue)
+        waits.set()
+
+    second = Booking(gpu(tmp_path), tell)
+    thread = threading.Thread(target=second.take, args=(8 * GIB,), daemon=True)
+    thread.start()
+    assert waits.wait(20)
+    first.close()
+    thread.join(20)
+    assert told == [Queue(needed_bytes=8 * GIB, held_bytes=140 * GIB, holders=1), None]
+    second.close()
 
 
 def test_two_that_both_want_more_do_not_wait_for_each_other(tmp_path: Path) -> None:

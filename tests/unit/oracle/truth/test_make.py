@@ -259,3 +259,17 @@ def test_truth_of_a_reference_without_tensors_is_where_the_reference_puts_it() -
     runner = ReferenceRunner(frequencies, [10000.0], ["y"], seed=1)
     runner.as_written()
     assert runner.device.type == "meta"
+
+
+def test_products_that_sum_over_a_batch_too_and_dot_products_have_the_noise_of_their_sums() -> None:
+    bias, a, b = normal(24, 32), normal(5, 24, 100, seed=1), normal(5, 100, 32, seed=2)
+    truth = truth_of(torch.addbmm, [bias, a, b], "float32", "m", "n")
+    assert compare(
+        bias + torch.stack([x @ y for x, y in zip(a, b, strict=True)]).sum(0), truth
+    ).passed
+    low = torch.addbmm(bias, a.bfloat16().float(), b)
+    assert not compare(low, truth).passed
+    x, y = normal(1000), normal(1000, seed=1)
+    truth = truth_of(torch.vdot, [x, y], "float32")
+    assert compare((x * y).view(40, 25).sum(0).sum(), truth).passed
+    assert not compare((x.bfloat16().float() * y).sum(), truth).passed

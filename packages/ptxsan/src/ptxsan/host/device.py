@@ -36,6 +36,9 @@ _HEADERS = {
     "#define FLT_MAX 3.402823466e+38F\n#define FLT_MIN 1.175494351e-38F\n"
     "#define FLT_EPSILON 1.192092896e-07F\n#define DBL_MAX 1.7976931348623157e+308\n"
     "#define DBL_MIN 2.2250738585072014e-308\n#define DBL_EPSILON 2.2204460492503131e-16\n",
+    # nvcc reads the other spellings of g++ too.
+    "gnu_words.h": "#pragma once\n#define __asm__ asm\n#define __volatile__ volatile\n"
+    "#define __inline__ inline\n#define __inline inline\n",
     "limits.h": "#pragma once\n"
     "#define CHAR_BIT 8\n#define INT_MAX 2147483647\n#define INT_MIN (-2147483647 - 1)\n"
     "#define UINT_MAX 4294967295U\n#define LONG_MAX 9223372036854775807L\n"
@@ -47,7 +50,7 @@ _HEADERS = {
     "#define UINT64_MAX ULONG_MAX\n#define UINT8_MAX 255\n#define INT8_MAX 127\n"
     "#define INT8_MIN (-128)\n#define UINT16_MAX 65535\n#define SIZE_MAX ULONG_MAX\n",
 }
-_ALWAYS = ("stdint.h", "math.h", "float.h", "limits.h")
+_ALWAYS = ("stdint.h", "math.h", "float.h", "limits.h", "gnu_words.h")
 # libcu++ has the standard library for the device; reading it takes NVRTC up to a second.
 _STANDARD = {
     "min": "algorithm", "max": "algorithm", "clamp": "algorithm", "swap": "utility",
@@ -145,6 +148,15 @@ def _without(text: str, start: int, last: int) -> str:
     return "\n".join(lines)
 
 
+@cache
+def _header(name: str) -> str:
+    """Return how the installed libcu++ names a header: CUDA 13.0 has `__algorithm_` alone."""
+    for one in (name, f"__{name}_"):
+        if any((Path(folder) / "cuda" / "std" / one).is_file() for folder in include_folders()):
+            return one
+    return name
+
+
 def _standard_library(text: str) -> str:
     """Return includes of libcu++ for what the device's text names in `std`."""
     tokens = [token for token in tokenize(text) if token.kind is not Kind.DIRECTIVE]
@@ -156,5 +168,5 @@ def _standard_library(text: str) -> str:
             )
     if not wanted:
         return ""
-    lines = [f"#include <cuda/std/{header}>" for header in wanted]
+    lines = [f"#include <cuda/std/{_header(header)}>" for header in wanted]
     return "\n".join([*lines, "namespace std { using namespace cuda::std; }", ""])

@@ -277,9 +277,10 @@ class Execution:
             self.accesses += [replace(one, site=site) for one in found]
         values = accesses.loaded(step, found)
         if values is not None and len(found) == 1 and found[0].allocation is not None:
+            width = found[0].nbytes // len(values)
             for number, value in enumerate(values.values()):
                 if isinstance(value, Poly) and len(value.atoms) == 1:
-                    place = found[0].allocation, found[0].offset + number
+                    place = found[0].allocation, found[0].offset + number * width
                     self.loads[next(iter(value.atoms))] = place
         return values
 

@@ -189,6 +189,19 @@ Word: TypeAlias = Scalar | Place | Lawless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Integers:
+    """What integers of `nbytes` bytes a region holds: within [low, high].
+
+    `free`: any of these may stand anywhere, whatever the others are.
+    """
+
+    low: Expression
+    high: Expression
+    nbytes: int
+    free: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchLaw:
     """The law of one launch of a class.
 
@@ -258,21 +271,28 @@ class CallLaw:
     seen: tuple[Sizes, ...] = field(default=())
 
 
-def laws(observations: Sequence[Observation]) -> list[CallLaw]:
-    """Return the law of every class of calls that launch the same kernels, largest class first."""
+def laws(observations: Sequence[Observation], parts: Sequence[Expression] = ()) -> list[CallLaw]:
+    """Return the law of every class of calls that launch the same kernels, largest class first.
+
+    `parts` are what laws may be made of beside the axes: extents of tensors, say.
+    """
     groups: dict[tuple[tuple[str, str], ...], list[Observation]] = {}
     for one in observations:
         key = tuple((launch.module, launch.kernel) for launch in one.launches)
         groups.setdefault(key, []).append(one)
     ordered = sorted(groups.values(), key=len, reverse=True)
-    return [_law_of_class(inside, observations) for inside in ordered if inside[0].launches]
+    return [_law_of_class(one, observations, parts) for one in ordered if one[0].launches]
 
 
-def _law_of_class(inside: list[Observation], every: Sequence[Observation]) -> CallLaw:
+def _law_of_class(
+    inside: list[Observation], every: Sequence[Observation], parts: Sequence[Expression]
+) -> CallLaw:
     held_out = [one for number, one in enumerate(inside) if number % 3 == 2]
     fitting = [one for number, one in enumerate(inside) if number % 3 != 2]
     rows = [*fitting, *held_out]
     fitter = Fitter([one.sizes for one in rows], len(fitting))
+    for part in parts:
+        fitter.offer(part)
     launches = tuple(
         _law_of_launch([one.launches[place] for one in rows], fitter)
         for place in range(len(inside[0].launches))
@@ -337,6 +357,9 @@ def _law_of_launch(rows: list[Launched], fitter: Fitter) -> LaunchLaw:
         if law is not None and not isinstance(law, Number):
             fitter.offer(law)
     words, regions, names = _words(rows, fitter)
+    for length in regions:
+        if isinstance(length, Sum):  # a grid is often made of the elements of a buffer
+            fitter.offer(_elements(length))
     grid = tuple(fitter.fit([row.grid[axis] for row in rows]) for axis in range(3))
     return LaunchLaw(
         module=first.module,
@@ -350,6 +373,12 @@ def _law_of_launch(rows: list[Launched], fitter: Fitter) -> LaunchLaw:
         names=names,
         clustered=any(row.cluster != (1, 1, 1) for row in rows),
     )
+
+
+def _elements(length: Sum) -> Sum:
+    """Return how many elements so many bytes are, if these have 4 bytes each, or as many as may."""
+    width = math.gcd(4, *(factor for factor, _ in length.parts))
+    return Sum(tuple((factor // width, product) for factor, product in length.parts))
 
 
 def _words(

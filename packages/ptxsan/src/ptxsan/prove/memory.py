@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding
@@ -23,9 +24,9 @@ from ptxsan.prove.accesses import Access
 from ptxsan.prove.execute import Execution, GivenUpError
 from ptxsan.prove.machine import Axes, AxisDomain, Domain, Thread
 from ptxsan.prove.races import Parted, Unordered, ordered
-from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
-from ptxsan.prove.solver import Countered, Open, Shown, Solver
-from ptxsan.prove.terms import Atoms
+from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, Datum, replay
+from ptxsan.prove.solver import Countered, Open, Shown, Solver, closure
+from ptxsan.prove.terms import Atom, Atoms, Flag, Symbol, atoms_of, literals, value_of
 from ptxsan.syntax import SourceLine
 
 NARROWER = (1 << 29,)
@@ -48,10 +49,11 @@ class Proved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuted:
-    """The machine runs into a fault at these sizes."""
+    """The machine runs into a fault at these sizes, where inputs hold `data`."""
 
     sizes: Mapping[str, int]
     finding: MachineFinding
+    data: tuple[Datum, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,7 @@ class Unknown:
 
 
 Answer = Proved | Refuted | Unknown
+Bounds: TypeAlias = Mapping[int, L.Integers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +102,7 @@ class _Failure:
     line: int = 0
     sizes: Mapping[str, int] | None = None
     block: tuple[int, int, int] = (0, 0, 0)
+    data: tuple[Datum, ...] = ()
 
 
 def prove_launch(
@@ -106,37 +110,38 @@ def prove_launch(
     scope: L.Scope,
     domain: Domain,
     *,
-    values: Mapping[int, tuple[L.Expression, L.Expression, int]] | None = None,
+    values: Bounds | None = None,
     limit_s: float = 60.0,
     also: Sequence[Mapping[str, int]] = (),
 ) -> LaunchAnswer:
     """Answer whether a launch stays within its memory for all sizes of a domain.
 
-    `values` maps a region's number to bounds of the integers in it and their bytes, where the
-    domain knows them and the kernel does not write there. `also` are sizes to run the launch at
+    `values` maps a region's number to the integers in it, where the domain knows them and the
+    kernel does not write there. `also` are sizes to run the launch at
     where nothing is proved. Raises MachineError where z3 is not installed.
     """
     started = time.perf_counter()
     until = started + limit_s
     solver = Solver(until=until)
+    values = values or {}
     why = "not proved, as the launch was not proved to stay within its memory"
     races: Answer = Unknown(line=0, source=None, reason=why)
     doubts: list[_Failure] = []
     limits = (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit))
     for limit in limits:
         solver.until = until if limit == domain.limit else time.perf_counter() + limit_s
-        found = _attempt(law, scope, replace(domain, limit=limit), values or {}, solver)
+        found = _attempt(law, scope, replace(domain, limit=limit), values, solver)
         if isinstance(found, _Safe):
             answer: Answer = found.proved
             solver.until = time.perf_counter() + limit_s
-            races = _in_order(law, found, solver, also)
+            races = _in_order(law, found, solver, also, values)
             break
         doubts += found
-        answer = _judged(law, found, also if limit == limits[-1] else (), MEMORY_FAULTS)
+        answer = _judged(law, found, also if limit == limits[-1] else (), MEMORY_FAULTS, values)
         if isinstance(answer, Refuted):
             break
     else:
-        answer = _run_alone(law, doubts) or answer
+        answer = _run_alone(law, doubts, values) or answer
     return LaunchAnswer(
         kernel=law.kernel,
         answer=answer,
@@ -151,13 +156,13 @@ def prove_call(
     law: L.CallLaw,
     domain: Domain,
     *,
-    values: Mapping[str, tuple[L.Expression, L.Expression, int]] | None = None,
+    values: Mapping[str, L.Integers] | None = None,
     limit_s: float = 60.0,
 ) -> list[LaunchAnswer]:
     """Answer for every launch of a class of calls, at most `limit_s` seconds each.
 
-    `values` maps the name of an input to bounds of the integers in it and their bytes: used
-    where a call has one launch, which writes nothing there. Raises MachineError without z3.
+    `values` maps the name of an input to the integers in it: used where a call has one launch,
+    which writes nothing there. Raises MachineError without z3.
     """
     if not is_confirmed(law, domain):
         why = (
@@ -206,7 +211,7 @@ def _attempt(
     law: L.LaunchLaw,
     scope: L.Scope,
     domain: Domain,
-    values: Mapping[int, tuple[L.Expression, L.Expression, int]],
+    values: Bounds,
     solver: Solver,
 ) -> _Safe | list[_Failure]:
     if law.clustered:
@@ -218,9 +223,9 @@ def _attempt(
     atoms = Atoms()
     axes = Axes(atoms, domain, scope)
     thread = Thread(program=program, atoms=atoms, axes=axes, law=law)
-    for number, (low, high, nbytes) in values.items():
+    for number, one in values.items():
         held = thread.region(number)
-        held.values, held.value_bytes = (axes.poly(low), axes.poly(high)), nbytes
+        held.values, held.value_bytes = (axes.poly(one.low), axes.poly(one.high)), one.nbytes
     execution = Execution(thread, program, solver, until=solver.until)
     try:
         execution.run()
@@ -230,8 +235,11 @@ def _attempt(
             return _attempt(law, scope, domain, kept, solver)
     except (GivenUpError, MachineError) as error:
         line = getattr(error, "line", 0)
-        return [_Failure(None, str(error), line), *_checked(execution, axes, solver, most=1)[0]]
-    failures, discharged = _checked(execution, axes, solver, most=3)
+        return [
+            _Failure(None, str(error), line),
+            *_checked(execution, axes, solver, values, most=1)[0],
+        ]
+    failures, discharged = _checked(execution, axes, solver, values, most=3)
     gaps = [_Failure(None, why, line) for line, why in sorted(execution.gaps.items())]
     if failures or gaps:
         return [*gaps, *failures]
@@ -242,7 +250,11 @@ def _attempt(
 
 
 def _in_order(
-    law: L.LaunchLaw, safe: _Safe, solver: Solver, also: Sequence[Mapping[str, int]]
+    law: L.LaunchLaw,
+    safe: _Safe,
+    solver: Solver,
+    also: Sequence[Mapping[str, int]],
+    values: Bounds,
 ) -> Answer:
     """Answer whether the threads of a launch whose memory is safe are in order."""
     try:
@@ -266,7 +278,7 @@ def _in_order(
                 )
                 text = f"{what}: {reason}" if reason else what
                 failures.append(_Failure(first, text, first.instruction.line, sizes))
-    return _judged(law, failures, also, ORDER_FAULTS)
+    return _judged(law, failures, also, ORDER_FAULTS, values)
 
 
 def _name(access: Access) -> str:
@@ -274,7 +286,7 @@ def _name(access: Access) -> str:
 
 
 def _checked(
-    execution: Execution, axes: Axes, solver: Solver, *, most: int
+    execution: Execution, axes: Axes, solver: Solver, values: Bounds, *, most: int
 ) -> tuple[list[_Failure], Counter[str]]:
     """Return the first failures, and what settled the other goals."""
     failures: list[_Failure] = []
@@ -297,7 +309,8 @@ def _checked(
                         f"a {access.what} of {access.nbytes} bytes {word} {_name(access)}, says z3"
                     )
                     line, block = access.instruction.line, execution.thread.block(held)
-                    failures.append(_Failure(access, reason, line, sizes, block))
+                    data = _data(execution, access, held, values)
+                    failures.append(_Failure(access, reason, line, sizes, block, data))
                     break
                 case Open(reason):
                     text = f"a {access.what} of {access.nbytes} bytes: {reason}"
@@ -306,13 +319,53 @@ def _checked(
     return failures, discharged
 
 
-def _run_alone(law: L.LaunchLaw, doubts: list[_Failure]) -> Refuted | None:
+def _data(
+    execution: Execution, access: Access, held: Mapping[Atom, int], values: Bounds
+) -> tuple[Datum, ...]:
+    """Return what inputs hold in a counterexample, where nothing else that is read decides it.
+
+    What memory holds that is not free is not known, nor what a float makes a branch do.
+    """
+    thread = execution.thread
+    regions = {thread.region(number): number for number in values if values[number].free}
+    deciding = set(access.offset.atoms)
+    for formula in access.path:
+        deciding |= atoms_of(formula)
+        if any(isinstance(one, Flag) for one in literals(formula)):
+            return ()
+    read = [one for one in closure(deciding) if one.data and isinstance(one.meaning, Symbol)]
+    known = _Values(held)
+    found: dict[tuple[int, int], Datum] = {}
+    for atom in read:
+        allocation, offset = execution.loads.get(atom, (None, None))
+        if allocation not in regions or offset is None or atom not in held:
+            return ()
+        number = regions[allocation]
+        try:
+            place = value_of(offset, known, {})
+        except (KeyError, ZeroDivisionError):
+            return ()
+        nbytes = values[number].nbytes
+        value = (held[atom] + (1 << 8 * nbytes - 1)) % (1 << 8 * nbytes) - (1 << 8 * nbytes - 1)
+        found[number, place] = Datum(
+            region=number, name=allocation.name, offset=place, nbytes=nbytes, value=value
+        )
+    return tuple(found.values())
+
+
+class _Values(dict[Atom, int]):
+    """Values of symbols; what a model leaves out is as small as it may be."""
+
+    def __missing__(self, atom: Atom) -> int:
+        return max(atom.low or 0, 0)
+
+
+def _run_alone(law: L.LaunchLaw, doubts: list[_Failure], values: Bounds) -> Refuted | None:
     """Run the suspected blocks of launches that are too large to run whole."""
     for one in [doubt for doubt in doubts if doubt.sizes is not None][:_REPLAYS]:
-        assert one.sizes is not None
-        ran = replay(law, one.sizes, MEMORY_FAULTS, blocks=(one.block,))
-        if ran.faults:
-            return Refuted(sizes=one.sizes, finding=ran.faults[0])
+        found = _shown(law, one, MEMORY_FAULTS, values, blocks=(one.block,))
+        if found is not None:
+            return found
     return None
 
 
@@ -321,16 +374,42 @@ def _judged(
     failures: list[_Failure],
     also: Sequence[Mapping[str, int]],
     faults: frozenset[Kind],
+    values: Bounds,
 ) -> Refuted | Unknown:
     """Run what was suspected; a fault that the machine shows refutes."""
-    suspects = [one.sizes for one in failures if one.sizes is not None]
-    for sizes in (*suspects[:_REPLAYS], *also):
-        for seed in (None, 1) if faults is ORDER_FAULTS else (None,):
-            ran = replay(law, sizes, faults, seed=seed)
-            if ran.faults:
-                return Refuted(sizes=sizes, finding=ran.faults[0])
+    suspects = [one for one in failures if one.sizes is not None][:_REPLAYS]
+    for one in (*suspects, *(_Failure(None, "", sizes=sizes) for sizes in also)):
+        found = _shown(law, one, faults, values)
+        if found is not None:
+            return found
     first = failures[0]
     source = first.access.instruction.source if first.access is not None else None
     return Unknown(
-        line=first.line, source=source, reason=first.reason, suspects=tuple(suspects[:_REPLAYS])
-    )
+        line=first.line, source=source, reason=first.reason,
+        suspects=tuple(one.sizes for one in suspects if one.sizes is not None),
+    )  # fmt: skip
+
+
+def _shown(
+    law: L.LaunchLaw,
+    doubt: _Failure,
+    kinds: frozenset[Kind],
+    values: Bounds,
+    *,
+    blocks: tuple[tuple[int, int, int], ...] = (),
+) -> Refuted | None:
+    """Return the fault that the machine runs into at a doubt's sizes, with its data and without.
+
+    With data it has to be the fault of that very line: nothing else is known not to depend on
+    what other memory holds.
+    """
+    assert doubt.sizes is not None
+    for seed in (None, 1) if kinds is ORDER_FAULTS else (None,):
+        for data in dict.fromkeys((doubt.data, ())):
+            ran = replay(
+                law, doubt.sizes, kinds, seed=seed, blocks=blocks, values=values, data=data
+            )
+            for fault in ran.faults:
+                if not data or fault.ptx_line == doubt.line:
+                    return Refuted(sizes=doubt.sizes, finding=fault, data=data)
+    return None

@@ -13,13 +13,54 @@ from ptxsan.findings import Kind, MachineFinding, Severity
 from ptxsan.prove import law as L
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ptxsan.launch import Buffer, Pointer
 
 MOST_BYTES = 1 << 28
 MOST_THREADS = 1 << 22
 _MOST_OF_ONE = 1 << 33  # bytes: half of the addresses that an allocation has in the machine
-MEMORY_FAULTS = frozenset((Kind.OUT_OF_BOUNDS, Kind.MISALIGNED))
+MEMORY_FAULTS = frozenset((Kind.OUT_OF_BOUNDS, Kind.ADDRESS_OVERFLOW, Kind.MISALIGNED))
 ORDER_FAULTS = frozenset((Kind.RACE, Kind.UNORDERED, Kind.DIVERGENT_BARRIER, Kind.DEADLOCK))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Datum:
+    """What an input holds in a counterexample: an integer of `nbytes` bytes at a byte of a region.
+
+    `name` is the region's.
+    """
+
+    region: int
+    name: str
+    offset: int
+    nbytes: int
+    value: int
+
+
+def furnished(
+    memory: NDArray[np.uint8], low: int, high: int, nbytes: int, data: Sequence[Datum]
+) -> None:
+    """Place integers in the memory of a region all of whose integers lie within [low, high].
+
+    The others become zero, or the bound that is nearest. Raises ValueError for an integer that
+    lies outside of the memory, or is not legal.
+    """
+    import numpy as np
+
+    usual = min(max(0, low), high)
+    if usual:
+        whole = memory[: len(memory) // nbytes * nbytes]
+        whole.view(np.dtype(f"i{nbytes}"))[:] = usual
+    for one in data:
+        if not (0 <= one.offset <= len(memory) - nbytes and one.offset % nbytes == 0):
+            raise ValueError(f"byte {one.offset} is not in {one.name}")
+        if not low <= one.value <= high or one.nbytes != nbytes:
+            raise ValueError(f"{one.name} may not hold {one.value}")
+        bits = one.value & ((1 << 8 * nbytes) - 1)
+        raw = np.frombuffer(bits.to_bytes(nbytes, "little"), np.uint8)
+        memory[one.offset : one.offset + nbytes] = raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +84,8 @@ def replay(
     seed: int | None = None,
     limit_s: float = 20.0,
     blocks: Sequence[tuple[int, int, int]] = (),
+    values: Mapping[int, L.Integers] | None = None,
+    data: Sequence[Datum] = (),
 ) -> Replayed:
     """Return what one launch does at sizes, on memory of the lengths that the law gives.
 
@@ -51,7 +94,8 @@ def replay(
 
     Of a launch that is too large to run, `blocks` run alone, on memory that has only the pages
     that they touch. A GPU may run them first, so what they run into before any other block is a
-    fault of the launch; who races with whom they do not show.
+    fault of the launch; who races with whom they do not show. `values` says which
+    integers regions hold, by number; `data` are some of those that are free.
 
     Scalar arguments without a law make it impossible, or that do not fit their bytes: host code
     would launch something else.
@@ -82,10 +126,21 @@ def replay(
     draw = np.random.default_rng(seed)
     buffers = []
     for number, length in enumerate(lengths):
-        data = pages.zeros(length, reserved=not large)
-        if seed is not None and not large:
-            data[:] = draw.random(-(-length // 4), np.float32).view(np.uint8)[:length]
-        buffers.append(Buffer(name=law.name_of(number), data=data))
+        memory = pages.zeros(length, reserved=not large)
+        held = (values or {}).get(number)
+        if held is not None and held.free:
+            bounds = L.evaluated(held.low, sizes), L.evaluated(held.high, sizes)
+            if large and not bounds[0] <= 0 <= bounds[1]:
+                return Replayed(sizes=sizes, why="it is too large to fill with legal integers")
+            try:
+                furnished(
+                    memory, *bounds, held.nbytes, [one for one in data if one.region == number]
+                )
+            except ValueError as error:
+                return Replayed(sizes=sizes, why=str(error))
+        elif seed is not None and not large:
+            memory[:] = draw.random(-(-length // 4), np.float32).view(np.uint8)[:length]
+        buffers.append(Buffer(name=law.name_of(number), data=memory))
     arguments, inside = _arguments(law, sizes, buffers)
     launch = Launch(
         kernel=law.kernel, grid=(grid[0], grid[1], grid[2]), block=(block[0], block[1], block[2]),

@@ -38,6 +38,7 @@ from ptxsan.prove.terms import (
 )
 
 _LEMMAS, _ROUNDS, _NEAR = 400, 2, 4
+_SMALLER = (6_000, 80_000, 1_500_000)  # bounds of sizes for a counterexample that is to be run
 _NARROW = 1 << 20  # bounds that are worth a product
 # z3's own count of its work (`rlimit`): answers do not depend on the machine or its load. Of 320
 # recorded linear questions that it shows, 318 take less than 125,000 steps, one 193,000.
@@ -185,18 +186,26 @@ class Solver:
                 script = _Script(Numbers.INTEGER, most=most)
                 result = script.check(known, _FULL, self._left_ms())
                 if result == "sat":
-                    return Countered(script.values())
+                    return Countered(self._smaller(known, most) or script.values())
                 if result == "unsat" and most is None:
                     return Shown(Discharge.NONLINEAR)
             return Open(f"z3 did not settle it in {_FULL:,} steps")
         finally:
             self.spent_s["nonlinear"] += time.perf_counter() - started
 
+    def _smaller(self, known: Sequence[Formula], most: int | None) -> dict[Atom, int] | None:
+        """Return values that are easier to run than those of any size, if some are found soon."""
+        for lower in () if most is not None else _SMALLER:
+            script = _Script(Numbers.INTEGER, most=lower)
+            if script.check(known, _LINEAR, self._left_ms()) == "sat":
+                return script.values()
+        return None
+
 
 def relevant(facts: Iterable[Formula], atoms: set[Atom]) -> list[Formula]:
     """Return the facts that are tied to atoms, over few steps. Leaving out facts is sound."""
-    held = [(fact, _closure(atoms_of(fact))) for fact in facts]
-    wanted = _closure(atoms)
+    held = [(fact, closure(atoms_of(fact))) for fact in facts]
+    wanted = closure(atoms)
     chosen: dict[Formula, None] = {}
     for _ in range(_NEAR):
         fresh = [(f, a) for f, a in held if f not in chosen and (not a or a & wanted)]
@@ -208,8 +217,8 @@ def relevant(facts: Iterable[Formula], atoms: set[Atom]) -> list[Formula]:
     return list(chosen)
 
 
-def _closure(atoms: set[Atom]) -> set[Atom]:
-    """Return atoms with those that their definitions mention."""
+def closure(atoms: set[Atom]) -> set[Atom]:
+    """Return atoms with those that their definitions mention, over any number of steps."""
     found: set[Atom] = set()
     waiting = list(atoms)
     while waiting:
@@ -224,7 +233,7 @@ def _closure(atoms: set[Atom]) -> set[Atom]:
 
 def defining(formulas: Iterable[Formula]) -> list[Formula]:
     """Return the facts of every atom that formulas mention, directly or through those facts."""
-    atoms = _closure({atom for formula in formulas for atom in atoms_of(formula)})
+    atoms = closure({atom for formula in formulas for atom in atoms_of(formula)})
     return [fact for atom in sorted(atoms) for fact in atom.facts]
 
 

@@ -11,9 +11,9 @@ import random
 import pytest
 
 from ptxsan import nvrtc
-from ptxsan.prove.law import Axis, Number
+from ptxsan.prove.law import Axis, Expression, Integers, Number
 from ptxsan.prove.machine import AxisDomain
-from ptxsan.prove.memory import Proved, Refuted, Unknown, prove_call, prove_launch
+from ptxsan.prove.memory import Answer, Proved, Refuted, Unknown, prove_call, prove_launch
 from ptxsan.prove.replay import replay
 from ptxsan_support.mutants import mutants
 from ptxsan_support.proofs import FAULTY, SAFE, Subject
@@ -127,15 +127,22 @@ def test_indices_from_memory_are_anything_unless_the_domain_bounds_them() -> Non
     (launch,) = law.launches
     anything = prove_launch(launch, law.scope, subject.domain, limit_s=60).answer
     assert isinstance(anything, Unknown)
-    rows_minus_one = dataclasses.replace  # noqa: F841
-    bounded = prove_launch(
-        launch, law.scope, subject.domain, values={0: (Number(0), _less_one("rows"), 4)}
-    ).answer
-    assert isinstance(bounded, Proved)
-    too_wide = prove_launch(
-        launch, law.scope, subject.domain, values={0: (Number(0), Axis("rows"), 4)}
-    ).answer
-    assert not isinstance(too_wide, Proved)
+
+    def answer(high: Expression, *, low: int = 0, free: bool = True) -> Answer:
+        values = {0: Integers(low=Number(low), high=high, nbytes=4, free=free)}
+        return prove_launch(launch, law.scope, subject.domain, values=values).answer
+
+    assert isinstance(answer(_less_one("rows")), Proved)
+    too_wide = answer(Axis("rows"))
+    assert isinstance(too_wide, Refuted)
+    (datum,) = too_wide.data
+    assert datum.value == too_wide.sizes["rows"], "the only index that is outside"
+    # Sorted offsets, say: one that is moved makes data that nobody passes.
+    assert isinstance(answer(Axis("rows"), free=False), Unknown)
+    # Where zero is no legal index the others are legal as well.
+    from_one = answer(Axis("rows"), low=1)
+    assert isinstance(from_one, Refuted)
+    assert from_one.data
 
 
 def _less_one(name: str):  # type: ignore[no-untyped-def]

@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 namespace c10 {
 #define CUASSAY_SIXTEEN_BITS(Name, Native, to_float, from_float)                               \
@@ -44,6 +45,24 @@ namespace c10 {
   __device__ inline bool operator op(const Name& a, int b) { return float(a) op float(b); }
 CUASSAY_SIXTEEN_BITS(Half, __half, __half2float, __float2half)
 CUASSAY_SIXTEEN_BITS(BFloat16, __nv_bfloat16, __bfloat162float, __float2bfloat16)
+__device__ inline Half __ldg(const Half* place) {
+  return Half(::__ldg(reinterpret_cast<const __half*>(place)));
+}
+__device__ inline BFloat16 __ldg(const BFloat16* place) {
+  return BFloat16(::__ldg(reinterpret_cast<const __nv_bfloat16*>(place)));
+}
+// c10/util/Float8_e4m3fn.h: to the nearest, ties to even; beyond 448 and a half it is no number.
+struct alignas(1) Float8_e4m3fn {
+  unsigned char x;
+  struct from_bits_t {};
+  Float8_e4m3fn() = default;
+  __device__ constexpr Float8_e4m3fn(unsigned char bits, from_bits_t) : x(bits) {}
+  __device__ Float8_e4m3fn(float value)
+      : x(__nv_cvt_float_to_fp8(value, __NV_NOSAT, __NV_E4M3)) {}
+  __device__ operator float() const {
+    return __half2float(__half(__nv_cvt_fp8_to_halfraw(x, __NV_E4M3)));
+  }
+};
 }  // namespace c10
 
 namespace at {

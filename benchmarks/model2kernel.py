@@ -1,0 +1,292 @@
+"""Known memory bugs and operators of Model2Kernel as pairs of a problem and a candidate.
+
+    python benchmarks/model2kernel.py CHECKOUT FOLDER
+    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py decide FOLDER/pairs.jsonl ROWS
+
+CHECKOUT is a checkout of github.com/Model2Kernel/Model2Kernel, which has no licence: nothing of
+it is kept here, and what is written to FOLDER holds its sources. Its own JSON files say which
+tensors an operator takes, as functions of the batch (`b`, at most 1,000) and of the sequence (`s`,
+at most 2,000,000); the host code is the operators' own. Where JSON has a number that was only
+observed (a cache's blocks, a slot), `_CASES` states what callers may pass.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_BATCH, _SEQUENCE = 1000, 2_000_000
+_BUGS, _INPUTS, _SOURCES = "exp/coverage", "exp/vllm/input", "data/vllm/csrc"
+_BLOCKS = ("reduce", "load", "store", "scan")
+ELEMENTS = 1 << 32  # tensors stay below: 8 GiB of 16-bit numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One operator: its source and what the JSON does not say, by the number of the argument.
+
+    `index` bounds integers: below an expression of axes. `axes` are axes beside `b` and `s`, and
+    `sizes` the numbers of the JSON's shapes that they stand for. `shapes` replace shapes, `values`
+    replace constants, `drop` is for a JSON that has arguments which the function has not.
+    """
+
+    source: str
+    function: str = ""
+    entry: int = 0
+    index: Mapping[int, str] = field(default_factory=dict)
+    axes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    sizes: Mapping[int, str] = field(default_factory=dict)
+    shapes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    dtypes: Mapping[int, str] = field(default_factory=dict)
+    values: Mapping[int, Any] = field(default_factory=dict)
+    defines: tuple[str, ...] = ()
+
+
+_CACHE = {"n": (1, 64_000)}
+_BUG_CASES: Mapping[str, Case] = {
+    "68": Case(source="attention_kernels.cu", index={5: "1024"}),
+    "1295": Case(source="gemm_kernels.cu"),
+    "1514-1": Case(source="attention_kernels.cu", axes=_CACHE, sizes={64_000: "n"},
+                   index={4: "32", 6: "n", 7: "s+1"}),
+    "1514-2": Case(source="cache_kernels.cu"),
+    "1841": Case(source="pos_encoding_kernels.cu", index={0: "8192"}),
+    "2164": Case(source="pos_encoding_kernels.cu", index={0: "s"}),
+    "5169": Case(source="punica/punica_ops.cu", index={3: "1"}),
+    "6649": Case(source="quantization/fp8/common.cu"),
+    "6798": Case(source="gptq_marlin.cu"),
+    "9391": Case(source="quantization/compressed_tensors/int8_quant_kernels.cu"),
+    "9425": Case(source="quantization/fp8/common.cu"),
+    "9838": Case(source="causal_conv1d.cu", index={4: "s*b+1", 5: "2048"}),
+    "10928": Case(source="causal_conv1d.cu"),
+    "12413": Case(source="moe/moe_align_sum_kernels.cu", axes={"e": (1, 256)}, index={0: "e"},
+                  values={1: "e"}, shapes={3: ("4*s*b+15*e",), 4: ("s*b//4+e",)}),
+    "18245": Case(source="ops.cu"),
+}  # fmt: skip
+_ACTIVATION, _CACHES = "activation_kernels.cu", "cache_kernels.cu"
+_FP8, _INT8 = "quantization/fp8/common.cu", "quantization/compressed_tensors/int8_quant_kernels.cu"
+_OPERATOR_CASES: Mapping[str, Case] = {
+    **{
+        name: Case(source=_ACTIVATION)
+        for name in (
+            "silu_and_mul", "mul_and_silu", "gelu_and_mul", "gelu_tanh_and_mul",
+            "fatrelu_and_mul", "gelu_new", "gelu_fast", "gelu_quick",
+        )
+    },
+    "rms_norm": Case(source="layernorm_kernels.cu"),
+    "fused_add_rms_norm": Case(source="layernorm_kernels.cu"),
+    "rotary_embedding": Case(source="pos_encoding_kernels.cu", index={0: "s"}),
+    "permute_cols": Case(source="permute_cols.cu", index={1: "5120"}),
+    "reshape_and_cache": Case(source=_CACHES, axes=_CACHE),
+    "concat_and_cache_mla": Case(source=_CACHES, axes=_CACHE, sizes={10: "n"}, index={3: "n*64"}),
+    "gather_cache": Case(source=_CACHES, axes={"n": (1, 64_000), "u": (1, 4096)},
+                         shapes={2: ("1", "u")}, sizes={30: "n"}, index={2: "n", 3: "129", 5: "1"}),
+    "static_scaled_fp8_quant": Case(source=_FP8),
+    "dynamic_scaled_fp8_quant": Case(source=_FP8, shapes={0: ("s*b", "4096")}),
+    "dynamic_per_token_scaled_fp8_quant": Case(
+        source=_FP8, shapes={0: ("s*b", "6144"), 2: ("s*b", "1")}
+    ),
+    "static_scaled_int8_quant": Case(source=_INT8),
+    "dynamic_scaled_int8_quant": Case(source=_INT8),
+    "moe_sum": Case(source="moe/moe_align_sum_kernels.cu"),
+    "moe_align_block_size": Case(source="moe/moe_align_sum_kernels.cu", index={0: "64"},
+                                 shapes={4: ("(6*s*b+960)//16",)}),
+    "sgl_moe_align_block_size": Case(source="moe/moe_align_sum_kernels.cu"),
+    "topk_softmax": Case(source="moe/topk_softmax_kernels.cu"),
+    "awq_dequantize": Case(source="quantization/awq/gemm_kernels.cu"),
+    "awq_gemm": Case(source="quantization/awq/gemm_kernels.cu", shapes={0: ("s*b", "4096")}),
+    "gptq_gemm": Case(source="quantization/gptq/q_gemm.cu"),
+    "aqlm_dequant": Case(source="quantization/aqlm/gemm_kernels.cu"),
+    "aqlm_gemm": Case(source="quantization/aqlm/gemm_kernels.cu", shapes={0: ("s*b", "4096")}),
+    "advance_step_flashattn": Case(source="prepare_inputs/advance_step.cu",
+                                   index={5: "s+1", 6: "s+2", 7: "12420", 8: "b"}),
+    "merge_attn_states": Case(
+        source="attention/merge_attn_states.cu",
+        shapes=dict.fromkeys((0, 2, 4), ("s*b", "16", "128"))
+        | dict.fromkeys((3, 5), ("16", "s*b")),
+    ),
+    "causal_conv1d_fwd": Case(source="mamba/causal_conv1d/causal_conv1d.cu",
+                              index={4: "s*b+1", 5: "20"}),
+    "causal_conv1d_update": Case(source="mamba/causal_conv1d/causal_conv1d.cu", index={6: "20"}),
+    "paged_attention_v1": Case(
+        source="attention/paged_attention_v1.cu", axes=_CACHE, sizes={30: "n"},
+        shapes={6: ("b", "s//16+1")}, index={6: "n", 7: "s+2"},
+    ),
+    "moe_wna16_gemm": Case(source="moe/moe_wna16.cu"),
+    "reshape_and_cache_flash": Case(source=_CACHES, axes=_CACHE),
+}  # fmt: skip
+
+
+def pairs(checkout: Path, folder: Path) -> Iterator[dict[str, Any]]:
+    """Write problems and candidates; yield what `benchmarks/proofs.py` reads, with refusals."""
+    for name, case in _BUG_CASES.items():
+        base = checkout / _BUGS / name
+        yield _pair("model2kernel-bugs", name, base, base / "input.json", case, folder)
+    for file in sorted((checkout / _INPUTS).glob("*.json")):
+        found = _OPERATOR_CASES.get(file.stem)
+        kind = "model2kernel-operators"
+        if found is None:
+            yield {"set": kind, "name": file.stem, "refused": "not brought in"}
+            continue
+        yield _pair(kind, file.stem, checkout / _SOURCES, file, found, folder)
+
+
+def _pair(
+    kind: str, name: str, base: Path, inputs: Path, case: Case, folder: Path
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"set": kind, "name": name}
+    try:
+        entry = json.loads(inputs.read_text(encoding="utf-8"))[case.entry]
+        function = case.function or entry["cuda_function"]
+        source = _flat(base / case.source, (base,))
+        heads = re.findall(
+            rf"^((?:void|torch::Tensor|at::Tensor)\s+{function}\s*\([^;{{]*?\))\s*\{{",
+            _plain(source), re.M | re.S,
+        )  # fmt: skip
+        head = heads[-1]
+        target = folder / kind / name
+        target.mkdir(parents=True, exist_ok=True)
+        problem, candidate, stated = _texts(function, head, source, entry["args"], case)
+    except (OSError, ValueError, LookupError) as error:
+        return {**row, "refused": f"not brought in: {type(error).__name__}: {str(error)[:200]}"}
+    (target / "problem.py").write_text(problem, encoding="utf-8")
+    (target / "problem.cuassay.toml").write_text(stated, encoding="utf-8")
+    (target / "kernel.py").write_text(candidate, encoding="utf-8")
+    return {
+        **row, "problem": str(target / "problem.py"), "path": str(target / "kernel.py"),
+        "elements": ELEMENTS,
+    }  # fmt: skip
+
+
+def _texts(
+    function: str, head: str, source: str, arguments: list[Any], case: Case
+) -> tuple[str, str, str]:
+    """Return a problem and a candidate as Python, and the domains beside the problem."""
+    parameters: list[str] = []
+    names: list[str] = []
+    passed: list[str] = []
+    stated: list[str] = []
+    for number, one in enumerate(arguments):
+        name = f"a{number}"
+        if one["type"] == "torch.Tensor":
+            shape = case.shapes.get(number) or tuple(
+                _expression(case.sizes.get(each, each)) for each in one["shape"]
+            )
+            if "0" in shape:  # a tensor without elements says that there is none
+                passed.append(f"torch.empty({[int(each) for each in shape]}, dtype={one['dtype']})")
+                continue
+            dtype = case.dtypes.get(number) or str(one["dtype"]).removeprefix("torch.")
+            domain = _domain(dtype, case.index.get(number, ""), one)
+            updated = "" if names else ", updated=True"
+            dims = "".join(f", {each!r}" if not each.isdigit() else f", {each}" for each in shape)
+            parameters.append(
+                f"{name}: Annotated[torch.Tensor, tensor({dtype!r}{dims}{domain}{updated})]"
+            )
+            names.append(name)
+            passed.append(name)
+            continue
+        value = case.values.get(number, one.get("value"))
+        if isinstance(value, str) and value not in ("None", "auto"):
+            parameters.append(f"{name}: Annotated[int, scalar('int64', low=0, high={1 << 40})]")
+            stated.append(f'domains.{name} = {{ kind = "size_of", axis = "{_expression(value)}" }}')
+            passed.append(name)
+        else:
+            passed.append(repr(None if value == "None" else value))
+    axes = {"b": (1, _BATCH), "s": (1, _SEQUENCE), **case.axes}
+    text = ", ".join(parameters)
+    used = {name: bounds for name, bounds in axes.items() if re.search(rf"\b{name}\b", text)}
+    listed = {name: low for name, (low, _) in used.items()}
+    problem = "\n".join(
+        [
+            "from typing import Annotated", "import torch",
+            "from cuassay import problem, scalar, tensor",
+            "from cuassay.model.domain import Index, IntegerRange", "",
+            f"@problem(axes={used!r}, workloads=[{listed!r}])",
+            f"def {function}({text}) -> None:", f"    {names[0]}.copy_({names[0]}.clone())", "",
+        ]
+    )  # fmt: skip
+    plain = ", ".join(one.partition(":")[0] for one in parameters)
+    declared = re.sub(r"=\s*std::nullopt", "", head) + ";"
+    candidate = "\n".join(
+        [
+            "import torch", "from torch.utils.cpp_extension import load_inline",
+            f"SOURCE = {source!r}", f"HEAD = {declared!r}",
+            f"made = load_inline(name='m2k_{function}', cpp_sources=[HEAD], cuda_sources=[SOURCE], "
+            f"functions=[{function!r}])", "",
+            f"def {function}({plain}):", f"    made.{function}({', '.join(passed)})", "",
+        ]
+    )  # fmt: skip
+    return problem, candidate, "\n".join((*stated, ""))
+
+
+def _domain(dtype: str, index: str, one: Mapping[str, Any]) -> str:
+    if index:
+        return f", domain=Index(axis={index!r})"
+    low, high = one.get("minV"), one.get("maxV")
+    if dtype.startswith(("int", "uint")):
+        bits = int(dtype.strip("uint"))
+        signed = dtype.startswith("int")
+        least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        low = low if isinstance(low, int) and isinstance(high, int) and bits > 8 else least
+        high = high if isinstance(low, int) and isinstance(high, int) and bits > 8 else most
+        return f", domain=IntegerRange(low={low}, high={high})"
+    return ""
+
+
+def _expression(value: Any) -> str:
+    """Return a shape of the JSON as an expression of axes."""
+    text = re.sub(r"\b(\d+)\.0\b", r"\1", str(value)).replace("+-", "-").replace("/", "//")
+    text = re.sub(r"(?<![\w.])1\*", "", text)
+    if re.search(r"\bu\d", text):
+        raise ValueError(f"a size that the JSON does not say: {value}")
+    return text
+
+
+def _plain(text: str) -> str:
+    """Return a source without comments."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
+
+
+def _flat(path: Path, folders: tuple[Path, ...], seen: set[Path] | None = None) -> str:
+    """Return a source with its own headers in it: a candidate is one file.
+
+    Of CUB it includes what kernels call: the rest is for the host, which NVRTC does not read.
+    """
+    seen = set() if seen is None else seen
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        found = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        inside = [
+            one / found[1]
+            for one in (path.parent, *folders)
+            if found and (one / found[1]).is_file()
+        ]
+        if inside:
+            header = inside[0].resolve()
+            if header not in seen:
+                seen.add(header)
+                lines.append(_flat(header, folders, seen))
+        elif "<cub/cub.cuh>" in line:
+            lines += [f"#include <cub/block/block_{word}.cuh>" for word in _BLOCKS]
+        elif not re.match(r"\s*#\s*pragma\s+once", line):
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Write pairs of all bugs and operators."""
+    checkout, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = list(pairs(checkout, folder.resolve()))
+    lines = [json.dumps(row) for row in rows]
+    (folder / "pairs.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for row in rows:
+        print(row["set"], row["name"], row.get("refused", ""))
+
+
+if __name__ == "__main__":
+    main()
