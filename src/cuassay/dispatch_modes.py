@@ -40,10 +40,12 @@ def without_memory(call: Callable[[], T]) -> T:
     On `meta`, a short tensor that follows from numbers alone (`linspace(0, 0.1, 12)`) has its
     values, until something without any is written into it: code may read them back.
     """
-    with contextlib.suppress(Exception), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with untraced_meta_functions(), _Meta(constants=True) as mode, _Functions(mode):
-            return call()
+    with contextlib.suppress(Exception):
+        return _on_meta_alone(call)
+    return _on_fakes(call)
+
+
+def _on_fakes(call: Callable[[], T]) -> T:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     logger = logging.getLogger("torch._subclasses.fake_tensor")
@@ -55,6 +57,35 @@ def without_memory(call: Callable[[], T]) -> T:
             return call()
     finally:
         logger.disabled = before
+
+
+class WithoutMemory:
+    """`without_memory` for calls of one piece of code at many sizes.
+
+    Once it came to its end on the device `meta`, what fails there at other sizes is refused:
+    fake tensors would say the same.
+    """
+
+    def __init__(self) -> None:
+        self._on_meta = False
+
+    def __call__(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns; raises what it raises."""
+        try:
+            found = _on_meta_alone(call)
+        except Exception:
+            if self._on_meta:
+                raise
+            return _on_fakes(call)
+        self._on_meta = True
+        return found
+
+
+def _on_meta_alone(call: Callable[[], T]) -> T:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with untraced_meta_functions(), _Meta(constants=True) as mode, _Functions(mode):
+            return call()
 
 
 def on_meta(func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:

@@ -57,6 +57,14 @@ def install(
 
 DOCUMENT: dict[str, Any] = {
     "signature": "x, rstd, mask, eps",
+    "template": [
+        "import torch",
+        "",
+        "def run(x, rstd, mask, eps):",
+        "    # y: bfloat16[rows, hidden]",
+        "    return y",
+    ],
+    "reference": {"path": "rmsnorm.py", "function": "run", "text": "def run(x): ..."},
     "name": "rmsnorm",
     "description": "RMSNorm over the last axis.",
     "axes": [
@@ -70,17 +78,22 @@ DOCUMENT: dict[str, Any] = {
         {"name": "half", "kind": "expr", "expression": "hidden // 2", "description": ""},
     ],
     "inputs": [
-        {"name": "x", "dtype": "bfloat16", "kind": "tensor", "shape": ["rows", "hidden"]},
+        {"name": "x", "dtype": "bfloat16", "kind": "tensor", "shape": ["rows", "hidden"],
+         "description": "what is normalized"},
         {"name": "rstd", "dtype": "float32", "kind": "tensor", "shape": ["rows"]},
         {"name": "mask", "dtype": "bool", "kind": "tensor", "shape": ["rows"]},
         {"name": "eps", "dtype": "float32", "kind": "scalar", "default": 1e-6},
     ],
     "outputs": [{"name": "y", "dtype": "bfloat16", "kind": "tensor", "shape": ["rows", "hidden"]}],
     "domains": {
-        "x": {"type": "Real", "low": None, "high": None, "source": "default"},
-        "rstd": {"type": "Positive", "low": 0.5, "high": 2.0, "source": "sidecar cuassay.toml"},
-        "mask": {"type": "Mask", "kind": "padding", "additive": False, "source": "inferred"},
-        "eps": {"type": "Real", "low": 1e-7, "high": 1e-3, "source": "declared"},
+        "x": {"type": "Real", "low": None, "high": None, "source": "default",
+              "words": "a finite number"},
+        "rstd": {"type": "Positive", "low": 0.5, "high": 2.0, "source": "sidecar cuassay.toml",
+                 "words": "positive in [0.5, 2.0]"},
+        "mask": {"type": "Mask", "kind": "padding", "additive": False, "source": "inferred",
+                 "words": "padding mask"},
+        "eps": {"type": "Real", "low": 1e-7, "high": 1e-3, "source": "declared",
+                "words": "real in [1e-07, 0.001]"},
     },
     "workloads": [{"id": f"w{n}", "axes": {"rows": 2**n, "hidden": 4096}} for n in range(14)],
     "accumulation": "bfloat16",

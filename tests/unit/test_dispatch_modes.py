@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cuassay.dispatch_modes import MultiplyAdds, UntracedMode, without_memory
+from cuassay.dispatch_modes import MultiplyAdds, UntracedMode, WithoutMemory, without_memory
 
 
 def _biases() -> Any:
@@ -254,3 +254,23 @@ def test_a_constant_that_unknown_numbers_were_written_into_is_not_read(
 
     with pytest.raises((RuntimeError, NotImplementedError)):
         without_memory(run)
+
+
+def test_what_once_ran_on_meta_is_not_tried_again_on_fake_tensors() -> None:
+    calls: list[int] = []
+
+    def at(size: int) -> Callable[[], torch.Size]:
+        def call() -> torch.Size:
+            calls.append(size)
+            return (torch.rand(size) @ torch.rand(3)).shape
+
+        return call
+
+    without = WithoutMemory()
+    assert without(at(3)) == ()
+    with pytest.raises(RuntimeError):
+        without(at(4))
+    assert calls == [3, 4]
+    with pytest.raises(RuntimeError):
+        WithoutMemory()(at(5))
+    assert calls == [3, 4, 5, 5], "nobody knows yet whether `meta` serves"

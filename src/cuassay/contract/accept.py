@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.contract.facts import Tried
-from cuassay.dispatch_modes import without_memory
+from cuassay.dispatch_modes import WithoutMemory
 from cuassay.errors import CuassayError, ProblemError
 from cuassay.inputs.case_inputs import case_inputs, workload_of
 from cuassay.inputs.geometry import elements, try_sizes
@@ -77,6 +77,7 @@ class Acceptor:
         self._reference, self._device = reference, device
         self._kind = "cuda" if device.startswith("cuda") else "cpu"
         self._answers: dict[str, Case | None] = {}
+        self._without_memory = WithoutMemory()
         self._fakes_work = False  # whether some case went through without data
 
     def settle(self, case: Case) -> Case | None:
@@ -152,7 +153,7 @@ class Acceptor:
             if real:
                 sizes, outputs = self._ran(case, self._inputs)
             else:
-                sizes, outputs = without_memory(lambda: self._ran(case, self._fake_inputs))
+                sizes, outputs = self._without_memory(lambda: self._ran(case, self._fake_inputs))
             if sizes != dict(case.axes):
                 return sizes
         except _Refused:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
+from cuassay.dispatch_modes import WithoutMemory
 from cuassay.inputs.budget import WorkLimit, room_bytes
 from cuassay.inputs.geometry import elements, least_sizes, shrunk_sizes
 from cuassay.inputs.legal import torch_dtype
@@ -78,6 +79,7 @@ class Room:
         self._reference, self._device = reference, device
         self.limit_gib, self._work_limit = limit_gib, work_limit
         self._live: dict[str, Live] = {}
+        self._without_memory = WithoutMemory()
         self._conditions: dict[str, None] = {}
 
     @property
@@ -136,7 +138,9 @@ class Room:
     def _run(self, problem: Problem, case: Case, given: Sequence[torch.Tensor | Scalar]) -> Live:
         key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
         if key not in self._live:
-            self._live[key] = live_bytes(self._reference.call, given, device=self._device)
+            self._live[key] = live_bytes(
+                self._reference.call, given, device=self._device, without=self._without_memory
+            )
         return self._live[key]
 
     def is_small(self, problem: Problem, case: Case) -> bool:

@@ -58,7 +58,9 @@ def value_facts(
             held = list(_facts(spec, tensor, sizes))
             shared = held if shared is None else [fact for fact in shared if fact in held]
         facts = shared or []
-        if len(runs) > 1 and all(_equal(readable[0], other) for other in readable[1:]):
+        # A module's state is built under one seed: that is no fact of it.
+        drawn = len(runs) > 1 and spec.name not in problem.state
+        if drawn and all(_equal(readable[0], other) for other in readable[1:]):
             facts.append(SameForAllSeeds(input=spec.name))
         evidence = Evidence(source=Source.INPUTS, count=len(runs))
         found += [Known(fact=fact, evidence=evidence) for fact in facts]

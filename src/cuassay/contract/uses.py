@@ -82,11 +82,13 @@ def with_uses(
 ) -> tuple[Problem, tuple[Known, ...]]:
     """Return the problem with the domains that its reference's run shows, and the facts.
 
-    What the problem states stays, and what its names say of floats. `index_inputs` maps an index
+    What the problem states stays, what its names say of floats, and a module's state: the constructor
+    alone makes that, also where it is an index. `index_inputs` maps an index
     to the outputs whose first axis it addresses; one that the reference only reads with addresses
     none.
     """
-    if not any(map(_is_open, problem.inputs)):
+    opened = {s.name for s in problem.inputs if _is_open(s) and s.name not in problem.state}
+    if not opened:
         return problem, ()
     runs = list(_runs(problem, reference, device))
     inputs: list[InputSpec] = []
@@ -95,11 +97,11 @@ def with_uses(
     for spec in problem.inputs:
         shown = [(run.sizes, run.uses[spec.name]) for run in runs if spec.name in run.uses]
         how, axis = "", None
-        if _is_open(spec) and spec.dtype.is_floating:
+        if spec.name in opened and spec.dtype.is_floating:
             if any(spec.name in run.positive for run in runs):
                 spec = _with(spec, Positive())
                 how = "the argument of a root, logarithm or reciprocal"
-        elif _is_open(spec) and shown:
+        elif spec.name in opened and shown:
             axis = _axis(problem, spec.name, [(sizes, use.size) for sizes, use in shown])
             if axis is not None:
                 how, unique = "an index", any(use.exclusive for _, use in shown)

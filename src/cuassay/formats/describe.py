@@ -7,10 +7,15 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from cuassay.formats.domain_rules import domain_words
+from cuassay.formats.gpumode import task as gpumode
+from cuassay.formats.kernelbench import pair as kernelbench
+from cuassay.formats.kernelbench.adapter import BUILT
 from cuassay.formats.native.structured import FLAT
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.problem import (
+    STATE_SOURCE,
     Axis,
     ConstAxis,
     ExprAxis,
@@ -22,13 +27,19 @@ from cuassay.model.problem import (
     Workload,
 )
 
+# What the author of a file wrote, where `run` is the adapter's around it.
+_AUTHORS = {kernelbench.ORIGIN: "Model", gpumode.ORIGIN: "ref_kernel"}
 
-def _function_text(reference: Reference) -> str:
-    """Return the source of the reference's function; the whole file where it is not found."""
+
+def _function_text(reference: Reference, name: str = "") -> str:
+    """Return the source of the reference's function, or of another function or class of its file.
+
+    The whole file where it is not found.
+    """
     text = reference.source or reference.path.read_text(encoding="utf-8")
-    name = reference.function.rpartition(".")[2].removesuffix(FLAT)
+    name = name or reference.function.rpartition(".")[2].removesuffix(FLAT)
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
             return textwrap.dedent(ast.get_source_segment(text, node, padded=True) or "")
     return text
 
@@ -46,14 +57,46 @@ def _signature(problem: Problem) -> str:
     return ast.unparse(arguments)
 
 
+def _template(problem: Problem) -> list[str]:
+    """Return the lines of a kernel file to start from, as the problem's format wants one."""
+    outputs = [
+        f"# {spec.name}: {spec.dtype.value}[{', '.join(spec.shape)}]" for spec in problem.outputs
+    ]
+    answer = [*outputs, f"return {', '.join(spec.name for spec in problem.outputs)}"]
+    if problem.origin == gpumode.ORIGIN:
+        body = ["# data is what generate_input returns", *answer]
+        return ["import torch", "", "def custom_kernel(data):", *(f"    {line}" for line in body)]
+    if problem.origin == kernelbench.ORIGIN:
+        ours = {*problem.state, STATE_SOURCE, *(f"{BUILT}{axis}" for axis in problem.built)}
+        given = ", ".join(spec.name for spec in problem.inputs if spec.name not in ours)
+        return [
+            "import torch",
+            "",
+            "class ModelNew(torch.nn.Module):",
+            "    def __init__(self, *init):  # what get_init_inputs returns",
+            "        super().__init__()",
+            "",
+            f"    def forward(self, {given}):",
+            *(f"        {line}" for line in answer),
+        ]
+    return [
+        "import torch",
+        "",
+        f"def run({_signature(problem)}):",
+        *(f"    {line}" for line in answer),
+    ]
+
+
 def problem_document(
     problem: Problem, truth: str, truth_reason: str, *, reduced: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the document of a problem and of the truth it will be judged by.
 
     `reduced` names the axes that the reference was seen to reduce. Its keys are
-    name, description, origin, path, digest, reference, signature (the parameters of a kernel), held
-    (what of a call does not vary), axes, inputs, outputs, domains, workloads,
+    name, description, origin, path, digest, reference (its text is what the author
+    wrote, by the name `author` where that is not `function`), signature
+    (the parameters of a kernel), template (lines of one to start from), held (what of a call does
+    not vary), axes, inputs, outputs, domains, workloads,
     tolerance, accumulation, precision (the policy), index_inputs, reduction_axes,
     reduction_axes_seen, growth_target, constraints, truth (float64 or float32) and truth_reason.
     Every value is plain JSON.
@@ -69,9 +112,11 @@ def problem_document(
             "path": str(reference.path),
             "function": reference.function,
             "generator": reference.generator,
-            "text": _function_text(reference),
+            "author": _AUTHORS.get(problem.origin, ""),
+            "text": _function_text(reference, _AUTHORS.get(problem.origin, "")),
         },
         "signature": _signature(problem),
+        "template": _template(problem),
         "held": list(problem.held),
         "axes": [_axis(axis) for axis in problem.axes],
         "inputs": [_spec(spec) for spec in problem.inputs],
@@ -118,7 +163,7 @@ def _spec(spec: InputSpec) -> dict[str, Any]:
 
 def _domain(spec: TensorSpec | ScalarSpec) -> dict[str, Any]:
     described: dict[str, Any] = serial.to_json(spec.domain)
-    return {**described, "source": spec.domain_source}
+    return {**described, "words": domain_words(spec.domain), "source": spec.domain_source}
 
 
 def _workload(workload: Workload, problem: Problem) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.model.domain import (
@@ -213,15 +213,24 @@ def domain_words(domain: Domain) -> str:
     match domain:
         case Choice(values=values):
             return f"one of {', '.join(repr(value) for value in values)}"
-        case Index(axis=axis):
-            return f"an index into {axis}"
+        case Index(axis=axis, sentinels=sentinels, unique=unique):
+            others = "".join(f" or {value}" for value in sentinels)
+            return f"an index into {axis}{others}{', none twice' if unique else ''}"
         case SizeOf(axis=axis):
             return f"the size of {axis}"
         case Offsets(axis=axis):
             return f"sorted offsets from 0 to {axis}"
+        case Real(low=None, high=None):
+            return "a finite number"
+        case Probability(axis=axis):
+            return f"probabilities along dimension {axis}"
+        case Mask(kind=kind, additive=additive):
+            return f"{kind} mask{', added' if additive else ''}"
+        case Opaque(why=why):
+            return f"what the problem's own generator makes{f' ({why})' if why else ''}"
         case Real(low=low, high=high) | Positive(low=low, high=high):
             ends = ("-inf" if low is None else low, "inf" if high is None else high)
             return f"{KINDS[type(domain)]} in [{ends[0]}, {ends[1]}]"
         case IntegerRange(low=low, high=high):
             return f"an integer in [{low}, {high}]"
-    return KINDS[type(domain)]
+    assert_never(domain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -97,23 +98,30 @@ def _within_budget(
 ) -> dict[str, int]:
     """Return `sizes` cut down the mildest step at a time, until the budget holds.
 
-    Axes of 3 can still be halved for a case of their own, so they stop there first.
+    Axes of 3 can still be halved for a case of their own, so they stop there first. What fits is
+    taken to be what is small enough, so that few of the steps are looked at: the work of a call
+    may cost seconds to know.
     """
     problem, budget = planner.problem, planner.budget
     smallest = least_sizes(problem, sizes)
     most = max(budget.small_elements, _OF_LEAST * elements(problem, smallest))
     most_work = max(budget.small_work, _OF_LEAST * _work(problem, smallest))
+
+    def fits(sizes: dict[str, int]) -> bool:
+        return (
+            elements(problem, sizes) <= most
+            and _work(problem, sizes) <= most_work
+            and planner.is_affordable(sizes)
+        )
+
+    steps = [sizes]
+    if fits(sizes):
+        return sizes
     for floor in (3, 2):
-        while (
-            elements(problem, sizes) > most
-            or _work(problem, sizes) > most_work
-            or not planner.is_affordable(sizes)
-        ):
-            shorter = _mildest(problem, sizes, floor=floor, unlike=unlike)
-            if shorter is None:
-                break
-            sizes = shorter
-    return sizes
+        while shorter := _mildest(problem, steps[-1], floor=floor, unlike=unlike):
+            steps.append(shorter)
+    first = bisect.bisect_left(steps, True, key=fits)
+    return steps[min(first, len(steps) - 1)]
 
 
 def _mildest(

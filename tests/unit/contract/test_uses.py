@@ -173,3 +173,30 @@ def test_a_stored_problem_end_to_end() -> None:
     assert made.index_inputs == {"ids": ("table",)}
     (fact,) = [known.fact for known in facts if isinstance(known.fact, Used)]
     assert (fact.input, fact.axis) == ("ids", "slots")
+
+
+def test_an_index_among_a_modules_state_stays_what_its_constructor_makes(tmp_path: Path) -> None:
+    text = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("order", torch.arange(6).flip(0))
+
+    def forward(self, x):
+        return x[:, self.order]
+
+
+def get_inputs():
+    return [torch.rand(4, 6)]
+
+
+def get_init_inputs():
+    return []
+"""
+    problem = load_problem(str(trees.write(tmp_path / "ordered.py", text)))
+    found, facts = with_uses(problem, load_reference(problem), device="cpu")
+    assert found.input("state_order").domain == problem.input("state_order").domain
+    assert isinstance(found.input("state_order").domain, Opaque)
+    assert not facts

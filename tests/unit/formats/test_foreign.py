@@ -15,9 +15,10 @@ import torch
 
 from cuassay.errors import CandidateError, MissingToolError, ProblemError
 from cuassay.formats import load_candidate, load_problem
+from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
 from cuassay.model.candidate import Convention
-from cuassay.model.domain import Opaque
+from cuassay.model.domain import Choice, Opaque, SizeOf
 from cuassay.model.problem import CustomSource, ExprAxis, Problem, TensorSpec, VarAxis
 from tests.support import foreign, trees
 from tests.zoo.judging import Gate
@@ -161,6 +162,26 @@ def test_a_gpumode_generator_may_look_at_numbers(tmp_path: Path) -> None:
     text = text.replace('"scale": 0.5', '"scale": 0.5 + abs(torch.zeros(1).sum().item())')
     (folder / "reference.py").write_text(text)
     assert load_problem(str(folder)).axes[0] == VarAxis(name="size")
+
+
+def test_a_number_of_gpumode_data_that_is_a_size_follows_it(tmp_path: Path) -> None:
+    folder = foreign.gpumode(tmp_path)
+    text = (folder / "reference.py").read_text()
+    (folder / "reference.py").write_text(text.replace('"scale": 0.5', '"scale": 0.5, "n": size'))
+    found = {spec.description: spec for spec in load_problem(str(folder)).inputs}
+    assert found["data[0]['n']"].domain == SizeOf(axis="size")
+    assert found["data[0]['scale']"].domain == Choice(values=(0.5,))
+    assert found["data[1][1]"].name == "data3"
+
+
+def test_a_kernel_to_start_from_has_the_form_that_its_format_wants(tmp_path: Path) -> None:
+    task = problem_document(load_problem(str(foreign.gpumode(tmp_path))), "float64", "")
+    assert "def custom_kernel(data):" in task["template"]
+    assert task["reference"]["text"].startswith("def ref_kernel(data")
+    module = problem_document(load_problem(str(foreign.kernelbench(tmp_path))), "float64", "")
+    assert "class ModelNew(torch.nn.Module):" in module["template"]
+    assert any(line.strip().startswith("def forward(self, x") for line in module["template"])
+    assert module["reference"]["text"].startswith("class Model(")
 
 
 def test_a_gpumode_task_may_move_tensors_to_the_gpu_by_name(tmp_path: Path) -> None:

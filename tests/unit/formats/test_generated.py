@@ -195,7 +195,7 @@ def test_scalars_are_held_to_their_domain() -> None:
 
 def test_words_and_membership() -> None:
     assert domain_words(Real(low=0.0)) == "real in [0.0, inf]"
-    assert domain_words(Mask()) == "mask"
+    assert domain_words(Mask()) == "arbitrary mask"
     assert within(3, Choice(values=(1, 3)))
     assert not within(1e9, Positive())
     assert within(5, Index(axis="k"))

@@ -54,30 +54,33 @@ class Api001(Check):
         return "" if _tensors(trial) else "no input is a tensor"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield one scenario an input: the reference's own writes are judged one by one."""
+        """Yield one scenario an input: the reference's own writes are judged one by one.
+
+        A module's state, which its reference is given copies of, is read in one.
+        """
         small = trial.cases("small")[:1]
+        alone = [one.name for one in _tensors(trial) if one.name not in trial.problem.state]
         for case in [placed(case, axes) for axes in settings(trial) for case in small]:
-            for spec in _tensors(trial):
+            for only in [*alone, *([""] if trial.problem.state else [])]:
                 steps = (
                     Allocate(slot="a", case=0),
-                    ReadInputs(slot="a", only=spec.name),
+                    ReadInputs(slot="a", only=only),
                     Call(slot="a", result="r"),
-                    ReadInputs(slot="a", only=spec.name),
+                    ReadInputs(slot="a", only=only),
                 )
-                yield Scenario(
-                    label=f"inputs: {spec.name} on {case.label}", cases=(case,), steps=steps
-                )
+                what = only or "the state"
+                yield Scenario(label=f"inputs: {what} on {case.label}", cases=(case,), steps=steps)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
-        """Compare the bytes of one input before and after the call."""
-        seen = [
-            item
-            for step, record in done_steps(scenario, run.result, ReadInputs)
-            for item in record.items
-            if item.name == step.only
-        ]
-        if len(seen) == 2:  # before the call and after it
-            yield from self._changed(trial, scenario, run, pair=(seen[0], seen[1]))
+        """Compare the bytes of inputs before and after the call."""
+        seen: dict[str, list[ResultItem]] = {}
+        for step, record in done_steps(scenario, run.result, ReadInputs):
+            for item in record.items:
+                if item.name == step.only or (not step.only and item.name in trial.problem.state):
+                    seen.setdefault(item.name, []).append(item)
+        for items in seen.values():
+            if len(items) == 2:  # before the call and after it
+                yield from self._changed(trial, scenario, run, pair=(items[0], items[1]))
 
     def _changed(
         self,

@@ -103,8 +103,8 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     refused = [one for one in tried if one.get("refused")]
     if tried:
         yield f"\nTried on the reference: {len(tried)} inputs, {len(refused)} refused"
-    for one in refused[:_WORKLOADS]:
-        yield f"  {_text(one.get('what', ''))}: {_text(one.get('refused', ''))}"
+    told = dict.fromkeys(f"{_text(one['what'])}: {_text(one['refused'])}" for one in refused)
+    yield from (f"  {line}" for line in list(told)[:_WORKLOADS])
     yield from _template(document)
     yield f"\nTruth: {_text(document.get('truth', ''))} ({_text(document.get('truth_reason', ''))})"
 
@@ -113,20 +113,13 @@ def _template(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield a kernel file to start from, and the reference: what the call has to return."""
     from cuassay.report.clean import clean
 
-    outputs: Sequence[Mapping[str, Any]] = document.get("outputs") or ()
-    names = _text(document.get("signature", ""))
+    lines: Sequence[str] = document.get("template") or ()
     yield "\nA kernel to start from (kernel.py)"
-    yield "  import torch"
-    yield ""
-    yield f"  def run({names}):"
-    for item in outputs:
-        shape = ", ".join(_text(size) for size in item.get("shape") or ())
-        yield f"      # {_text(item.get('name', ''))}: {item.get('dtype', '')}[{shape}]"
-    told = ", ".join(_text(item.get("name", "")) for item in outputs)
-    yield f"      return {told}"
+    yield from (f"  {clean(line)}".rstrip() for line in lines)
     reference = document.get("reference") or {}
-    place = _text(reference.get("path", ""))
-    yield f"\nReference: {place}, function {_text(reference.get('function', ''))}"
+    author = reference.get("author")  # of a file that an adapter stands around
+    place = _text(document.get("path") if author else reference.get("path", ""))
+    yield f"\nReference: {place}, {_text(author or reference.get('function', ''))}"
     text = clean(str(reference.get("text") or ""))
     yield from (f"  {line}".rstrip() for line in text.splitlines())
 
@@ -161,10 +154,5 @@ def _spec(spec: Mapping[str, Any], domain: Mapping[str, Any] | None) -> str:
     words += " scalar" if shape is None else f"[{', '.join(_text(size) for size in shape)}]"
     if not domain:
         return words
-    source = _text(domain.get("source", ""))
-    facts = ", ".join(
-        f"{name}={_text(value)}"
-        for name, value in domain.items()
-        if name not in ("type", "source") and value not in (None, "", [], False)
-    )
-    return f"{words}  {_text(domain.get('type', ''))}({facts}) {source}".rstrip()
+    told = f"{words}  {_text(domain.get('words', ''))} ({_text(domain.get('source', ''))})"
+    return f"{told}: {_text(spec['description'])}" if spec.get("description") else told

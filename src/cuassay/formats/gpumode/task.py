@@ -10,7 +10,7 @@ import ast
 import dataclasses
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from cuassay.formats.sol.reference_file import reference_path
 from cuassay.formats.textfile import read_text
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.digest import problem_digest
-from cuassay.model.domain import Choice, Domain, Opaque, Real
+from cuassay.model.domain import Choice, Domain, Opaque, Real, SizeOf
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
     CustomSource,
@@ -192,6 +192,7 @@ class _Probe:
         self.form: Form | None = None
         self.leaves: list[Any] = []
         self.outputs: list[Any] = []
+        self._seen: list[tuple[Mapping[str, int], list[Any]]] = []  # sizes, and the data's leaves
         self._restore()
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.ShapeSample:
@@ -214,10 +215,20 @@ class _Probe:
             ) from failure
         if self.form is None:
             self.form, self.leaves, self.outputs = form, leaves, outputs
+        if form == self.form:
+            self._seen.append((dict(sizes), leaves))
         return shapes.ShapeSample(
             inputs=tuple(tuple(t.shape) for t in leaves if hasattr(t, "shape")),
             outputs=tuple(tuple(t.shape) for t in outputs if hasattr(t, "shape")),
         )
+
+    def size_at(self, place: int, axes: Sequence[str]) -> str:
+        """Return the axis whose size a number of the data has at all sizes seen, or ''."""
+        for axis in axes:
+            pairs = {(sizes[axis], leaves[place]) for sizes, leaves in self._seen}
+            if len(pairs) > 1 and all(size == value for size, value in pairs):
+                return axis
+        return ""
 
     def _made(self, sizes: Mapping[str, int]) -> tuple[Form, list[Any], list[Any]]:
         data = self._values["generate_input"](**{**self._first, **sizes})
@@ -266,19 +277,37 @@ def _taken_apart(value: Any, leaves: list[Any]) -> Form:
             return "leaf", len(leaves) - 1
 
 
+def _places(form: Form, place: str = "data") -> Iterator[str]:
+    """Yield where in `data` each leaf lies, as Python reads it."""
+    match form:
+        case "leaf", _:
+            yield place
+        case "dict", items:
+            for key, part in items:
+                yield from _places(part, f"{place}[{key!r}]")
+        case "tuple" | "list", parts:
+            for number, part in enumerate(parts):
+                yield from _places(part, f"{place}[{number}]")
+
+
 def _specs(
     probe: _Probe, learnt: shapes.Learnt
 ) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
     written = iter(learnt.shapes)
     inputs: list[InputSpec] = []
-    for number, value in enumerate(probe.leaves):
+    assert probe.form is not None
+    for number, (place, value) in enumerate(zip(_places(probe.form), probe.leaves, strict=True)):
         name = f"data{number}"
         if hasattr(value, "shape"):
             dtype = shapes.dtype_of(value)
             domain: Domain = Real() if dtype.is_floating else _DRAWN
-            inputs.append(TensorSpec(name=name, dtype=dtype, shape=next(written), domain=domain))
+            shape = next(written)
+            inputs.append(
+                TensorSpec(name=name, dtype=dtype, shape=shape, domain=domain, description=place)
+            )
         else:
-            inputs.append(_scalar(name, value))
+            axis = probe.size_at(number, learnt.axes) if type(value) is int else ""
+            inputs.append(dataclasses.replace(_scalar(name, value, axis), description=place))
     outputs = tuple(
         TensorSpec(
             name=f"output{n or ''}", dtype=shapes.dtype_of(v), shape=next(written), domain=Real()
@@ -291,14 +320,15 @@ def _specs(
     return tuple(inputs), outputs
 
 
-def _scalar(name: str, value: Any) -> ScalarSpec:
+def _scalar(name: str, value: Any, axis: str) -> ScalarSpec:
     if not isinstance(value, bool | int | float):
         raise ProblemError(
             f"data holds a {type(value).__name__}, expected tensors, numbers and texts; write the "
             "problem natively (@problem) instead"
         )
     dtype = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT32}[type(value)]
-    return ScalarSpec(name=name, dtype=dtype, domain=Choice(values=(value,)), default=value)
+    domain: Domain = SizeOf(axis=axis) if axis else Choice(values=(value,))
+    return ScalarSpec(name=name, dtype=dtype, domain=domain, default=value)
 
 
 def _workloads(

@@ -83,13 +83,14 @@ if not _CUASSAY_BUILT:
 
 def _cuassay_model(sizes, device=None):
     # The model for some sizes, built once, out of sight of whoever watches a call. Where tensors
-    # hold no data, one is made for this call alone.
-    if device is not None and device.type == "meta":
+    # hold no data, that one serves too, or one is made for this call alone.
+    if device is not None and device.type == "meta" and sizes not in _cuassay_models:
         with device:
             return _cuassay_make(sizes)
     fakes = _cuassay_sys.modules.get("torch._subclasses.fake_tensor")
     plain = _cuassay_torch.empty(0)
-    if plain.is_meta or fakes and isinstance(plain, fakes.FakeTensor):
+    hollow = device is not None and device.type == "meta"
+    if hollow or plain.is_meta or fakes and isinstance(plain, fakes.FakeTensor):
         return _cuassay_models.get(sizes) or _cuassay_make(sizes)
     if sizes not in _cuassay_models:
         with _cuassay_no_modes(), _cuassay_torch._C.DisableTorchFunction():

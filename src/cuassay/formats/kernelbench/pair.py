@@ -358,7 +358,10 @@ class _Probe:
         *,
         places: Mapping[str, Place],
     ) -> None:
+        from cuassay.dispatch_modes import WithoutMemory
+
         self._values, self._path, self._places = values, path, places
+        self._without_memory = WithoutMemory()
         self.state: dict[str, DType] = {}
         self.held_bytes = 0  # of the last call's state, inputs and results
         self.multiply_adds = 0  # of the last call
@@ -370,7 +373,7 @@ class _Probe:
         self.call = ""
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.ShapeSample:
-        from cuassay.dispatch_modes import MultiplyAdds, without_memory
+        from cuassay.dispatch_modes import MultiplyAdds
 
         def forward() -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
             with MultiplyAdds() as counted:
@@ -380,7 +383,7 @@ class _Probe:
 
         try:
             with _moved(self._values, self._places, sizes):
-                leaves, state, made = without_memory(forward)
+                leaves, state, made = self._without_memory(forward)
         except Exception as failure:
             raise ProblemError(
                 f"{self._path}: Model cannot be run on shapes alone: "

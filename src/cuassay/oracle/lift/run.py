@@ -156,10 +156,16 @@ def _backends(to: torch.dtype) -> Iterator[None]:
     units = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
     exact = units if to is torch.float32 else []
     before = [unit.fp32_precision for unit in exact]
+    # The older setting has to agree, or references that ask for it are refused an answer.
+    older: bool | None = None
+    with suppress(RuntimeError):  # somebody's settings disagree already
+        older = cudnn.allow_tf32
     torch.backends.mha.set_fastpath_enabled(False)
     torch._C._set_mkldnn_enabled(False)
     compiles = "torch._dynamo" in sys.modules  # then compiled functions run eagerly
     try:
+        if exact:
+            cudnn.allow_tf32 = False
         for unit in exact:
             unit.fp32_precision = "ieee"
         with (
@@ -170,6 +176,8 @@ def _backends(to: torch.dtype) -> Iterator[None]:
         ):
             yield
     finally:
+        if exact and older is not None:
+            cudnn.allow_tf32 = older
         for unit, precision in zip(exact, before, strict=True):
             unit.fp32_precision = precision
         torch._C._set_mkldnn_enabled(onednn)

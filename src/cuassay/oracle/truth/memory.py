@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from cuassay.dispatch_modes import UntracedMode, multiply_adds, without_memory
+from cuassay.dispatch_modes import UntracedMode, WithoutMemory, multiply_adds
 from cuassay.model.problem import Scalar
 from cuassay.oracle.lift.inputs import is_borrowed
 from cuassay.oracle.lift.operation import base_name
@@ -118,13 +118,17 @@ class _Watch(UntracedMode):
 
 
 def live_bytes(
-    fn: Callable[..., object], inputs: Sequence[Tensor | Scalar], *, device: str = "cpu"
+    fn: Callable[..., object],
+    inputs: Sequence[Tensor | Scalar],
+    *,
+    device: str = "cpu",
+    without: WithoutMemory | None = None,
 ) -> Live:
     """Return what `fn` holds at most at one time, beside its inputs.
 
     Nothing is allocated: of `inputs` only shapes and dtypes count, as if on `device`. A reference
     that such tensors cannot follow to its end, since its control flow depends on values say, is
-    known as far as it got.
+    known as far as it got. `without` is for several calls of one reference.
     """
     watched: list[_Watch] = []
 
@@ -139,7 +143,7 @@ def live_bytes(
 
     complete = True
     try:
-        without_memory(run)
+        (without or WithoutMemory())(run)
     except Exception:  # whatever a foreign reference says of tensors without values
         complete = False
     watch = watched[-1]

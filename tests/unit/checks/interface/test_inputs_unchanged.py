@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 
 from cuassay.checks.interface.inputs_unchanged import Api001
@@ -55,3 +57,12 @@ def test_what_the_reference_writes_too_is_not_reported_and_the_rest_is() -> None
     assert examine(Api001(), trial, lambda: writes_x, control=writes_x) == []
     found = examine(Api001(), trial, lambda: writes_bias, control=writes_x)
     assert [finding.where.output for finding in found] == ["bias"]
+
+
+def test_a_modules_state_is_read_in_one_scenario_and_told_apart() -> None:
+    trial = scaled_add()
+    trial.problem = dataclasses.replace(trial.problem, state=("bias",))
+    labels = [scenario.label for scenario in Api001().propose(trial)]
+    assert [label.split(" on ")[0] for label in labels[:2]] == ["inputs: x", "inputs: the state"]
+    assert [f.where.output for f in examine(Api001(), trial, lambda: writes_bias)] == ["bias"]
+    assert [f.where.output for f in examine(Api001(), trial, lambda: writes_x)] == ["x"]

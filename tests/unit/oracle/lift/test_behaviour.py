@@ -357,3 +357,22 @@ def test_grouped_and_scaled_products() -> None:
     (out,) = lift(scaled, eight)
     torch.testing.assert_close(out, eight[0].double() @ eight[1].double().T * 0.25)
     assert nominal_of(out) is BF16
+
+
+def test_a_reference_may_read_and_set_the_older_setting_of_tf32() -> None:
+    cudnn = torch.backends.cudnn
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        before = cudnn.allow_tf32
+        cudnn.allow_tf32 = False
+        try:
+            return x * 2
+        finally:
+            cudnn.allow_tf32 = before
+
+    units: list[Any] = [cudnn.conv, cudnn.rnn, torch.backends.cuda.matmul]  # type: ignore[attr-defined]
+    kept = [cudnn.allow_tf32, *(unit.fp32_precision for unit in units)]
+    for to in (torch.float64, torch.float32):
+        (out,) = lift(fn, [torch.ones(3)], to=to)
+        assert out.tolist() == [2.0] * 3
+    assert [cudnn.allow_tf32, *(unit.fp32_precision for unit in units)] == kept
