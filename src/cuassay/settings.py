@@ -10,6 +10,9 @@ import os
 from collections.abc import Mapping
 
 PREFIX = "CUASSAY_"
+# Who makes the numbers of Triton kernels where there is no GPU.
+TRITON = "CUASSAY_TRITON"
+MACHINE, INTERPRETER = TRITON_WAYS = "machine", "interpreter"
 _told: dict[str, str] | None = None
 
 

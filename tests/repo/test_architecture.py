@@ -349,3 +349,10 @@ def test_each_module_imports_alone() -> None:
     rest = {name: parents[name] for name in parents if name in above}
     assert _imported_alone(light, _LIGHT_PACKAGES) == ""
     assert _imported_alone(rest, _HEAVY_PACKAGES) == ""
+
+
+def test_a_judge_imports_nothing_heavy_before_its_zygote_starts() -> None:
+    """The process that workers are forked from imports torch while the judge imports its own."""
+    needed = _closure("cuassay.judge.__main__", _needs(), {})
+    assert "cuassay.sandbox.host.nursery" in needed
+    assert {one.partition(".")[0] for one in needed} & _HEAVY == set()

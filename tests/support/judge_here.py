@@ -57,5 +57,8 @@ class JudgeHere:
         """Return nothing: it has no log."""
         return ""
 
+    def leave(self) -> None:
+        """Do nothing: it has ended."""
+
     def stop(self) -> None:
         """Do nothing: it has ended."""

@@ -141,6 +141,7 @@ def pool(
     over: Problem | None = None,
     convention: Convention = Convention.RETURNS,
     limits: Limits = LIMITS,
+    spares: int | None = None,
 ) -> WorkerPool:
     """Return a pool of workers of one candidate."""
     return WorkerPool(
@@ -151,4 +152,5 @@ def pool(
         keep=keep,
         nursery=opened,
         builder=BUILDER,
+        spares=spares,
     )

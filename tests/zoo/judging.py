@@ -26,7 +26,7 @@ from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.decide.verdict import condition_key
 from cuassay.judge.run.runner import Runner
-from cuassay.judge.session import StartRunner, TrialEnded, TrialPlan, judge
+from cuassay.judge.session import StartRunner, TrialEnded, TrialPlan, judged
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
@@ -227,8 +227,9 @@ class Gate:
             if (check.code in only if only else check.group not in self._without)
         )
         candidate = load_candidate(str(path), problem)
-        with self._private():
-            return judge(
+        with (
+            self._private(),
+            judged(
                 TrialJob(
                     problem=problem.name,
                     candidate=str(path),
@@ -255,7 +256,10 @@ class Gate:
                     concurrent=self._concurrent,
                     start=start or type(self).start,
                 ),
-            )
+            ) as ended,
+        ):
+            pass
+        return ended
 
     def truths(self, problem: Problem, seed: int | None) -> Truths | None:
         """Return the truths of the last trial if it was on the same inputs.

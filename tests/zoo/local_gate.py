@@ -18,6 +18,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
 from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Mode
 from cuassay.model.verdict import Lane
 from cuassay.sandbox.local import LocalRunner
 from tests.zoo.judging import Gate
@@ -62,6 +63,9 @@ class InProcess:
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
         """Nothing to do: one process runs one scenario at a time."""
+
+    def expect(self, mode: Mode) -> None:
+        """Nothing to do: there is one process."""
 
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario."""

@@ -1,20 +1,13 @@
-"""The other half of the zoo; and every known cause of a false alarm is accepted by the gate."""
+"""The other half of the zoo's pairs; see test_verdicts.py."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.zoo.judging import Gate
-from tests.zoo.manifest import ALARMS, Honest, load
 from tests.zoo.verdicts import Trial, half, judged_rightly
 
 
 @pytest.mark.parametrize("trial", half(1), ids=str)
 def test_bug_is_rejected_and_twin_accepted(trial: Trial, gate: Gate, secret_seed: int) -> None:
     judged_rightly(trial, gate, secret_seed)
-
-
-@pytest.mark.parametrize("alarm", ALARMS, ids=lambda alarm: alarm.name)
-def test_cause_of_a_false_alarm_is_accepted(alarm: Honest, gate: Gate, secret_seed: int) -> None:
-    found = gate.judge(load(alarm.problem), alarm.path, seed=secret_seed)
-    assert found.accepted, str(found)

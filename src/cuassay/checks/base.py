@@ -18,7 +18,7 @@ from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Scenario
-from cuassay.model.steps import Upstream
+from cuassay.model.steps import Mode, Upstream
 from cuassay.model.trace import ResultItem, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
 
@@ -187,6 +187,7 @@ class Check:
     classes: ClassVar[tuple[str, ...]]
     cause: ClassVar[Cause | None] = None  # None: the check sees that, not why
     gpu_only: ClassVar[bool] = False  # True: what it looks at exists on an NVIDIA GPU alone
+    mode: ClassVar[Mode] = Mode.PLAIN  # of the process of its scenarios, where it is always one
     group: ClassVar[str] = "numeric"  # host | numeric | shapes | memory: process grouping
     finding_class: ClassVar[FindingClass] = FindingClass.WRONG
     severity: ClassVar[Severity] = Severity.CRITICAL

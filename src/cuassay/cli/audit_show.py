@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuassay.cli.drive import EXIT_CODES, emit_json, say
+from cuassay.cli.drive import EXIT_CODES, emit_json
 from cuassay.cli.options import Output
+from cuassay.cli.sinks import say
 
 if TYPE_CHECKING:
     from cuassay.audit.found import FoundProblem
@@ -50,7 +51,7 @@ def show_audit(finished: Audit, folder: Path, output: Output) -> int:
     if output.json:
         emit_json(audit_json.document(finished) | {"run": str(folder)})
     elif output.quiet:
-        click.echo(audit_terminal.quiet_line(finished))
+        click.echo(audit_terminal.short_line(finished))
     else:
         click.echo("")
         for line in audit_terminal.lines(finished):

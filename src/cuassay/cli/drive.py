@@ -10,6 +10,7 @@ import click
 
 from cuassay.cli import sinks
 from cuassay.cli.options import Output
+from cuassay.cli.sinks import say
 from cuassay.errors import CannotJudgeError
 from cuassay.model.events import CaseFinished, EngineFinished, EngineStopped, Event, Progress
 from cuassay.model.verdict import Decision
@@ -76,11 +77,6 @@ def drive(events: Iterator[Event], output: Output) -> int:
 def emit_json(document: dict[str, Any]) -> None:
     """Print one document, and nothing else, on stdout."""
     click.echo(sinks.dumped(document))
-
-
-def say(message: str) -> None:
-    """Print one message on stderr."""
-    sinks.say(message)
 
 
 @contextmanager

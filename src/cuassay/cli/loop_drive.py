@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from cuassay.cli.drive import EXIT_CODES, INTERRUPTED, emit_json, say
+from cuassay.cli.drive import EXIT_CODES, INTERRUPTED, emit_json
 from cuassay.cli.loop_options import LoopForms
+from cuassay.cli.sinks import say
 from cuassay.model import serial
 from cuassay.model.jobs import BlameJob, InferJob, LoopJob, TrainJob
 from cuassay.model.verdict import Decision
@@ -24,7 +25,7 @@ def drive_train(job: TrainJob, output: LoopForms) -> int:
     from cuassay.report import loop_words
     from cuassay.report.html import loop as loop_html
 
-    return drive(
+    return _drive(
         job,
         output,
         kind=TrainReport,
@@ -40,7 +41,7 @@ def drive_blame(job: BlameJob, output: LoopForms) -> int:
     from cuassay.model.loop import BlameReport
     from cuassay.report import blame_words
 
-    return drive(
+    return _drive(
         job,
         output,
         kind=BlameReport,
@@ -57,7 +58,7 @@ def drive_infer(job: InferJob, output: LoopForms) -> int:
     from cuassay.report import infer_words
     from cuassay.report.html import infer as infer_html
 
-    return drive(
+    return _drive(
         job,
         output,
         kind=InferReport,
@@ -68,7 +69,7 @@ def drive_infer(job: InferJob, output: LoopForms) -> int:
     )
 
 
-def drive(
+def _drive(
     job: LoopJob,
     output: LoopForms,
     *,

@@ -33,7 +33,7 @@ INFER_SITES = (
 _RENAMED = {"checkpointing": "checkpoint_every_block", "lr": "learning_rate"}
 
 
-def output_options(verb: _Verb) -> _Verb:
+def form_options(verb: _Verb) -> _Verb:
     """Add --json, --html, --quiet and --result."""
     for option in (
         click.option(
@@ -61,8 +61,8 @@ def shown(*, as_json: bool, html: str | None, result: str | None, quiet: bool) -
     """Return the forms that are wanted. Raises UsageError where a file cannot be made."""
     return LoopForms(
         json=as_json,
-        html=writable(html, option="--html"),
-        result=writable(result, option="--result"),
+        html=_writable(html, option="--html"),
+        result=_writable(result, option="--result"),
         quiet=quiet,
     )
 
@@ -101,7 +101,7 @@ def _check(fields: dict[str, object]) -> None:
         raise UsageError(f"--vocab {vocab}: every byte is a token, expected 258 or more")
 
 
-def writable(path: str | None, *, option: str) -> Path | None:
+def _writable(path: str | None, *, option: str) -> Path | None:
     """Return where to write, said before a long run if it cannot be. Raises UsageError."""
     if path is None:
         return None

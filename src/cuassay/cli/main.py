@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         # 3: a result that nobody could read is no result. stdout is pointed at nothing so that the
         # interpreter's own flush at exit cannot fail too.
-        from cuassay.cli.drive import say
+        from cuassay.cli.sinks import say
 
         with contextlib.suppress(OSError, ValueError):
             nothing = os.open(os.devnull, os.O_WRONLY)
@@ -194,7 +194,8 @@ def _run(given: list[str]) -> int:
 
 def _failed(message: str, *, kind: str, code: int, given: list[str], trace: str = "") -> int:
     """Say once what is off; with --json also as a document on stdout."""
-    from cuassay.cli.drive import emit_json, say
+    from cuassay.cli.drive import emit_json
+    from cuassay.cli.sinks import say
 
     if _asks(given, "agent"):
         from cuassay.report.agent import agent_error
@@ -216,7 +217,8 @@ def _asks(given: list[str], form: str) -> bool:
 
 
 def _bug(error: Exception, given: list[str]) -> int:
-    from cuassay.cli.drive import BUG_REPORT, say
+    from cuassay.cli.drive import BUG_REPORT
+    from cuassay.cli.sinks import say
 
     trace = "".join(traceback.format_exception(error))
     say(trace.rstrip())

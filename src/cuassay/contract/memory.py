@@ -143,8 +143,8 @@ class Room:
             )
         return self._live[key]
 
-    def is_small(self, problem: Problem, case: Case) -> bool:
-        """Whether no intermediate of a case can be large, which needs no run to know.
+    def is_small(self, problem: Problem, case: Case, *, share: int = 1) -> bool:
+        """Whether a case takes less than one part in `share`, which needs no run to know.
 
         A reference is taken to hold no more than all its inputs and outputs, each as often as
         the longest axis has elements: the scores of attention are such. An integer argument that
@@ -155,7 +155,7 @@ class Room:
         if may_be_sizes(problem):
             return False
         longest = max(case.axes.values(), default=1)
-        return elements(problem, case.axes) * longest * _PER_ELEMENT <= self.bytes
+        return share * elements(problem, case.axes) * longest * _PER_ELEMENT <= self.bytes
 
     def holds(self, problem: Problem, case: Case, *, truth: bool = True) -> bool:
         """Whether a case has room; without `truth` where no truth of it is made."""

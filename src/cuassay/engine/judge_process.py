@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
@@ -24,6 +25,7 @@ from cuassay.model.events import Event
 from cuassay.model.jobs import Job
 
 _TERMINATE_S = 5.0
+_LEFT_S = 30.0  # for closing what a trial opened
 _TAIL_BYTES = 4096
 COMMAND = (sys.executable, "-P", "-m", "cuassay.judge")
 PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
@@ -93,6 +95,21 @@ class JudgeProcess:
             return ""
         lines = text.decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
+
+    def leave(self) -> None:
+        """Let it end by itself, in the background: it has said its last word.
+
+        Its workers, and their contexts on a GPU, take a while to end.
+        """
+        if self._allowance is not None:
+            self._allowance.cancel()
+
+        def end() -> None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=_LEFT_S)
+            self.stop()
+
+        threading.Thread(target=end, name="a judge that ends", daemon=True).start()
 
     def stop(self) -> None:
         """End it and its process group; workers die with it (parent-death signal)."""

@@ -163,28 +163,31 @@ def _drive(
     *,
     timeout_s: float | None,
 ) -> Iterator[Event]:
+    ended = False
     try:
         process.submit(job, timeout_s=timeout_s)
-        ended = False
         for event in process.events():
-            ended = ended or isinstance(event, EngineFinished | EngineStopped | Document)
+            ended = isinstance(event, EngineFinished | EngineStopped | Document)
             if run is not None:
                 run.append(event)
             yield event
-        if not ended:
-            if process.timed_out:
-                death = (
-                    f"stopped after {timeout_s:g} s, the time that one candidate is given: no "
-                    "verdict"
-                )
-            else:
-                where = f"; what it finished is in {run.path}" if run is not None else ""
-                line = process.last_line()
-                tail = f"; its last line was: {line}" if line else ""
-                death = f"{process.death()}{where}{tail}"
-            last = EngineStopped(exit_code=3, message=death)
-            if run is not None:
-                run.append(last)
-            yield last
+            if ended:
+                return  # what is left to it is to close what it opened
+        if process.timed_out:
+            death = (
+                f"stopped after {timeout_s:g} s, the time that one candidate is given: no verdict"
+            )
+        else:
+            where = f"; what it finished is in {run.path}" if run is not None else ""
+            line = process.last_line()
+            tail = f"; its last line was: {line}" if line else ""
+            death = f"{process.death()}{where}{tail}"
+        last = EngineStopped(exit_code=3, message=death)
+        if run is not None:
+            run.append(last)
+        yield last
     finally:
-        process.stop()
+        if ended:
+            process.leave()
+        else:
+            process.stop()

@@ -80,6 +80,10 @@ class ServedJudge:
         """Return nothing: the server keeps its judges' logs."""
         return ""
 
+    def leave(self) -> None:
+        """Go away: it has said its last word."""
+        self.stop()
+
     def stop(self) -> None:
         """End the trial."""
         if self._allowance is not None:

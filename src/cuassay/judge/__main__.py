@@ -21,7 +21,6 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from cuassay import settings
-from cuassay.build import ways
 from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
 from cuassay.home import private_dirs
 from cuassay.model import serial
@@ -189,11 +188,11 @@ def _likely_machine(job: _RunsCandidate) -> bool:
 
 def _known_settings() -> None:
     """Raise UsageError for a setting of the environment that means nothing."""
-    way = settings.get(ways.VARIABLE)
-    if way and way not in ways.WAYS:
+    way = settings.get(settings.TRITON)
+    if way and way not in settings.TRITON_WAYS:
         raise UsageError(
-            f"{ways.VARIABLE} is '{way}': expected {' or '.join(ways.WAYS)}; leave it unset for "
-            f"{ways.WAYS[0]}"
+            f"{settings.TRITON} is '{way}': expected {' or '.join(settings.TRITON_WAYS)}; leave it "
+            f"unset for {settings.TRITON_WAYS[0]}"
         )
 
 

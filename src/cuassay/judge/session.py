@@ -94,6 +94,7 @@ T = TypeVar("T")
 # Others bring about conditions in which answers may be wrong by design, kernels disarmed say.
 _GRADED = ("KNOWN001", "NUM001", "NUM002", "META001", "SHP001", "FUZZ001")
 _CORES = 4  # for the judge, the candidate's processes and the PTX machine
+_SPARES_BESIDE = 2  # workers kept ready for checks of which each has its own process
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
 
@@ -227,7 +228,8 @@ class _Extras:
     speed: Speed | None = None
 
 
-def judge(
+@contextmanager
+def judged(
     job: TrialJob,
     problem: Problem,
     candidate: Candidate,
@@ -241,10 +243,12 @@ def judge(
     nursery: Nursery | None = None,
     truths: Truths | None = None,
     plan: TrialPlan | None = None,
-) -> TrialEnded:
+) -> Iterator[TrialEnded]:
     """Judge one candidate: run the checks, decide once, then explain. `emit` gets every event.
 
-    Raises CannotJudgeError and UsageError where the problem itself cannot be judged.
+    What the trial opened, its processes and its share of the GPU, is closed after the block: that
+    takes a while, and who wants the verdict need not wait for it. Raises CannotJudgeError and
+    UsageError where the problem itself cannot be judged.
     """
     if device.startswith("cuda"):  # a judge that is kept has judged others
         torch.cuda.reset_peak_memory_stats(device)
@@ -340,43 +344,42 @@ def judge(
         stood = runner.walls
         unconfined = walls.walls_condition(stood) if stood else ""
         said = (_executed_by(bench, runner), unconfined, trial.built_condition)
-        limits = [text for text in said if text]
-    kind = "float32" if "float32" in trial.kinds else "float64"
-    verdict = Verdict(
-        decision=decision,
-        reason=_lead(diagnoses) or reason,
-        problem=problem.name,
-        candidate=candidate.name,
-        profile=job.profile,
-        device=device,
-        digest=digest,
-        truth=kind,
-        truth_reason=trial.kinds.get(kind, ""),
-        precision_grade=grade(checked.graded),
-        checks=reports,
-        conditions=(*conditions(reports), *limits, *trial.memory_conditions),
-        benchmark_rule=extras.rule,
-        power=extras.power,
-        timing=timing,
-        environment=environment(device, toolchain),
-        seed=seed,
-        run=Path(job.run_dir).name,
-        coverage=tried.coverage(),
-        tried_sizes=tried.sizes(
-            finding
-            for report in reports
-            if isinstance(report.outcome, Failed)
-            for finding in report.outcome.findings
-        ),
-        speed=extras.speed,
-        sources=_sources(candidate, machine, diagnoses),
-        timeline=tuple(trial.timeline.spans),
-        walls=stood,
-        diagnoses=diagnoses,
-        proved=proved,
-        launches=machine.count(),
-    )
-    return TrialEnded(verdict=verdict, graded=checked.graded)
+        kind = "float32" if "float32" in trial.kinds else "float64"
+        verdict = Verdict(
+            decision=decision,
+            reason=_lead(diagnoses) or reason,
+            problem=problem.name,
+            candidate=candidate.name,
+            profile=job.profile,
+            device=device,
+            digest=digest,
+            truth=kind,
+            truth_reason=trial.kinds.get(kind, ""),
+            precision_grade=grade(checked.graded),
+            checks=reports,
+            conditions=(*conditions(reports), *filter(None, said), *trial.memory_conditions),
+            benchmark_rule=extras.rule,
+            power=extras.power,
+            timing=timing,
+            environment=environment(device, toolchain),
+            seed=seed,
+            run=Path(job.run_dir).name,
+            coverage=tried.coverage(),
+            tried_sizes=tried.sizes(
+                finding
+                for report in reports
+                if isinstance(report.outcome, Failed)
+                for finding in report.outcome.findings
+            ),
+            speed=extras.speed,
+            sources=_sources(candidate, machine, diagnoses),
+            timeline=tuple(trial.timeline.spans),
+            walls=stood,
+            diagnoses=diagnoses,
+            proved=proved,
+            launches=machine.count(),
+        )
+        yield TrialEnded(verdict=verdict, graded=checked.graded)
 
 
 def _waits(emit: Callable[[Event], None], queue: Queue | None) -> None:
@@ -461,7 +464,7 @@ def _second_runner(bench: _Bench, runner: Runner) -> Runner | None:
     """
     if not bench.has_concurrent:
         return None
-    return bench.runner(bench.candidate, lazy=not runner.built, spares=1)
+    return bench.runner(bench.candidate, lazy=not runner.built, spares=_SPARES_BESIDE)
 
 
 def _control(bench: _Bench) -> Control:
@@ -511,7 +514,7 @@ class _Side:
         *,
         emit: Callable[[Event], None],
         name: Callable[[Finding], Finding],
-        heavy: threading.Lock,
+        heavy: threading.Lock | None,
         lane: Lane = Lane.JUDGE,
     ) -> None:
         self._lane = lane
@@ -534,9 +537,12 @@ class _Side:
 
     def run(self, checks: Iterable[Check]) -> None:
         """Run checks in order; with `fail_fast` those after the first wrong result do not run."""
-        for check in checks:
+        checks = tuple(checks)
+        for check, following in itertools.zip_longest(checks, checks[1:]):
             if self.stopped or not self.built:
                 return
+            if following is not None:
+                self._runner.expect(following.mode)
             if self._bench.job.fail_fast and any(report.wrong for report in self.reports):
                 self.reports.append(_not_run(check))
             else:
@@ -573,7 +579,7 @@ class _Side:
     @contextmanager
     def _room(self, scenario: Scenario) -> Iterator[None]:
         """Let one scenario at a time take more than a small part of the planned memory."""
-        if self.trial.is_light(scenario.cases):
+        if self._heavy is None or self.trial.is_light(scenario.cases):
             yield
             return
         with waiting():
@@ -592,10 +598,10 @@ def _run_checks(
     # A given seed asks for the same trial again: what others left must not change it.
     entry = bench.candidate.entry_file
     trial.preset("known", failures.known(trial.problem, entry) if job.seed is None else ())
-    name, heavy = _naming(job), threading.Lock()
+    name, heavy = _naming(job), threading.Lock() if second is not None else None
     main = _Side(bench, trial, runner, control, tried, emit=bench.emit, name=name, heavy=heavy)
     checks = _in_turn(bench)
-    if second is not None:
+    if second is not None and heavy is not None:
         leading = [check for check in checks if check.leads]
         alone = [check for check in checks if check.quiet or _begun_ahead(check)]
         main.run(leading)

@@ -204,6 +204,8 @@ class JudgeTrial:
         Where memory is not limited that is what the largest workload needs.
         """
         self._booking = booking
+        if not self._device.startswith("cuda"):
+            return
         if self._memory_gib is not None:
             booking.take(booked_bytes(room_bytes(self._memory_gib)))
             return
@@ -246,12 +248,19 @@ class JudgeTrial:
         room = self._room.bytes
         if room is None:
             return True
+        if any(case.state is not None for case in cases):
+            return False
+        share = _LIGHT * len(cases)
         try:
-            needs = [self._room.need(self._problem, case) for case in cases if case.state is None]
+            needs = [
+                self._room.need(self._problem, case)
+                for case in cases
+                if not self._room.is_small(self._problem, case, share=share)
+            ]
         except CuassayError:
             return False
         taken = sum(need.judge + need.worker for need in needs)
-        return len(needs) == len(cases) and _LIGHT * taken <= room
+        return share * taken <= room * len(needs)
 
     def read_sources(self, texts: Iterable[str]) -> None:
         """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""

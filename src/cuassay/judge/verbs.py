@@ -28,7 +28,7 @@ from cuassay.judge.plan.preconditions import generate_once
 from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.prebuild import prebuild
 from cuassay.judge.run.stuck import ended_where_stuck
-from cuassay.judge.session import judge
+from cuassay.judge.session import judged
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
@@ -98,7 +98,7 @@ def check(
     toolchain = build.toolchain(device)
     if job.run_dir:
         write_snapshot(Path(job.run_dir), problem, candidate)
-    ended = judge(
+    with judged(
         job,
         problem,
         candidate,
@@ -109,9 +109,8 @@ def check(
         emit=emit,
         started=started,
         nursery=nursery if nursery and nursery.device == device else None,
-    )
-    verdict = dataclasses.replace(ended.verdict, notes=tuple(notes))
-    emit(EngineFinished(verdict=verdict))
+    ) as ended:
+        emit(EngineFinished(verdict=dataclasses.replace(ended.verdict, notes=tuple(notes))))
 
 
 def prepare(device: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from cuassay.model.loop import BlameReport, PairedRun
 from cuassay.report.clean import clean, html_text, json_island, one_line
-from cuassay.report.loop_words import number, surroundings, table
+from cuassay.report.json_report import plain_number
+from cuassay.report.loop_words import surroundings, table
 from cuassay.report.markdown import table as markdown_table
 from cuassay.report.markdown import text as inert
 
@@ -31,12 +32,12 @@ def document(report: BlameReport) -> dict[str, Any]:
         "steps": report.steps,
         "witness": report.witness,
         "diverged": report.diverged,
-        "losses": [number(loss) for loss in report.losses],
-        "power": {clean(site): number(gain) for site, gain in report.power.items()},
+        "losses": [plain_number(loss) for loss in report.losses],
+        "power": {clean(site): plain_number(gain) for site, gain in report.power.items()},
         "false_alarm_rate": report.false_alarm_rate or None,
         "isolated": report.isolated,
         "environment": {name: clean(value) for name, value in report.environment.items()},
-        "duration_s": number(report.duration_s),
+        "duration_s": plain_number(report.duration_s),
     }
 
 
@@ -47,8 +48,8 @@ def _run(run: PairedRun) -> dict[str, Any]:
         "left": run.left,
         "step": run.step,
         "group": clean(run.group),
-        "deviation": number(run.deviation),
-        "noise": number(run.noise),
+        "deviation": plain_number(run.deviation),
+        "noise": plain_number(run.noise),
         "failure": clean(run.failure),
     }
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from cuassay.model.loop import Generation, InferReport
 from cuassay.report.clean import clean, one_line
-from cuassay.report.loop_words import number, surroundings, table
+from cuassay.report.json_report import plain_number
+from cuassay.report.loop_words import surroundings, table
 from cuassay.report.markdown import code as markdown_code
 from cuassay.report.markdown import table as markdown_table
 from cuassay.report.markdown import text as inert
@@ -34,32 +35,34 @@ def document(report: InferReport) -> dict[str, Any]:
         "false_alarm_rate": report.false_alarm_rate,
         "quality": {
             name: {
-                "kl": number(found.kl),
-                "worst_kl": number(found.worst_kl),
-                "top1": number(found.top1),
-                "top5": number(found.top5),
-                "perplexity": number(found.perplexity),
+                "kl": plain_number(found.kl),
+                "worst_kl": plain_number(found.worst_kl),
+                "top1": plain_number(found.top1),
+                "top5": plain_number(found.top5),
+                "perplexity": plain_number(found.perplexity),
             }
             for name, found in report.quality.items()
         },
         "step": report.step,
         "group": report.group,
-        "deviation": number(report.deviation),
-        "noise": number(report.noise),
-        "kl_trusted": [number(value) for value in report.kl_trusted],
-        "kl_kernel": [number(value) for value in report.kl_kernel],
+        "deviation": plain_number(report.deviation),
+        "noise": plain_number(report.noise),
+        "kl_trusted": [plain_number(value) for value in report.kl_trusted],
+        "kl_kernel": [plain_number(value) for value in report.kl_kernel],
         "lengthening": [
-            {"length": p.length, "error": number(p.error), "trusted": number(p.trusted)}
+            {"length": p.length, "error": plain_number(p.error), "trusted": plain_number(p.trusted)}
             for p in report.lengthening
         ],
-        "slope": None if report.slope is None else number(report.slope),
-        "slope_trusted": None if report.slope_trusted is None else number(report.slope_trusted),
+        "slope": None if report.slope is None else plain_number(report.slope),
+        "slope_trusted": None
+        if report.slope_trusted is None
+        else plain_number(report.slope_trusted),
         "generations": [
             {
                 "kind": told.kind,
                 "tokens": told.tokens,
                 "agreed": told.agreed,
-                "margin": number(told.margin),
+                "margin": plain_number(told.margin),
             }
             for told in report.generations
         ],
@@ -67,7 +70,7 @@ def document(report: InferReport) -> dict[str, Any]:
         "advice": [clean(text) for text in report.advice],
         "failure": clean(report.failure),
         "environment": {name: clean(value) for name, value in report.environment.items()},
-        "duration_s": number(report.duration_s),
+        "duration_s": plain_number(report.duration_s),
     }
 
 

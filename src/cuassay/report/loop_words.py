@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cuassay.model.loop import CellResult, Duplicates, TrainReport
 from cuassay.report.clean import clean, one_line
+from cuassay.report.json_report import plain_number
 from cuassay.report.markdown import code as markdown_code
 from cuassay.report.markdown import table as markdown_table
 from cuassay.report.markdown import text as inert
@@ -44,11 +44,11 @@ def document(report: TrainReport) -> dict[str, Any]:
                 "start": probe.start.value,
                 "samples": probe.samples,
                 "wrong": list(probe.wrong),
-                "spread": number(probe.spread),
-                "noise_spread": number(probe.noise_spread),
+                "spread": plain_number(probe.spread),
+                "noise_spread": plain_number(probe.noise_spread),
                 "parameter": clean(probe.parameter),
-                "deviation": number(probe.deviation),
-                "noise": number(probe.noise),
+                "deviation": plain_number(probe.deviation),
+                "noise": plain_number(probe.noise),
                 "failure": clean(probe.failure),
                 "undecided": clean(probe.undecided),
             }
@@ -56,7 +56,7 @@ def document(report: TrainReport) -> dict[str, Any]:
         ],
         "resumed": report.resumed,
         "environment": {name: clean(value) for name, value in report.environment.items()},
-        "duration_s": number(report.duration_s),
+        "duration_s": plain_number(report.duration_s),
         "kept": clean(report.kept),
     }
 
@@ -98,38 +98,31 @@ def cell(result: CellResult) -> dict[str, Any]:
         "parameter": clean(result.parameter),
         "rows": list(result.rows),
         "how": result.how,
-        "ratio": number(result.ratio),
-        "cosine": number(result.cosine),
-        "bias": number(result.bias),
-        "deviation": number(result.deviation),
-        "noise": number(result.noise),
-        "evidence_log10": number(result.evidence),
-        "needed_log10": number(result.needed),
-        "loss_trusted": number(result.loss_trusted),
-        "loss_noise": number(result.loss_noise),
-        "loss_candidate": number(result.loss_candidate),
+        "ratio": plain_number(result.ratio),
+        "cosine": plain_number(result.cosine),
+        "bias": plain_number(result.bias),
+        "deviation": plain_number(result.deviation),
+        "noise": plain_number(result.noise),
+        "evidence_log10": plain_number(result.evidence),
+        "needed_log10": plain_number(result.needed),
+        "loss_trusted": plain_number(result.loss_trusted),
+        "loss_noise": plain_number(result.loss_noise),
+        "loss_candidate": plain_number(result.loss_candidate),
         "failure": clean(result.failure),
         "undecided": clean(result.undecided),
-        "duration_s": number(result.duration_s),
+        "duration_s": plain_number(result.duration_s),
         "curves": {
             "steps": list(curves.steps),
-            "trusted": [number(value) for value in curves.trusted],
-            "noise": [number(value) for value in curves.noise],
-            "candidate": [number(value) for value in curves.candidate],
+            "trusted": [plain_number(value) for value in curves.trusted],
+            "noise": [plain_number(value) for value in curves.noise],
+            "candidate": [plain_number(value) for value in curves.candidate],
             "group": clean(curves.group),
             "paired_steps": list(curves.paired_steps),
-            "bias": [number(value) for value in curves.bias],
-            "deviation": [number(value) for value in curves.deviation],
-            "allowed": [number(value) for value in curves.allowed],
+            "bias": [plain_number(value) for value in curves.bias],
+            "deviation": [plain_number(value) for value in curves.deviation],
+            "allowed": [plain_number(value) for value in curves.allowed],
         },
     }
-
-
-def number(value: float) -> float | str:
-    """Return a number, or its name where JSON has none."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 HEADER = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ from cuassay.model.scenario import (
     Release,
     Step,
 )
+from cuassay.model.steps import Mode
 from cuassay.model.trace import BuildFailed, Finished, StepRaised, ToolMissing
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.parts import Parts
@@ -279,3 +281,28 @@ def test_the_compiler_is_imported_before_workers_of_a_candidate_that_uses_it_are
                 run = workers.run(scenario(), ramp)
             assert run.result.termination == Finished()
             assert set(read(run, 2, 0).tolist()) == {imported}
+
+
+def test_a_process_of_another_mode_that_is_expected_is_the_one_that_runs(
+    cpu: Nursery, tmp_path: Path
+) -> None:
+    before = set(cpu.folder.glob("w*"))
+
+    def born() -> int:
+        return len(set(cpu.folder.glob("w*")) - before)
+
+    guarded = dataclasses.replace(scenario(), mode=Mode.GUARDED)
+    (case,) = guarded.cases
+    with pool("def run(x): return x + 1", tmp_path, cpu, spares=0) as workers:
+        workers.expect(Mode.GUARDED)
+        assert born() == 1  # none before the first build has ended: compilers share their sources
+        workers.run(scenario(), ramp)
+        workers.expect(Mode.PLAIN)
+        assert born() == 1
+        workers.expect(Mode.GUARDED)
+        workers.expect(Mode.GUARDED)
+        assert born() == 2
+        run = workers.run(guarded, ramp)
+        assert run.result.termination == Finished()
+        assert torch.equal(read(run, 2, 0), cast(torch.Tensor, ramp(case)["x"]) + 1)
+        assert born() == 2

@@ -116,7 +116,10 @@ class Liveness:
 
     def __init__(self, body: Sequence[Instruction], blocks: Sequence[Block]) -> None:
         self._bits = bits = _Bits()
-        effects = [_effect(one, bits) for one in body]
+        effects = []
+        for one in body:
+            written = () if one.predicate is not None else definitions(one)
+            effects.append((bits.of(uses(one)), bits.of(written)))
         outs = _block_outs(effects, blocks)
         self._after = [0] * len(body)
         self._before = [0] * (len(body) + 1)
@@ -174,8 +177,3 @@ class _Bits:
 
     def names(self, mask: int) -> list[str]:
         return [name for bit, name in enumerate(self._names) if mask >> bit & 1]
-
-
-def _effect(instruction: Instruction, bits: _Bits) -> tuple[int, int]:
-    written = () if instruction.predicate is not None else definitions(instruction)
-    return bits.of(uses(instruction)), bits.of(written)

@@ -39,7 +39,9 @@ def parse_variable(text: str, line: int) -> Declaration:
     lengths = _LENGTH.findall(match.group(2))
     size = size_of(types[0])
     data, addresses = _initialiser(initial, types[0], line) if initial else (None, ())
-    count = vector * _count(lengths, size, data)
+    count = vector
+    for length in lengths:
+        count *= integer(length) if length else (len(data) // size if data else 0)
     return Declaration(
         name=match.group(1),
         space=space,
@@ -56,13 +58,6 @@ def parse_variable(text: str, line: int) -> Declaration:
 def _space(word: str) -> str:
     base = word.partition("::")[0]
     return base if base in DECLARED_SPACES else ""
-
-
-def _count(lengths: list[str], size: int, data: bytes | None) -> int:
-    count = 1
-    for length in lengths:
-        count *= integer(length) if length else (len(data) // size if data else 0)
-    return count
 
 
 def _initialiser(text: str, type_: str, line: int) -> tuple[bytes, tuple[tuple[int, Symbol], ...]]:

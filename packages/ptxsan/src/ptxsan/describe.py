@@ -291,7 +291,9 @@ class Describer:
     def _coordinates(self, gid: int) -> tuple[Dim3, Dim3]:
         width, height, depth = self._launch.block
         block, thread = divmod(gid, width * height * depth)
-        return _unravel(block, self._launch.grid), _unravel(thread, self._launch.block)
+        return printed.unravel(block, self._launch.grid), printed.unravel(
+            thread, self._launch.block
+        )
 
 
 _UNINITIALISED = {
@@ -331,7 +333,3 @@ def outermost(source: SourceLine | None) -> SourceLine | None:
 
 def _who(access: Access) -> str:
     return f"thread {access.thread} of block {access.block}"
-
-
-def _unravel(index: int, dims: Dim3) -> Dim3:
-    return index % dims[0], index // dims[0] % dims[1], index // (dims[0] * dims[1])

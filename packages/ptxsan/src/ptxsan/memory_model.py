@@ -667,16 +667,14 @@ class _Execution:
             if co.loops():
                 continue
             fr = back.then(co).off(_Relation([1 << index for index in range(self.size)]))
-            if (rf | fr).then(cause).loops() or self._torn(fr, co):
+            if (rf | fr).then(cause).loops():
+                continue
+            # No morally strong write comes between the halves of an atomic.
+            if ((self.morally & fr).then(self.morally & co) & self.rmw).any():
                 continue
             if ((self.morally & (rf | co | fr)) | (self.po & self.vloc)).closure().loops():
                 continue
             yield from self._final(co, place)
-
-    def _torn(self, fr: _Relation, co: _Relation) -> bool:
-        """Whether a morally strong write comes between the halves of an atomic."""
-        between = (self.morally & fr).then(self.morally & co)
-        return (between & self.rmw).any()
 
     def _through_proxies(self, base: _Relation) -> _Relation:
         """Return the proxy-preserved base causality order."""

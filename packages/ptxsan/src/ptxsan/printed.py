@@ -34,7 +34,7 @@ def lines(launch: Launch, state: LaunchState) -> tuple[str, ...]:
             data = _payload(state, index)[:size]
             width, height, depth = launch.block
             indices = divmod(gid, width * height * depth)
-            block, thread = _unravel(indices[0], launch.grid), _unravel(indices[1], launch.block)
+            block, thread = unravel(indices[0], launch.grid), unravel(indices[1], launch.block)
             said = formatted(state, _string(state, text), data)
             found.append(f"thread {thread} of block {block}: {said}")
     printed = calls - sum(_record(state, index)[2] == L.P_ASSERTED for index in range(kept))
@@ -195,5 +195,6 @@ def _payload(state: LaunchState, index: int) -> bytes:
     return state.prints[start : start + L.P_MOST].tobytes()
 
 
-def _unravel(index: int, dims: Dim3) -> Dim3:
+def unravel(index: int, dims: Dim3) -> Dim3:
+    """Return the x, y and z of a number that counts x first."""
     return index % dims[0], index // dims[0] % dims[1], index // (dims[0] * dims[1])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', re.DOTALL)
 _TOKEN = re.compile(r'"[^"\n]*"|[;{}\n]|[^;{}\n"]+')
+_HEAD = re.compile(r"\.(entry|func)\b")  # a `{` behind it opens a function's body
 _LINE_DIRECTIVE = re.compile(r"\s*\.(loc|version|target|address_size|file|pragma)\b")
 
 
@@ -84,7 +85,7 @@ class _Scanner:
         if text.startswith(".section"):
             self._section = True
             self._pieces.clear()
-        elif not self._section and (not text or _is_head(text)) and self._depth == 0:
+        elif not self._section and (not text or _HEAD.search(text)) and self._depth == 0:
             if not text:
                 self._start = self._line
             yield self._take("open", text)
@@ -101,8 +102,3 @@ class _Scanner:
     def _take(self, kind: str, text: str) -> Statement:
         self._pieces.clear()
         return Statement(kind, text, self._start)
-
-
-def _is_head(text: str) -> bool:
-    """Whether a `{` behind this text opens a function's body."""
-    return re.search(r"\.(entry|func)\b", text) is not None

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuassay import settings
-from cuassay.build import ways
 from cuassay.build.cuda import raw_kernel
 from cuassay.build.sources import build_lock, write_sources
 from cuassay.errors import MissingToolError, UncoveredError
@@ -50,8 +49,8 @@ def interpreted_because(folder: Path, *, wanted: bool) -> str:
     absent = missing()
     if absent or wanted:
         return absent
-    if settings.get(ways.VARIABLE) == ways.INTERPRETER:
-        return f"{ways.VARIABLE}={ways.INTERPRETER} asks for it"
+    if settings.get(settings.TRITON) == settings.INTERPRETER:
+        return f"{settings.TRITON}={settings.INTERPRETER} asks for it"
     mark = folder / _UNCOVERED
     try:
         young = time.time() - mark.stat().st_mtime < _MARK_S

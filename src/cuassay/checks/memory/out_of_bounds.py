@@ -86,6 +86,7 @@ class Mem002(Check):
     cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M5", "M6", "M7", "L8")
     group = "memory"
+    mode = Mode.GUARDED
     judges_failures = True
     least_decided = 0.0  # guard zones take memory of their own, and may run out of it
 
@@ -105,7 +106,7 @@ class Mem002(Check):
                 ]
             label = f"guard zones: {case.label}"
             steps.append(ReadGuards())
-            yield Scenario(label=label, cases=(case,), steps=tuple(steps), mode=Mode.GUARDED)
+            yield Scenario(label=label, cases=(case,), steps=tuple(steps), mode=self.mode)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report damaged zones, then faults, then outputs that follow what memory holds."""

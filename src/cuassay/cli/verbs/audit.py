@@ -10,8 +10,8 @@ import click
 
 from cuassay.cli import options
 from cuassay.cli.audit_show import show_audit, show_plan, show_powers, show_problems, write_traces
-from cuassay.cli.drive import INTERRUPTED, say
-from cuassay.cli.sinks import writable
+from cuassay.cli.drive import INTERRUPTED
+from cuassay.cli.sinks import say, writable
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import new_root
 
@@ -310,7 +310,7 @@ def _problems_only(asked: Asked, found: Tree) -> int:
 
     def report(power: ProblemPower, done: int, total: int) -> None:
         if not asked.output.quiet:
-            say(audit_terminal.power_line(power, done, total))
+            say(audit_terminal.measured_line(power, done, total))
 
     # That nothing is judged against a problem is no fault of its own here.
     alone = {problem.where for problem in found.problems} - {p.problem.where for p in found.pairs}

@@ -13,7 +13,7 @@ from cuassay.errors import UsageError
 @click.option("--steps", type=int, default=0, help="Steps of each run.")
 @options.device_option
 @click.option("--seed", type=int, metavar="N", help="Repeat a search.")
-@loop_options.output_options
+@loop_options.form_options
 @click.pass_context
 def blame(
     context: click.Context,

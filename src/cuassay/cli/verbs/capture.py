@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cuassay.cli.drive import say
+from cuassay.cli.sinks import say
 from cuassay.errors import UsageError
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from cuassay.cli import manifest, options, sinks
-from cuassay.cli.drive import EXIT_CODES, say, terminal_report
+from cuassay.cli.drive import EXIT_CODES, terminal_report
+from cuassay.cli.sinks import say
 from cuassay.cli.verbs.check import PROFILES
 from cuassay.errors import UsageError
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from cuassay.cli import early, options
-from cuassay.cli.drive import EXIT_CODES, drive, say, waiting
+from cuassay.cli.drive import EXIT_CODES, drive, waiting
+from cuassay.cli.sinks import say
 from cuassay.model.verdict import Decision
 
 PROFILES = ("quick", "standard", "deep")

@@ -38,7 +38,7 @@ from cuassay.cli import loop_options, options
 )
 @options.device_option
 @click.option("--seed", type=int, metavar="N", help="Repeat a run: the seed that it names.")
-@loop_options.output_options
+@loop_options.form_options
 @click.pass_context
 def infer(
     context: click.Context,

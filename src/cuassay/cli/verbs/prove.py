@@ -7,7 +7,8 @@ import sys
 import click
 
 from cuassay.cli import options
-from cuassay.cli.drive import emit_json, say
+from cuassay.cli.drive import emit_json
+from cuassay.cli.sinks import say
 
 
 @click.command("prove")

@@ -55,6 +55,9 @@ _SEARCHED = (
 _GROSS, _MOST = 0.25, 0.5
 _ZEROS = 1 / 32  # of an input: more than chance makes
 _SHOWN = 6
+_STATE = (
+    "with the reference's weights given to the candidate: what it draws for itself is not compared"
+)
 _REAL = "Triton's log, exp, sin, cos and tanh of libdevice are taken for what they approximate"
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
 
@@ -186,6 +189,7 @@ def _compared(
         scope=(
             *_scope(proved, seen[0].prime, len(SEEDS) * len(proved), most),
             *dict.fromkeys(notes),
+            *([_STATE] if trial.problem.state else []),
             *_programs(seen),
             *([_REAL] if candidate.names_triton else []),
         ),
@@ -204,13 +208,15 @@ def _own_cases(trial: JudgeTrial, *, zeros: bool) -> Iterator[Case]:
     """
     if trial.problem.reference.generator is None:
         return
-    for number, case in enumerate(_cases(trial, _DATA)):
+    drawn = [(base, sizes, turn) for base, sizes in _bases(trial) for turn in (1, 2)]
+    for number, (base, sizes, turn) in enumerate(drawn):
         own = replace(
-            case,
-            label=f"{case.label.partition(';')[0]}; the problem's own data {number % 2 + 1}",
+            base,
+            label=f"{sizes}; the problem's own data {turn}",
             fills={},
             seed=trial.seed("equal", "own", number),
             generator=True,
+            benchmark=False,
         )
         floats = [
             one
@@ -222,19 +228,25 @@ def _own_cases(trial: JudgeTrial, *, zeros: bool) -> Iterator[Case]:
         yield own
 
 
-def _cases(trial: JudgeTrial, regimes: Sequence[Regime]) -> Iterator[Case]:
-    """Yield small sizes with data of each regime, as the reference accepts them."""
+def _bases(trial: JudgeTrial) -> Iterator[tuple[Case, str]]:
+    """Yield a case of a small size and one of a larger, each with its sizes in words."""
     found = machine_cases(trial)
     fitting = [one for one in found if elements_of(trial.problem, one.axes) <= _ELEMENTS]
     larger = max(fitting[1:], key=lambda one: elements_of(trial.problem, one.axes), default=None)
-    for number, base in enumerate([*found[:1], *([larger] if larger else [])]):
+    for base in [*found[:1], *([larger] if larger else [])]:
         sizes = ", ".join(
             f"{axis.name}={base.axes[axis.name]}" for axis in trial.problem.var_axes()
         )
+        yield base, sizes or "its only size"
+
+
+def _cases(trial: JudgeTrial, regimes: Sequence[Regime]) -> Iterator[Case]:
+    """Yield small sizes with data of each regime, as the reference accepts them."""
+    for number, (base, sizes) in enumerate(_bases(trial)):
         for regime in regimes:
             case = replace(
                 base,
-                label=f"{sizes or 'its only size'}; {regime.name}",
+                label=f"{sizes}; {regime.name}",
                 fills=fills_for(trial.problem, regime),
                 seed=trial.seed("equal", number, regime.name),
                 generator=False,

@@ -348,6 +348,11 @@ class Runner:
         """Begin with what is going to be asked for, beside what is asked for before it."""
         self._tools.ahead(scenarios)
 
+    def expect(self, mode: Mode) -> None:
+        """Begin to start a process of a mode that is asked for soon: a while on a GPU."""
+        if self._device.startswith("cuda"):
+            self._pool.expect(mode)
+
     def _sanitized(self, scenario: Scenario) -> Callable[[], Ran]:
         """Prepare a scenario of one call below a tool of compute-sanitizer."""
         return partial(

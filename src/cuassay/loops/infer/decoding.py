@@ -160,7 +160,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def same_bits(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
-    """Whether two runs gave the same logits, NaN equal to NaN."""
+    """Whether two runs gave the same values, NaN equal to NaN."""
     return len(first) == len(second) and all(
         torch.equal(a.nan_to_num(nan=1.5e38), b.nan_to_num(nan=1.5e38))
         for a, b in zip(first, second, strict=True)

@@ -14,7 +14,7 @@ import torch
 
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import derive, new_root
-from cuassay.loops.infer.decoding import pair_of
+from cuassay.loops.infer.decoding import pair_of, same_bits
 from cuassay.loops.infer.reported import decided, reported
 from cuassay.loops.kernels import Kernel
 from cuassay.loops.model import minilm
@@ -191,8 +191,8 @@ class _Encoding:
         for name in ("trusted", "kernel"):
             encoder = self._encoders[name]
             again = self._batch(encoder, texts[:_BATCH], filler=encoder.sizes.vocab - 1)
-            padded[name] = all(map(_same, again, first[name][:_BATCH]))
-            alone[name] = _same(self._batch(encoder, texts[1:2], filler=0)[0], first[name][1])
+            padded[name] = all(map(same_bits, again, first[name][:_BATCH]))
+            alone[name] = same_bits(self._batch(encoder, texts[1:2], filler=0)[0], first[name][1])
         words = {True: "the same bits", False: "other bits"}
         checks = {
             what: f"kernel {words[equal['kernel']]}, trusted {words[equal['trusted']]}"
@@ -207,13 +207,6 @@ class _Encoding:
         if alone["trusted"] and not alone["kernel"]:
             advice.append("a sentence alone gives other bits than in a batch (trusted: the same)")
         return wrong, advice, checks
-
-
-def _same(first: _States, second: _States) -> bool:
-    return all(
-        torch.equal(a.nan_to_num(nan=1.5e38), b.nan_to_num(nan=1.5e38))
-        for a, b in zip(first, second, strict=True)
-    )
 
 
 def _compared(

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import torch
 
-from cuassay.loops.infer.decoding import forced
+from cuassay.loops.infer.decoding import forced, same_bits
 from cuassay.loops.kernels import NoVerdict, Reads, Value, sizes_of
 from cuassay.loops.model.operators import Operators
 from cuassay.loops.model.routing import Routes
@@ -124,7 +124,7 @@ def compare_replays(
     other = [
         step
         for step in range(count)
-        if not _same(_used(plain[step], rows[step]), _used(replayed[step], rows[step]))
+        if not same_bits(_used(plain[step], rows[step]), _used(replayed[step], rows[step]))
     ]
     if not other:
         return Graphed(told=f"{count} replays give the bits of plain calls")
@@ -200,13 +200,6 @@ def _padded(problem: Problem, site: Site, values: Values, left: int) -> list[Val
 
 def _used(outputs: Sequence[torch.Tensor], rows: int | None) -> list[torch.Tensor]:
     return [output[:rows] for output in outputs]
-
-
-def _same(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
-    return all(
-        torch.equal(a.nan_to_num(nan=1.5e38), b.nan_to_num(nan=1.5e38))
-        for a, b in zip(first, second, strict=True)
-    )
 
 
 def _beyond(

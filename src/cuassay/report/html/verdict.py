@@ -137,9 +137,9 @@ def _hero(verdict: Verdict) -> str:
     conditions = "".join(
         f"<li>{html_text(one_line(text))}</li>" for text in verdict.conditions[:_ITEMS]
     )
+    title = "Accepted as long as" if verdict.passed else "Would also have to hold"
     binding = (
-        f'<div class="plot"><h3>{_conditions_title(verdict)}</h3><ul class="list">{conditions}'
-        "</ul></div>"
+        f'<div class="plot"><h3>{title}</h3><ul class="list">{conditions}</ul></div>'
         if conditions
         else ""
     )
@@ -149,10 +149,6 @@ def _hero(verdict: Verdict) -> str:
         f'<p class="why">{html_text(one_line(verdict.reason))}</p>'
         f'<dl class="facts">{listed}</dl>{_first_command(verdict)}{binding}</header>'
     )
-
-
-def _conditions_title(verdict: Verdict) -> str:
-    return "Accepted as long as" if verdict.passed else "Would also have to hold"
 
 
 def _first_command(verdict: Verdict) -> str:

@@ -63,8 +63,10 @@ def lines(audit: Audit) -> Iterator[str]:
     totals = tables.totals(audit)
     header = audit.header
     names = {result.item.problem for result in audit.results}
+    devices = dict.fromkeys(result.device for result in audit.results if result.device)
+    device = ", ".join(devices) or header.device
     yield (
-        f"AUDIT {header.id}  {header.profile.value} on {one_line(_device(audit))}, "
+        f"AUDIT {header.id}  {header.profile.value} on {one_line(device)}, "
         f"{totals.candidates} candidates of {len(names)} problems"
     )
     yield ""
@@ -110,7 +112,7 @@ def lines(audit: Audit) -> Iterator[str]:
             yield from found
 
 
-def power_line(power: ProblemPower, done: int, total: int) -> str:
+def measured_line(power: ProblemPower, done: int, total: int) -> str:
     """Return one line for a problem that was measured."""
     width = len(str(total))
     name = one_line(power.problem_name, limit=70)
@@ -168,7 +170,7 @@ def _alive_share(power: ProblemPower) -> float:
     return len(power.survivors) / power.mutants if power.mutants else 0.0
 
 
-def quiet_line(audit: Audit) -> str:
+def short_line(audit: Audit) -> str:
     """Return the audit in one line."""
     totals = tables.totals(audit)
     other = totals.candidates - totals.accepted - totals.rejected
@@ -177,11 +179,6 @@ def quiet_line(audit: Audit) -> str:
         f"{totals.accepted} accepted, {totals.rejected} rejected, {other} undecided of "
         f"{totals.candidates}{share}"
     )
-
-
-def _device(audit: Audit) -> str:
-    devices = dict.fromkeys(result.device for result in audit.results if result.device)
-    return ", ".join(devices) or audit.header.device
 
 
 def _groups(title: str, groups: Sequence[tables.CandidateGroup]) -> Iterator[str]:

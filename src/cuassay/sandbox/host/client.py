@@ -188,6 +188,12 @@ class WorkerPool(Closing):
         run = self._result(execution.records, end, started, text=text)
         return Ran(run, execution.tensors)
 
+    def expect(self, mode: Mode) -> None:
+        """Fork a worker of a mode that is asked for soon: it builds while another one works."""
+        if self._built_once and self._special is None and mode is not Mode.PLAIN:
+            self._special, self._special_mode = self._spawn(mode), mode
+            self._post_build(self._special)
+
     def _result(
         self, records: Any, end: Termination, started: float, *, text: str
     ) -> ScenarioResult:

@@ -149,6 +149,59 @@ def test_zeros_of_the_problems_own_generator(
     assert said in " ".join([proved["reason"], *proved["scope"]])
 
 
+REFERENCE = """
+import torch
+
+def get_inputs():
+    return [torch.randn(40, 16)]
+
+def get_init_inputs():
+    return []
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.log(torch.exp(x) + 1.0) * torch.tanh(x)
+"""
+TRITON = """
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+@triton.jit
+def kernel(x, y, count, block: tl.constexpr):
+    place = tl.program_id(0) * block + tl.arange(0, block)
+    value = tl.load(x + place, mask=place < count)
+    tl.store(y + place, FORMULA, mask=place < count)
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), block=64)
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("formula", "answer", "said"),
+    [
+        ("libdevice.tanh(value) * tl.log(1.0 + tl.exp(value))", "proved", "of libdevice"),
+        ("libdevice.tanh(value) * tl.log(2.0 + tl.exp(value))", "refuted", "expected"),
+    ],
+)
+def test_functions_of_libdevice(
+    formula: str, answer: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("triton")
+    problem, kernel = tmp_path / "p.py", tmp_path / "k.py"
+    problem.write_text(REFERENCE)
+    kernel.write_text(TRITON.replace("FORMULA", formula))
+    main(["prove", str(kernel), "--problem", str(problem), "--only", "equal", "--json"])
+    (proved,) = json.loads(capsys.readouterr().out)["proved"]
+    assert proved["answer"] == answer, proved
+    assert said in " ".join([proved["reason"], *proved["scope"]])
+
+
 def test_data_that_say_nothing_of_others_are_refused() -> None:
     drawn = torch.randn(64, generator=torch.Generator().manual_seed(1))
     assert shared({"x": drawn, "eps": 1e-6, "index": torch.zeros(9, dtype=torch.int64)}) == 0.0

@@ -138,7 +138,8 @@ def store(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
         raced, done = cx.fresh("raced"), cx.fresh("store")
         cx.branch(cx.let(f"icmp ne i64 {cell.raced}, 0"), raced, done)
         cx.label(raced)
-        same = cx.let(f"icmp eq i{value.width} {value.bits}, {_load(cx, data, value.width)}")
+        there = cx.let(f"load i{value.width}, ptr {data}, align 1")
+        same = cx.let(f"icmp eq i{value.width} {value.bits}, {there}")
         flag = cx.let(f"zext i1 {same} to i64")
         cx.call("void", "rt_same_value", ("i64", "%launch.i"), ("i64", cell.raced), ("i64", flag))
         cx.jump(done)
@@ -185,10 +186,6 @@ def _store_residues(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
             slot = cx.let(f"bitcast double {lane} to i64")
             number = cx.call("i32", "al_store", ("i64", "%launch.i"), ("i64", slot))
         cx.line(f"store i32 {number}, ptr {_at(cx, cell.shadow, 2 * offset + 4 * index)}, align 4")
-
-
-def _load(cx: Emit, pointer: str, width: int) -> str:
-    return cx.let(f"load i{width}, ptr {pointer}, align 1")
 
 
 def report_if(cx: Emit, condition: str, kind: int, address_text: str = "0") -> None:

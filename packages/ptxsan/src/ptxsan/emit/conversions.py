@@ -15,7 +15,7 @@ from ptxsan.emit.floating import (
     mode_of,
     saturate,
 )
-from ptxsan.emit.halves import exact_half, halves, write_halves
+from ptxsan.emit.halves import exact_half, halves, positive_part, write_halves
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import Value, is_signed, width_of
 from ptxsan.numerics.formats import Rounding
@@ -61,15 +61,10 @@ def emit_float_to_float(cx: Emit, ins: Instruction) -> None:
     shadow: tuple[str, ...] = ()
     if cx.shadow_on:
         if "relu" in ins.parts:
-            exact, here = _positive(cx, exact), _positive(cx, here)
+            exact, here = positive_part(cx, exact), positive_part(cx, here)
         result = as_double(cx, bits, "f32" if to == "tf32" else to)
         shadow = (delta(cx, result, exact, here),)
     cx.write(ins.operands[0], to, bits, sources=(a,), shadow=shadow)
-
-
-def _positive(cx: Emit, text: str) -> str:
-    negative = cx.let(f"fcmp olt double {text}, 0.0")
-    return cx.let(f"select i1 {negative}, double 0.0, double {text}")
 
 
 def _flushed(cx: Emit, text: str) -> str:
@@ -205,7 +200,7 @@ def emit_pack(cx: Emit, ins: Instruction) -> None:
             half = Value(name, bits)
         else:
             if "relu" in ins.parts:
-                exact, here = _positive(cx, exact), _positive(cx, here)
+                exact, here = positive_part(cx, exact), positive_part(cx, here)
             half = Value(name, bits, "false", (delta(cx, as_double(cx, bits, name), exact, here),))
         results.append(half)
     write_halves(cx, ins.operands[0], to, results, [low, high])

