@@ -12,6 +12,7 @@ observed (a cache's blocks, a slot), `_CASES` states what callers may pass.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -23,6 +24,12 @@ from typing import Any
 _BATCH, _SEQUENCE = 1000, 2_000_000
 _BUGS, _INPUTS, _SOURCES = "exp/coverage", "exp/vllm/input", "data/vllm/csrc"
 _BLOCKS = ("reduce", "load", "store", "scan")
+# CUB of CUDA 13 has them no more; the sources are of CUDA 12.
+_CUB_OF_12 = """namespace cub {
+struct Max { template <class T> __host__ __device__ T operator()(const T& a, const T& b) const { return a < b ? b : a; } };
+struct Min { template <class T> __host__ __device__ T operator()(const T& a, const T& b) const { return b < a ? b : a; } };
+struct Sum { template <class T> __host__ __device__ T operator()(const T& a, const T& b) const { return a + b; } };
+}"""  # noqa: E501
 ELEMENTS = 1 << 32  # tensors stay below: 8 GiB of 16-bit numbers
 
 
@@ -63,8 +70,7 @@ _BUG_CASES: Mapping[str, Case] = {
     "9425": Case(source="quantization/fp8/common.cu"),
     "9838": Case(source="causal_conv1d.cu", index={4: "s*b+1", 5: "2048"}),
     "10928": Case(source="causal_conv1d.cu"),
-    "12413": Case(source="moe/moe_align_sum_kernels.cu", axes={"e": (1, 256)}, index={0: "e"},
-                  values={1: "e"}, shapes={3: ("4*s*b+15*e",), 4: ("s*b//4+e",)}),
+    "12413": Case(source="moe/moe_align_sum_kernels.cu"),
     "18245": Case(source="ops.cu"),
 }  # fmt: skip
 _ACTIVATION, _CACHES = "activation_kernels.cu", "cache_kernels.cu"
@@ -79,7 +85,7 @@ _OPERATOR_CASES: Mapping[str, Case] = {
     },
     "rms_norm": Case(source="layernorm_kernels.cu"),
     "fused_add_rms_norm": Case(source="layernorm_kernels.cu"),
-    "rotary_embedding": Case(source="pos_encoding_kernels.cu", index={0: "s"}),
+    "rotary_embedding": Case(source="pos_encoding_kernels.cu", index={0: "4096"}),
     "permute_cols": Case(source="permute_cols.cu", index={1: "5120"}),
     "reshape_and_cache": Case(source=_CACHES, axes=_CACHE),
     "concat_and_cache_mla": Case(source=_CACHES, axes=_CACHE, sizes={10: "n"}, index={3: "n*64"}),
@@ -92,7 +98,7 @@ _OPERATOR_CASES: Mapping[str, Case] = {
     ),
     "static_scaled_int8_quant": Case(source=_INT8),
     "dynamic_scaled_int8_quant": Case(source=_INT8),
-    "moe_sum": Case(source="moe/moe_align_sum_kernels.cu"),
+    "moe_sum": Case(source="moe/moe_align_sum_kernels.cu", shapes={0: ("s*b", "4", "2048")}),
     "moe_align_block_size": Case(source="moe/moe_align_sum_kernels.cu", index={0: "64"},
                                  shapes={4: ("(6*s*b+960)//16",)}),
     "sgl_moe_align_block_size": Case(source="moe/moe_align_sum_kernels.cu"),
@@ -108,6 +114,7 @@ _OPERATOR_CASES: Mapping[str, Case] = {
         source="attention/merge_attn_states.cu",
         shapes=dict.fromkeys((0, 2, 4), ("s*b", "16", "128"))
         | dict.fromkeys((3, 5), ("16", "s*b")),
+        dtypes={3: "float32", 5: "float32"},  # the JSON's mock made all tensors float16
     ),
     "causal_conv1d_fwd": Case(source="mamba/causal_conv1d/causal_conv1d.cu",
                               index={4: "s*b+1", 5: "20"}),
@@ -142,7 +149,7 @@ def _pair(
     try:
         entry = json.loads(inputs.read_text(encoding="utf-8"))[case.entry]
         function = case.function or entry["cuda_function"]
-        source = _flat(base / case.source, (base,))
+        source = _flat(base / case.source, (base, (base / case.source).parent))
         heads = re.findall(
             rf"^((?:void|torch::Tensor|at::Tensor)\s+{function}\s*\([^;{{]*?\))\s*\{{",
             _plain(source), re.M | re.S,
@@ -215,8 +222,8 @@ def _texts(
         [
             "import torch", "from torch.utils.cpp_extension import load_inline",
             f"SOURCE = {source!r}", f"HEAD = {declared!r}",
-            f"made = load_inline(name='m2k_{function}', cpp_sources=[HEAD], cuda_sources=[SOURCE], "
-            f"functions=[{function!r}])", "",
+            f"made = load_inline(name='m2k7_{function}', cpp_sources=[HEAD], "
+            f"cuda_sources=[SOURCE], functions=[{function!r}])", "",
             f"def {function}({plain}):", f"    made.{function}({', '.join(passed)})", "",
         ]
     )  # fmt: skip
@@ -251,30 +258,36 @@ def _plain(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
 
 
-def _flat(path: Path, folders: tuple[Path, ...], seen: set[Path] | None = None) -> str:
+def _flat(path: Path, folders: tuple[Path, ...], above: tuple[Path, ...] = ()) -> str:
     """Return a source with its own headers in it: a candidate is one file.
 
-    Of CUB it includes what kernels call: the rest is for the host, which NVRTC does not read.
+    Each header is there as often as it is included, and is read once. Of CUB it includes what
+    kernels call: the rest is for the host, which NVRTC does not read.
     """
-    seen = set() if seen is None else seen
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         found = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
         inside = [
-            one / found[1]
+            (one / found[1]).resolve()
             for one in (path.parent, *folders)
             if found and (one / found[1]).is_file()
         ]
-        if inside:
-            header = inside[0].resolve()
-            if header not in seen:
-                seen.add(header)
-                lines.append(_flat(header, folders, seen))
-        elif "<cub/cub.cuh>" in line:
-            lines += [f"#include <cub/block/block_{word}.cuh>" for word in _BLOCKS]
-        elif not re.match(r"\s*#\s*pragma\s+once", line):
+        if inside and inside[0] not in above:
+            text = _flat(inside[0], folders, (*above, inside[0]))
+            lines += _once(str(inside[0]), text)
+        elif re.match(r"\s*#\s*include\s+<cub/", line):
+            blocks = [f"#include <cub/block/block_{word}.cuh>" for word in _BLOCKS]
+            lines += _once("cub", "\n".join((*blocks, _CUB_OF_12)))
+        elif "THC/THCAtomics.cuh" in line:  # what torch 1.10 called it
+            lines.append("#include <ATen/cuda/Atomic.cuh>")
+        elif not inside and not re.match(r"\s*#\s*pragma\s+once", line):
             lines.append(line)
     return "\n".join(lines)
+
+
+def _once(name: str, text: str) -> list[str]:
+    guard = f"READ_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return [f"#ifndef {guard}", f"#define {guard}", text, "#endif"]
 
 
 def main() -> None:

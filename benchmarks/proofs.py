@@ -15,7 +15,8 @@ that have one are passed over. `equal` asks `cuassay prove --only equal` of ever
 asks `cuassay prove` for memory and races (benchmarks/model2kernel.py makes such pairs). `planted`
 proves the planted faults and their twins, and runs what was proved in the PTX machine at random
 sizes, until `--checks` accesses of each proved kernel were looked at again. `table` writes
-benchmarks/results/proofs-cpu.json, `equal-table` proofs-equal-cpu.json.
+benchmarks/results/proofs-cpu.json (`--name` has another name; of a kernel's rows the last counts),
+`equal-table` proofs-equal-cpu.json.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from common import ROOT, save
 sys.path += [str(ROOT / "packages" / "ptxsan" / part) for part in ("src", "tests")]
 
 _RECORD_S, _LAUNCH_S, _KERNELS_LAUNCHES = 240.0, 30.0, 5
+_DECIDE_S = 480.0  # a pair with its compilation
 _RUNS = 6  # of each proved kernel at least
 _HERE = Path(__file__).resolve()
 
@@ -226,13 +228,13 @@ def decide(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> N
             try:
                 ran = subprocess.run(
                     command, capture_output=True, text=True, check=False,
-                    timeout=min(_RECORD_S, left_s), cwd=Path(pair["path"]).parent,
+                    timeout=min(_DECIDE_S, left_s), cwd=Path(pair["path"]).parent,
                 )  # fmt: skip
                 row = _decided(ran.stdout, ran.stderr)
             except subprocess.TimeoutExpired:
-                if left_s < _RECORD_S:
+                if left_s < _DECIDE_S:
                     return
-                row["refused"] = f"no answer in {_RECORD_S:g} s"
+                row["refused"] = f"no answer in {_DECIDE_S:g} s"
         row |= {"name": name, "set": pair["set"], "s": time.monotonic() - started}
         with rows.open("a", encoding="utf-8") as out:
             out.write(json.dumps(row) + "\n")
@@ -395,12 +397,12 @@ def cause(reason: str) -> str:
     return reason[:60] or "no launch"
 
 
-def table(files: list[Path]) -> None:
+def table(files: list[Path], name: str) -> None:
     """Write the counts of every set, with the rows they are made of."""
-    rows = list(_rows(files))
+    rows = list({(row["set"], row["name"]): row for row in _rows(files)}.values())
     sets: dict[str, Any] = {}
-    for name in dict.fromkeys(row["set"] for row in rows):
-        inside = [row for row in rows if row["set"] == name]
+    for kind in dict.fromkeys(row["set"] for row in rows):
+        inside = [row for row in rows if row["set"] == kind]
         seconds = [row["s"] for row in inside]
         found: dict[str, Any] = {
             "kernels": len(inside),
@@ -418,9 +420,9 @@ def table(files: list[Path]) -> None:
                     if row.get(what, "unknown") == "unknown"
                 ).most_common()
             )
-        sets[name] = found
+        sets[kind] = found
     print(json.dumps(sets, indent=1))
-    save("proofs", {"sets": sets, "rows": rows})
+    save(name, {"sets": sets, "rows": rows})
 
 
 def equal_table(files: list[Path]) -> None:
@@ -452,6 +454,9 @@ def main() -> None:
     parser.add_argument("--checks", type=int, default=0, help="accesses run again for each proof")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--match", default="", help="only kernels with this text in their names")
+    parser.add_argument(
+        "--name", default="proofs", help="of the results that a table is written to"
+    )
     asked = parser.parse_args()
     until = time.monotonic() + 60 * asked.minutes
     paths = [Path(one) for one in asked.arguments]
@@ -478,7 +483,7 @@ def main() -> None:
         case "planted-one":
             planted_one(asked.arguments[0], until=until, checks=asked.checks)
         case _:
-            table(paths)
+            table(paths, asked.name)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,9 @@ _CUDA_LIBRARIES = ("-lcuda", "-lcudart", "-lcublas", "-lcudnn", "-lcurand", "-lc
 _LIBRARIES = {"cublas": "cuBLAS", "cudnn": "cuDNN", "cufft": "cuFFT", "curand": "cuRAND",
               "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "nvrtc": "NVRTC", "nccl": "NCCL",
               "cuda": "the CUDA runtime", "cu": "the CUDA driver"}  # fmt: skip
-_DEVICE_WORDS = frozenset({"c10", "at", "torch", "gpuAtomicAdd", "gpuAtomicAddNoReturn"})
+_DEVICE_WORDS = frozenset(
+    {"c10", "at", "torch", "gpuAtomicAdd", "gpuAtomicAddNoReturn", "C10_HOST_DEVICE"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

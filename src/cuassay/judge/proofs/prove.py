@@ -253,25 +253,18 @@ def _confirmed(
         if one.answer is not ProofAnswer.REFUTED:
             return one
         again = placed(case, resolve(trial.problem.axes, one.sizes))
-        large = elements_of(trial.problem, again.axes) > MOST_ELEMENTS
         try:
             with Replayer(candidate, digest, profile=trial.profile, host=host) as machine:
-                if large:
-                    scenario = without_memory(case, again)
-                    recording = _outlined(trial, candidate, scenario, host)
-                    seen = machine.again(
-                        recording,
-                        {
-                            "kernel": kernel, "block": one.block or (0, 0, 0),
-                            "line": one.ptx_line,
-                            "data": [[d.input, d.offset, d.nbytes, d.value] for d in one.data],
-                        },
-                    )  # fmt: skip
-                else:
-                    recording = recorded(trial, candidate, again, host)
-                    if one.data:
-                        recording = _placed(recording, one.data)
+                recording = _whole(trial, candidate, again, host, one)
+                if recording is not None:
                     seen = machine.execute(recording, recorded_call(again))
+                else:
+                    hollow = _outlined(trial, candidate, without_memory(case, again), host)
+                    named = {
+                        "kernel": kernel, "block": one.block or (0, 0, 0), "line": one.ptx_line,
+                        "data": [[d.input, d.offset, d.nbytes, d.value] for d in one.data],
+                    }  # fmt: skip
+                    seen = machine.again(hollow, named)
         except CuassayError as error:
             why = f"the law's launch shows a fault ({one.reason}), but: {error}"
             return dataclasses.replace(one, answer=ProofAnswer.UNKNOWN, reason=why[:600])
@@ -292,6 +285,23 @@ def _confirmed(
         for call in evidence.calls
     )
     return dataclasses.replace(evidence, calls=calls)
+
+
+def _whole(
+    trial: JudgeTrial, candidate: Candidate, again: Case, host: HostNursery, claim: Claim
+) -> torch.Tensor | None:
+    """Return the launches of a call with their memory, which holds a claim's data; None where that
+    is too much to record and a block can show the fault alone.
+    """
+    if elements_of(trial.problem, again.axes) > MOST_ELEMENTS:
+        return None
+    try:
+        recording = recorded(trial, candidate, again, host)
+    except CannotJudgeError:
+        if claim.what is not Property.MEMORY or claim.block is None:
+            raise
+        return None
+    return _placed(recording, claim.data) if claim.data else recording
 
 
 def _placed(recording: torch.Tensor, data: tuple[Datum, ...]) -> torch.Tensor:

@@ -304,4 +304,8 @@ def _called(plain: str) -> str:
             break
         if letter == " " and depth == 0:
             start = place + 1
-    return text[start:end]
+    return _FUNCTION_ARGUMENT.sub(lambda found: _called(found["function"]), text[start:end])
+
+
+# `&(float ns::silu<float>(float const&))`: a function among the template's arguments.
+_FUNCTION_ARGUMENT = re.compile(r"&\((?P<function>[^()]*\([^()]*\))\)")

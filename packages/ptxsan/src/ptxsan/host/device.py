@@ -38,7 +38,9 @@ _HEADERS = {
     "#define DBL_MIN 2.2250738585072014e-308\n#define DBL_EPSILON 2.2204460492503131e-16\n",
     # nvcc reads the other spellings of g++ too.
     "gnu_words.h": "#pragma once\n#define __asm__ asm\n#define __volatile__ volatile\n"
-    "#define __inline__ inline\n#define __inline inline\n",
+    "#define __inline__ inline\n#define __inline inline\n"
+    "__host__ __device__ constexpr int __builtin_clz(unsigned value) {\n"
+    "  int zeros = 0;\n  for (; !(value >> 31); value <<= 1) ++zeros;\n  return zeros;\n}\n",
     "limits.h": "#pragma once\n"
     "#define CHAR_BIT 8\n#define INT_MAX 2147483647\n#define INT_MIN (-2147483647 - 1)\n"
     "#define UINT_MAX 4294967295U\n#define LONG_MAX 9223372036854775807L\n"

@@ -336,9 +336,12 @@ def _host_text(
             if member and item.body is not None:
                 start = item.body[0] if item.initialisers is None else item.initialisers
                 remove(start, item.body[1], ";")
+            elif not member and item.name in passed and item.body is not None:
+                remove(*item.body, ";")
             elif not member:
                 remove(item.first, item.last)
 
+    passed = _passed(tokens, frozenset(item.name for item in items if item.is_kernel))
     for item in items:
         visit(item, member=False)
     for index, token in enumerate(tokens):
@@ -350,6 +353,17 @@ def _host_text(
         if new is not None:
             edited.replace(token.start, token.end, new)
     return edited.result()
+
+
+def _passed(tokens: Sequence[Token], kernels: frozenset[str]) -> set[str]:
+    """Return the names among kernels' template arguments: the host has to know such functions."""
+    found: set[str] = set()
+    for index, (one, after) in enumerate(itertools.pairwise(tokens)):
+        if one.text in kernels and after.text == "<":
+            end = closing_angle(tokens, index + 1)
+            inside = tokens[index + 2 : end] if end is not None else ()
+            found |= {token.text for token in inside if token.kind is Kind.NAME}
+    return found
 
 
 def _include(directive: str) -> str:

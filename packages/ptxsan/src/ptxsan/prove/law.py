@@ -255,6 +255,17 @@ class Scope:
     bounds: Mapping[str, tuple[int | None, int | None]]
     conditions: tuple[Divides, ...] = ()
 
+    def holds(self, sizes: Sizes) -> bool:
+        """Whether sizes are of the class."""
+        return (
+            all(sizes[name] % one == 0 for name, one in self.multiples.items())
+            and all(
+                (low is None or low <= sizes[name]) and (high is None or sizes[name] <= high)
+                for name, (low, high) in self.bounds.items()
+            )
+            and all(one.holds(sizes) for one in self.conditions)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallLaw:

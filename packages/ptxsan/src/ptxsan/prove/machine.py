@@ -26,7 +26,7 @@ from ptxsan.prove.terms import (
 
 _ADDRESSES = 1 << 47
 _ALIGNMENT = 256  # that of what a GPU's allocator gives: cudaMalloc 256, torch's 512
-_MOST = (2**31 - 1, 65535, 65535)
+MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 _THREADS = (1024, 1024, 64)
 
 
@@ -223,7 +223,7 @@ class Thread:
         for place, letter in enumerate("xyz"):
             block, grid = self.law.block[place], self.law.grid[place]
             self._extent(f"%ntid.{letter}", f"%tid.{letter}", block, _THREADS[place])
-            self._extent(f"%nctaid.{letter}", f"%ctaid.{letter}", grid, _MOST[place])
+            self._extent(f"%nctaid.{letter}", f"%ctaid.{letter}", grid, MOST_BLOCKS[place])
         x, y = self.special["%ntid.x"], self.special["%ntid.y"]
         number = self.special["%tid.x"] + x * (self.special["%tid.y"] + y * self.special["%tid.z"])
         self.facts.append(Le(x * y * self.special["%ntid.z"] - 1024))

@@ -9,6 +9,7 @@ solver's word alone.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,15 +23,16 @@ from ptxsan.program import build
 from ptxsan.prove import law as L
 from ptxsan.prove.accesses import Access
 from ptxsan.prove.execute import Execution, GivenUpError
-from ptxsan.prove.machine import Axes, AxisDomain, Domain, Thread
+from ptxsan.prove.machine import MOST_BLOCKS, Axes, AxisDomain, Domain, Thread
 from ptxsan.prove.races import Parted, Unordered, ordered
-from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, Datum, replay
+from ptxsan.prove.replay import MEMORY_FAULTS, MOST_OF_ONE, ORDER_FAULTS, Datum, replay
 from ptxsan.prove.solver import Countered, Open, Shown, Solver, closure
 from ptxsan.prove.terms import Atom, Atoms, Flag, Symbol, atoms_of, literals, value_of
 from ptxsan.syntax import SourceLine
 
 NARROWER = (1 << 29,)
 _REPLAYS = 4
+_LARGEST, _LARGEST_S = 4, 6.0  # launches of which some blocks run, and seconds for each
 _ALSO = 3
 LEAST_CONFIRMED = 3
 
@@ -141,7 +143,11 @@ def prove_launch(
         if isinstance(answer, Refuted):
             break
     else:
-        answer = _run_alone(law, doubts, values) or answer
+        answer = (
+            _run_alone(law, doubts, values)
+            or _run_largest(law, scope, domain, values, also)
+            or answer
+        )
     return LaunchAnswer(
         kernel=law.kernel,
         answer=answer,
@@ -367,6 +373,56 @@ def _run_alone(law: L.LaunchLaw, doubts: list[_Failure], values: Bounds) -> Refu
         if found is not None:
             return found
     return None
+
+
+def _run_largest(
+    law: L.LaunchLaw,
+    scope: L.Scope,
+    domain: Domain,
+    values: Bounds,
+    also: Sequence[Mapping[str, int]],
+) -> Refuted | None:
+    """Run some blocks at sizes that are as large as they may be, along one axis at a time.
+
+    What an integer of 32 bits does that wraps shows there, also where it is a loop's: of that the
+    solver knows too little to name sizes.
+    """
+    tried: list[Mapping[str, int]] = []
+    for small, (name, axis) in itertools.product(also[:1], domain.axes.items()):
+        low, high = small[name], (axis.high or domain.limit)
+        if not _runs_alone(law, domain, small):
+            continue
+        while high - low > axis.multiple:  # extents and lengths rise with sizes
+            middle = (low + high) // 2 // axis.multiple * axis.multiple
+            if middle <= low:
+                break
+            if _runs_alone(law, domain, {**small, name: middle}):
+                low = middle
+            else:
+                high = middle
+        tried.append({**small, name: low})
+    for sizes in [one for one in tried if scope.holds(one)][:_LARGEST]:
+        across, down, deep = (L.evaluated(one, sizes) for one in law.grid if one is not None)
+        blocks = tuple(
+            ((across - 1) // part, (down - 1) // part, (deep - 1) // part) for part in (1, 2, 4)
+        )
+        ran = replay(law, sizes, MEMORY_FAULTS, blocks=blocks, values=values, limit_s=_LARGEST_S)
+        if ran.faults:
+            return Refuted(sizes=sizes, finding=ran.faults[0])
+    return None
+
+
+def _runs_alone(law: L.LaunchLaw, domain: Domain, sizes: Mapping[str, int]) -> bool:
+    """Whether sizes are the domain's, a GPU launches them, and blocks of them can run here."""
+    known = (*law.grid, *law.block, *law.regions)
+    if any(one is None for one in known):
+        return False
+    numbers = [L.evaluated(one, sizes) for one in known if one is not None]
+    return (
+        all(0 < L.evaluated(one, sizes) < domain.limit for one in domain.elements)
+        and all(0 < one <= most for one, most in zip(numbers, MOST_BLOCKS, strict=False))
+        and all(0 <= length <= MOST_OF_ONE for length in numbers[6:])
+    )
 
 
 def _judged(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 28
 MOST_THREADS = 1 << 22
-_MOST_OF_ONE = 1 << 33  # bytes: half of the addresses that an allocation has in the machine
+MOST_OF_ONE = 1 << 33  # bytes: half of the addresses that an allocation has in the machine
 MEMORY_FAULTS = frozenset((Kind.OUT_OF_BOUNDS, Kind.ADDRESS_OVERFLOW, Kind.MISALIGNED))
 ORDER_FAULTS = frozenset((Kind.RACE, Kind.UNORDERED, Kind.DIVERGENT_BARRIER, Kind.DEADLOCK))
 
@@ -117,7 +117,7 @@ def replay(
     large = sum(lengths) > MOST_BYTES or math.prod((*grid, *block)) > MOST_THREADS
     races = not kinds.isdisjoint(ORDER_FAULTS)
     some = [one for one in blocks if all(0 <= a < b for a, b in zip(one, grid, strict=True))]
-    if large and (races or not some or max(lengths, default=0) > _MOST_OF_ONE):
+    if large and (races or not some or max(lengths, default=0) > MOST_OF_ONE):
         return Replayed(sizes=sizes, why="it is too large to run here")
     if min(lengths, default=0) < 0:
         return Replayed(sizes=sizes, why="the law gives a negative length")

@@ -69,6 +69,39 @@ def test_a_program_runs_and_its_launches_are_sanitised(tmp_path: Path) -> None:
     assert {one.source_file for one in firsts} == {str(file)}
 
 
+NVCC_WORDS = r"""
+#include <algorithm>
+#include <cstdio>
+namespace ns {
+template <typename T> __device__ __forceinline__ T twice(const T& x) { return x + x; }
+template <typename T, T (*FUNCTION)(const T&), bool SHIFT>
+__global__ void apply(T* y, int n) {
+  constexpr int zeros = __builtin_clz(1u);
+  int lane;
+  __asm__ __volatile__("mov.u32 %0, %%laneid;" : "=r"(lane));
+  int i = threadIdx.x;
+  if (i < n) y[i] = FUNCTION(std::max(T(i), T(lane))) + (SHIFT ? zeros : 0);
+}
+}
+int main() {
+  float host[32], *y;
+  cudaMalloc(&y, sizeof host);
+  ns::apply<float, ns::twice<float>, true><<<1, 32>>>(y, 32);
+  cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost);
+  printf("%g %g\n", host[0], host[31]);
+}
+"""
+
+
+def test_what_nvcc_takes_beside_the_standard_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "apply.cu"
+    file.write_text(NVCC_WORDS)
+    found = run_program([file], [])
+    assert found.output.split() == ["31", "93"]
+    assert len(found.launches) == 1
+    assert not found.wrong
+
+
 def test_what_does_not_compile_is_told_with_the_compilers_log(tmp_path: Path) -> None:
     file = tmp_path / "broken.cu"
     file.write_text("#include <cstdio>\nint main() { return undefined_name; }\n")

@@ -96,6 +96,29 @@ def test_a_fault_of_large_sizes_alone_is_refuted_by_a_block_that_runs_by_itself(
     assert isinstance(answer.answer, Proved)
 
 
+STRIDES = """extern "C" __global__ void k(const float* x, float* y, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+    y[i] = x[i];
+}"""
+
+
+def test_a_loop_whose_counter_wraps_is_refuted_at_the_largest_sizes() -> None:
+    from ptxsan_support.proofs import subject_of, up
+
+    subject = subject_of(
+        "one element a thread", STRIDES, "n", lambda s: up(s["n"], 256), 256,
+        "p:4*n p:4*n i:n", "n",
+    )  # fmt: skip
+    (launch,) = subject.law().launches
+    scope = subject.law().scope
+    whole = dataclasses.replace(subject.domain, listed=(1 << 31) - 1)
+    found = prove_launch(launch, scope, whole, also=({"n": 64},)).answer
+    assert isinstance(found, Refuted)
+    assert found.sizes["n"] > 1 << 30, "below, the counter stays below 2^31"
+    below = prove_launch(launch, scope, dataclasses.replace(whole, limit=1 << 29, listed=0)).answer
+    assert isinstance(below, Proved)
+
+
 def test_without_a_law_nothing_is_proved() -> None:
     subject = SAFE[0]
     law = subject.law()

@@ -55,8 +55,9 @@ __device__ inline BFloat16 __ldg(const BFloat16* place) {
 struct alignas(1) Float8_e4m3fn {
   unsigned char x;
   struct from_bits_t {};
+  __host__ __device__ static constexpr from_bits_t from_bits() { return from_bits_t(); }
   Float8_e4m3fn() = default;
-  __device__ constexpr Float8_e4m3fn(unsigned char bits, from_bits_t) : x(bits) {}
+  __host__ __device__ constexpr Float8_e4m3fn(unsigned char bits, from_bits_t) : x(bits) {}
   __device__ Float8_e4m3fn(float value)
       : x(__nv_cvt_float_to_fp8(value, __NV_NOSAT, __NV_E4M3)) {}
   __device__ operator float() const {
@@ -64,6 +65,46 @@ struct alignas(1) Float8_e4m3fn {
   }
 };
 }  // namespace c10
+
+namespace c10 {
+// Of AMD's GPUs: sources that serve both are compiled with it, and never run it here.
+struct alignas(1) Float8_e4m3fnuz {
+  unsigned char x;
+  struct from_bits_t {};
+  __host__ __device__ static constexpr from_bits_t from_bits() { return from_bits_t(); }
+  Float8_e4m3fnuz() = default;
+  __host__ __device__ constexpr Float8_e4m3fnuz(unsigned char bits, from_bits_t) : x(bits) {}
+  __device__ Float8_e4m3fnuz(float) { __trap(); }
+  __device__ operator float() const { __trap(); return 0.f; }
+};
+}  // namespace c10
+#define C10_HOST_DEVICE __device__
+#define C10_DEVICE __device__
+#define C10_HOST __host__
+#ifdef _CUDA_STD_LIMITS
+namespace cuda { namespace std {
+template <> class numeric_limits<c10::Float8_e4m3fn> {
+ public:
+  static constexpr bool is_specialized = true;
+  __host__ __device__ static constexpr c10::Float8_e4m3fn max() {
+    return c10::Float8_e4m3fn(0x7E, c10::Float8_e4m3fn::from_bits_t());
+  }
+  __host__ __device__ static constexpr c10::Float8_e4m3fn lowest() {
+    return c10::Float8_e4m3fn(0xFE, c10::Float8_e4m3fn::from_bits_t());
+  }
+};
+template <> class numeric_limits<c10::Float8_e4m3fnuz> {
+ public:
+  static constexpr bool is_specialized = true;
+  __host__ __device__ static constexpr c10::Float8_e4m3fnuz max() {
+    return c10::Float8_e4m3fnuz(0x7F, c10::Float8_e4m3fnuz::from_bits_t());
+  }
+  __host__ __device__ static constexpr c10::Float8_e4m3fnuz lowest() {
+    return c10::Float8_e4m3fnuz(0xFF, c10::Float8_e4m3fnuz::from_bits_t());
+  }
+};
+}}  // namespace cuda::std
+#endif
 
 namespace at {
 using c10::BFloat16;

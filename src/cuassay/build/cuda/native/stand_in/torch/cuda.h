@@ -1,0 +1,2 @@
+// What this header declares is in torch_host.h.
+#pragma once
