@@ -1,11 +1,11 @@
 """Which cases to run for a purpose, within the budget of a profile.
 
 Purposes: `numeric` (regimes on workload shapes), `hot` (many terms on one sum), `growth`
-(the same at growing lengths), `shapes` (neighbours of the listed shapes), `small` (cheap,
-every axis at least 2), `arguments` (each input and scalar moved alone), `benchmark` (the
-workloads' own inputs), `known` (failures kept from earlier trials), `facts` (facts of the
-problem's own inputs broken) and `slices` (some slices of one of them changed); the judge fills
-the last three.
+(the same at growing lengths), `shapes` (neighbours of the listed shapes), `beyond` (a threshold of
+the candidate's sources), `small` (cheap, every axis at least 2), `arguments` (each input and scalar
+moved alone), `benchmark` (the workloads' own inputs), `known` (failures kept from earlier trials),
+`facts` (facts of the problem's own inputs broken) and `slices` (some slices of one of them
+changed); the judge fills the last three.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cuassay.inputs.arguments import arguments
 from cuassay.inputs.budget import budget_for
 from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, legal
 from cuassay.inputs.named_sizes import NamedSize
-from cuassay.inputs.neighbours import shapes
+from cuassay.inputs.neighbours import beyond, shapes
 from cuassay.inputs.planner import Planner, has_custom_source
 from cuassay.inputs.reductions import growth, hot
 from cuassay.inputs.regimes import NUMERIC
@@ -49,7 +49,8 @@ def plan_cases(
     the profile always runs. The cases of a regime are the same with and without it. `reduced`
     names axes that the reference was seen to reduce: `hot` and `growth` lengthen them after
     those that the problem tells of, up to the largest listed size where no maximum is declared.
-    `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them.
+    `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them,
+    `beyond` one above them.
     `memory_gib` bounds the elements of a case on a GPU. `is_affordable` says whether a call at some
     sizes may be judged: cases that constant axes make large are planned smaller.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
@@ -164,6 +165,7 @@ PURPOSES: Mapping[str, Callable[[Planner], tuple[Case, ...]]] = {
     "hot": hot,
     "growth": growth,
     "shapes": shapes,
+    "beyond": beyond,
     "small": small,
     "arguments": arguments,
     "benchmark": benchmark,

@@ -117,7 +117,10 @@ _STREAM = "history"
 
 
 def history_scenarios(trial: Trial) -> Iterator[Scenario]:
-    """Yield histories at small sizes and, where those may be refused, at a listed size too."""
+    """Yield histories at small sizes and, where those may be refused, at a listed size too.
+
+    A kernel that keeps its results for large sizes alone needs one beyond its threshold.
+    """
     small = trial.cases("small")
     if not small:
         return
@@ -147,6 +150,11 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
         choices = [choice for block in _essential(world) for choice in block]
         writer = _Writer(trial=trial, world=world)
         yield writer.scenario(choices, "history of calls at a listed size")
+    for case in trial.cases("beyond"):
+        world = World.of(trial, placed(small[0], case.axes), shapes=[dict(case.axes)])
+        choices = [choice for block in _essential(world) for choice in block]
+        writer = _Writer(trial=trial, world=world)
+        yield writer.scenario(choices, "history of calls beyond a size of the source")
     if trial.profile is not Profile.QUICK:
         yield from _late(trial)
 
