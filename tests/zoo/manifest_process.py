@@ -33,10 +33,11 @@ workspace_grows_once      | groupnorm_backward      | STATE001          | S8
 static_batch_buffer       | linear_cross_entropy_backward@float32 | STATE001          | S8
 # host-side state: a kept answer that its caller may write into
 kept_answer_handed_out    | softmax_masked          | STATE001          | S1 S8
+buffer_for_many_rows      | rmsnorm                 | STATE001          | S8
 # host-side state: tuned on the caller's memory
 triton_tuned_in_place     | swiglu@float32          | STATE001          | S6
 # an autotuner's other choices
-triton_grid_of_one_block  | swiglu@float32          | CONFIG001         | S6    | standard
+triton_grid_of_one_block  | swiglu@float32          | CONFIG001         | S6
 # integrity: another answers
 triton_falls_back         | rmsnorm@float32         | GHOST001 | H8    | require own-kernels
 triton_result_unused      | swiglu@float32          | GHOST001 | H8    | require own-kernels

@@ -33,6 +33,7 @@ CODES = {
 # Faults too small, or too rarely met, for plain probes: only the gate sees them.
 _SUBTLE = (
     "branch_above_local_limits",
+    "buffer_for_many_rows",
     "weight_of_ones_skipped",
     "branch_for_widths",
     "half_atomics",

@@ -25,7 +25,7 @@ from cuassay.contract.facts import (
     Symmetric,
     ValueFact,
 )
-from cuassay.dispatch_modes import UntracedMode
+from cuassay.dispatch_modes import UntracedMode, without_memory
 from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain
 from cuassay.model.domain import Domain, Mask, Opaque, Probability, Real
@@ -160,7 +160,7 @@ def without_contradicted(
         if outside:
             fact = Contradicted(input=spec.name, guess=domain_words(spec.domain), value=outside)
             found.append(Known(fact=fact, evidence=Evidence(source=Source.INPUTS, count=1)))
-            domain: Domain = Opaque(why="the problem's own values lie outside of what it seemed")
+            domain: Domain = Opaque(why="its name or use suggests other values")
             domain = Real() if spec.dtype.is_floating else domain
             spec = dataclasses.replace(spec, domain=domain)
         elif isinstance(value, torch.Tensor) and spec.domain == Real() and _are_shares(value):
@@ -173,9 +173,13 @@ def _are_shares(value: torch.Tensor) -> bool:
     """Whether every row along the last dimension is a probability distribution."""
     if not value.is_floating_point() or value.dim() == 0 or value.shape[-1] < _LEAST:
         return False
-    rows = _readable(value).double()
-    sums = rows.sum(-1)
-    return bool((rows >= 0).all()) and bool(((sums - 1).abs() <= _SUM_ERROR).all())
+    rows = _readable(value)
+    first = rows.reshape(-1, rows.shape[-1])[:1]  # one row says no of most, and needs no memory
+    return all(
+        bool((part >= 0).all())
+        and bool(((part.sum(-1, dtype=torch.float64) - 1).abs() <= _SUM_ERROR).all())
+        for part in (first, rows)
+    )
 
 
 def _outside(spec: TensorSpec, value: torch.Tensor, sizes: Mapping[str, int]) -> str:
@@ -223,7 +227,17 @@ class _Ancestry(UntracedMode):
 def related_inputs(
     generate: Callable[[], Mapping[str, object]],
 ) -> tuple[frozenset[str], ...]:
-    """Return groups of inputs whose values come from one factory call or random draw."""
+    """Return groups of inputs whose values come from one factory call or random draw.
+
+    Without memory where the generator looks at no number: all that it makes on its way is kept.
+    """
+    try:
+        return without_memory(lambda: _related(generate))
+    except Exception:
+        return _related(generate)
+
+
+def _related(generate: Callable[[], Mapping[str, object]]) -> tuple[frozenset[str], ...]:
     with _Ancestry() as ancestry:
         made = generate()
         roots = {

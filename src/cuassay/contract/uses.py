@@ -84,8 +84,7 @@ def with_uses(
 
     What the problem states stays, what its names say of floats, and a module's state: the
     constructor alone makes that, also where it is an index. `index_inputs` maps an index to the
-    outputs whose first axis it addresses; one that the reference only reads with addresses
-    none.
+    outputs whose first axis it addresses; one that the reference only reads with addresses none.
     """
     opened = {s.name for s in problem.inputs if _is_open(s) and s.name not in problem.state}
     if not opened:

@@ -17,6 +17,7 @@ from cuassay.model.domain import Choice, Index, IntegerRange, Offsets, Positive,
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Problem, ScalarSpec
 
+_LARGE = 1 << 24  # elements
 _SUM_SLACK = 0.05  # bfloat16 probabilities of long rows sum to one only so well
 
 
@@ -81,7 +82,8 @@ def outside_domain(spec: InputSpec, value: object, sizes: Mapping[str, int]) -> 
     tensor: Any = value
     if not tensor.numel():
         return ""
-    tensor = tensor.double() if spec.dtype.is_floating else tensor.long()
+    if tensor.numel() < _LARGE or tensor.dtype.itemsize == 1:  # else it would be a copy too many
+        tensor = tensor.double() if spec.dtype.is_floating else tensor.long()
     return _tensor_outside(spec, tensor, sizes)
 
 

@@ -37,7 +37,7 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     are tried as well; only size 0 and broken constraints make such a case out of domain.
     """
     base = _base(planner)
-    limit = 2 * max(planner.budget.shape_elements, elements(planner.problem, base))
+    limit = _limit(planner, base)
     seen: set[tuple[int, ...]] = {tuple(base.values())}
     cases: list[Case] = []
     budget = planner.budget
@@ -115,6 +115,52 @@ def _turn(named: NamedSize, *, is_constant: bool, tried: Iterable[int]) -> int:
             return -1 if min(tried) < named.value < max(tried) else 1
         case SizeUse.STEP:
             return -1 if named.value < TILES[0] else 4
+
+
+def beyond(planner: Planner) -> tuple[Case, ...]:
+    """Return cases beyond the highest threshold of the candidate's sources that can be tried.
+
+    One with every axis beyond it where there is room for that, else two with one axis each: the
+    sources do not say which axis they mean. Only thresholds count that lie above the sizes of the
+    smallest workload: below them that workload and small sizes lie on both sides.
+    """
+    problem, axes, base = planner.problem, planner.problem.var_axes(), _base(planner)
+    low = {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
+    home = planner.workloads()[0][1]
+    listed = [home[axis.name] for axis in axes]
+    above = [
+        named.value
+        for named in planner.named
+        if named.kind is SizeUse.BOUND and named.value > max(listed, default=0)
+    ]
+
+    def fits(sizes: Mapping[str, int] | None) -> bool:
+        if sizes is None or not legal(problem, sizes):
+            return False
+        room = elements(problem, sizes) <= _limit(planner, base)
+        return room and planner.is_affordable(sizes)
+
+    for value in sorted(above, reverse=True):
+        over = {axis.name: value + axis.multiple_of for axis in axes}
+        alone = [{**low, axis.name: over[axis.name]} for axis in axes]
+        counted = [
+            {**low, axis.name: value // count + axis.multiple_of}
+            for axis in axes
+            for count in _counts(problem, {**base, **low}, axis.name)
+        ]
+        for tried in ([over], alone, counted):
+            found = [try_sizes(problem, base, changes) for changes in tried]
+            kept = [sizes for sizes in found if sizes is not None and fits(sizes)][-2:]
+            if kept:
+                return tuple(
+                    planner.case(f"beyond {value} of the source: {sizes}", sizes, _REGIME)
+                    for sizes in kept
+                )
+    return ()
+
+
+def _limit(planner: Planner, base: Mapping[str, int]) -> int:
+    return 2 * max(planner.budget.shape_elements, elements(planner.problem, base))
 
 
 def _counts(problem: Problem, sizes: Mapping[str, int], axis: str) -> list[int]:

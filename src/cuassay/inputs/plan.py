@@ -1,11 +1,11 @@
 """Which cases to run for a purpose, within the budget of a profile.
 
 Purposes: `numeric` (regimes on workload shapes), `hot` (many terms on one sum), `growth`
-(the same at growing lengths), `shapes` (neighbours of the listed shapes), `small` (cheap,
-every axis at least 2), `arguments` (each input and scalar moved alone), `benchmark` (the
-workloads' own inputs), `known` (failures kept from earlier trials), `facts` (facts of the
-problem's own inputs broken) and `slices` (some slices of one of them changed); the judge fills
-the last three.
+(the same at growing lengths), `shapes` (neighbours of the listed shapes), `beyond` (a threshold of
+the candidate's sources), `small` (cheap, every axis at least 2), `arguments` (each input and scalar
+moved alone), `benchmark` (the workloads' own inputs), `known` (failures kept from earlier trials),
+`facts` (facts of the problem's own inputs broken) and `slices` (some slices of one of them
+changed); the judge fills the last three.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cuassay.inputs.arguments import arguments
 from cuassay.inputs.budget import budget_for
 from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, legal
 from cuassay.inputs.named_sizes import NamedSize
-from cuassay.inputs.neighbours import shapes
+from cuassay.inputs.neighbours import beyond, shapes
 from cuassay.inputs.planner import Planner, has_custom_source
 from cuassay.inputs.reductions import growth, hot
 from cuassay.inputs.regimes import NUMERIC
@@ -49,7 +49,8 @@ def plan_cases(
     the profile always runs. The cases of a regime are the same with and without it. `reduced`
     names axes that the reference was seen to reduce: `hot` and `growth` lengthen them after
     those that the problem tells of, up to the largest listed size where no maximum is declared.
-    `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them.
+    `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them,
+    `beyond` one above them.
     `memory_gib` bounds the elements of a case on a GPU. `is_affordable` says whether a call at some
     sizes may be judged: cases that constant axes make large are planned smaller.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
@@ -76,7 +77,18 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
     """
     budget = planner.budget
     picked = planner.fitting(budget.numeric_elements, budget.numeric_workloads)
-    own = _own_generator(planner, picked[0][1])
+    own: tuple[Case, ...] = ()
+    if planner.problem.reference.generator is not None:
+        plain = planner.case("the problem's own generator", picked[0][1], NUMERIC[0])
+        own = (
+            Case(
+                label=plain.label,
+                axes=plain.axes,
+                scalars=plain.scalars,
+                seed=plain.seed,
+                generator=True,
+            ),
+        )
     cases = []
     # Places in the endless round of regimes: the wanted ones, then the budget's.
     wanted = [i for name in planner.first for i, r in enumerate(NUMERIC) if r.name == name]
@@ -89,28 +101,20 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
         label = f"{regime.name} on {_listed(planner.problem, sizes)}"
         path = ("numeric", position)
         cases.append(planner.case(label, sizes, regime, workload=workload, seed_path=path))
-    return (*_recorded(planner), *own, *cases, *_as_built(planner))
-
-
-def _as_built(planner: Planner) -> tuple[Case, ...]:
-    """Return a case of a module built as the problem builds it, everything else small.
-
-    Where other sizes are judged, this is the one that the benchmark runs.
-    """
+    # A case of a module built as the problem builds it, everything else small. Where other sizes
+    # are judged, this is the one that the benchmark runs.
     problem = planner.problem
-    if not problem.built:
-        return ()
-    _, sizes = planner.workloads()[0]
-    sizes = fitted_sizes(problem, sizes, budget=planner.budget.small_elements, keep=problem.built)
-    return (planner.case(f"as built on {_listed(problem, sizes)}", sizes, NUMERIC[0]),)
-
-
-def _recorded(planner: Planner) -> tuple[Case, ...]:
-    """Return cases of the calls that were recorded in a real program, the smallest first."""
+    as_built: tuple[Case, ...] = ()
+    if problem.built:
+        _, sizes = planner.workloads()[0]
+        sizes = fitted_sizes(
+            problem, sizes, budget=planner.budget.small_elements, keep=problem.built
+        )
+        as_built = (planner.case(f"as built on {_listed(problem, sizes)}", sizes, NUMERIC[0]),)
     calls = [pair for pair in planner.workloads() if pair[0].recorded]
     limit = planner.budget.benchmark_elements
     fits = [pair for pair in calls if elements(planner.problem, pair[1]) <= limit] or calls[:1]
-    return tuple(
+    recorded = (
         Case(
             label=f"{workload.id} on {_listed(planner.problem, sizes)}",
             axes=sizes,
@@ -121,22 +125,7 @@ def _recorded(planner: Planner) -> tuple[Case, ...]:
         )
         for workload, sizes in fits[: planner.budget.recorded_cases]
     )
-
-
-def _own_generator(planner: Planner, sizes: Mapping[str, int]) -> tuple[Case, ...]:
-    """Return one case of the problem's own generator under a fresh secret seed."""
-    if planner.problem.reference.generator is None:
-        return ()
-    plain = planner.case("the problem's own generator", sizes, NUMERIC[0])
-    return (
-        Case(
-            label=plain.label,
-            axes=plain.axes,
-            scalars=plain.scalars,
-            seed=plain.seed,
-            generator=True,
-        ),
-    )
+    return (*recorded, *own, *cases, *as_built)
 
 
 def benchmark(planner: Planner) -> tuple[Case, ...]:
@@ -176,6 +165,7 @@ PURPOSES: Mapping[str, Callable[[Planner], tuple[Case, ...]]] = {
     "hot": hot,
     "growth": growth,
     "shapes": shapes,
+    "beyond": beyond,
     "small": small,
     "arguments": arguments,
     "benchmark": benchmark,

@@ -265,7 +265,8 @@ class JudgeTrial:
     def read_sources(self, texts: Iterable[str]) -> None:
         """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
         self._named = named_sizes(texts)
-        self._plans.pop("shapes", None)
+        for purpose in ("shapes", "beyond"):
+            self._plans.pop(purpose, None)
 
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""
@@ -295,7 +296,7 @@ class JudgeTrial:
             device=self._device,
             first=self._regimes() if purpose == "numeric" else (),
             reduced=self.reduced if purpose in ("hot", "growth") else (),
-            named=self._named if purpose == "shapes" else (),
+            named=self._named if purpose in ("shapes", "beyond") else (),
             memory_gib=self._memory_gib,
             is_affordable=partial(self._room.is_affordable, self._problem),
         )

@@ -109,6 +109,26 @@ def test_each_number_is_met_before_any_is_met_twice() -> None:
     assert beside >= {301, 401, 501}
 
 
+def test_one_case_lies_beyond_the_highest_threshold() -> None:
+    trial = scaled_add()
+
+    def beyond(*values: int) -> list[dict[str, int]]:
+        cases = plan_cases(
+            trial.problem,
+            "beyond",
+            profile=Profile.QUICK,
+            root_seed=1,
+            named=[named(value, SizeUse.BOUND) for value in values],
+        )
+        return [dict(case.axes) for case in cases]
+
+    assert beyond() == []
+    assert beyond(20) == []  # small sizes and the smallest workload lie on both sides
+    assert beyond(300, 100) == [{"rows": 301, "cols": 301}]
+    assert beyond(400) == [{"rows": 401, "cols": 2}, {"rows": 2, "cols": 401}]  # room for one
+    assert beyond(600) == [{"rows": 301, "cols": 2}, {"rows": 2, "cols": 301}]  # as elements
+
+
 def test_a_listed_size_comes_with_the_sizes_that_it_is_listed_with() -> None:
     trial = scaled_add()
     whole = dict(trial.problem.workloads[0].axes)

@@ -116,17 +116,14 @@ def _attention(mode: LiftFunctions, call: Operation) -> Any:
 def _reads_memory(why: str) -> Handler:
     def handler(mode: LiftFunctions, call: Operation) -> Any:
         if call.args and isinstance(call.args[0], Lifted):
-            raise LiftError(f"Tensor.{_label(call.op)}", source_line(), why)
+            name = getattr(call.op, "__name__", str(call.op))
+            if name == "__get__":  # of a property
+                owner = getattr(call.op, "__self__", None)
+                name = str(getattr(owner, "__name__", "__cuda_array_interface__"))
+            raise LiftError(f"Tensor.{name}", source_line(), why)
         return call.run()
 
     return handler
-
-
-def _label(func: Callable[..., Any]) -> str:
-    name = getattr(func, "__name__", str(func))
-    if name != "__get__":
-        return name
-    return str(getattr(getattr(func, "__self__", None), "__name__", "__cuda_array_interface__"))
 
 
 def _on_payload(mode: LiftFunctions, call: Operation) -> Any:

@@ -78,7 +78,11 @@ def _copies(
     for (_, dtype, _), members in groups.items():
         # Copy the span of storage that the members reach, then view it as each of them does.
         low = min(t.storage_offset() for t in members)
-        high = max(t.storage_offset() + _span(t) for t in members)
+        high = low
+        for t in members:
+            steps = zip(t.size(), t.stride(), strict=True)
+            span = 1 + sum((n - 1) * s for n, s in steps) if t.numel() else 0
+            high = max(high, t.storage_offset() + span)
         with torch.no_grad():
             whole = members[0].detach().resolve_conj().resolve_neg()
             wanted = dtype if to is None else lifted_dtype(dtype, to)
@@ -90,10 +94,3 @@ def _copies(
                     copy = copy.detach().requires_grad_()
                 found[id(tensor)] = (tensor, copy)
     return found
-
-
-def _span(tensor: torch.Tensor) -> int:
-    """Elements from the first to behind the last that the tensor reaches."""
-    if tensor.numel() == 0:
-        return 0
-    return 1 + sum((n - 1) * s for n, s in zip(tensor.size(), tensor.stride(), strict=True))

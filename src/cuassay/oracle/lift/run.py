@@ -94,11 +94,7 @@ def _lifted(
         except (CuassayError, torch.OutOfMemoryError, KeyboardInterrupt):
             raise
         except (Exception, SystemExit) as error:
-            if any(text in str(error) for text in _MEMORY_ERRORS):
-                why = "it reads a tensor's memory outside torch (a compiled extension or kernel)"
-                what = "a call that torch does not dispatch"
-                raise LiftError(what, failing_line(error), why) from error
-            raise _own_failure(fn, error) from error
+            raise _unliftable(error) or _own_failure(fn, error) from error
         outputs = []
         for item in _flat(result, names):
             nominal: torch.dtype = item.dtype
@@ -182,6 +178,14 @@ def _backends(to: torch.dtype) -> Iterator[None]:
             unit.fp32_precision = precision
         torch._C._set_mkldnn_enabled(onednn)
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _unliftable(error: BaseException) -> LiftError | None:
+    """Return what a compiled extension's attempt to read lifted memory really means."""
+    if not any(text in str(error) for text in _MEMORY_ERRORS):
+        return None
+    why = "it reads a tensor's memory outside torch (a compiled extension or kernel)"
+    return LiftError("a call that torch does not dispatch", failing_line(error), why)
 
 
 def _own_failure(fn: Callable[..., object], error: BaseException) -> ReferenceError_:
