@@ -75,7 +75,30 @@ def _loaded(
     triton = triton and not because
     hosted = candidate.compiles_cuda and not device.startswith("cuda")
     kind = _kind(candidate, device, triton or hosted, interpreted=bool(because))
-    call = _build(candidate, problem, device=device, folder=folder, triton=triton)
+    match candidate.language:
+        case Language.PYTHON:
+            call = _python(candidate, problem, device=device, folder=folder, triton=triton)
+        case Language.CUDA_EXTENSION:
+            from cuassay.build.cuda.extension import load_extension
+
+            if device.startswith("cuda") or not candidate.compiles_cuda:
+                call = load_extension(candidate, device=device, folder=folder)
+            else:
+                from cuassay.build.machine import candidates
+
+                call = candidates.load_hosted(
+                    candidate,
+                    problem,
+                    lambda: load_extension(candidate, device=device, folder=folder),
+                )
+        case Language.CUDA_KERNEL if device.startswith("cuda"):
+            from cuassay.build.cuda.raw_kernel import load_kernels
+
+            call = load_kernels(candidate, problem, device=device, folder=folder)
+        case Language.CUDA_KERNEL:
+            from cuassay.build.machine import candidates
+
+            call = candidates.load_kernels(candidate, problem, folder=folder)
     if not cached:
         mark.touch()
     _note_libraries(folder)
@@ -99,32 +122,6 @@ def _note_libraries(folder: Path) -> None:
         for name in sorted(names):
             if name.endswith(".so"):
                 LEDGER.binary(name, Path(place, name))
-
-
-def _build(
-    candidate: Candidate, problem: Problem, *, device: str, folder: Path, triton: bool
-) -> Callable[..., object]:
-    match candidate.language:
-        case Language.PYTHON:
-            return _python(candidate, problem, device=device, folder=folder, triton=triton)
-        case Language.CUDA_EXTENSION:
-            from cuassay.build.cuda.extension import load_extension
-
-            if device.startswith("cuda") or not candidate.compiles_cuda:
-                return load_extension(candidate, device=device, folder=folder)
-            from cuassay.build.machine import candidates as machine
-
-            return machine.load_hosted(
-                candidate, problem, lambda: load_extension(candidate, device=device, folder=folder)
-            )
-        case Language.CUDA_KERNEL if device.startswith("cuda"):
-            from cuassay.build.cuda.raw_kernel import load_kernels
-
-            return load_kernels(candidate, problem, device=device, folder=folder)
-        case Language.CUDA_KERNEL:
-            from cuassay.build.machine import candidates as machine
-
-            return machine.load_kernels(candidate, problem, folder=folder)
 
 
 def _python(

@@ -36,8 +36,14 @@ class _Mode(TorchFunctionMode):
         answer = _ANSWERS.get(func)
         if answer is not None:
             return answer(*args, **kwargs)
-        if func is torch.Tensor.to and _names_cpu(args[1:], kwargs):
-            return func(*args, **{**kwargs, "copy": True})  # a transfer is always a copy
+        if func is torch.Tensor.to:
+            values = (*args[1:][:1], kwargs.get("device"))
+            if any(
+                value == "cpu" or (isinstance(value, torch.device) and value.type == "cpu")
+                for value in values
+                if isinstance(value, str | torch.device)
+            ):
+                return func(*args, **{**kwargs, "copy": True})  # a transfer is always a copy
         # torch.device("cuda") stays what it says; it is mapped where memory is asked for
         if func is not torch.device and any(_is_cuda(value) for value in (*args, *kwargs.values())):
             args = tuple(_on_cpu(value) for value in args)
@@ -49,15 +55,6 @@ def _is_cuda(value: object) -> bool:
     if isinstance(value, torch.device):
         return value.type == "cuda"
     return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
-
-
-def _names_cpu(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    values = (*args[:1], kwargs.get("device"))
-    return any(
-        value == "cpu" or (isinstance(value, torch.device) and value.type == "cpu")
-        for value in values
-        if isinstance(value, str | torch.device)
-    )
 
 
 def _on_cpu(value: Any) -> Any:

@@ -61,40 +61,37 @@ def load_python(
         count_triton(root, text)
         if not on_cpu:
             tuned.tune_once(folder)
-    _private_caches(folder)
-    around = _surroundings(on_cpu and speaks_of_a_gpu(text))
+    # Keep every cache that torch and Triton write inside the candidate's folder
+    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+    os.environ["TORCH_EXTENSIONS_DIR"] = str(folder / "torch_extensions")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+    around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    if on_cpu and speaks_of_a_gpu(text):
+        from cuassay.build.cuda_facade import cuda_facade
+
+        around = cuda_facade
     with contextlib.ExitStack() as stack:
         stack.enter_context(_translated(root, "importing", on_cpu=on_cpu))
         stack.enter_context(around())
         if "cpp_extension" in text:
-            _prepare_extension_builds(text, device=device, folder=folder)
+            # Make torch's extension builder find the toolkit, build for one device, and build fast
+            if device.startswith("cuda"):
+                home = cuda_home()
+                if home is not None:
+                    os.environ.setdefault("CUDA_HOME", str(home))
+                arch = hopper_arch(architecture(device), text)
+                version = arch.removeprefix("sm_").rstrip("a")
+                suffix = "a" if arch.endswith("a") else ""
+                # PTX too: launches of the library can then be executed by the PTX machine.
+                listed = f"{version[:-1]}.{version[-1]}{suffix}+PTX"
+                os.environ.setdefault("TORCH_CUDA_ARCH_LIST", listed)
+            from cuassay.build.cuda.inline_extension import install
+
+            install(folder, device=device)
             stack.enter_context(_owned_extensions(folder))
         module = _import(root, candidate)
     function = _entry(module, candidate)
     return _guarded(function, root, around, on_cpu=on_cpu)
-
-
-def _private_caches(folder: Path) -> None:
-    """Keep every cache that torch and Triton write inside the candidate's folder."""
-    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
-    os.environ["TORCH_EXTENSIONS_DIR"] = str(folder / "torch_extensions")
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-
-
-def _prepare_extension_builds(text: str, *, device: str, folder: Path) -> None:
-    """Make torch's extension builder find the toolkit, build for one device, and build fast."""
-    if device.startswith("cuda"):
-        home = cuda_home()
-        if home is not None:
-            os.environ.setdefault("CUDA_HOME", str(home))
-        arch = hopper_arch(architecture(device), text)
-        version, suffix = arch.removeprefix("sm_").rstrip("a"), "a" if arch.endswith("a") else ""
-        # PTX too: launches of the library can then be executed by the PTX machine.
-        listed = f"{version[:-1]}.{version[-1]}{suffix}+PTX"
-        os.environ.setdefault("TORCH_CUDA_ARCH_LIST", listed)
-    from cuassay.build.cuda.inline_extension import install
-
-    install(folder, device=device)
 
 
 @contextlib.contextmanager
@@ -112,14 +109,6 @@ def _owned_extensions(folder: Path) -> Iterator[None]:
 def speaks_of_a_gpu(text: str) -> bool:
     """Return whether the facade is wanted; torch.compile does not trace through it."""
     return speaks_of_triton(text) or ("cuda" in text and "torch.compile" not in text)
-
-
-def _surroundings(facade: bool) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    if not facade:
-        return contextlib.nullcontext
-    from cuassay.build.cuda_facade import cuda_facade
-
-    return cuda_facade
 
 
 def _import(root: Path, candidate: Candidate) -> types.ModuleType:
@@ -191,8 +180,11 @@ def _missing(error: BaseException, root: Path, *, on_cpu: bool) -> str:
         if isinstance(link, MissingToolError):
             return str(link)
         text = str(link)
-        if isinstance(link, ModuleNotFoundError) and _is_optional(link, root):
-            return f"the candidate imports '{link.name}', which is not installed here"
+        if isinstance(link, ModuleNotFoundError):
+            package = (link.name or "").split(".")[0]
+            own = (root / package).exists() or (root / f"{package}.py").exists()
+            if package in _OPTIONAL_PACKAGES and not own:
+                return f"the candidate imports '{link.name}', which is not installed here"
         if any(sign in text for sign in _NEEDS_TOOL):
             return (
                 f"the candidate builds CUDA code, and a compiler is missing: {text[:300]}; set "
@@ -204,12 +196,6 @@ def _missing(error: BaseException, root: Path, *, on_cpu: bool) -> str:
             )
         link = link.__cause__ or link.__context__
     return ""
-
-
-def _is_optional(error: ModuleNotFoundError, root: Path) -> bool:
-    package = (error.name or "").split(".")[0]
-    own = (root / package).exists() or (root / f"{package}.py").exists()
-    return package in _OPTIONAL_PACKAGES and not own
 
 
 def _guarded(

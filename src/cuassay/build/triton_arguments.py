@@ -128,17 +128,14 @@ def parameters(types: Sequence[str], values: Sequence[Any]) -> tuple[list[bytes]
             packed.append(struct.pack("<Q", address_of(value)))
             held += [value] if hasattr(value, "untyped_storage") else []
         elif kind in _CODES:
-            packed.append(_number(kind, value))
+            code = _CODES[kind]
+            if code in "?":
+                packed.append(struct.pack("<B", int(bool(value))))
+            else:
+                packed.append(struct.pack(f"<{code}", float(value) if code in "fd" else int(value)))
         else:
             raise MissingToolError(f"the PTX machine knows no Triton parameter of type '{kind}'")
     return packed, held
-
-
-def _number(kind: str, value: Any) -> bytes:
-    code = _CODES[kind]
-    if code in "?":
-        return struct.pack("<B", int(bool(value)))
-    return struct.pack(f"<{code}", float(value) if code in "fd" else int(value))
 
 
 def address_of(value: Any) -> int:

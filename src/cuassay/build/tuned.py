@@ -88,7 +88,16 @@ def tune_once(folder: Path) -> None:
     def noting(self: Any, *given: Any, **named: Any) -> Any:
         result = run(self, *given, **named)
         if self.__dict__.pop("_cuassay_open", False):
-            _note(notes / _name(self), str(self.best_config))
+            # Write a choice unless another process was first: all of a trial's processes use one
+            note = notes / _name(self)
+            choice = str(self.best_config)
+            with contextlib.suppress(OSError):
+                note.parent.mkdir(parents=True, exist_ok=True)
+                own = note.with_suffix(f".{os.getpid()}")
+                own.write_text(choice, encoding="utf-8")
+                with contextlib.suppress(FileExistsError):
+                    os.link(own, note)
+                own.unlink()
         return result
 
     tuner.__init__, tuner._bench, tuner.run = count, briefly, noting
@@ -137,14 +146,3 @@ def _read(note: Path) -> str:
     with contextlib.suppress(OSError), open(note, encoding="utf-8", errors="replace") as file:
         return file.read(_NOTE_BYTES)
     return ""
-
-
-def _note(note: Path, choice: str) -> None:
-    """Write a choice unless another process was first: all of a trial's processes use one."""
-    with contextlib.suppress(OSError):
-        note.parent.mkdir(parents=True, exist_ok=True)
-        own = note.with_suffix(f".{os.getpid()}")
-        own.write_text(choice, encoding="utf-8")
-        with contextlib.suppress(FileExistsError):
-            os.link(own, note)
-        own.unlink()

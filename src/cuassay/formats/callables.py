@@ -99,7 +99,14 @@ def candidate_place(kernel: Callable[..., object]) -> str:
     path = Path(file).absolute()
     if not (path.parent / "__init__.py").is_file():
         return f"{path}::{name}"
-    return str(_packaged(path, module.__name__ if module else "", name))
+    # Write the package's files that are needed, and a kernel.py that takes the function
+    files = package_files(path)
+    dotted = dotted_name(path)
+    files["kernel.py"] = f"from {dotted} import {name} as run\n".encode()
+    digest = hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in files.items()))
+    return str(
+        _folder(f"{module.__name__ if module else ''}.{name}-{digest.hexdigest()[:16]}", files)
+    )
 
 
 def examples_of(reference: Callable[..., object], inputs: Any) -> list[dict[str, Any]]:
@@ -110,28 +117,27 @@ def examples_of(reference: Callable[..., object], inputs: Any) -> list[dict[str,
         and bool(given)
         and all(isinstance(item, Mapping | list | tuple) for item in given)
     )
-    calls = [_by_name(reference, call) for call in (given if several else [given])]
+    calls: list[dict[str, Any]] = []
+    for call in given if several else [given]:
+        if isinstance(call, Mapping):
+            known = parameters(reference)
+            order = [n for n in known if n in call] + [n for n in call if n not in known]
+            calls.append({name: call[name] for name in order})
+        else:
+            if not isinstance(call, list | tuple):
+                raise ProblemError(
+                    f"inputs is a {type(call).__name__}, expected the arguments of a call: a "
+                    "mapping by name, or a list in order"
+                )
+            names = parameters(reference)
+            if len(names) < len(call):
+                names = tuple(f"x{number}" for number in range(len(call)))
+            calls.append(dict(zip(names, call, strict=False)))
     if not calls or not calls[0]:
         raise ProblemError("inputs is empty; give the arguments of at least one call")
     if any(list(call) != list(calls[0]) for call in calls):
         raise ProblemError("the examples in inputs name different arguments; give all the same")
     return calls
-
-
-def _by_name(reference: Callable[..., object], call: Any) -> dict[str, Any]:
-    if isinstance(call, Mapping):
-        known = parameters(reference)
-        order = [n for n in known if n in call] + [n for n in call if n not in known]
-        return {name: call[name] for name in order}
-    if not isinstance(call, list | tuple):
-        raise ProblemError(
-            f"inputs is a {type(call).__name__}, expected the arguments of a call: a mapping by "
-            "name, or a list in order"
-        )
-    names = parameters(reference)
-    if len(names) < len(call):
-        names = tuple(f"x{number}" for number in range(len(call)))
-    return dict(zip(names, call, strict=False))
 
 
 def results_of(reference: Callable[..., object], example: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -264,15 +270,6 @@ def dotted_name(path: Path) -> str:
         parts.insert(0, folder.name)
         folder = folder.parent
     return ".".join(parts)
-
-
-def _packaged(path: Path, module: str, function: str) -> Path:
-    """Write the package's files that are needed, and a kernel.py that takes the function."""
-    files = package_files(path)
-    dotted = dotted_name(path)
-    files["kernel.py"] = f"from {dotted} import {function} as run\n".encode()
-    digest = hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in files.items()))
-    return _folder(f"{module}.{function}-{digest.hexdigest()[:16]}", files)
 
 
 def _folder(name: str, files: Mapping[str, bytes]) -> Path:

@@ -121,16 +121,29 @@ def _structured(
         )
     module = written.module(reference) if is_module(reference) else ""
     flat = [{**written.leaves, **one.leaves} for one, _ in calls]
-    text = _reference_text(reference, written)
+    head = f"import inspect\n\nimport torch\n\n\n{PRELUDE}\n\n{CALL}\n\n"
+    if is_module(reference):
+        texts = [class_text(kind, name) for name, kind in written.classes.items()]
+        text = head + "\n\n\n".join(texts) + "\n"
+    else:
+        text = head + aliased(reference, "_reference", classes=written.classes)
     call = f"_call({module or '_reference'}, {_arguments(arguments)})"
-    observed = _observed(_executed(text, list(written.leaves), call), flat)
+    leaves = list(written.leaves)
+    namespace: dict[str, Any] = {}
+    body = f"def run({', '.join(leaves)}):\n    return {call}\n"
+    exec(compile(f"{text}\n\n{body}", "<the reference>", "exec"), namespace)
+    observed = _observed(namespace["run"], flat)
     leaves = [name for name in written.leaves if name not in observed.outs]
     kept = [{name: example[name] for name in leaves} for example in flat]
     sized = callables.axes_of(kept, observed.results)
-    shapes = {
-        name: _shape_text([made[number] for made in observed.results], sized, kept)
-        for number, name in enumerate(observed.names)
-    }
+    shapes = {}
+    for number, name in enumerate(observed.names):
+        # A shape as text over the flat inputs: `(x.shape[0], 4)`
+        parts = [
+            _size_text(sizes, sized, kept)
+            for sizes in callables.sizes_of([made[number] for made in observed.results])
+        ]
+        shapes[name] = f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     device = next((f", device={n}.device" for n in leaves if is_tensor(written.leaves[n])), "")
     dtypes = {n: str(v.dtype) for n, v in zip(observed.names, observed.results[0], strict=True)}
 
@@ -196,24 +209,6 @@ def _arguments(arguments: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{name!r}: {text}" for name, text in arguments.items()) + "}"
 
 
-def _reference_text(reference: Callable[..., object], written: Written) -> str:
-    """Return the module that the reference's process runs, without its entry function."""
-    head = f"import inspect\n\nimport torch\n\n\n{PRELUDE}\n\n{CALL}\n\n"
-    if is_module(reference):
-        texts = [class_text(kind, name) for name, kind in written.classes.items()]
-        return head + "\n\n\n".join(texts) + "\n"
-    return head + aliased(reference, "_reference", classes=written.classes)
-
-
-def _executed(text: str, leaves: Sequence[str], call: str) -> Callable[..., Any]:
-    """Return the reference as a function of the flat inputs, made as the judge makes it."""
-    namespace: dict[str, Any] = {}
-    body = f"def run({', '.join(leaves)}):\n    return {call}\n"
-    exec(compile(f"{text}\n\n{body}", "<the reference>", "exec"), namespace)
-    run: Callable[..., Any] = namespace["run"]
-    return run
-
-
 def _observed(run: Callable[..., Any], flat: Sequence[Mapping[str, Any]]) -> _Observed:
     torch = importlib.import_module("torch")
     results: list[tuple[Any, ...]] = []
@@ -229,7 +224,9 @@ def _observed(run: Callable[..., Any], flat: Sequence[Mapping[str, Any]]) -> _Ob
             returned = {id(value) for _, _, value in found}
             outs = [n for n in written if not found and _ignores_old(run, example, n)]
             changed = [n for n in written if n not in outs and id(copies[n]) not in returned]
-            names = [_output_name(name) for name, _, _ in found]
+            for name, _, _ in found:
+                plain = name if name.isidentifier() else f"output_{name}"
+                names.append(plain if name else "output")
             names = [*names, *outs, *(f"{name}_after" for name in changed)]
             names = _distinct(names, [name for name in example if name not in outs])
             steps = tuple(step for _, step, _ in found)
@@ -281,12 +278,6 @@ def _ignores_old(run: Callable[..., Any], example: Mapping[str, Any], name: str)
     return not _differs(*left)
 
 
-def _output_name(name: str) -> str:
-    if not name:
-        return "output"
-    return name if name.isidentifier() else f"output_{name}"
-
-
 def _distinct(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     """Return output names that are neither double nor names of inputs."""
     found: list[str] = []
@@ -296,12 +287,6 @@ def _distinct(names: Sequence[str], taken: Sequence[str]) -> list[str]:
             unique, number = f"{name}_{number}", number + 1
         found.append(unique)
     return found
-
-
-def _shape_text(values: Sequence[Any], sized: Any, flat: Sequence[Mapping[str, Any]]) -> str:
-    """Return a shape as text over the flat inputs: `(x.shape[0], 4)`."""
-    parts = [_size_text(sizes, sized, flat) for sizes in callables.sizes_of(values)]
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
 def _size_text(sizes: tuple[int, ...], sized: Any, flat: Sequence[Mapping[str, Any]]) -> str:

@@ -129,7 +129,19 @@ def _from_file(
     if not text.strip():
         raise CandidateError(f"{file} is empty, expected the kernel's source; write it there")
     if problem.entry:
-        return _called_as_declared(file, text, problem, function, whole_folder=whole_folder)
+        if file.suffix != ".py":
+            raise CandidateError(
+                f"{file}: the problem '{problem.name}' has arguments that only Python can make "
+                f"({', '.join(problem.held) or 'by keyword'}); give a .py file that "
+                "calls the kernel"
+            )
+        name = entry_name(text, function, problem, where=str(file))
+        module = adapted.module_name(file, otherwise="native_kernel")
+        entry = problem.entry.replace(MODULE, module).replace(FUNCTION, name)
+        shipped = _shipped(file, text, whole_folder=whole_folder)[1:]
+        return adapted.adapted_candidate(
+            file, text, name=_name(file, whole_folder), module=module, entry=entry, helpers=shipped
+        )
     if file.suffix == ".py" and function is None and problem.origin in ("kernelbench", "gpumode"):
         from cuassay.formats.gpumode import task as gpumode
         from cuassay.formats.kernelbench import pair as kernelbench
@@ -149,24 +161,6 @@ def _from_file(
             origin=file.absolute(),
         )
     return _cuda(file, text, problem, function, whole_folder=whole_folder)
-
-
-def _called_as_declared(
-    file: Path, text: str, problem: Problem, function: str | None, *, whole_folder: bool
-) -> Candidate:
-    """Return a candidate that is called as the problem's reference is declared."""
-    if file.suffix != ".py":
-        raise CandidateError(
-            f"{file}: the problem '{problem.name}' has arguments that only Python can make "
-            f"({', '.join(problem.held) or 'by keyword'}); give a .py file that calls the kernel"
-        )
-    name = entry_name(text, function, problem, where=str(file))
-    module = adapted.module_name(file, otherwise="native_kernel")
-    entry = problem.entry.replace(MODULE, module).replace(FUNCTION, name)
-    shipped = _shipped(file, text, whole_folder=whole_folder)[1:]
-    return adapted.adapted_candidate(
-        file, text, name=_name(file, whole_folder), module=module, entry=entry, helpers=shipped
-    )
 
 
 def _name(file: Path, whole_folder: bool) -> str:
@@ -215,13 +209,25 @@ def _cuda(
                 f"{file}: {UnknownNameError('exported function', entry or ENTRY, names)}; "
                 f'export the entry with m.def("{ENTRY}", ...) or name it as {file.name}::FUNCTION'
             )
+        # DESTINATION where the C++ function ends with the outputs or has room for them
+        for source in sources:
+            parameters = cuda_text.parameter_names(source.text, entry)
+            if parameters is None:
+                continue
+            outputs = tuple(spec.name for spec in problem.outputs)
+            whole = len(problem.inputs) + len(outputs)
+            if parameters[-len(outputs) :] == outputs or len(parameters) == whole:
+                convention = Convention.DESTINATION
+                break
+        else:
+            convention = Convention.RETURNS
         return Candidate(
             name=_name(file, whole_folder),
             sources=sources,
             entry_file=file.name,
             entry_function=entry,
             language=Language.CUDA_EXTENSION,
-            convention=_extension_convention(sources, entry, problem),
+            convention=convention,
             origin=file.absolute(),
         )
     from cuassay.formats import launches  # pydantic is slow to import
@@ -259,17 +265,3 @@ def _exported_entry(names: list[str], problem: Problem) -> str | None:
         if name in names:
             return name
     return names[0] if len(names) == 1 else None
-
-
-def _extension_convention(
-    sources: tuple[SourceFile, ...], entry: str, problem: Problem
-) -> Convention:
-    """Return DESTINATION where the C++ function ends with the outputs or has room for them."""
-    for source in sources:
-        names = cuda_text.parameter_names(source.text, entry)
-        if names is None:
-            continue
-        outputs = tuple(spec.name for spec in problem.outputs)
-        if names[-len(outputs) :] == outputs or len(names) == len(problem.inputs) + len(outputs):
-            return Convention.DESTINATION
-    return Convention.RETURNS

@@ -65,7 +65,26 @@ def load_hub_kernel(where: str, function: str | None, problem: Problem) -> Candi
     The entry is `function`, else one called `run` or as the problem. Raises CandidateError, and
     MissingToolError where a hub id is given and huggingface_hub is not installed.
     """
-    tree = _downloaded(where) if where.startswith(PREFIX) else Path(where).expanduser()
+    if where.startswith(PREFIX):
+        repository, _, revision = where.removeprefix(PREFIX).partition("@")
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+            raise CandidateError(f"'{where}' is no kernel of the hub; expected hub:OWNER/REPO")
+        try:
+            client = importlib.import_module("huggingface_hub")
+        except ImportError:
+            raise missing_extra("huggingface_hub", "hub") from None
+        try:
+            folder = client.snapshot_download(
+                repository, revision=revision or None, allow_patterns=["build/**"]
+            )
+        except Exception as failure:
+            raise CandidateError(
+                f"'{where}' cannot be downloaded: {type(failure).__name__}: {failure}; check the "
+                "id and the network, or give a local copy's folder"
+            ) from None
+        tree = Path(folder)
+    else:
+        tree = Path(where).expanduser()
     variant = _variant(tree)
     if (variant / "__init__.py").is_file():
         package = variant
@@ -113,26 +132,6 @@ def load_hub_kernel(where: str, function: str | None, problem: Problem) -> Candi
         convention=_convention(files, entry, problem, where=where),
         origin=tree.absolute(),
     )
-
-
-def _downloaded(where: str) -> Path:
-    repository, _, revision = where.removeprefix(PREFIX).partition("@")
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
-        raise CandidateError(f"'{where}' is no kernel of the hub; expected hub:OWNER/REPO")
-    try:
-        client = importlib.import_module("huggingface_hub")
-    except ImportError:
-        raise missing_extra("huggingface_hub", "hub") from None
-    try:
-        folder = client.snapshot_download(
-            repository, revision=revision or None, allow_patterns=["build/**"]
-        )
-    except Exception as failure:
-        raise CandidateError(
-            f"'{where}' cannot be downloaded: {type(failure).__name__}: {failure}; check the id "
-            "and the network, or give a local copy's folder"
-        ) from None
-    return Path(folder)
 
 
 def _variant(tree: Path) -> Path:

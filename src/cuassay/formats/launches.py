@@ -16,7 +16,6 @@ from cuassay.formats.sol.solution_schema import (
     LaunchFileModel,
     LaunchModel,
     PixelColumnsModel,
-    ScratchModel,
     TileMapModel,
 )
 from cuassay.formats.strict import read_model
@@ -57,7 +56,14 @@ def read_declaration(file: Path, text: str, problem: Problem) -> Declaration | N
         return None
     data, where = found
     model = read_model(LaunchFileModel, data, where=where, error=CandidateError, strict=True)
-    scratch = tuple(_scratch(item, problem, where=where) for item in model.scratch)
+    scratch: list[Scratch] = []
+    for item in model.scratch:
+        place = f"{where}: scratch.{item.name}"
+        if item.dtype not in [dtype.value for dtype in DType]:
+            legal = [dtype.value for dtype in DType]
+            raise CandidateError(f"{place}: {UnknownNameError('dtype', item.dtype, legal)}")
+        size = _expression(item.size, smallest_workload_axes(problem), f"{place}.size", 1)
+        scratch.append(Scratch(name=item.name, dtype=item.dtype, size=size, zeroed=item.zeroed))
     names = _Names.of(problem, scratch)
     tile_maps = tuple(_tile_map(item, names, where=where) for item in model.tensor_maps)
     names = replace(names, maps=tuple(item.name for item in tile_maps))
@@ -68,7 +74,7 @@ def read_declaration(file: Path, text: str, problem: Problem) -> Declaration | N
     )
     return Declaration(
         launches=launches,
-        scratch=scratch,
+        scratch=tuple(scratch),
         tile_maps=tile_maps,
         zero_outputs=model.zero_outputs,
         flags=BuildFlags(cuda_cflags=tuple(model.cuda_cflags)),
@@ -245,12 +251,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _scratch(model: ScratchModel, problem: Problem, *, where: str) -> Scratch:
-    place = f"{where}: scratch.{model.name}"
-    if model.dtype not in [dtype.value for dtype in DType]:
-        legal = [dtype.value for dtype in DType]
-        raise CandidateError(f"{place}: {UnknownNameError('dtype', model.dtype, legal)}")
-    size = _expression(model.size, smallest_workload_axes(problem), f"{place}.size", 1)
-    return Scratch(name=model.name, dtype=model.dtype, size=size, zeroed=model.zeroed)

@@ -130,7 +130,9 @@ class Written:
             case None | bool() | int() | float() | complex() | str() | bytes():
                 if depth == 0 or isinstance(value, str | None):
                     self._held(name, repr(value))
-                return _literal(value)
+                if isinstance(value, float) and not math.isfinite(value):
+                    return f"float({str(value)!r})"
+                return repr(value)
             case tuple() if hasattr(value, "_fields"):
                 parts = [
                     f"{key}={self._expression(f'{name}.{key}', item, depth=inside)}"
@@ -138,7 +140,16 @@ class Written:
                 ]
                 return f"{self._class(type(value), name)}({', '.join(parts)})"
             case list() | tuple() | set() | frozenset():
-                return self._sequence(name, value, depth=inside)
+                parts = [
+                    self._expression(f"{name}[{number}]", item, depth=inside)
+                    for number, item in enumerate(value)
+                ]
+                joined = ", ".join(parts)
+                if isinstance(value, tuple):
+                    return f"({joined}{',' if len(parts) == 1 else ''})"
+                if isinstance(value, set | frozenset):
+                    return f"{type(value).__name__}([{joined}])"
+                return f"[{joined}]"
             case Mapping():
                 pairs = [
                     f"{_key(name, key)}: {self._expression(f'{name}.{key}', item, depth=inside)}"
@@ -147,18 +158,6 @@ class Written:
                 return "{" + ", ".join(pairs) + "}"
             case _:
                 return self._object(name, value, depth=inside)
-
-    def _sequence(self, name: str, value: Any, *, depth: int) -> str:
-        parts = [
-            self._expression(f"{name}[{number}]", item, depth=depth)
-            for number, item in enumerate(value)
-        ]
-        joined = ", ".join(parts)
-        if isinstance(value, tuple):
-            return f"({joined}{',' if len(parts) == 1 else ''})"
-        if isinstance(value, set | frozenset):
-            return f"{type(value).__name__}([{joined}])"
-        return f"[{joined}]"
 
     def _object(self, name: str, value: Any, *, depth: int) -> str:
         module = type(value).__module__.split(".")[0]
@@ -208,12 +207,6 @@ class Written:
 
     def _held(self, name: str, text: str) -> None:
         self.held.append(f"{name} = {text[:80]}")
-
-
-def _literal(value: object) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"float({str(value)!r})"
-    return repr(value)
 
 
 def _key(name: str, key: object) -> str:

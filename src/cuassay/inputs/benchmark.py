@@ -57,7 +57,19 @@ def draw(
     """
     sizes = resolve(problem.axes, workload.axes)
     with _seeded(seed, device):
-        made = _generated(problem, workload, sizes, device=device, reference=reference)
+        # The benchmark runs the generator wherever there is one, even if nothing uses it.
+        made: Mapping[str, object] = {}
+        if reference.generator is not None:
+            scalars = {
+                name: source.value
+                for name, source in workload.sources.items()
+                if isinstance(source, ScalarSource)
+            }
+            try:
+                made = reference.generator({**sizes, **scalars}, torch.device(device))
+            except ReferenceError_:
+                if any(isinstance(source, CustomSource) for source in workload.sources.values()):
+                    raise
         return {
             spec.name: _value(
                 spec,
@@ -88,30 +100,6 @@ def _seeded(seed: int, device: str) -> Iterator[None]:
         random.setstate(kept)
 
 
-def _generated(
-    problem: Problem,
-    workload: Workload,
-    sizes: Mapping[str, int],
-    *,
-    device: str,
-    reference: LoadedReference,
-) -> Mapping[str, object]:
-    """Run the generator wherever there is one, as the benchmark does, even if nothing uses it."""
-    if reference.generator is None:
-        return {}
-    scalars = {
-        name: source.value
-        for name, source in workload.sources.items()
-        if isinstance(source, ScalarSource)
-    }
-    try:
-        return reference.generator({**sizes, **scalars}, torch.device(device))
-    except ReferenceError_:
-        if any(isinstance(source, CustomSource) for source in workload.sources.values()):
-            raise
-        return {}
-
-
 def _value(
     spec: InputSpec,
     workload: Workload,
@@ -125,7 +113,17 @@ def _value(
     if isinstance(source, CustomSource) and spec.name in made:
         return _checked(spec, made[spec.name], sizes, device=device)
     if isinstance(source, SafetensorsSource):
-        return _checked(spec, _read(source), sizes, device=device)
+        try:
+            from safetensors import safe_open
+
+            with safe_open(source.path, framework="pt", device="cpu") as file:
+                stored = file.get_tensor(source.key)
+        except Exception as failure:  # safetensors raises types of its own, by version
+            raise ReferenceError_(
+                f"tensor '{source.key}' of {source.path} cannot be read: {failure}; "
+                "check the file and the workload's tensor_key"
+            ) from None
+        return _checked(spec, stored, sizes, device=device)
     if isinstance(spec, ScalarSpec):
         if isinstance(source, ScalarSource):
             return source.value
@@ -143,19 +141,6 @@ def _value(
         kind = "normal" if spec.dtype.is_floating and "normal" in kinds_for(spec) else "uniform"
         return make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device=device)
     return random_tensor(spec, shape_of(spec.shape, sizes), device)
-
-
-def _read(source: SafetensorsSource) -> object:
-    try:
-        from safetensors import safe_open
-
-        with safe_open(source.path, framework="pt", device="cpu") as file:
-            return file.get_tensor(source.key)
-    except Exception as failure:  # safetensors raises types of its own, by version
-        raise ReferenceError_(
-            f"tensor '{source.key}' of {source.path} cannot be read: {failure}; "
-            "check the file and the workload's tensor_key"
-        ) from None
 
 
 def _checked(spec: InputSpec, value: object, sizes: Mapping[str, int], *, device: str) -> Value:

@@ -37,7 +37,14 @@ def simplest_elements(
     Nothing changes where the fill is plain already, the tensor has more than 128 elements,
     or its domain does not let single elements be chosen.
     """
-    if not _free(spec) or _kind(case, spec) in _PLAIN:
+    if spec.dtype in _PACKED or isinstance(spec.domain, Opaque | Probability | Positive):
+        free = False
+    elif isinstance(spec.domain, Index):
+        free = not spec.domain.unique
+    else:
+        free = family(spec) in ("real", "integers")
+    fill = case.fills.get(spec.name)
+    if not free or (fill and fill.kind in _PLAIN):
         return case
     values = _values(inputs(case)[spec.name])
     if not values:
@@ -90,7 +97,12 @@ def minimal_subset(
     kept, parts = tuple(items), 1
     while kept:
         size = math.ceil(len(kept) / parts)
-        smaller = _without_a_chunk(kept, size, still_fails)
+        for start in range(0, len(kept), size):
+            smaller = kept[:start] + kept[start + size :]
+            if still_fails(smaller):
+                break
+        else:
+            smaller = None
         if smaller is not None:
             kept, parts = smaller, max(parts - 1, 1 if len(smaller) < 2 else 2)
         elif size == 1:
@@ -98,16 +110,6 @@ def minimal_subset(
         else:
             parts = min(2 * parts, len(kept))
     return kept
-
-
-def _without_a_chunk(
-    kept: tuple[int, ...], size: int, still_fails: Callable[[Sequence[int]], bool]
-) -> tuple[int, ...] | None:
-    for start in range(0, len(kept), size):
-        smaller = kept[:start] + kept[start + size :]
-        if still_fails(smaller):
-            return smaller
-    return None
 
 
 def _simplest_value(
@@ -133,20 +135,6 @@ def _simplest_value(
         else:
             low = middle
     return with_value(sign * high)
-
-
-def _free(spec: TensorSpec) -> bool:
-    """Whether each element of the input may be chosen by itself."""
-    if spec.dtype in _PACKED or isinstance(spec.domain, Opaque | Probability | Positive):
-        return False
-    if isinstance(spec.domain, Index):
-        return not spec.domain.unique
-    return family(spec) in ("real", "integers")
-
-
-def _kind(case: Case, spec: TensorSpec) -> str:
-    fill = case.fills.get(spec.name)
-    return fill.kind if fill else ""
 
 
 def _values(tensor: object) -> tuple[float, ...]:

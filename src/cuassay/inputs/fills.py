@@ -107,7 +107,14 @@ def _dispatch(kind: str, request: Request) -> torch.Tensor:
         case Offsets():
             return discrete.OFFSETS[kind](request).to(dtype)
         case Mask() as domain:
-            return _mask(discrete.keep_mask(kind, request, domain), spec, additive=domain.additive)
+            kept = discrete.keep_mask(kind, request, domain)
+            dtype = torch_dtype(spec.dtype)
+            if not domain.additive:
+                return kept.to(dtype)
+            blocked = max(_MASKED, -spec.dtype.float_format.maximum)
+            return torch.zeros(kept.shape, device=kept.device, dtype=dtype).masked_fill_(
+                ~kept, blocked
+            )
         case IntegerRange(low=low, high=high):
             return discrete.integers(kind, request, low, high).to(dtype)
         case Choice(values=values):
@@ -118,11 +125,3 @@ def _dispatch(kind: str, request: Request) -> torch.Tensor:
     if spec.dtype.is_floating:
         return real_values(kind, request, spec.domain)
     return discrete.integers(kind, request, 0, 1).to(dtype)
-
-
-def _mask(kept: torch.Tensor, spec: TensorSpec, *, additive: bool) -> torch.Tensor:
-    dtype = torch_dtype(spec.dtype)
-    if not additive:
-        return kept.to(dtype)
-    blocked = max(_MASKED, -spec.dtype.float_format.maximum)
-    return torch.zeros(kept.shape, device=kept.device, dtype=dtype).masked_fill_(~kept, blocked)

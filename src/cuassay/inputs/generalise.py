@@ -131,11 +131,20 @@ def _axis(search: _Search, axis: VarAxis) -> str:
     step, start = axis.multiple_of, search.case.axes[axis.name]
     if start % step:
         return ""
+    low = start
+    high = low + (1 << 14) if axis.maximum is None else axis.maximum
+    while low < high:
+        middle = (low + high + 1) // 2
+        sizes = try_sizes(search.problem, search.case.axes, {axis.name: middle})
+        if sizes is not None and elements(search.problem, sizes) > search.max_elements:
+            high = middle - 1
+        else:
+            low = middle
     probe = SizeProbe(
         name=axis.name,
         start=start // step,
         low=min(least(axis), start) // step,
-        cap=_cap(search, axis) // step,
+        cap=low // step,  # the largest within the axis's bounds and the element budget
         step=step,
         fails=lambda size: _at_size(search, axis, size),
     )
@@ -147,20 +156,6 @@ def _at_size(search: _Search, axis: VarAxis, size: int) -> bool | None:
     if sizes is None or (search.case.in_domain and not legal(search.problem, sizes)):
         return None
     return search.ask(dataclasses.replace(search.case, axes=sizes, workload=None))
-
-
-def _cap(search: _Search, axis: VarAxis) -> int:
-    """Return the largest size of the axis within its bounds and the element budget."""
-    low = search.case.axes[axis.name]
-    high = low + (1 << 14) if axis.maximum is None else axis.maximum
-    while low < high:
-        middle = (low + high + 1) // 2
-        sizes = try_sizes(search.problem, search.case.axes, {axis.name: middle})
-        if sizes is not None and elements(search.problem, sizes) > search.max_elements:
-            high = middle - 1
-        else:
-            low = middle
-    return low
 
 
 def _fill(search: _Search, spec: TensorSpec, count: int) -> str:

@@ -28,7 +28,12 @@ def real_values(kind: str, request: Request, domain: Domain) -> torch.Tensor:
     """Draw a floating tensor of `kind` within `domain`, in the spec's dtype."""
     match domain:
         case Positive():
-            raw = _positive(kind, request)
+            # Log-normal numbers, typical size 0.1 to 10 times `scale`, for the ordinary regimes
+            if kind not in _POSITIVE_FAMILY:
+                raw = REAL[kind](request).abs_()
+            else:
+                magnitude = request.normal().mul_(0.5).exp_().clamp_(*_TYPICAL)
+                raw = magnitude.mul_(request.number("scale", 1.0))
             return _cast(raw, request.spec.dtype, domain.low, domain.high)
         case Probability():
             return _cast(_probability(kind, request, domain.axis), request.spec.dtype, 0.0, 1.0)
@@ -40,14 +45,6 @@ def real_values(kind: str, request: Request, domain: Domain) -> torch.Tensor:
             return _cast(folded, request.spec.dtype, domain.low, domain.high)
         case _:
             return _cast(REAL[kind](request), request.spec.dtype, None, None)
-
-
-def _positive(kind: str, request: Request) -> torch.Tensor:
-    """Log-normal numbers, typical size 0.1 to 10 times `scale`, for the ordinary regimes."""
-    if kind not in _POSITIVE_FAMILY:
-        return REAL[kind](request).abs_()
-    magnitude = request.normal().mul_(0.5).exp_().clamp_(*_TYPICAL)
-    return magnitude.mul_(request.number("scale", 1.0))
 
 
 def _probability(kind: str, request: Request, axis: int) -> torch.Tensor:

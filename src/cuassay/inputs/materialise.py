@@ -47,7 +47,16 @@ def materialise(
     values: dict[str, Value] = {}
     for spec in problem.inputs:
         if isinstance(spec, ScalarSpec):
-            values[spec.name] = _scalar(spec, case, given, made)
+            if spec.name in given:
+                values[spec.name] = given[spec.name]
+            else:
+                value = made.get(spec.name)
+                if isinstance(value, torch.Tensor) and value.numel() == 1:
+                    value = value.item()
+                if isinstance(value, bool | int | float):
+                    values[spec.name] = value
+                else:
+                    values[spec.name] = default_scalar(spec, seed=derive(case.seed, spec.name))
         elif spec.name in made and _from_generator(case.fills.get(spec.name)):
             values[spec.name] = _generators(spec, case, sizes, made[spec.name], device=device)
         else:
@@ -88,19 +97,6 @@ def _drawn(spec: TensorSpec, case: Case, sizes: Mapping[str, int], *, device: st
     if isinstance(head, int) and head > 0:
         value.reshape(-1)[:head] = drawn(0).reshape(-1)[:head]
     return value
-
-
-def _scalar(
-    spec: ScalarSpec, case: Case, given: Mapping[str, Scalar], made: Mapping[str, object]
-) -> Scalar:
-    if spec.name in given:
-        return given[spec.name]
-    value = made.get(spec.name)
-    if isinstance(value, torch.Tensor) and value.numel() == 1:
-        value = value.item()
-    if isinstance(value, bool | int | float):
-        return value
-    return default_scalar(spec, seed=derive(case.seed, spec.name))
 
 
 def _generated(

@@ -77,7 +77,18 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
     """
     budget = planner.budget
     picked = planner.fitting(budget.numeric_elements, budget.numeric_workloads)
-    own = _own_generator(planner, picked[0][1])
+    own: tuple[Case, ...] = ()
+    if planner.problem.reference.generator is not None:
+        plain = planner.case("the problem's own generator", picked[0][1], NUMERIC[0])
+        own = (
+            Case(
+                label=plain.label,
+                axes=plain.axes,
+                scalars=plain.scalars,
+                seed=plain.seed,
+                generator=True,
+            ),
+        )
     cases = []
     # Places in the endless round of regimes: the wanted ones, then the budget's.
     wanted = [i for name in planner.first for i, r in enumerate(NUMERIC) if r.name == name]
@@ -90,28 +101,20 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
         label = f"{regime.name} on {_listed(planner.problem, sizes)}"
         path = ("numeric", position)
         cases.append(planner.case(label, sizes, regime, workload=workload, seed_path=path))
-    return (*_recorded(planner), *own, *cases, *_as_built(planner))
-
-
-def _as_built(planner: Planner) -> tuple[Case, ...]:
-    """Return a case of a module built as the problem builds it, everything else small.
-
-    Where other sizes are judged, this is the one that the benchmark runs.
-    """
+    # A case of a module built as the problem builds it, everything else small. Where other sizes
+    # are judged, this is the one that the benchmark runs.
     problem = planner.problem
-    if not problem.built:
-        return ()
-    _, sizes = planner.workloads()[0]
-    sizes = fitted_sizes(problem, sizes, budget=planner.budget.small_elements, keep=problem.built)
-    return (planner.case(f"as built on {_listed(problem, sizes)}", sizes, NUMERIC[0]),)
-
-
-def _recorded(planner: Planner) -> tuple[Case, ...]:
-    """Return cases of the calls that were recorded in a real program, the smallest first."""
+    as_built: tuple[Case, ...] = ()
+    if problem.built:
+        _, sizes = planner.workloads()[0]
+        sizes = fitted_sizes(
+            problem, sizes, budget=planner.budget.small_elements, keep=problem.built
+        )
+        as_built = (planner.case(f"as built on {_listed(problem, sizes)}", sizes, NUMERIC[0]),)
     calls = [pair for pair in planner.workloads() if pair[0].recorded]
     limit = planner.budget.benchmark_elements
     fits = [pair for pair in calls if elements(planner.problem, pair[1]) <= limit] or calls[:1]
-    return tuple(
+    recorded = (
         Case(
             label=f"{workload.id} on {_listed(planner.problem, sizes)}",
             axes=sizes,
@@ -122,22 +125,7 @@ def _recorded(planner: Planner) -> tuple[Case, ...]:
         )
         for workload, sizes in fits[: planner.budget.recorded_cases]
     )
-
-
-def _own_generator(planner: Planner, sizes: Mapping[str, int]) -> tuple[Case, ...]:
-    """Return one case of the problem's own generator under a fresh secret seed."""
-    if planner.problem.reference.generator is None:
-        return ()
-    plain = planner.case("the problem's own generator", sizes, NUMERIC[0])
-    return (
-        Case(
-            label=plain.label,
-            axes=plain.axes,
-            scalars=plain.scalars,
-            seed=plain.seed,
-            generator=True,
-        ),
-    )
+    return (*recorded, *own, *cases, *as_built)
 
 
 def benchmark(planner: Planner) -> tuple[Case, ...]:

@@ -37,7 +37,15 @@ def hot(planner: Planner) -> tuple[Case, ...]:
     if axis is None:
         return ()
     regimes = _regimes(planner.problem)
-    sizes = _hot_sizes(planner, axis)
+    budget = planner.budget
+    _, sizes = planner.fitting(budget.hot_elements, 1)[0]
+    wished = max(sizes[axis.name], budget.hot_length)
+    length = step_to(axis, wished)
+    changed = try_sizes(planner.problem, sizes, {axis.name: length})
+    if changed is not None and legal(planner.problem, changed):
+        sizes = fitted_sizes(
+            planner.problem, changed, budget=budget.hot_elements, keep={axis.name}, floor=16
+        )
     count = planner.budget.hot_cases
     return tuple(
         planner.case(
@@ -62,16 +70,24 @@ def growth(planner: Planner) -> tuple[Case, ...]:
 
 
 def _grown(planner: Planner, axis: VarAxis) -> Iterator[Case]:
-    lengths = _lengths(planner, axis)
-    if len(lengths) < _FEWEST_LENGTHS:
+    # Constant axes may make every length large: the base's own size then sets the measure, and a
+    # length that is too long for it is shortened until it fits. A declared reduction axis whose
+    # maximum leaves too few of the wished lengths gets a series that ends there.
+    series = _fitting(planner, axis, planner.budget.growth_lengths)
+    known = (*planner.problem.reduction_axes, *planner.reduced)
+    if 0 < len(series) < _FEWEST_LENGTHS and axis.name in known:
+        top = series[-1][axis.name]
+        lengths = [top // _APART**power for power in range(_FEWEST_LENGTHS - 1, -1, -1)]
+        series = _fitting(planner, axis, lengths) if lengths[0] >= _SHORTEST else []
+    if len(series) < _FEWEST_LENGTHS:
         return
     budget = planner.budget
-    large = elements(planner.problem, lengths[0]) > 4 * budget.hot_elements
+    large = elements(planner.problem, series[0]) > 4 * budget.hot_elements
     fills = budget.growth_large_fills if large else budget.growth_fills
     regimes = _regimes(planner.problem)
     single = tuple(r for r in regimes if r.index.kind == "single_hot")
     for regime in (single if _has_index(planner.problem) else regimes)[:fills]:
-        for sizes in lengths:
+        for sizes in series:
             label = f"growth {axis.name}={sizes[axis.name]} {regime.name}"
             # One seed a series: only the length differs between its cases.
             yield planner.case(
@@ -113,36 +129,6 @@ def _up_to_listed(planner: Planner, axis: VarAxis) -> VarAxis:
     return dataclasses.replace(axis, maximum=max(s[axis.name] for _, s in planner.workloads()))
 
 
-def _hot_sizes(planner: Planner, axis: VarAxis) -> dict[str, int]:
-    """Return sizes with `axis` at the wished length and the others cut to the budget."""
-    budget = planner.budget
-    _, sizes = planner.fitting(budget.hot_elements, 1)[0]
-    wished = max(sizes[axis.name], budget.hot_length)
-    length = step_to(axis, wished)
-    changed = try_sizes(planner.problem, sizes, {axis.name: length})
-    if changed is None or not legal(planner.problem, changed):
-        return sizes
-    return fitted_sizes(
-        planner.problem, changed, budget=budget.hot_elements, keep={axis.name}, floor=16
-    )
-
-
-def _lengths(planner: Planner, axis: VarAxis) -> list[dict[str, int]]:
-    """Return sizes for each length that is legal and within the budget.
-
-    Constant axes may make every length large: the base's own size then sets the measure, and a
-    length that is too long for it is shortened until it fits. A declared reduction axis whose
-    maximum leaves too few of the wished lengths gets a series that ends there.
-    """
-    found = _fitting(planner, axis, planner.budget.growth_lengths)
-    known = (*planner.problem.reduction_axes, *planner.reduced)
-    if 0 < len(found) < _FEWEST_LENGTHS and axis.name in known:
-        top = found[-1][axis.name]
-        lengths = [top // _APART**power for power in range(_FEWEST_LENGTHS - 1, -1, -1)]
-        found = _fitting(planner, axis, lengths) if lengths[0] >= _SHORTEST else []
-    return found
-
-
 def _fitting(planner: Planner, axis: VarAxis, lengths: Sequence[int]) -> list[dict[str, int]]:
     """Return sizes for each of `lengths`, or for the longest below it that fits, if any."""
     # The smallest workload with every other var axis at most _NARROW.
@@ -181,13 +167,10 @@ def _longest(
             return None
         if elements(planner.problem, sizes) <= limit:
             return sizes
-        shorter = step_to(axis, length - max(_power_below(length) // _PARTS, 1))
+        # What lies between `length` and the power of two below it is a round number.
+        below = 1 << ((length - 1).bit_length() - 1) if length > 1 else 1
+        shorter = step_to(axis, length - max(below // _PARTS, 1))
         if shorter >= length:
             return None
         length = shorter
     return None
-
-
-def _power_below(length: int) -> int:
-    """Return the largest power of two below `length`: what lies between is a round number."""
-    return 1 << ((length - 1).bit_length() - 1) if length > 1 else 1

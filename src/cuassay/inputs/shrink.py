@@ -116,12 +116,22 @@ def shrink_counted(
     while before != search.best and not search.exhausted:
         before = search.best
         for axis in _by_size(search):
-            _shrink_axis(search, axis)
+            # Try the least size, bisect, then try the remainders that bisection jumps over
+            low = least(axis)
+            if search.best.axes[axis.name] <= low or _accept_sizes(search, {axis.name: low}):
+                continue
+            _bisect(search, axis)
+            while not search.exhausted and _least_remainder(search, axis):
+                _bisect(search, axis)
         for spec in tensor_inputs(problem):
             _plain_fill(search, spec)
         for scalar in problem.inputs:
             if isinstance(scalar, ScalarSpec):
-                _usual_scalar(search, scalar)
+                usual = default_scalar(scalar)
+                if search.best.scalars.get(scalar.name, usual) == usual:
+                    continue
+                scalars = {**search.best.scalars, scalar.name: usual}
+                search.accept(dataclasses.replace(search.best, scalars=scalars))
     if inputs is not None:
         for spec in tensor_inputs(problem):
             simplest_elements(search.best, spec, accept=search.accept, inputs=inputs)
@@ -148,16 +158,6 @@ def _by_size(search: _Search) -> Iterator[VarAxis]:
     """Yield the var axes, longest first: they make every later try cheaper."""
     sizes = search.best.axes
     yield from sorted(search.problem.var_axes(), key=lambda axis: -sizes[axis.name])
-
-
-def _shrink_axis(search: _Search, axis: VarAxis) -> None:
-    """Try the least size, bisect, then try the remainders that bisection jumps over."""
-    low = least(axis)
-    if search.best.axes[axis.name] <= low or _accept_sizes(search, {axis.name: low}):
-        return
-    _bisect(search, axis)
-    while not search.exhausted and _least_remainder(search, axis):
-        _bisect(search, axis)
 
 
 def _bisect(search: _Search, axis: VarAxis) -> None:
@@ -223,11 +223,3 @@ def _plainer(search: _Search, spec: TensorSpec) -> Iterator[Fill]:
         value = peak(search.inputs(search.best)[spec.name])
         if value:
             yield Fill(kind="constant", parameters={"value": value})
-
-
-def _usual_scalar(search: _Search, spec: ScalarSpec) -> None:
-    usual = default_scalar(spec)
-    if search.best.scalars.get(spec.name, usual) == usual:
-        return
-    scalars = {**search.best.scalars, spec.name: usual}
-    search.accept(dataclasses.replace(search.best, scalars=scalars))

@@ -62,37 +62,31 @@ def size_law(probe: SizeProbe) -> str:
     try:
         if probe.start > probe.low:
             probe.ask(probe.start - 1)
-        if _first_passing(probe) is None:
-            return _from_here_on(probe)
+        # Probe upwards until a size passes: growing steps, then multiples of 256 (and the one
+        # after).
+        jumps = [probe.start + jump for jump in _JUMPS]
+        tile = -(-(probe.start + 1) // _TILE) * _TILE
+        sizes = [*jumps[:3], tile, *jumps[3:], tile + 1]
+        if probe.start == probe.low:  # most likely an axis that does not matter
+            sizes = [jumps[0], jumps[1], tile]
+        first_passing = None
+        for size in [size for size in dict.fromkeys(sizes) if size <= probe.cap]:
+            if probe.ask(size) is False:
+                first_passing = size
+                break
+        if first_passing is None:
+            failing = probe.failing
+            if len(failing) < 2:
+                return ""
+            below = probe.known.get(probe.start - 1)
+            if probe.start == probe.low:
+                return f"any {probe.name}"
+            if below is False:
+                return f"any {probe.name} >= {probe.start * probe.step}"
+            return _listed(probe)
         return _remainder(probe) or _listed(probe)
     except OutOfBudget:
         return _listed(probe)
-
-
-def _first_passing(probe: SizeProbe) -> int | None:
-    """Probe upwards until a size passes; return it, or None where none does."""
-    # The sizes to try: growing steps, then multiples of 256 (and the one after).
-    jumps = [probe.start + jump for jump in _JUMPS]
-    tile = -(-(probe.start + 1) // _TILE) * _TILE
-    sizes = [*jumps[:3], tile, *jumps[3:], tile + 1]
-    if probe.start == probe.low:  # most likely an axis that does not matter
-        sizes = [jumps[0], jumps[1], tile]
-    for size in [size for size in dict.fromkeys(sizes) if size <= probe.cap]:
-        if probe.ask(size) is False:
-            return size
-    return None
-
-
-def _from_here_on(probe: SizeProbe) -> str:
-    failing = probe.failing
-    if len(failing) < 2:
-        return ""
-    below = probe.known.get(probe.start - 1)
-    if probe.start == probe.low:
-        return f"any {probe.name}"
-    if below is False:
-        return f"any {probe.name} >= {probe.start * probe.step}"
-    return _listed(probe)
 
 
 def _remainder(probe: SizeProbe) -> str:
@@ -109,11 +103,27 @@ def _remainder(probe: SizeProbe) -> str:
                 high = middle
         period = _period(probe, last)
         if period is None:
-            return _only_here(probe, last)
+            if any(size > last for size in probe.failing):
+                return ""
+            tried = f"of {len(probe.known)} sizes tried only"
+            if last == probe.start:
+                return f"{tried} {probe.name} = {probe.start * probe.step}"
+            if probe.start == probe.low:
+                return f"only when {probe.name} <= {last * probe.step}"
+            return f"{tried} {probe.name} from {probe.start * probe.step} to {last * probe.step}"
         inner = probe.start - 1 + period // 2
         if probe.start <= inner <= last and probe.ask(inner) is False:
             continue  # the run of failing sizes has a gap: look again below it
-        if _confirmed(probe, last, period):
+        # Whether the next run ends where it should, a third begins, and no probe contradicts
+        for size in (last + period, last + period + 1, probe.start + 2 * period):
+            if size <= probe.cap:
+                probe.ask(size)
+        first, length = probe.start % period, last - probe.start
+        if all(
+            ((size - first) % period <= length) == failed
+            for size, failed in probe.known.items()
+            if size >= probe.start
+        ):
             return _remainder_text(probe, last, period)
         return ""
     return ""
@@ -128,19 +138,6 @@ def _period(probe: SizeProbe, last: int) -> int | None:
             return period
         period *= 2
     return None
-
-
-def _confirmed(probe: SizeProbe, last: int, period: int) -> bool:
-    """Whether the next run ends where it should, a third begins, and no probe contradicts."""
-    for size in (last + period, last + period + 1, probe.start + 2 * period):
-        if size <= probe.cap:
-            probe.ask(size)
-    first, length = probe.start % period, last - probe.start
-    return all(
-        ((size - first) % period <= length) == failed
-        for size, failed in probe.known.items()
-        if size >= probe.start
-    )
 
 
 def _remainder_text(probe: SizeProbe, last: int, period: int) -> str:
@@ -158,17 +155,6 @@ def _remainder_text(probe: SizeProbe, last: int, period: int) -> str:
         text = f"{modulus} from {first * step} to {final * step}"
     larger = f" and {probe.name} >= {probe.start * step}" if probe.start > period else ""
     return f"only when {text}{larger}"
-
-
-def _only_here(probe: SizeProbe, last: int) -> str:
-    if any(size > last for size in probe.failing):
-        return ""
-    tried = f"of {len(probe.known)} sizes tried only"
-    if last == probe.start:
-        return f"{tried} {probe.name} = {probe.start * probe.step}"
-    if probe.start == probe.low:
-        return f"only when {probe.name} <= {last * probe.step}"
-    return f"{tried} {probe.name} from {probe.start * probe.step} to {last * probe.step}"
 
 
 def _listed(probe: SizeProbe) -> str:

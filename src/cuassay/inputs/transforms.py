@@ -66,7 +66,17 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
     if "vary" in fill.parameters:
         value = _varied(spec, fill, value)
     if "slices" in fill.parameters:
-        value = _resliced(spec, fill, value)
+        places, dim = fill.parameters["slices"], int(_number(spec, fill, "slices_axis"))
+        if not 0 <= dim < value.dim():
+            raise _unfit(spec, "slices_axis", dim, f"a dimension of {spec.shape}")
+        if not isinstance(places, tuple) or not all(0 <= p < value.shape[dim] for p in places):
+            raise _unfit(spec, "slices", places, f"places within {value.shape[dim]} slices")
+        seed = int(_number(spec, fill, "slices_seed"))
+        chosen = torch.zeros(value.shape[dim], dtype=torch.bool)
+        chosen[torch.tensor([int(place) for place in places])] = True
+        shape = [-1 if d == dim else 1 for d in range(value.dim())]
+        other = _others(value, torch.Generator(device="cpu").manual_seed(seed))
+        value = torch.where(chosen.reshape(shape).to(value.device), other, value)
     if "spoil" in fill.parameters:
         places, with_ = fill.parameters["spoil"], fill.parameters.get("spoil_with")
         number = float("nan") if with_ == "nan" else _number(spec, fill, "spoil_with")
@@ -131,20 +141,6 @@ def _varied(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
 
 
 _FEW = 2  # values of a tensor that takes no others: a mask of zeros and minus infinities, say
-
-
-def _resliced(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
-    places, dim = fill.parameters["slices"], int(_number(spec, fill, "slices_axis"))
-    if not 0 <= dim < value.dim():
-        raise _unfit(spec, "slices_axis", dim, f"a dimension of {spec.shape}")
-    if not isinstance(places, tuple) or not all(0 <= p < value.shape[dim] for p in places):
-        raise _unfit(spec, "slices", places, f"places within {value.shape[dim]} slices")
-    seed = int(_number(spec, fill, "slices_seed"))
-    chosen = torch.zeros(value.shape[dim], dtype=torch.bool)
-    chosen[torch.tensor([int(place) for place in places])] = True
-    shape = [-1 if d == dim else 1 for d in range(value.dim())]
-    other = _others(value, torch.Generator(device="cpu").manual_seed(seed))
-    return torch.where(chosen.reshape(shape).to(value.device), other, value)
 
 
 def _others(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -12,24 +12,22 @@ from cuassay import __version__
 
 def environment(device: str, toolchain: Mapping[str, str]) -> dict[str, str]:
     """Return names to versions; nothing here names a user, a host or a path."""
+    if device.startswith("cuda"):
+        properties = torch.cuda.get_device_properties(0)
+        device_name = f"{properties.name} (sm_{properties.major}{properties.minor})"
+    else:
+        device_name = "CPU"
     found = {
         "cuassay": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": f"{platform.system()} {platform.machine()}",
-        "device": _device_name(device),
+        "device": device_name,
     }
     if device.startswith("cuda"):
         peak_gib = torch.cuda.max_memory_reserved(device) / 2**30
         found["judge_gpu_peak_gib"] = f"{peak_gib:.2f}"
     return found | {name: version for name, version in toolchain.items() if name not in found}
-
-
-def _device_name(device: str) -> str:
-    if device.startswith("cuda"):
-        properties = torch.cuda.get_device_properties(0)
-        return f"{properties.name} (sm_{properties.major}{properties.minor})"
-    return "CPU"
 
 
 def choose_device(asked: str | None) -> str:

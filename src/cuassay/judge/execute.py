@@ -30,7 +30,6 @@ from cuassay.model.digest import candidate_digest, sha256_fields
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import ExecuteJob
 from cuassay.model.machine import MachineEvidence
-from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
 from cuassay.sandbox.host.nursery import Nursery
 
@@ -56,7 +55,17 @@ def execute(
 
 def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) -> dict[str, Any]:
     if job.candidate.endswith(SUFFIX):
-        return _file(job, host)
+        from cuassay.model.recording import decode
+
+        path = Path(job.candidate)
+        data = _read(path)
+        recording = decode(data)
+        nobody = Candidate(name=path.name, sources=(), entry_file="", entry_function="")
+        digest = sha256_fields(data)
+        with Replayer(nobody, digest, profile=job.profile, host=host) as machine:
+            held = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+            evidence = machine.execute(held, _RECORDING, launches=len(recording.launches))
+        return _document(evidence, path.name, {}, recording.sources)
     if not job.problem:
         raise UsageError("give --problem: it says which tensors the kernel is called on")
     notes: list[str] = []
@@ -74,56 +83,49 @@ def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) 
         device=device,
         root_seed=job.seed or 0,
     )
-    case = _case(trial, job.axes)
+    cases = machine_cases(trial)
+    if not cases:
+        raise CannotJudgeError("no case is small enough to execute on a CPU; give --axes")
+    case = cases[_CASES]
+    known = {axis.name for axis in trial.problem.var_axes()}
+    for name in job.axes:
+        if name not in known:
+            raise UsageError(f"--axes: '{name}' is no axis; expected one of {sorted(known)}")
+    bound = {name: job.axes.get(name, case.axes[name]) for name in known}
+    sizes = resolve(trial.problem.axes, bound)
+    case = dataclasses.replace(
+        placed(case, sizes),
+        label=", ".join(f"{axis.name}={sizes[axis.name]}" for axis in trial.problem.var_axes()),
+    )
     if job.against:
         other = load_candidate(job.against, problem, strict=job.strict, notes=[])
         pair = (candidate, other)
-        return _compared(trial, pair, case, host)
+        # Both candidates are called on one case, in the algebra.
+        digests = [candidate_digest(one, build.toolchain("cpu")) for one in pair]
+        recordings = []
+        for one, its_digest in zip(pair, digests, strict=True):
+            with Replayer(one, its_digest, profile=trial.profile, host=host) as machine:
+                if machine.absent:
+                    raise CannotJudgeError(f"'{one.name}': {machine.absent}")
+            recordings.append(recorded(trial, one, case, host))
+        equality = compare(*recordings, digest=sha256_fields(*digests), host=host)
+        if equality.refused:
+            raise CannotJudgeError(f"the kernels cannot be compared: {equality.refused}")
+        return {
+            "candidate": pair[0].name,
+            "against": pair[1].name,
+            "axes": dict(case.axes),
+            "equality": serial.to_json(equality),
+        }
     with Replayer(candidate, digest, profile=job.profile, host=host) as machine:
         if machine.absent:
             raise CannotJudgeError(machine.absent)
-        recording = recorded(trial, candidate, case, host)
+        held = recorded(trial, candidate, case, host)
         if job.record:
-            _write(Path(job.record), bytes(recording.numpy()))
-        evidence = machine.execute(recording, recorded_call(case))
+            _write(Path(job.record), bytes(held.numpy()))
+        evidence = machine.execute(held, recorded_call(case))
     sources = {source.path: source.text for source in candidate.sources}
     return _document(evidence, candidate.name, case.axes, sources)
-
-
-def _compared(
-    trial: JudgeTrial, pair: tuple[Candidate, Candidate], case: Case, host: HostNursery
-) -> dict[str, Any]:
-    """Return the document of a comparison: both candidates called on one case, in the algebra."""
-    digests = [candidate_digest(one, build.toolchain("cpu")) for one in pair]
-    recordings = []
-    for candidate, digest in zip(pair, digests, strict=True):
-        with Replayer(candidate, digest, profile=trial.profile, host=host) as machine:
-            if machine.absent:
-                raise CannotJudgeError(f"'{candidate.name}': {machine.absent}")
-        recordings.append(recorded(trial, candidate, case, host))
-    evidence = compare(*recordings, digest=sha256_fields(*digests), host=host)
-    if evidence.refused:
-        raise CannotJudgeError(f"the kernels cannot be compared: {evidence.refused}")
-    return {
-        "candidate": pair[0].name,
-        "against": pair[1].name,
-        "axes": dict(case.axes),
-        "equality": serial.to_json(evidence),
-    }
-
-
-def _file(job: ExecuteJob, host: HostNursery) -> dict[str, Any]:
-    from cuassay.model.recording import decode
-
-    path = Path(job.candidate)
-    data = _read(path)
-    recording = decode(data)
-    nobody = Candidate(name=path.name, sources=(), entry_file="", entry_function="")
-    digest = sha256_fields(data)
-    with Replayer(nobody, digest, profile=job.profile, host=host) as machine:
-        held = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        evidence = machine.execute(held, _RECORDING, launches=len(recording.launches))
-    return _document(evidence, path.name, {}, recording.sources)
 
 
 def _read(path: Path) -> bytes:
@@ -149,25 +151,6 @@ def _write(path: Path, data: bytes) -> None:
         raise UsageError(
             f"--record: {path} cannot be written: {error.strerror or error}; name another file"
         ) from None
-
-
-def _case(trial: JudgeTrial, axes: Mapping[str, int]) -> Case:
-    """Return the smallest case that checks execute, at the sizes that the user wants."""
-    cases = machine_cases(trial)
-    if not cases:
-        raise CannotJudgeError("no case is small enough to execute on a CPU; give --axes")
-    case = cases[_CASES]
-    known = {axis.name for axis in trial.problem.var_axes()}
-    for name in axes:
-        if name not in known:
-            raise UsageError(f"--axes: '{name}' is no axis; expected one of {sorted(known)}")
-    bound = {name: axes.get(name, case.axes[name]) for name in known}
-    sizes = resolve(trial.problem.axes, bound)
-    return dataclasses.replace(placed(case, sizes), label=_label(trial.problem, sizes))
-
-
-def _label(problem: Problem, sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{axis.name}={sizes[axis.name]}" for axis in problem.var_axes())
 
 
 def recorded(

@@ -183,14 +183,14 @@ def proofs_of(evidence: ProofEvidence) -> tuple[Proof, ...]:
 def _scopes(evidence: ProofEvidence, what: Property) -> tuple[str, ...]:
     if what is Property.EQUAL:
         return evidence.equality.scope if evidence.equality else ()
-    scopes = tuple(_scope(call, what) for call in evidence.calls)
-    return (*scopes, _NOT_WRITTEN) if scopes and what is Property.MEMORY else scopes
-
-
-def _scope(call: CallProof, what: Property) -> str:
-    limits = [one.limit_elements for one in call.claims(what) if one.limit_elements]
-    below = f"; tensors of 1 to {min(limits) - 1:,} elements" if limits else ""
-    return f"{call.scope}{below}; launch law confirmed by {call.confirmed} calls"
+    scopes: list[str] = []
+    for call in evidence.calls:
+        limits = [one.limit_elements for one in call.claims(what) if one.limit_elements]
+        below = f"; tensors of 1 to {min(limits) - 1:,} elements" if limits else ""
+        scopes.append(f"{call.scope}{below}; launch law confirmed by {call.confirmed} calls")
+    if scopes and what is Property.MEMORY:
+        scopes.append(_NOT_WRITTEN)
+    return tuple(scopes)
 
 
 def _reason(evidence: ProofEvidence, what: Property) -> str:

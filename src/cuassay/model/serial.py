@@ -174,23 +174,21 @@ def _union(members: tuple[Any, ...], data: Any) -> Any:
             return from_json(member, data)
     plain = [m for m in members if m is not type(None) and not dataclasses.is_dataclass(m)]
     for member in plain:
-        if _fits(member, data):
+        # Whether plain data is exactly of a union's member type (bool is no int here)
+        if isinstance(data, dict) and "float" in data:
+            fits = member is float
+        elif isinstance(data, list):
+            fits = typing.get_origin(member) is tuple
+        elif isinstance(member, type) and issubclass(member, enum.Enum):
+            fits = type(data) is str
+        else:
+            fits = type(data) is (str if member is Path else member)
+        if fits:
             return from_json(member, data)
     if float in plain and type(data) is int:  # an int where only floats are declared
         return from_json(float, data)
     names = ", ".join(getattr(member, "__name__", str(member)) for member in members)
     raise UsageError(f"expected one of {names}, got {json.dumps(data)[:80]}")
-
-
-def _fits(member: Any, data: Any) -> bool:
-    """Whether plain data is exactly of a union's member type (bool is no int here)."""
-    if isinstance(data, dict) and "float" in data:
-        return member is float
-    if isinstance(data, list):
-        return typing.get_origin(member) is tuple
-    if isinstance(member, type) and issubclass(member, enum.Enum):
-        return type(data) is str
-    return type(data) is (str if member is Path else member)
 
 
 def _plain(kind: Any, data: Any) -> Any:

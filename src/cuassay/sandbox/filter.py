@@ -68,16 +68,7 @@ def refuse_host_calls() -> None:
     table = _TABLES.get(platform.machine())
     if table is None:
         raise OSError(errno.ENOSYS, f"no filter for {platform.machine()}")
-    program = _program(table)
-    held = ctypes.create_string_buffer(program)
-    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(held))
-    left = syscalls.call(table.seccomp, _SET_MODE_FILTER, _ALL_THREADS, header)
-    if left:
-        raise OSError(errno.EBUSY, f"thread {left} of this process has a filter of its own")
-
-
-def _program(table: _Table) -> bytes:
-    """Return the filter as classic BPF; a jump counts the instructions that it passes over."""
+    # The filter as classic BPF; a jump counts the instructions that it passes over
     steps: list[tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, table.architecture),
@@ -104,4 +95,9 @@ def _program(table: _Table) -> bytes:
         (_RETURN, 0, 0, _REFUSE),
         (_RETURN, 0, 0, _ALLOW),
     ]
-    return b"".join(struct.pack("HBBI", *step) for step in steps)
+    program = b"".join(struct.pack("HBBI", *step) for step in steps)
+    held = ctypes.create_string_buffer(program)
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(held))
+    left = syscalls.call(table.seccomp, _SET_MODE_FILTER, _ALL_THREADS, header)
+    if left:
+        raise OSError(errno.EBUSY, f"thread {left} of this process has a filter of its own")

@@ -82,7 +82,11 @@ class LocalRunner:
             try:
                 done = interpreter.execute(step, index, cases=scenario.cases, given=given)
             except SystemExit as error:
-                end = Exited(index=index, exit_code=_exit_code(error))
+                if error.code is None:
+                    exit_code = 0
+                else:
+                    exit_code = error.code if isinstance(error.code, int) else 1
+                end = Exited(index=index, exit_code=exit_code)
                 break
             records.append(renumbered(done.record, len(tensors)))
             tensors += [items.tensor_copy(tensor) for tensor in done.tensors]
@@ -105,9 +109,3 @@ def given_for(
     if step.wants_answers and answers is not None and step.wants_answers in slots:
         return Given(answers=tuple(answers(scenario.cases[slots[step.wants_answers]])))
     return Given()
-
-
-def _exit_code(error: SystemExit) -> int:
-    if error.code is None:
-        return 0
-    return error.code if isinstance(error.code, int) else 1

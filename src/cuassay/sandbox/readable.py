@@ -55,7 +55,8 @@ def readable(source: Mapping[str, str], *, device: str, closed: Sequence[Path] =
     apart = [Path(os.path.realpath(path)) for path in (home(), Path.home(), *closed)]
     found: dict[str, None] = {}
     for path in _candidates(source, device):
-        if _usable(path):
+        # A folder above everything would allow everything, keys among it.
+        if os.path.isabs(path) and os.path.realpath(path) != "/" and os.path.exists(path):
             found |= dict.fromkeys(_narrowed(path, apart))
     return list(found)
 
@@ -72,11 +73,6 @@ def _narrowed(path: str, apart: Sequence[Path]) -> Iterator[str]:
                 yield from _narrowed(entry.path, apart)
 
 
-def _usable(path: str) -> bool:
-    # A folder above everything would allow everything, keys among it.
-    return os.path.isabs(path) and os.path.realpath(path) != "/" and os.path.exists(path)
-
-
 def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
     yield from _SYSTEM
     yield from (f"/etc/{name}" for name in _ETC)
@@ -89,23 +85,9 @@ def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
         yield from source.get(name, "").split(os.pathsep)
     for name in _PLACES:
         yield source.get(name, "")
-    yield from _toolchains(source)
-    if device != "cpu":
-        yield from _driver_folders()
-    yield from machine_runtime().values()  # what few launches need is loaded when they run
-    for folder in torch_headers().values():  # what comes to lie there later may be read as well
-        with contextlib.suppress(OSError):
-            os.makedirs(folder, exist_ok=True)
-        yield folder
-
-
-def _toolchains(source: Mapping[str, str]) -> Iterator[str]:
-    """Yield the installations of the compilers that builds in a worker call.
-
-    A compiler reads far more than its own folder: passes, headers, start files, the linker. All of
-    them lie below its prefix, the folder above `bin`; a link to a compiler stands for its target.
-    A prefix that is a home folder, or above one, is left out.
-    """
+    # A compiler reads far more than its own folder: passes, headers, start files, the linker. All
+    # of them lie below its prefix, the folder above `bin`; a link to a compiler stands for its
+    # target. A prefix that is a home folder, or above one, is left out.
     home = os.path.realpath(source.get("HOME") or os.path.expanduser("~"))
     search = source.get("PATH", os.defpath)
     named = (source.get(name, "").split(" ")[0] for name in ("CC", "CXX", "CUDAHOSTCXX"))
@@ -117,6 +99,13 @@ def _toolchains(source: Mapping[str, str]) -> Iterator[str]:
             prefix = os.path.dirname(folder)
             if os.path.basename(folder) == "bin" and not f"{home}/".startswith(f"{prefix}/"):
                 yield prefix
+    if device != "cpu":
+        yield from _driver_folders()
+    yield from machine_runtime().values()  # what few launches need is loaded when they run
+    for folder in torch_headers().values():  # what comes to lie there later may be read as well
+        with contextlib.suppress(OSError):
+            os.makedirs(folder, exist_ok=True)
+        yield folder
 
 
 @functools.cache

@@ -12,7 +12,6 @@ import importlib.util
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -117,23 +116,24 @@ def parse_sass(text: str) -> list[KernelCode]:
     parts = _FUNCTION.split(text)[1:]
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         if name in found:
-            found[name] = _with_code(found[name], _OPCODE.findall(body))
+            kernel = found[name]
+            opcodes = _OPCODE.findall(body)
+            widths: dict[int, int] = {}
+            local = 0
+            for opcode in opcodes:
+                base, *modifiers = opcode.split(".")
+                local += base in _LOCAL
+                if base in _GLOBAL:
+                    width = 16 if "128" in modifiers else 8 if "64" in modifiers else 4
+                    widths[width] = widths.get(width, 0) + 1
+            widest = max(widths, default=0)
+            found[name] = replace(
+                kernel,
+                local_accesses=local,
+                widest_bytes=widest,
+                wide_accesses=widths.get(widest, 0),
+            )
     return list(found.values())
-
-
-def _with_code(kernel: KernelCode, opcodes: Iterable[str]) -> KernelCode:
-    widths: dict[int, int] = {}
-    local = 0
-    for opcode in opcodes:
-        base, *modifiers = opcode.split(".")
-        local += base in _LOCAL
-        if base in _GLOBAL:
-            width = 16 if "128" in modifiers else 8 if "64" in modifiers else 4
-            widths[width] = widths.get(width, 0) + 1
-    widest = max(widths, default=0)
-    return replace(
-        kernel, local_accesses=local, widest_bytes=widest, wide_accesses=widths.get(widest, 0)
-    )
 
 
 def identifier(mangled: str) -> str:

@@ -180,12 +180,22 @@ class CompileJob:
             defines.append(f"-D{PYBIND_MACRO}")
         tail = ["-c", str(unit.path), "-o", str(output)]
         if unit.is_cuda:
+            own = self._flags.cuda_cflags
+            options = [*_NVCC_FLAGS, "-Xcompiler", "-fPIC", *own]
+            if not any(
+                flag.startswith(("-gencode", "--generate-code", "-arch", "--gpu-a")) for flag in own
+            ):
+                number = self._arch.removeprefix("sm_")
+                # PTX too: launches of the library can then be executed by the PTX machine.
+                options.append(
+                    f"-gencode=arch=compute_{number},code=[sm_{number},compute_{number}]"
+                )
             return [
                 str(find_nvcc()),
                 *includes,
                 *_system_includes(),
                 *defines,
-                *self._cuda(),
+                *(options if _names_standard(own) else [*options, _standard()]),
                 *tail,
             ]
         own = self._flags.cflags
@@ -200,17 +210,6 @@ class CompileJob:
             *tail,
         ]
 
-    def _cuda(self) -> list[str]:
-        own = self._flags.cuda_cflags
-        options = [*_NVCC_FLAGS, "-Xcompiler", "-fPIC", *own]
-        if not any(
-            flag.startswith(("-gencode", "--generate-code", "-arch", "--gpu-a")) for flag in own
-        ):
-            number = self._arch.removeprefix("sm_")
-            # PTX too: launches of the library can then be executed by the PTX machine.
-            options.append(f"-gencode=arch=compute_{number},code=[sm_{number},compute_{number}]")
-        return options if _names_standard(own) else [*options, _standard()]
-
 
 def link(objects: Sequence[Path], output: Path, *, flags: BuildFlags, has_cuda: bool) -> None:
     """Link the objects into a shared library. Raises BuildError with the linker's log."""
@@ -219,25 +218,26 @@ def link(objects: Sequence[Path], output: Path, *, flags: BuildFlags, has_cuda: 
     command = [str(find_host_compiler()), "-shared", *map(str, objects), f"-L{libraries}"]
     if has_cuda:
         names += ["c10_cuda", "torch_cuda"]
-        command += _cuda_runtime()
+        home = cuda_home()
+        folders = (
+            [home / "lib64", home / "lib64" / "stubs", home / "lib"] if home is not None else []
+        )
+        packages = Path(sysconfig.get_path("purelib")) / "nvidia"
+        folders += [packages / name / "lib" for name in ("cu13", "cu12", "cuda_runtime")]
+        present = [folder for folder in folders if folder.is_dir()]
+        options = [f"-L{folder}" for folder in present]
+        if any((folder / "libcudart.so").exists() for folder in present):
+            cuda_runtime = [*options, "-lcudart"]
+        else:
+            versioned = [
+                file.name for folder in present for file in sorted(folder.glob("libcudart.so.*"))
+            ]
+            cuda_runtime = [*options, f"-l:{versioned[0]}"] if versioned else options
+        command += cuda_runtime
     command += [*(f"-l{name}" for name in names), *flags.ld_flags, "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         raise BuildError("the candidate does not link", clip_log(done.stdout + done.stderr))
-
-
-def _cuda_runtime() -> list[str]:
-    """Return the linker's options for the CUDA runtime, of a toolkit or of pip's wheels."""
-    home = cuda_home()
-    folders = [home / "lib64", home / "lib64" / "stubs", home / "lib"] if home is not None else []
-    packages = Path(sysconfig.get_path("purelib")) / "nvidia"
-    folders += [packages / name / "lib" for name in ("cu13", "cu12", "cuda_runtime")]
-    present = [folder for folder in folders if folder.is_dir()]
-    options = [f"-L{folder}" for folder in present]
-    if any((folder / "libcudart.so").exists() for folder in present):
-        return [*options, "-lcudart"]
-    versioned = [file.name for folder in present for file in sorted(folder.glob("libcudart.so.*"))]
-    return [*options, f"-l:{versioned[0]}"] if versioned else options
 
 
 @cache

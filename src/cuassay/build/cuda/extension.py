@@ -35,39 +35,17 @@ def load_extension(candidate: Candidate, *, device: str, folder: Path) -> Callab
     or (for CUDA sources) a GPU is missing.
     """
     root = write_sources(candidate, folder)
-    units = _units(candidate, root)
-    name, library = _module_name(candidate, device=device, folder=folder)
-    if any(unit.is_cuda for unit in units) and not device.startswith("cuda"):
-        from cuassay.build.cuda.hosted import HostedUnit, build_hosted
-
-        hosted = [HostedUnit(name=unit.path.name, text=unit.text, folder=root) for unit in units]
-        home = folder / "hosted"
-        module = build_hosted(name, hosted, candidate.flags, folder=home)
-        return _function(candidate, module)
-    if not library.is_file():
-        with build_lock(folder):
-            if not library.is_file():  # another process may have built it meanwhile
-                _build(candidate, units, name=name, library=library, device=device)
-    return _entry(candidate, name, library, root)
-
-
-def _units(candidate: Candidate, root: Path) -> tuple[Unit, ...]:
     level = PurePosixPath(candidate.entry_file).parent
-    found = tuple(
+    units = tuple(
         Unit(path=root / source.path, text=source.text, is_cuda=source.path.endswith(".cu"))
         for source in candidate.sources
         if PurePosixPath(source.path).parent == level and source.path.endswith((".cu", *_HOST))
     )
-    if not found:
+    if not units:
         raise BuildError(
             f"no C++ or CUDA source stands beside the entry file '{candidate.entry_file}'; "
             f"expected files that end in .cu, {', '.join(_HOST)}"
         )
-    return found
-
-
-def _module_name(candidate: Candidate, *, device: str, folder: Path) -> tuple[str, Path]:
-    """Return the module's name (the source may fix it) and the file it is kept in."""
     import torch
 
     fields = [part for source in candidate.sources for part in (source.path, source.text)]
@@ -83,28 +61,34 @@ def _module_name(candidate: Candidate, *, device: str, folder: Path) -> tuple[st
         )
     fixed = declared[0]
     name = f"cuassay_extension_{digest}" if fixed == _OWN_NAME else fixed
-    return name, folder / f"{name}-{digest}.so"
+    library = folder / f"{name}-{digest}.so"
+    if any(unit.is_cuda for unit in units) and not device.startswith("cuda"):
+        from cuassay.build.cuda.hosted import HostedUnit, build_hosted
 
-
-def _build(
-    candidate: Candidate, units: tuple[Unit, ...], *, name: str, library: Path, device: str
-) -> None:
-    has_cuda = any(unit.is_cuda for unit in units)
-    find_host_compiler()
-    if has_cuda:
-        find_nvcc()
-    arch = hopper_arch(architecture(device), "\n".join(unit.text for unit in units))
-    objects = compile_units(
-        units,
-        every_text=tuple(source.text for source in candidate.sources),
-        flags=candidate.flags,
-        name=name,
-        arch=arch,
-        folder=library.parent,
-    )
-    draft = library.with_suffix(".draft")
-    link(objects, draft, flags=candidate.flags, has_cuda=has_cuda)
-    draft.replace(library)
+        hosted = [HostedUnit(name=unit.path.name, text=unit.text, folder=root) for unit in units]
+        home = folder / "hosted"
+        module = build_hosted(name, hosted, candidate.flags, folder=home)
+        return _function(candidate, module)
+    if not library.is_file():
+        with build_lock(folder):
+            if not library.is_file():  # another process may have built it meanwhile
+                has_cuda = any(unit.is_cuda for unit in units)
+                find_host_compiler()
+                if has_cuda:
+                    find_nvcc()
+                arch = hopper_arch(architecture(device), "\n".join(unit.text for unit in units))
+                objects = compile_units(
+                    units,
+                    every_text=tuple(source.text for source in candidate.sources),
+                    flags=candidate.flags,
+                    name=name,
+                    arch=arch,
+                    folder=library.parent,
+                )
+                draft = library.with_suffix(".draft")
+                link(objects, draft, flags=candidate.flags, has_cuda=has_cuda)
+                draft.replace(library)
+    return _entry(candidate, name, library, root)
 
 
 def _entry(candidate: Candidate, name: str, library: Path, root: Path) -> Callable[..., object]:

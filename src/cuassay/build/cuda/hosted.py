@@ -32,7 +32,6 @@ from cuassay.model.digest import sha256_fields
 
 if TYPE_CHECKING:
     from cuassay.build.machine.hosted import HostedLaunches
-    from ptxsan.host.build import Options
     from ptxsan.host.split import Rename
 
 VARIABLE = "CUASSAY_TORCH_HEADERS"
@@ -81,7 +80,17 @@ def build_hosted(
     if not library.is_file():
         with build_lock(folder):
             if not library.is_file():
-                _build_once(name, units, flags, library)
+                # Build a library, or raise what an earlier process learned of these very sources. A
+                # candidate that goes on without its kernels would compile them in vain in every
+                # process.
+                kept = library.with_suffix(".missing")
+                if kept.is_file():
+                    raise MissingToolError(kept.read_text(encoding="utf-8"))
+                try:
+                    _build(name, units, flags, library)
+                except MissingToolError as error:
+                    write_text(kept, str(error))
+                    raise
 
     launches = _launches(folder)
     try:
@@ -96,21 +105,6 @@ def build_hosted(
         ) from None
 
 
-def _build_once(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: Path) -> None:
-    """Build a library, or raise what an earlier process learned of these very sources.
-
-    A candidate that goes on without its kernels would compile them in vain in every process.
-    """
-    kept = library.with_suffix(".missing")
-    if kept.is_file():
-        raise MissingToolError(kept.read_text(encoding="utf-8"))
-    try:
-        _build(name, units, flags, library)
-    except MissingToolError as error:
-        write_text(kept, str(error))
-        raise
-
-
 def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: Path) -> None:
     from ptxsan.errors import CompileError, UsageError
     from ptxsan.host.build import compile_unit, find_compiler, link
@@ -119,20 +113,59 @@ def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: P
         compiler = find_compiler()
         beyond = any(_needs_all_of_torch(unit.text) for unit in units)
         own = [unit.folder for unit in units if unit.folder is not None]
-        options = _options(name, flags, own, compiler=compiler, all_of_torch=beyond)
+        from ptxsan.host.build import Options
+
+        folder = headers_folder()
+        ready = (folder / f"{_PRELUDE}.gch").is_file() and not beyond
+        given = [flag for flag in (*flags.cflags, *flags.cuda_cflags) if flag.startswith("-D")]
+        defines = [f"TORCH_EXTENSION_NAME={name}", *(flag[2:] for flag in given)]
+        folders = [
+            *own,
+            *(Path(flag[2:]) for flag in (*flags.cflags, *flags.cuda_cflags) if flag[:2] == "-I"),
+        ]
+        options = Options(
+            prelude=(folder if ready else _NATIVE) / _PRELUDE,
+            first=_first(all_of_torch=beyond),
+            system=_system(),
+            defines=tuple(dict.fromkeys(defines)),
+            folders=tuple(dict.fromkeys(folders)),
+            host_flags=("-DCUASSAY_ALL_OF_TORCH",) if beyond else (),
+            device_flags=tuple(
+                flag for flag in flags.cuda_cflags if flag.startswith(_DEVICE_FLAGS)
+            ),
+            rename=reworded(),
+            device_prelude=f'#include "{_DEVICE}"\n',
+            device_words=_DEVICE_WORDS,
+            device_headers={_DEVICE: (_NATIVE / _DEVICE).read_text(encoding="utf-8")},
+            compiler=compiler,
+        )
         compiled = []
         for number, unit in enumerate(units):
             path = library.parent / "src" / str(number) / unit.name
             write_text(path, unit.text)
             compiled.append(compile_unit(path, library.parent / f"{name}.{number}", options))
+        import torch
+
+        libraries = Path(torch.__file__).parent / "lib"
+        given = [flag for flag in flags.ld_flags if flag and not flag.startswith(_CUDA_LIBRARIES)]
         link(
             compiled, library, runtime=_runtime_library(library.parent), compiler=compiler,
-            flags=_link_flags(flags),
+            flags=[f"-L{libraries}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", *given],
         )  # fmt: skip
     except UsageError as error:
         raise MissingToolError(str(error)) from None
     except CompileError as error:
-        missing = _missing_header(error.log)
+        # The header that a compiler did not find, or an empty string
+        missing = ""
+        for line in error.log.splitlines():
+            before, found, _ = line.partition(": No such file or directory")
+            if found and "fatal error:" in before:
+                missing = before.rpartition(" ")[2]
+                break
+            before, found, rest = line.partition('could not open source file "')
+            if found:
+                missing = rest.partition('"')[0]
+                break
         if missing:
             raise MissingToolError(
                 f"the candidate includes {missing}, which is not installed here and which "
@@ -199,18 +232,6 @@ def _in_headers(name: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def _missing_header(log: str) -> str:
-    """Return the header that a compiler did not find, or an empty string."""
-    for line in log.splitlines():
-        before, found, _ = line.partition(": No such file or directory")
-        if found and "fatal error:" in before:
-            return before.rpartition(" ")[2]
-        before, found, rest = line.partition('could not open source file "')
-        if found:
-            return rest.partition('"')[0]
-    return ""
-
-
 def _needs_all_of_torch(text: str) -> bool:
     """Whether a source names parts of torch's C++ frontend beyond tensors and operators."""
     from ptxsan.host.tokens import tokenize
@@ -219,35 +240,6 @@ def _needs_all_of_torch(text: str) -> bool:
     return any(
         first.text == "torch" and colons.text == "::" and last.text in _BEYOND_LIGHT
         for first, colons, last in zip(tokens, tokens[1:], tokens[2:], strict=False)
-    )
-
-
-def _options(
-    name: str, flags: BuildFlags, own: Sequence[Path], *, compiler: str, all_of_torch: bool
-) -> Options:
-    from ptxsan.host.build import Options
-
-    folder = headers_folder()
-    ready = (folder / f"{_PRELUDE}.gch").is_file() and not all_of_torch
-    given = [flag for flag in (*flags.cflags, *flags.cuda_cflags) if flag.startswith("-D")]
-    defines = [f"TORCH_EXTENSION_NAME={name}", *(flag[2:] for flag in given)]
-    folders = [
-        *own,
-        *(Path(flag[2:]) for flag in (*flags.cflags, *flags.cuda_cflags) if flag[:2] == "-I"),
-    ]
-    return Options(
-        prelude=(folder if ready else _NATIVE) / _PRELUDE,
-        first=_first(all_of_torch=all_of_torch),
-        system=_system(),
-        defines=tuple(dict.fromkeys(defines)),
-        folders=tuple(dict.fromkeys(folders)),
-        host_flags=("-DCUASSAY_ALL_OF_TORCH",) if all_of_torch else (),
-        device_flags=tuple(flag for flag in flags.cuda_cflags if flag.startswith(_DEVICE_FLAGS)),
-        rename=reworded(),
-        device_prelude=f'#include "{_DEVICE}"\n',
-        device_words=_DEVICE_WORDS,
-        device_headers={_DEVICE: (_NATIVE / _DEVICE).read_text(encoding="utf-8")},
-        compiler=compiler,
     )
 
 
@@ -265,14 +257,6 @@ def _system() -> tuple[Path, ...]:
     return include, include / "torch" / "csrc" / "api" / "include", python
 
 
-def _link_flags(flags: BuildFlags) -> list[str]:
-    import torch
-
-    folder = Path(torch.__file__).parent / "lib"
-    own = [flag for flag in flags.ld_flags if flag and not flag.startswith(_CUDA_LIBRARIES)]
-    return [f"-L{folder}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", *own]
-
-
 def reworded() -> Rename:
     """Return what the host's text says of devices here: tensors lie on the CPU."""
     words = {"is_cuda": "is_cpu", "kCUDA": "kCPU", "is_cpu": "is_cuda"}
@@ -285,7 +269,9 @@ def reworded() -> Rename:
             return words[text]
         if text in devices:
             return '"cpu"'
-        if text == "CUDA" and (before == "::" or _is_implementation(tokens, index)):
+        if text == "CUDA" and (
+            before == "::" or (index >= 4 and tokens[index - 4].text == "TORCH_LIBRARY_IMPL")
+        ):
             return "CPU"
         behind = [one.text for one in tokens[index + 1 : index + 3]]
         if text == "cuda" and before in (".", "->") and behind == ["(", ")"]:
@@ -293,11 +279,6 @@ def reworded() -> Rename:
         return None
 
     return rename
-
-
-def _is_implementation(tokens: Any, index: int) -> bool:
-    """Whether a name is the second argument of TORCH_LIBRARY_IMPL."""
-    return index >= 4 and tokens[index - 4].text == "TORCH_LIBRARY_IMPL"
 
 
 def headers_folder() -> Path:

@@ -63,9 +63,33 @@ def install(folder: Path, *, device: str) -> None:
             return original(*arguments, **options)
         flags = _flags(given)
         if hosted:
-            _require_one_binding(
-                given.get("functions"), given["cpp_sources"], given.get("cuda_sources") or ""
+            # Raise RuntimeError where what goes to the host's compiler compiles nowhere. The
+            # binding that torch writes names `functions`, which cpp_sources must declare, and is
+            # the only one of the module; a launch in cpp_sources is no C++. A candidate that goes
+            # on without its kernels does so everywhere, and is judged by that.
+            functions = given.get("functions")
+            text, kernels = (
+                one if isinstance(one, str) else "\n".join(one)
+                for one in (given["cpp_sources"], given.get("cuda_sources") or "")
             )
+            if _has_launch(text):
+                raise RuntimeError(
+                    "Error building extension: cpp_sources launches a kernel (<<<...>>>), which "
+                    "the host's compiler does not compile; kernels and their launches belong in "
+                    "cuda_sources"
+                )
+            if functions is not None:
+                if _OWN_BINDING.search(text) or _OWN_BINDING.search(kernels):
+                    raise RuntimeError(
+                        "Error building extension: the sources have a PYBIND11_MODULE, and "
+                        "`functions` asks for another one"
+                    )
+                for name in [functions] if isinstance(functions, str) else functions:
+                    if '#include "' not in text and not re.search(rf"\b{re.escape(name)}\b", text):
+                        raise RuntimeError(
+                            f"Error building extension: '{name}' is one of `functions`, and "
+                            "cpp_sources does not declare it"
+                        )
         sources = _Sources.of(
             given["cpp_sources"],
             given.get("cuda_sources"),
@@ -102,36 +126,6 @@ def _speaks_of_cuda(sources: str | Sequence[str]) -> bool:
     """Whether C++ without kernels asks for a GPU: its headers, streams, or where a tensor lies."""
     text = sources if isinstance(sources, str) else "\n".join(sources)
     return re.search(r"cuda|kCUDA", text, re.IGNORECASE) is not None
-
-
-def _require_one_binding(
-    functions: Functions, cpp: str | Sequence[str], cuda: str | Sequence[str]
-) -> None:
-    """Raise RuntimeError where what goes to the host's compiler compiles nowhere.
-
-    The binding that torch writes names `functions`, which cpp_sources must declare, and is the
-    only one of the module; a launch in cpp_sources is no C++. A candidate that goes on without
-    its kernels does so everywhere, and is judged by that.
-    """
-    text, device = (one if isinstance(one, str) else "\n".join(one) for one in (cpp, cuda))
-    if _has_launch(text):
-        raise RuntimeError(
-            "Error building extension: cpp_sources launches a kernel (<<<...>>>), which the host's "
-            "compiler does not compile; kernels and their launches belong in cuda_sources"
-        )
-    if functions is None:
-        return
-    if _OWN_BINDING.search(text) or _OWN_BINDING.search(device):
-        raise RuntimeError(
-            "Error building extension: the sources have a PYBIND11_MODULE, and `functions` asks "
-            "for another one"
-        )
-    for name in [functions] if isinstance(functions, str) else functions:
-        if '#include "' not in text and not re.search(rf"\b{re.escape(name)}\b", text):
-            raise RuntimeError(
-                f"Error building extension: '{name}' is one of `functions`, and cpp_sources does "
-                "not declare it"
-            )
 
 
 def _has_launch(text: str) -> bool:
@@ -213,15 +207,13 @@ class _Sources:
         texts = [cuda] if isinstance(cuda, str) else list(cuda)
         device = _DEVICE_HEADER + "\n".join(texts) if texts else ""
         if functions is not None:
-            host += "\n" + _binding(functions, handled=handled)
+            names = [functions] if isinstance(functions, str) else list(functions)
+            wrap = "torch::wrap_pybind_function({})" if handled else "{}"
+            lines = [f'm.def("{name}", {wrap.format(name)});' for name in names]
+            host += "\n" + "\n".join(
+                ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *lines, "}", ""]
+            )
         return _Sources(host, device)
-
-
-def _binding(functions: Functions, *, handled: bool) -> str:
-    names = [functions] if isinstance(functions, str) else list(functions or ())
-    wrap = "torch::wrap_pybind_function({})" if handled else "{}"
-    lines = [f'm.def("{name}", {wrap.format(name)});' for name in names]
-    return "\n".join(["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *lines, "}", ""])
 
 
 def _load(
@@ -244,7 +236,18 @@ def _load(
     library = home / f"{unique}.so"
     if not library.is_file():
         try:
-            _build(unique, sources, flags, arch=arch, library=library)
+            find_host_compiler()
+            units = [_unit(library.parent / "src" / "main.cpp", sources.host)]
+            if sources.device:
+                find_nvcc()
+                units.append(_unit(library.parent / "src" / "cuda.cu", sources.device))
+            texts = (sources.host, sources.device)
+            objects = compile_units(
+                units, every_text=texts, flags=flags, name=unique, arch=arch, folder=library.parent
+            )
+            draft = library.with_suffix(".draft")
+            link(objects, draft, flags=flags, has_cuda=bool(sources.device))
+            draft.replace(library)
         except BuildError as error:
             raise _failed(name, error) from None
     return import_library(unique, library)
@@ -263,7 +266,16 @@ def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) ->
             return build_hosted(f"{name}_{digest}", [host], flags, folder=home)
         except BuildError as error:
             raise _failed(name, error) from None
-    device = _located(folder / "src", sources.device)
+    own = sources.device.removeprefix(_DEVICE_HEADER)
+    header = sources.device[: len(sources.device) - len(own)]
+    for file in sorted((folder / "src").rglob("*.py")):
+        text_of = file.read_text(encoding="utf-8", errors="replace")
+        before, found, _ = text_of.partition(own) if own else (text_of, "", "")
+        if found:
+            device = f'{header}#line {before.count(chr(10)) + 1} "{file.name}"\n{own}'
+            break
+    else:
+        device = f'#line 1 "cuda.cu"\n{sources.device}'
     both = HostedUnit(name="cuda.cu", text=f'#line 1 "main.cpp"\n{sources.host}\n{device}')
     apart = [
         HostedUnit(name="main.cpp", text=sources.host), HostedUnit(name="cuda.cu", text=device)
@@ -280,33 +292,6 @@ def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) ->
 def _failed(name: str, error: BuildError) -> RuntimeError:
     """Return what torch raises where a build fails."""
     return RuntimeError(f"Error building extension '{name}': {error}\n{error.log}")
-
-
-def _located(folder: Path, text: str) -> str:
-    """Return a source with a mark of the line that it begins on in one of the candidate's files."""
-    own = text.removeprefix(_DEVICE_HEADER)
-    header = text[: len(text) - len(own)]
-    for file in sorted(folder.rglob("*.py")):
-        text_of = file.read_text(encoding="utf-8", errors="replace")
-        before, found, _ = text_of.partition(own) if own else (text_of, "", "")
-        if found:
-            return f'{header}#line {before.count(chr(10)) + 1} "{file.name}"\n{own}'
-    return f'#line 1 "cuda.cu"\n{text}'
-
-
-def _build(name: str, sources: _Sources, flags: BuildFlags, *, arch: str, library: Path) -> None:
-    find_host_compiler()
-    units = [_unit(library.parent / "src" / "main.cpp", sources.host)]
-    if sources.device:
-        find_nvcc()
-        units.append(_unit(library.parent / "src" / "cuda.cu", sources.device))
-    texts = (sources.host, sources.device)
-    objects = compile_units(
-        units, every_text=texts, flags=flags, name=name, arch=arch, folder=library.parent
-    )
-    draft = library.with_suffix(".draft")
-    link(objects, draft, flags=flags, has_cuda=bool(sources.device))
-    draft.replace(library)
 
 
 def _unit(path: Path, text: str) -> Unit:

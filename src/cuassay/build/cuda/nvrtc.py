@@ -92,7 +92,37 @@ def _compiled(order: _Order) -> bytes:
     if library is None or wants_nvcc:
         return _compile_with_nvcc(order)
     try:
-        return _compile_with_nvrtc(library, order)
+        program = ctypes.c_void_p()
+        names = (ctypes.c_char_p * len(_HEADERS))(*(name.encode() for name in _HEADERS))
+        texts = (ctypes.c_char_p * len(_HEADERS))(*(text.encode() for text in _HEADERS.values()))
+        created = library.nvrtcCreateProgram(
+            ctypes.byref(program),
+            order.source.encode(),
+            order.name.encode(),
+            len(_HEADERS),
+            texts,
+            names,
+        )
+        _require(library, created, "nvrtcCreateProgram")
+        try:
+            # PTX is asked of the virtual architecture: with a real one NVRTC assembles it as well
+            virtual = order.arch.replace("sm_", "compute_")
+            target = virtual if order.product == "PTX" else order.arch
+            options = [f"--gpu-architecture={target}", "-default-device"]
+            options += ["-lineinfo"] if order.product == "PTX" else []
+            options += ["--pre-include=math.h"]  # nvcc knows INFINITY and NAN without any include
+            if not any("-std" in flag for flag in order.flags):
+                options.append("--std=c++17")
+            options += [f"-I{folder}" for folder in include_folders()]
+            options = options + [
+                flag for flag in order.flags if not flag.startswith(_FLAGS_OF_NVCC)
+            ]
+            encoded = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+            if library.nvrtcCompileProgram(program, len(options), encoded) != 0:
+                raise _Refused(_text(library, program, "ProgramLog").decode(errors="replace"))
+            return _text(library, program, order.product)
+        finally:
+            library.nvrtcDestroyProgram(ctypes.byref(program))
     except _Refused as refusal:
         if cuda_home() is None:
             raise BuildError(
@@ -124,38 +154,6 @@ def _load_builtins(folder: Path) -> None:
         with contextlib.suppress(OSError):
             ctypes.CDLL(str(place), mode=ctypes.RTLD_GLOBAL)
             return
-
-
-def _compile_with_nvrtc(library: ctypes.CDLL, order: _Order) -> bytes:
-    program = ctypes.c_void_p()
-    names = (ctypes.c_char_p * len(_HEADERS))(*(name.encode() for name in _HEADERS))
-    texts = (ctypes.c_char_p * len(_HEADERS))(*(text.encode() for text in _HEADERS.values()))
-    created = library.nvrtcCreateProgram(
-        ctypes.byref(program),
-        order.source.encode(),
-        order.name.encode(),
-        len(_HEADERS),
-        texts,
-        names,
-    )
-    _require(library, created, "nvrtcCreateProgram")
-    try:
-        # PTX is asked of the virtual architecture: with a real one NVRTC assembles it as well
-        virtual = order.arch.replace("sm_", "compute_")
-        target = virtual if order.product == "PTX" else order.arch
-        options = [f"--gpu-architecture={target}", "-default-device"]
-        options += ["-lineinfo"] if order.product == "PTX" else []
-        options += ["--pre-include=math.h"]  # nvcc knows INFINITY and NAN without any include
-        if not any("-std" in flag for flag in order.flags):
-            options.append("--std=c++17")
-        options += [f"-I{folder}" for folder in include_folders()]
-        options = options + [flag for flag in order.flags if not flag.startswith(_FLAGS_OF_NVCC)]
-        encoded = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-        if library.nvrtcCompileProgram(program, len(options), encoded) != 0:
-            raise _Refused(_text(library, program, "ProgramLog").decode(errors="replace"))
-        return _text(library, program, order.product)
-    finally:
-        library.nvrtcDestroyProgram(ctypes.byref(program))
 
 
 def _text(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:

@@ -44,10 +44,6 @@ def numpy_type_function(language: Any, original: Callable[[Any], Any]) -> Callab
 
 def methods(module: Any) -> dict[str, Callable[..., Any]]:
     """Return the repaired methods, bound to the types of the interpreter `module`."""
-    return {**_casts(module), **_arithmetic(module), **_others(module)}
-
-
-def _casts(module: Any) -> dict[str, Callable[..., Any]]:
     handle, toward_zero = module.TensorHandle, module._ir.ROUNDING_MODE.RTZ
 
     def cast_impl(self: Any, source: Any, target: Any) -> Any:
@@ -60,7 +56,12 @@ def _casts(module: Any) -> dict[str, Callable[..., Any]]:
         )
         return handle(data, target.scalar)
 
-    return {"cast_impl": cast_impl, "create_fp_to_fp": create_fp_to_fp}
+    return {
+        "cast_impl": cast_impl,
+        "create_fp_to_fp": create_fp_to_fp,
+        **_arithmetic(module),
+        **_others(module),
+    }
 
 
 def _arithmetic(module: Any) -> dict[str, Callable[..., Any]]:
@@ -115,7 +116,17 @@ def _others(module: Any) -> dict[str, Callable[..., Any]]:
         left, right = numerics.widen(a.data), numerics.widen(b.data)
         if left.dtype == np.float32 == a.data.dtype and input_precision == rounds_to_tf32:
             left, right = numerics.truncated_tf32(left), numerics.truncated_tf32(right)
-        return handle(_matmul_add(left, right, d.data), d.dtype.scalar)
+        # Left @ right + accumulator; floats of at most 32 bits are summed in float32. float16
+        # operands have exact products in float32. A float16 accumulator is rounded once.
+        if d.data.dtype.kind in "iu":
+            matmul_add = np.asarray(
+                np.matmul(left.astype(np.int32), right.astype(np.int32)) + d.data
+            )
+        else:
+            wide = np.float64 if d.data.dtype == np.float64 else np.float32
+            total = np.matmul(left.astype(wide), right.astype(wide)) + d.data.astype(wide)
+            matmul_add = np.asarray(total.astype(d.data.dtype))
+        return handle(matmul_add, d.dtype.scalar)
 
     def get_bf16(self: Any, value: float) -> Any:
         return handle(np.array([value], dtype=ml_dtypes.bfloat16), language.bfloat16)
@@ -135,18 +146,6 @@ def _others(module: Any) -> dict[str, Callable[..., Any]]:
 
     replaced = (create_dot, get_bf16, get_all_ones_value, create_extern_elementwise)
     return {function.__name__: function for function in replaced}
-
-
-def _matmul_add(left: Array, right: Array, accumulator: Array) -> Array:
-    """Return left @ right + accumulator; floats of at most 32 bits are summed in float32.
-
-    float16 operands have exact products in float32. A float16 accumulator is rounded once.
-    """
-    if accumulator.dtype.kind in "iu":
-        return np.asarray(np.matmul(left.astype(np.int32), right.astype(np.int32)) + accumulator)
-    wide = np.float64 if accumulator.dtype == np.float64 else np.float32
-    total = np.matmul(left.astype(wide), right.astype(wide)) + accumulator.astype(wide)
-    return np.asarray(total.astype(accumulator.dtype))
 
 
 def convert_float(module: Any) -> Callable[..., Array]:

@@ -45,7 +45,7 @@ def enable() -> None:
     except ImportError:
         raise missing_extra("ml_dtypes", "triton") from None
     try:
-        module = importlib.import_module("triton.runtime.interpreter")
+        module: Any = importlib.import_module("triton.runtime.interpreter")
     except ImportError as error:
         if importlib.util.find_spec("triton") is None:
             raise missing_extra("triton", "triton") from None
@@ -55,13 +55,6 @@ def enable() -> None:
         ) from error
     if getattr(module, _REPAIRED, False):
         return
-    _require_known(module)
-    _repair(module)
-    setattr(module, _REPAIRED, True)
-    _prove(module)
-
-
-def _require_known(module: Any) -> None:
     version = importlib.import_module("triton").__version__
     number = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
     if not OLDEST <= number <= NEWEST:
@@ -79,9 +72,6 @@ def _require_known(module: Any) -> None:
                 f"{', '.join(absent)}, which cuassay has to repair before it can judge with it; "
                 "install triton 3.6, or run on an NVIDIA GPU"
             )
-
-
-def _repair(module: Any) -> None:
     from cuassay.build.interpreter import builder as interpreter_builder
     from cuassay.build.interpreter import launch as interpreter_launch
     from cuassay.build.interpreter import reduce as interpreter_reduce
@@ -98,6 +88,8 @@ def _repair(module: Any) -> None:
     for holder, name, method in interpreter_reduce.methods(module):
         setattr(holder, name, method)
     interpreter_launch.install(module)
+    setattr(module, _REPAIRED, True)
+    _prove(module)
 
 
 def _prove(module: Any) -> None:

@@ -16,20 +16,9 @@ from cuassay.build.interpreter.libdevice import wrap_library
 
 def install(module: Any) -> None:
     """Replace what the interpreter does around a kernel's body."""
-    _interpret_standard_library(module)
-    _patch_language_once(module)
-    _silence(module)
-    _tune_without_driver()
-    _stand_in_for_driver()
-    _bind_libdevice(module)
-
-
-def _interpret_standard_library(module: Any) -> None:
-    """Make tl.sum and its like interpretable where Triton was imported natively before.
-
-    They are decorated when `triton.language` is first imported, which may have happened
-    before TRITON_INTERPRET was set.
-    """
+    # Make tl.sum and its like interpretable where Triton was imported natively before. They are
+    # decorated when `triton.language` is first imported, which may have happened before
+    # TRITON_INTERPRET was set.
     jit = importlib.import_module("triton.runtime.jit").JITFunction
     made: dict[int, Any] = {}
     for name, holder in list(sys.modules.items()):
@@ -39,16 +28,61 @@ def _interpret_standard_library(module: Any) -> None:
             if isinstance(member, jit):
                 fresh = made.setdefault(id(member), module.InterpretedFunction(member.fn))
                 setattr(holder, attribute, fresh)
-    _rebind_tensor_methods(module, jit, made)
-
-
-def _rebind_tensor_methods(module: Any, jit: type, made: dict[int, Any]) -> None:
-    """Tensor methods such as x.sum() close over the function that they call."""
+    # Tensor methods such as x.sum() close over the function that they call
     for member in list(vars(module.tl.core.tensor).values()):
         cells = getattr(member, "__closure__", None) or ()
         for cell in cells:
             if isinstance(cell.cell_contents, jit) and id(cell.cell_contents) in made:
                 cell.cell_contents = made[id(cell.cell_contents)]
+    _patch_language_once(module)
+    # Kernels overflow and divide by zero on purpose in masked lanes: no NumPy warnings
+    original = module.InterpretedFunction.run
+
+    @functools.wraps(original)
+    def run(self: Any, *arguments: Any, **options: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return original(self, *arguments, **options)
+
+    module.InterpretedFunction.run = run
+    # Let triton.autotune take its first configuration that survives pruning. Timing needs a driver,
+    # and the interpreter's times would mean nothing.
+    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+
+    def bench(self: Any, *arguments: Any, config: Any, **meta: Any) -> list[float]:
+        return [0.0, 0.0, 0.0]
+
+    autotuner._bench = bench
+    # Answer what candidates ask of `triton.runtime.driver.active`: the target and its size
+    import torch
+
+    from cuassay.build.cuda_facade import MULTIPROCESSORS
+
+    target = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", 90, 32)
+    properties = {
+        "multiprocessor_count": MULTIPROCESSORS,
+        "max_shared_mem": 232448,
+        "max_num_regs": 65536,
+        "warpSize": 32,
+    }
+    active = SimpleNamespace(
+        get_current_target=lambda: target,
+        get_current_device=lambda: 0,
+        get_current_stream=lambda device=None: 0,
+        get_active_torch_device=lambda: torch.device("cuda", 0),
+        get_device_interface=lambda: torch.cuda,
+        utils=SimpleNamespace(get_device_properties=lambda device=None: dict(properties)),
+    )
+    importlib.import_module("triton.runtime").driver.set_active(active)
+    # Give both libdevice modules functions that run in the interpreter
+    try:
+        library = importlib.import_module("triton.language.extra.cuda.libdevice")
+        front = importlib.import_module("triton.language.extra.libdevice")
+    except ImportError:
+        return
+    wrapped = wrap_library(library, module.tl.core, module.interpreter_semantic)
+    for name, function in wrapped.items():
+        setattr(library, name, function)
+        setattr(front, name, function)
 
 
 def _patch_language_once(module: Any) -> None:
@@ -83,65 +117,3 @@ def _patch_language_once(module: Any) -> None:
         return scope
 
     module._patch_lang = patch
-
-
-def _silence(module: Any) -> None:
-    """Kernels overflow and divide by zero on purpose in masked lanes: no NumPy warnings."""
-    original = module.InterpretedFunction.run
-
-    @functools.wraps(original)
-    def run(self: Any, *arguments: Any, **options: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return original(self, *arguments, **options)
-
-    module.InterpretedFunction.run = run
-
-
-def _tune_without_driver() -> None:
-    """Let triton.autotune take its first configuration that survives pruning.
-
-    Timing needs a driver, and the interpreter's times would mean nothing.
-    """
-    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
-
-    def bench(self: Any, *arguments: Any, config: Any, **meta: Any) -> list[float]:
-        return [0.0, 0.0, 0.0]
-
-    autotuner._bench = bench
-
-
-def _stand_in_for_driver() -> None:
-    """Answer what candidates ask of `triton.runtime.driver.active`: the target and its size."""
-    import torch
-
-    from cuassay.build.cuda_facade import MULTIPROCESSORS
-
-    target = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", 90, 32)
-    properties = {
-        "multiprocessor_count": MULTIPROCESSORS,
-        "max_shared_mem": 232448,
-        "max_num_regs": 65536,
-        "warpSize": 32,
-    }
-    active = SimpleNamespace(
-        get_current_target=lambda: target,
-        get_current_device=lambda: 0,
-        get_current_stream=lambda device=None: 0,
-        get_active_torch_device=lambda: torch.device("cuda", 0),
-        get_device_interface=lambda: torch.cuda,
-        utils=SimpleNamespace(get_device_properties=lambda device=None: dict(properties)),
-    )
-    importlib.import_module("triton.runtime").driver.set_active(active)
-
-
-def _bind_libdevice(module: Any) -> None:
-    """Give both libdevice modules functions that run in the interpreter."""
-    try:
-        library = importlib.import_module("triton.language.extra.cuda.libdevice")
-        front = importlib.import_module("triton.language.extra.libdevice")
-    except ImportError:
-        return
-    wrapped = wrap_library(library, module.tl.core, module.interpreter_semantic)
-    for name, function in wrapped.items():
-        setattr(library, name, function)
-        setattr(front, name, function)

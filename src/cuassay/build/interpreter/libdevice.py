@@ -85,7 +85,15 @@ def evaluate_extern(symbol: str, arguments: Sequence[Array]) -> Array:
 
     Raises MissingToolError where the interpreter has no model of it.
     """
-    name = _plain_name(symbol)
+    # Reduce `__nv_fast_expf`, `__nv_expf`, `__nv_exp` and `__nv_fsqrt_rn` to the plain name.
+    # Directed roundings (`_rd`, `_ru`, `_rz`) are not modelled and keep their suffix.
+    name = symbol.removeprefix("__nv_").removeprefix("fast_")
+    short = name.removesuffix("_rn")
+    known = {*_FUNCTIONS, "fma"}
+    for guess in (short, short.removesuffix("f"), short.removesuffix("d"), short[1:]):
+        if guess in known:
+            name = guess
+            break
     if name == "fma":
         return fma(*arguments)
     if name not in _FUNCTIONS:
@@ -101,20 +109,6 @@ def evaluate_extern(symbol: str, arguments: Sequence[Array]) -> Array:
             )
         )
     )
-
-
-def _plain_name(symbol: str) -> str:
-    """Reduce `__nv_fast_expf`, `__nv_expf`, `__nv_exp` and `__nv_fsqrt_rn` to the plain name.
-
-    Directed roundings (`_rd`, `_ru`, `_rz`) are not modelled and keep their suffix.
-    """
-    name = symbol.removeprefix("__nv_").removeprefix("fast_")
-    short = name.removesuffix("_rn")
-    known = {*_FUNCTIONS, "fma"}
-    for guess in (short, short.removesuffix("f"), short.removesuffix("d"), short[1:]):
-        if guess in known:
-            return guess
-    return name
 
 
 def wrap_library(library: Any, core: Any, semantic: Any) -> dict[str, Callable[..., Any]]:

@@ -48,21 +48,19 @@ class InterpreterModule:
         """Read, modify and write; return what was there, zero where `mask` is off."""
         narrow = values.dtype in NARROW or values.dtype == np.float16
         if narrow and operation == self._native.RMW_OP.FADD:
-            return self._add(pointers, values, mask)
-        old: Array = self._native.atomic_rmw(operation, pointers, _bits(values), mask, *rest)
-        return old.view(values.dtype)
-
-    def _add(self, pointers: Array, values: Array, mask: Array) -> Array:
-        addresses, flat, on = np.broadcast_arrays(pointers, values, mask)
-        shape = addresses.shape
-        addresses, flat = addresses.reshape(-1), flat.reshape(-1)
-        active = np.flatnonzero(on.reshape(-1))
-        old = np.zeros(flat.shape, dtype=values.dtype)
-        ranks = occurrence(addresses[active])
-        for rank in range(int(ranks.max(initial=-1)) + 1):  # equal addresses take turns
-            chosen = active[ranks == rank]
-            old[chosen] = self._add_once(addresses[chosen], flat[chosen])
-        return old.reshape(shape)
+            addresses, flat, on = np.broadcast_arrays(pointers, values, mask)
+            shape = addresses.shape
+            addresses, flat = addresses.reshape(-1), flat.reshape(-1)
+            active = np.flatnonzero(on.reshape(-1))
+            old: Array = np.zeros(flat.shape, dtype=values.dtype)
+            ranks = occurrence(addresses[active])
+            for rank in range(int(ranks.max(initial=-1)) + 1):  # equal addresses take turns
+                chosen = active[ranks == rank]
+                old[chosen] = self._add_once(addresses[chosen], flat[chosen])
+            return old.reshape(shape)
+        old = self._native.atomic_rmw(operation, pointers, _bits(values), mask, *rest)
+        found: Array = old.view(values.dtype)
+        return found
 
     def _add_once(self, addresses: Array, values: Array) -> Array:
         everywhere = np.ones(addresses.shape, dtype=bool)

@@ -52,35 +52,32 @@ def convert(values: Array, target: np.dtype[Any], *, toward_zero: bool = False) 
     if values.dtype == target:
         return values
     if is_float(values.dtype) and target.kind in "iu":
-        return _to_integer(widen(values), target)
+        values = widen(values)
+        wide = target
+        if target.itemsize < 4:  # the device converts to 32 bits and keeps the low ones
+            wide = np.dtype(np.int32)
+        limits = np.iinfo(wide)
+        values = np.trunc(
+            np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=2e19, neginf=-2e19)
+        )
+        inside = (values >= float(limits.min)) & (values < float(limits.max))
+        clipped = np.where(values > 0, limits.max, limits.min).astype(wide)
+        converted = np.where(inside, values, 0.0).astype(wide)
+        result: Array = np.where(inside, converted, clipped)
+        return result.astype(target)
     source = values
     if target in NARROW and values.dtype in NARROW:
         values = values.astype(np.float32)
     if target in _MAXIMUM:
         values = np.clip(values.astype(np.float32), -_MAXIMUM[target], _MAXIMUM[target])
     rounded = values.astype(target)
-    return _toward_zero(rounded, source) if toward_zero else rounded
-
-
-def _to_integer(values: Array, target: np.dtype[Any]) -> Array:
-    wide = target
-    if target.itemsize < 4:  # the device converts to 32 bits and keeps the low ones
-        wide = np.dtype(np.int32)
-    limits = np.iinfo(wide)
-    values = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=2e19, neginf=-2e19))
-    inside = (values >= float(limits.min)) & (values < float(limits.max))
-    clipped = np.where(values > 0, limits.max, limits.min).astype(wide)
-    converted = np.where(inside, values, 0.0).astype(wide)
-    result: Array = np.where(inside, converted, clipped)
-    return result.astype(target)
-
-
-def _toward_zero(rounded: Array, source: Array) -> Array:
-    """Step back by one unit where rounding to nearest went away from zero."""
-    bits = rounded.view(f"u{rounded.dtype.itemsize}")
-    away = np.abs(rounded.astype(np.float64)) > np.abs(source.astype(np.float64))
-    stepped: Array = bits - away.astype(bits.dtype)
-    return stepped.view(rounded.dtype)
+    if toward_zero:
+        # Step back by one unit where rounding to nearest went away from zero
+        bits = rounded.view(f"u{rounded.dtype.itemsize}")
+        away = np.abs(rounded.astype(np.float64)) > np.abs(source.astype(np.float64))
+        stepped: Array = bits - away.astype(bits.dtype)
+        return stepped.view(rounded.dtype)
+    return rounded
 
 
 def binary(operation: Callable[[Array, Array], Array], left: Array, right: Array) -> Array:

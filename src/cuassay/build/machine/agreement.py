@@ -50,7 +50,18 @@ def _compared(region: Region, started: Any, left: Any, ours: Any) -> Agreement |
     if not count:
         return None
     apart = np.flatnonzero(left != ours)
-    largest, scale = _distance(region.dtype, left, ours) if apart.size else (0.0, 0.0)
+    if apart.size:
+        theirs, mine = (_values(region.dtype, data) for data in (left, ours))
+        finite = np.isfinite(theirs) & np.isfinite(mine)
+        if not finite.any():
+            largest, scale = 0.0, 0.0
+        else:
+            theirs, mine = theirs[finite], mine[finite]
+            with np.errstate(over="ignore"):
+                largest = float(np.abs(theirs - mine).max())
+            largest, scale = min(largest, np.finfo(np.float64).max), float(np.abs(theirs).max())
+    else:
+        largest, scale = (0.0, 0.0)
     return Agreement(
         allocation=region.name[:_NAME],
         nbytes=count,
@@ -60,18 +71,6 @@ def _compared(region: Region, started: Any, left: Any, ours: Any) -> Agreement |
         largest=largest,
         scale=scale,
     )
-
-
-def _distance(dtype: str, left: Any, ours: Any) -> tuple[float, float]:
-    """Return the largest difference of two finite elements, and their largest magnitude."""
-    theirs, mine = (_values(dtype, data) for data in (left, ours))
-    finite = np.isfinite(theirs) & np.isfinite(mine)
-    if not finite.any():
-        return 0.0, 0.0
-    theirs, mine = theirs[finite], mine[finite]
-    with np.errstate(over="ignore"):
-        largest = float(np.abs(theirs - mine).max())
-    return min(largest, np.finfo(np.float64).max), float(np.abs(theirs).max())
 
 
 def _values(dtype: str, data: Any) -> Any:

@@ -42,7 +42,6 @@ from ptxsan.prove.law import (
 from ptxsan.prove.machine import AxisDomain, Domain
 from ptxsan.prove.memory import (
     Answer,
-    LaunchAnswer,
     Proved,
     Refuted,
     Unknown,
@@ -124,7 +123,17 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
         held, sizes = (law, domain) if everywhere else as_recorded(law, domain)
         answers = prove_call(held, sizes, values=values, limit_s=float(asked["limit_s"]))
         launches = tuple(
-            _launch(one, answer) for one, answer in zip(held.launches, answers, strict=True)
+            LaunchProof(
+                kernel=one.kernel[:_TEXT],
+                law=law_in_words(one),
+                claims=(
+                    _claim(Property.MEMORY, answer.answer),
+                    _claim(Property.RACES, answer.races),
+                ),
+                seconds=answer.seconds,
+                solver_s=answer.solver_s,
+            )
+            for one, answer in zip(held.launches, answers, strict=True)
         )
         found.append(
             CallProof(
@@ -229,16 +238,6 @@ def law_in_words(law: LaunchLaw) -> tuple[str, ...]:
             case None:
                 lines.append(f"argument {number}: a structure of {nbytes} bytes")
     return tuple(line[:_TEXT] for line in lines)
-
-
-def _launch(law: LaunchLaw, found: LaunchAnswer) -> LaunchProof:
-    return LaunchProof(
-        kernel=law.kernel[:_TEXT],
-        law=law_in_words(law),
-        claims=(_claim(Property.MEMORY, found.answer), _claim(Property.RACES, found.races)),
-        seconds=found.seconds,
-        solver_s=found.solver_s,
-    )
 
 
 def _claim(what: Property, answer: Answer) -> Claim:

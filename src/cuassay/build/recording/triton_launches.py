@@ -77,6 +77,16 @@ def described(kernel: Any, given: Sequence[Any]) -> SeenLaunch:
     tiles = getattr(metadata, "tensordesc_meta", None) or ()
     values = list(_values(signature, given[LEADING:], tiles))
     found = packed(metadata, signature, given[:3], values)
+    # The file that a kernel is written in, as far as it can be read
+    function = getattr(getattr(kernel.src, "fn", None), "fn", None)
+    try:
+        path = Path(inspect.getsourcefile(function) or "")  # type: ignore[arg-type]
+        if path.stat().st_size > _SOURCE_BYTES:
+            sources = {}
+        else:
+            sources = {path.name: path.read_text(encoding="utf-8", errors="replace")}
+    except (OSError, TypeError, ValueError):
+        sources = {}
     return SeenLaunch(
         ptx=ptx if isinstance(ptx, str) else bytes(ptx).decode(),
         kernel=str(metadata.name),
@@ -87,7 +97,7 @@ def described(kernel: Any, given: Sequence[Any]) -> SeenLaunch:
         arguments=found.arguments,
         tensors=list(_tensors(signature, given[LEADING:])),
         scratch=found.scratch,
-        sources=_sources(kernel),
+        sources=sources,
     )
 
 
@@ -128,15 +138,3 @@ def _tensors(signature: Mapping[Any, Any], given: Sequence[Any]) -> Iterator[tup
             tensor = one if hasattr(one, "untyped_storage") else getattr(one, "base", None)
             if hasattr(tensor, "untyped_storage"):
                 yield str(name), tensor
-
-
-def _sources(kernel: Any) -> dict[str, str]:
-    """Return the file that a kernel is written in, as far as it can be read."""
-    function = getattr(getattr(kernel.src, "fn", None), "fn", None)
-    try:
-        path = Path(inspect.getsourcefile(function) or "")  # type: ignore[arg-type]
-        if path.stat().st_size > _SOURCE_BYTES:
-            return {}
-        return {path.name: path.read_text(encoding="utf-8", errors="replace")}
-    except (OSError, TypeError, ValueError):
-        return {}

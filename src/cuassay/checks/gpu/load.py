@@ -19,7 +19,7 @@ from cuassay.model.outcome import Finding, Severity
 from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Load, Repeat
-from cuassay.model.trace import ResultItem, ScenarioResult, StepDone, done_steps
+from cuassay.model.trace import ScenarioResult, StepDone, done_steps
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -133,7 +133,10 @@ class Race001(Check):
         wrong: list[tuple[Comparison, int]] = []
         right = wrong_read(trial, run, reads[0]) is None
         for _, report, record in records:
-            results = _results(record.items, len(report.counts))
+            # The items of each different result: they come one result after another
+            count = len(report.counts)
+            each = len(record.items) // count if count else 0
+            results = [tuple(record.items[k * each : (k + 1) * each]) for k in range(count)]
             for items, count in zip(results, report.counts, strict=True):
                 compared = trial.compare(scenario.cases[0], run, items)
                 failed = next((c for c in compared if not c.passed), None)
@@ -170,7 +173,18 @@ class Race001(Check):
         (step, *_) = (step for step in scenario.steps if isinstance(step, Repeat))
         load = _BESIDE if scenario.busy else _WORDS[step.load]
         extra = measured(first, scenario.cases[0])
-        extra["details"] = (*extra["details"], *_rate(times, calls))
+        rate: tuple[tuple[str, str], ...] = ()
+        if calls >= 1:
+            low, high = wilson(times, calls)
+            rate = (
+                (
+                    "how often",
+                    f"{times} of {calls} launches, 95 % interval {low:.2%} to {high:.2%} a launch; "
+                    f"{calls} launches meet a fault as rare as {low:.2%} with "
+                    f"{meets(low, calls):.1%}",
+                ),
+            )
+        extra["details"] = (*extra["details"], *rate)
         if slowed:
             extra["details"] += (("pauses", slowed),)
         return self.finding(
@@ -180,20 +194,6 @@ class Race001(Check):
             statistic="worst of the repeats",
             **extra,
         )
-
-
-def _rate(times: int, calls: int) -> tuple[tuple[str, str], ...]:
-    """Return how often the fault came, and what so many launches make of it."""
-    if calls < 1:
-        return ()
-    low, high = wilson(times, calls)
-    return (
-        (
-            "how often",
-            f"{times} of {calls} launches, 95 % interval {low:.2%} to {high:.2%} a launch; "
-            f"{calls} launches meet a fault as rare as {low:.2%} with {meets(low, calls):.1%}",
-        ),
-    )
 
 
 def _repeated(scenario: Scenario, result: ScenarioResult) -> list[_Repeated]:
@@ -258,9 +258,3 @@ def _repeats(case: Case, load: Load, repeats: Sequence[Repeat]) -> Scenario:
             *repeats,
         ),
     )
-
-
-def _results(items: Sequence[ResultItem], count: int) -> list[tuple[ResultItem, ...]]:
-    """Return the items of each different result: they come one result after another."""
-    each = len(items) // count if count else 0
-    return [tuple(items[k * each : (k + 1) * each]) for k in range(count)]

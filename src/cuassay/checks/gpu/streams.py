@@ -119,7 +119,27 @@ class Stream001(Check):
             if found is not None:
                 yield self._wrong(trial, scenario, run, read=read, found=found)
                 return
-        yield from self._waiting(scenario, run)
+        if scenario.label != StreamTrying.SIDE:
+            return
+        # When the last call gave control back: the first one on a stream may allocate
+        calls = done_steps(scenario, run.result, StreamCall)
+        if len(calls) < sum(isinstance(step, StreamCall) for step in scenario.steps):
+            waited = None
+        else:
+            try:
+                waited = float(dict(calls[-1][1].facts).get("host had control after ms", "nan"))
+            except ValueError:
+                waited = None
+        if waited is None or waited < _WAITED * _DELAY_MS:
+            return
+        yield self.finding(
+            f"each call waits for the device: it came back after {waited:.0f} ms of "
+            f"{_DELAY_MS:.0f} ms of other work on its stream, so nothing overlaps with it",
+            scenario=scenario,
+            where=Where(axes=dict(scenario.cases[0].axes)),
+            finding_class=FindingClass.ADVICE,
+            severity=Severity.LOW,
+        )
 
     def _wrong(
         self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, found: Comparison
@@ -151,32 +171,6 @@ class Stream001(Check):
         return self.finding(
             f"{said} ({found.output})", scenario=scenario, statistic="order", **extra
         )
-
-    def _waiting(self, scenario: Scenario, run: Run) -> Iterator[Finding]:
-        if scenario.label != StreamTrying.SIDE:
-            return
-        waited = _waited_ms(scenario, run)
-        if waited is None or waited < _WAITED * _DELAY_MS:
-            return
-        yield self.finding(
-            f"each call waits for the device: it came back after {waited:.0f} ms of "
-            f"{_DELAY_MS:.0f} ms of other work on its stream, so nothing overlaps with it",
-            scenario=scenario,
-            where=Where(axes=dict(scenario.cases[0].axes)),
-            finding_class=FindingClass.ADVICE,
-            severity=Severity.LOW,
-        )
-
-
-def _waited_ms(scenario: Scenario, run: Run) -> float | None:
-    """Return when the last call gave control back: the first one on a stream may allocate."""
-    calls = done_steps(scenario, run.result, StreamCall)
-    if len(calls) < sum(isinstance(step, StreamCall) for step in scenario.steps):
-        return None
-    try:
-        return float(dict(calls[-1][1].facts).get("host had control after ms", "nan"))
-    except ValueError:
-        return None
 
 
 def _one_stream(

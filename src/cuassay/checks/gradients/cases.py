@@ -115,7 +115,14 @@ def tried_in(scenario: Scenario) -> list[GradientCall]:
         if isinstance(step, Backward):
             everything = found[0].step.wanted if found else step.wanted
             places = reads.get(step.result, -1), reads.get(step.outputs, -1)
-            words = _in_words(step, everything)
+            parts = []
+            if len(step.wanted) < len(everything):
+                parts.append(f"gradients of {', '.join(step.wanted)} alone")
+            if step.upstream in _UPSTREAM:
+                parts.append(_UPSTREAM[step.upstream])
+            if step.use in _USES:
+                parts.append(_USES[step.use])
+            words = ", ".join(parts)
             again = bool(found) and not words and step.use is Use.ONCE
             found.append(
                 GradientCall(
@@ -127,14 +134,3 @@ def tried_in(scenario: Scenario) -> list[GradientCall]:
                 )
             )
     return found
-
-
-def _in_words(step: Backward, everything: Sequence[str]) -> str:
-    parts = []
-    if len(step.wanted) < len(everything):
-        parts.append(f"gradients of {', '.join(step.wanted)} alone")
-    if step.upstream in _UPSTREAM:
-        parts.append(_UPSTREAM[step.upstream])
-    if step.use in _USES:
-        parts.append(_USES[step.use])
-    return ", ".join(parts)

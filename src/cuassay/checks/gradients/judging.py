@@ -12,12 +12,11 @@ from cuassay.checks.gradients.cases import GradientCall
 from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.one_call import copies_explain
 from cuassay.errors import CannotJudgeError, NothingToCheckError
-from cuassay.model.case import Case
 from cuassay.model.precision import Precision
 from cuassay.model.reports import Differentiated
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Use
-from cuassay.model.trace import Claim, Exited, Killed, ResultItem, StepDone, StepRaised
+from cuassay.model.trace import Claim, Exited, Killed, ResultItem, StepRaised
 
 if TYPE_CHECKING:
     import torch
@@ -66,10 +65,7 @@ class BackwardJudge:
         read = done(self.run, tried.reads[0])
         if report is None or report.passed_over or read is None:
             return
-        yield from self._gradients(tried, read.items if report.carries else ())
-        yield from self._written(tried, report)
-
-    def _gradients(self, tried: GradientCall, items: Sequence[ResultItem]) -> Iterator[Bad]:
+        items = read.items if report.carries else ()
         truth = self._truth(tried)
         by_name = {item.name: item for item in items}
         for output in truth.outputs:
@@ -88,6 +84,12 @@ class BackwardJudge:
             if found is not None and self._fails(found, output.value):
                 what = f"{output.name} is wrong"
                 yield Bad(tried=tried, what=what, output=output.name, comparison=found, silent=True)
+        # What a derivative of the candidate's own wrote to; torch keeps count itself
+        names = report.written if self.own else ()
+        inputs = {spec.name for spec in self.trial.problem.inputs}
+        for name in names[:_LISTED]:
+            what = f"{name[:100]} is overwritten by the call or its backward pass"
+            yield Bad(tried=tried, what=what, output=f"{name[:100]}", silent=name in inputs)
 
     def _fails(self, found: Comparison, truth: torch.Tensor) -> bool:
         if found.passed or found.undecided:
@@ -97,14 +99,6 @@ class BackwardJudge:
             return True
         clear = _CLEAR if self.own else _CLEAR_OF_TORCH
         return found.share > clear and not copies_explain(truth, found)
-
-    def _written(self, tried: GradientCall, report: Differentiated) -> Iterator[Bad]:
-        """Yield what a derivative of the candidate's own wrote to; torch keeps count itself."""
-        names = report.written if self.own else ()
-        inputs = {spec.name for spec in self.trial.problem.inputs}
-        for name in names[:_LISTED]:
-            what = f"{name[:100]} is overwritten by the call or its backward pass"
-            yield Bad(tried=tried, what=what, output=f"{name[:100]}", silent=name in inputs)
 
     def _least(
         self, tried: GradientCall, item: ResultItem, output: OutputTruth
@@ -187,7 +181,11 @@ def forward_fault(
     case = scenario.cases[0]
     alone = next((t for t in variants if t.step.use is Use.FORWARD), None)
     reads = [done(run, t.reads[1]) for t in (alone, plain) if t is not None and t.reads[1] >= 0]
-    failed = [_failed(trial, case, run, read) for read in reads if read and read.items]
+    failed: list[list[Comparison]] = []
+    for read in reads:
+        if read and read.items:
+            compared = trial.compare(case, run, read.items)
+            failed.append([found for found in compared if not found.passed and not found.undecided])
     if not failed or (own and failed[0]) or (not own and failed[-1]):
         raise CannotJudgeError("the plain call is wrong already")
     clear = [found for found in failed[-1] if found.mismatch or found.share > _CLEAR]
@@ -196,11 +194,6 @@ def forward_fault(
     worst = clear[0]
     what = f"{worst.output} is wrong as soon as an input requires a gradient, and right without"
     return Bad(tried=plain, what=what, output=worst.output, comparison=worst, forward=True)
-
-
-def _failed(trial: Trial, case: Case, run: Run, read: StepDone) -> list[Comparison]:
-    compared = trial.compare(case, run, read.items)
-    return [found for found in compared if not found.passed and not found.undecided]
 
 
 def _compared(run: Run, item: ResultItem, truth: OutputTruth) -> Comparison | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, first_raised
 from cuassay.checks.plain_first import answer_to, measured, other_values, wrong_read
-from cuassay.checks.state.answers import Read, placed, reads_of
+from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
@@ -16,10 +15,6 @@ from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario,
 from cuassay.model.steps import CompiledCall
 from cuassay.model.trace import Claim, Finished, StepRaised
 from cuassay.model.verdict import Profile
-
-if TYPE_CHECKING:
-    from cuassay.model.case import Case
-    from cuassay.oracle.compare.outputs import Comparison
 
 _TIMEOUT_S = 150.0  # a step may compile
 _TOOLS = ("C compiler", "C++ compiler", "InvalidCxxCompiler", "TritonMissing")
@@ -80,7 +75,14 @@ class Compile001(Check):
         if not small:
             return
         cases = [small[0], *other_values(trial, small[0], 1, purpose=self.code)]
-        cases += _other_shape(trial, cases[1])
+        other = cases[1]
+        base = dict(other.axes)
+        other_shape = []
+        for case in trial.cases("shapes"):
+            if case.in_domain and dict(case.axes) != base and min(case.axes.values(), default=0):
+                other_shape = [placed(other, case.axes)]
+                break
+        cases += other_shape
         steps = [Allocate(slot="a", case=0), *_both("a", 0), Refill(slot="a", case=1)]
         steps += _both("a", 1)
         if len(cases) > 2:
@@ -95,7 +97,15 @@ class Compile001(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Blame the first compiled call that raises or is wrong where the plain one is right."""
-        self._tried(scenario, run)
+        # Say why nothing was compiled. Raises CannotJudgeError or its kin.
+        if not isinstance(run.result.termination, Finished):
+            raise CannotJudgeError("the process that compiles it did not come to its end")
+        for index, step in enumerate(scenario.steps):
+            record = done(run, index)
+            if isinstance(step, CompiledCall) and record is not None:
+                skipped = dict(record.facts).get("skipped", "")
+                if skipped:
+                    raise NothingToCheckError(skipped[:200])
         raised = first_raised(run)
         by_name = {read.result: read for read in reads_of(scenario, run)}
         for number in range(len(scenario.cases)):
@@ -108,19 +118,19 @@ class Compile001(Check):
                 return
             found = wrong_read(trial, run, inside)
             if found is not None:
-                yield self._wrong(trial, scenario, run, read=inside, found=found)
+                text = (
+                    "called from a compiled function it gives a wrong answer, a plain call "
+                    "a right one"
+                )
+                if answer_to(trial, run, inside, scenario.cases) is not None:
+                    text += ": the one to values that were there when it was compiled"
+                yield self.finding(
+                    f"{text} ({found.output})",
+                    scenario=scenario,
+                    condition="compile: not inside torch.compile, where it gives wrong answers",
+                    **measured(found, inside.case),
+                )
                 return
-
-    def _tried(self, scenario: Scenario, run: Run) -> None:
-        """Say why nothing was compiled. Raises CannotJudgeError or its kin."""
-        if not isinstance(run.result.termination, Finished):
-            raise CannotJudgeError("the process that compiles it did not come to its end")
-        for index, step in enumerate(scenario.steps):
-            record = done(run, index)
-            if isinstance(step, CompiledCall) and record is not None:
-                skipped = dict(record.facts).get("skipped", "")
-                if skipped:
-                    raise NothingToCheckError(skipped[:200])
 
     def _raises(self, scenario: Scenario, raised: StepRaised) -> Finding:
         text = exception_text(raised)
@@ -134,19 +144,6 @@ class Compile001(Check):
             evidence=raised.traceback[-4000:],
         )
 
-    def _wrong(
-        self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, found: Comparison
-    ) -> Finding:
-        text = "called from a compiled function it gives a wrong answer, a plain call a right one"
-        if answer_to(trial, run, read, scenario.cases) is not None:
-            text += ": the one to values that were there when it was compiled"
-        return self.finding(
-            f"{text} ({found.output})",
-            scenario=scenario,
-            condition="compile: not inside torch.compile, where it gives wrong answers",
-            **measured(found, read.case),
-        )
-
 
 def _both(slot: str, number: int) -> list[Step]:
     """Return a plain call and a compiled one on the same values, read one after the other."""
@@ -157,11 +154,3 @@ def _both(slot: str, number: int) -> list[Step]:
         CompiledCall(slot=slot, result=inside),
         ReadResult(result=inside),
     ]
-
-
-def _other_shape(trial: Trial, other: Case) -> list[Case]:
-    base = dict(other.axes)
-    for case in trial.cases("shapes"):
-        if case.in_domain and dict(case.axes) != base and min(case.axes.values(), default=0):
-            return [placed(other, case.axes)]
-    return []

@@ -97,22 +97,19 @@ class Opcheck001(Check):
             if kind == "failed" and operator:
                 failed.setdefault(_plain(operator), []).append((_plain(test), _plain(why)))
         for operator, tests in list(failed.items())[:_SHOWN]:
-            yield self._failed(scenario, operator, tests)
-
-    def _failed(self, scenario: Scenario, operator: str, tests: list[tuple[str, str]]) -> Finding:
-        binding = [each for each in tests if each[0] != _REGISTRATION]
-        test, why = (binding or tests)[0]
-        meaning = _MEANING.get(test, "it fails opcheck")
-        where_not = f"not below torch.compile or autograd ({operator}: {meaning})"
-        fields: dict[str, Any] = {"condition": f"compile: {where_not}"}
-        as_advice = {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
-        return self.finding(
-            f"the custom operator {operator} breaks its contract: {meaning}; {test}: {why}",
-            scenario=scenario,
-            where=Where(axes=dict(scenario.cases[0].axes)),
-            details=tuple(tests),
-            **(fields if binding else as_advice),
-        )
+            binding = [each for each in tests if each[0] != _REGISTRATION]
+            test, why = (binding or tests)[0]
+            meaning = _MEANING.get(test, "it fails opcheck")
+            where_not = f"not below torch.compile or autograd ({operator}: {meaning})"
+            fields: dict[str, Any] = {"condition": f"compile: {where_not}"}
+            as_advice = {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
+            yield self.finding(
+                f"the custom operator {operator} breaks its contract: {meaning}; {test}: {why}",
+                scenario=scenario,
+                where=Where(axes=dict(scenario.cases[0].axes)),
+                details=tuple(tests),
+                **(fields if binding else as_advice),
+            )
 
 
 def _plain(text: str) -> str:

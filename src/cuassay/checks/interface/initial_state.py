@@ -91,8 +91,29 @@ class Api005(Check):
         cases = trial.cases("small") or trial.cases("numeric")
         if not cases:
             return
-        base = _told_enough(trial, min(cases, key=lambda case: sum(case.axes.values())))
-        other = _varied(trial, base)
+        base = min(cases, key=lambda case: sum(case.axes.values()))
+        problem, sizes = trial.problem, dict(base.axes)
+        bound = {}
+        for axis in problem.var_axes():
+            wanted = sizes[axis.name]
+            if axis.name in problem.built and not axis.sizes:
+                step = axis.multiple_of
+                wanted = max(wanted, min(_TOLD // step * step, axis.maximum or _TOLD))
+            bound[axis.name] = wanted
+        larger = placed(base, resolve(problem.axes, bound))
+        base = larger if elements_of(problem, larger.axes) <= _MOST_ELEMENTS else base
+        # The case with other values in every part of the state that is no constant. A kernel that
+        # does not read a part that is one is judged elsewhere (API004).
+        given = trial.inputs(base)
+        fills = dict(base.fills)
+        for name in trial.problem.state:
+            value = given[name]
+            if isinstance(value, bool | int | float) or not value.is_floating_point():
+                continue
+            if value.numel() > 1 and bool((value != value.reshape(-1)[0]).any()):
+                seed = trial.seed("API005", name) % 2**31
+                fills[name] = Fill(kind=GENERATED, parameters={"vary": _VARIED, "vary_seed": seed})
+        other = dataclasses.replace(base, fills=fills)
         called: tuple[Case, ...] = (
             _with(other, StateSource.GIVEN, "another state"),
             _with(base, StateSource.GIVEN, "the reference's state"),
@@ -154,7 +175,17 @@ class Api005(Check):
             lead = f"right with a loaded state, wrong with its own initial values{said}"
             found = comparison_finding(self, trial, scenario, case, wrong_built[0], lead=lead)
             found = dataclasses.replace(found, cause=Cause.INITIAL_VALUES)
-            yield found if other else _conditional(found)
+            yield (
+                found
+                if other
+                else dataclasses.replace(
+                    found,
+                    finding_class=FindingClass.UNSAFE,
+                    severity=Severity.MEDIUM,
+                    condition="initial-values: a state is loaded before the first call; under the "
+                    "problem's seed the constructor draws other values than the reference's",
+                )
+            )
 
 
 def _is_for_inference(trial: Trial, run: Run, sample: Sequence[ResultItem]) -> bool:
@@ -166,47 +197,6 @@ def _is_for_inference(trial: Trial, run: Run, sample: Sequence[ResultItem]) -> b
     if flag is None or flag.buffer < 0 or flag.shape != ():
         return False
     return not bool(run.tensor(flag))
-
-
-def _conditional(finding: Finding) -> Finding:
-    return dataclasses.replace(
-        finding,
-        finding_class=FindingClass.UNSAFE,
-        severity=Severity.MEDIUM,
-        condition="initial-values: a state is loaded before the first call; under the problem's "
-        "seed the constructor draws other values than the reference's",
-    )
-
-
-def _told_enough(trial: Trial, base: Case) -> Case:
-    """Return the case with the sizes that the constructor is told so large that samples tell."""
-    problem, sizes = trial.problem, dict(base.axes)
-    bound = {}
-    for axis in problem.var_axes():
-        wanted = sizes[axis.name]
-        if axis.name in problem.built and not axis.sizes:
-            step = axis.multiple_of
-            wanted = max(wanted, min(_TOLD // step * step, axis.maximum or _TOLD))
-        bound[axis.name] = wanted
-    larger = placed(base, resolve(problem.axes, bound))
-    return larger if elements_of(problem, larger.axes) <= _MOST_ELEMENTS else base
-
-
-def _varied(trial: Trial, base: Case) -> Case:
-    """Return the case with other values in every part of the state that is no constant.
-
-    A kernel that does not read a part that is one is judged elsewhere (API004).
-    """
-    given = trial.inputs(base)
-    fills = dict(base.fills)
-    for name in trial.problem.state:
-        value = given[name]
-        if isinstance(value, bool | int | float) or not value.is_floating_point():
-            continue
-        if value.numel() > 1 and bool((value != value.reshape(-1)[0]).any()):
-            seed = trial.seed("API005", name) % 2**31
-            fills[name] = Fill(kind=GENERATED, parameters={"vary": _VARIED, "vary_seed": seed})
-    return dataclasses.replace(base, fills=fills)
 
 
 def _with(case: Case, source: StateSource, label: str) -> Case:
@@ -231,7 +221,22 @@ def _differing(trial: Trial, case: Case, run: Run, items: Sequence[ResultItem]) 
         wanted = theirs.reshape(-1)[:STATE_SAMPLE].double().cpu()
         if ours.equal(wanted):
             continue
-        other = _other_distribution(ours, wanted)
+        # The two-sample Kolmogorov-Smirnov test (Smirnov 1948): the largest distance between the
+        # empirical distributions exceeds sqrt(-ln(p / 2) / 2) * sqrt((n + m) / (n * m)) with
+        # probability p. A constant is no sample: it has to be equal.
+        import torch
+
+        if bool((wanted == wanted[0]).all()):
+            other = True
+        else:
+            n, m = ours.numel(), wanted.numel()
+            points = torch.cat([ours, wanted]).sort().values
+            below = [
+                torch.searchsorted(one.sort().values, points, right=True).double() / one.numel()
+                for one in (ours, wanted)
+            ]
+            distance = (below[0] - below[1]).abs().max().item()
+            other = distance > math.sqrt(-math.log(_MISTAKE / 2) / 2) * math.sqrt((n + m) / (n * m))
         if not said or (other and not kind):
             said = (
                 f": {spec.description} has {_moments(ours)} where the reference draws "
@@ -243,24 +248,3 @@ def _differing(trial: Trial, case: Case, run: Run, items: Sequence[ResultItem]) 
 
 def _moments(values: torch.Tensor) -> str:
     return f"mean {values.mean().item():.3g} and spread {values.std(correction=0).item():.3g}"
-
-
-def _other_distribution(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether two samples come from different distributions.
-
-    The two-sample Kolmogorov-Smirnov test (Smirnov 1948): the largest distance between the
-    empirical distributions exceeds sqrt(-ln(p / 2) / 2) * sqrt((n + m) / (n * m)) with
-    probability p. A constant is no sample: it has to be equal.
-    """
-    import torch
-
-    if bool((theirs == theirs[0]).all()):
-        return True
-    n, m = ours.numel(), theirs.numel()
-    points = torch.cat([ours, theirs]).sort().values
-    below = [
-        torch.searchsorted(one.sort().values, points, right=True).double() / one.numel()
-        for one in (ours, theirs)
-    ]
-    distance = (below[0] - below[1]).abs().max().item()
-    return distance > math.sqrt(-math.log(_MISTAKE / 2) / 2) * math.sqrt((n + m) / (n * m))

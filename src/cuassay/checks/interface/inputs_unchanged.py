@@ -105,7 +105,14 @@ class Api001(Check):
         sent = trial.inputs(case)[name]
         place, text = Where(output=name, axes=dict(case.axes)), ""
         if isinstance(sent, torch.Tensor) and sent.nbytes == old.numel():
-            index = _index(int(differs.nonzero()[0]) // sent.element_size(), tuple(sent.shape))
+            position = int(differs.nonzero()[0]) // sent.element_size()
+            shape = tuple(sent.shape)
+            places = []
+            for axis in range(len(shape)):
+                rest = math.prod(shape[axis + 1 :])
+                places.append(position // rest)
+                position %= rest
+            index = tuple(places)
             was, is_ = (_at(data, sent, index) for data in (old, new))
             place = Where(output=name, index=index, got=is_, expected=was, axes=dict(case.axes))
             text = f"; first at {list(index)}: was {was}, is {is_}"
@@ -122,16 +129,6 @@ def _at(data: object, like: object, index: tuple[int, ...]) -> str:
     assert isinstance(data, torch.Tensor)
     assert isinstance(like, torch.Tensor)
     return f"{float(data.view(like.dtype).reshape(like.shape)[index]):.6g}"
-
-
-def _index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the index of a row-major position."""
-    index = []
-    for axis in range(len(shape)):
-        rest = math.prod(shape[axis + 1 :])
-        index.append(position // rest)
-        position %= rest
-    return tuple(index)
 
 
 def _tensors(trial: Trial) -> list[TensorSpec]:

@@ -53,7 +53,15 @@ def layout_scenarios(trial: Trial) -> Iterator[Scenario]:
     for case in base_cases(trial):
         specs = by_telling(problem)
         if quick:
-            yield _arranged(case, _few(problem, case, specs), label="inputs in other layouts")
+            tried: list[Layouts] = [{spec.name: fitting(spec, case)[0]} for spec in specs]
+            tried = tried[: _QUICK_CALLS - 2]
+            tried += packable(problem, case)[:1]
+            for spec in specs[:1]:  # an offset first: alignment shows in nothing else
+                others = sorted(
+                    fitting(spec, case)[1:], key=lambda layout: layout is not Layout.OFFSET
+                )
+                tried += [{spec.name: layout} for layout in others]
+            yield _arranged(case, tried[:_QUICK_CALLS], label="inputs in other layouts")
         else:
             for spec in specs:
                 tried = [{spec.name: layout} for layout in fitting(spec, case)]
@@ -139,17 +147,6 @@ def equal_slices(case: Case, spec: TensorSpec) -> Case:
     fill = Fill(kind=own.kind, parameters={**own.parameters, **taken})
     label = f"{case.label}, slices of {spec.name} equal"
     return dataclasses.replace(case, label=label, fills={**case.fills, spec.name: fill})
-
-
-def _few(problem: Problem, case: Case, specs: Sequence[TensorSpec]) -> list[Layouts]:
-    """Return each input in one layout, then the first of them in the others."""
-    tried: list[Layouts] = [{spec.name: fitting(spec, case)[0]} for spec in specs]
-    tried = tried[: _QUICK_CALLS - 2]
-    tried += packable(problem, case)[:1]
-    for spec in specs[:1]:  # an offset first: alignment shows in nothing else
-        others = sorted(fitting(spec, case)[1:], key=lambda layout: layout is not Layout.OFFSET)
-        tried += [{spec.name: layout} for layout in others]
-    return tried[:_QUICK_CALLS]
 
 
 def _arranged(case: Case, tried: Sequence[Layouts], *, label: str) -> Scenario:

@@ -169,7 +169,17 @@ def _bad(
         what = f"ends in {exception_text(record)}"
         return _Bad(tried=tried, what=what, evidence=record.traceback) if silent else None
     if record is None:
-        return _ended(run, tried, end)
+        printed = run.result.output_text[-2000:]
+        match end:
+            case Killed(index=index, signal=number) if index == tried.call:
+                what = f"ends the process by {signal_name(number)}"
+            case Exited(index=index, exit_code=code) if index == tried.call:
+                what = f"ends the process with exit code {code}"
+            case TimedOut(index=index, limit_s=limit_s) if index == tried.call:
+                raise CannotJudgeError(f"{tried.words}: no end within {limit_s:g} s")
+            case _:
+                return None
+        return _Bad(tried=tried, what=what, evidence=printed)
     arranged = done(run, tried.arranged)
     if arranged is None or lies_elsewhere(arranged):
         return None  # that layout was not had, so nothing was tried
@@ -180,20 +190,6 @@ def _bad(
         default=None,
     )
     return _Bad(tried=tried, what="gives wrong numbers", comparison=worst) if worst else None
-
-
-def _ended(run: Run, tried: LayoutCall, end: object) -> _Bad | None:
-    printed = run.result.output_text[-2000:]
-    match end:
-        case Killed(index=index, signal=number) if index == tried.call:
-            what = f"ends the process by {signal_name(number)}"
-        case Exited(index=index, exit_code=code) if index == tried.call:
-            what = f"ends the process with exit code {code}"
-        case TimedOut(index=index, limit_s=limit_s) if index == tried.call:
-            raise CannotJudgeError(f"{tried.words}: no end within {limit_s:g} s")
-        case _:
-            return None
-    return _Bad(tried=tried, what=what, evidence=printed)
 
 
 def _compared(

@@ -11,7 +11,6 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed, reads_of
-from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
@@ -76,7 +75,18 @@ class Api002(Check):
         aspect = Aspect(scenario.label)
         for read in reads_of(scenario, run):
             if aspect is Aspect.STRUCTURE:
-                for text in _structure(trial, read.case, run, read.items):
+                compared = trial.compare(read.case, run, read.items)
+                messages = [comparison.mismatch for comparison in compared if comparison.mismatch]
+                device = trial.device.split(":", 1)[0]
+                messages += [
+                    f"output '{item.name}' is on {item.device}, expected {device}"
+                    for item in read.items
+                    # Scalars on the host mix freely with tensors on a device.
+                    if item.kind == "tensor"
+                    and item.shape
+                    and item.device.split(":", 1)[0] != device
+                ]
+                for text in list(dict.fromkeys(messages)):
                     wrong = {"severity": Severity.HIGH, "cause": Cause.WRONG_STRUCTURE}
                     yield self._report(scenario, text, **wrong)
                 continue
@@ -104,19 +114,6 @@ class Api002(Check):
     def _report(self, scenario: Scenario, text: str, *, output: str = "", **extra: Any) -> Finding:
         place = Where(output=output, axes=dict(scenario.cases[0].axes))
         return self.finding(text, scenario=scenario, where=place, **extra)
-
-
-def _structure(trial: Trial, case: Case, run: Run, items: tuple[ResultItem, ...]) -> list[str]:
-    compared = trial.compare(case, run, items)
-    messages = [comparison.mismatch for comparison in compared if comparison.mismatch]
-    device = trial.device.split(":", 1)[0]
-    messages += [
-        f"output '{item.name}' is on {item.device}, expected {device}"
-        for item in items
-        # Scalars on the host mix freely with tensors on a device.
-        if item.kind == "tensor" and item.shape and item.device.split(":", 1)[0] != device
-    ]
-    return list(dict.fromkeys(messages))
 
 
 def _row_major(item: ResultItem) -> bool:

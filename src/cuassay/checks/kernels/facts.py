@@ -68,7 +68,10 @@ def kernels_of(facts: Mapping[str, str]) -> Kernels:
     own: set[str] = set()
     for key, text in facts.items():
         kind, _, raw = key.partition(" ")
-        name, numbers = cleaned_text(raw, _NAME), _numbers(text)
+        # Numbers parted by spaces; none where anything else is among them
+        words = text.split()
+        name = cleaned_text(raw, _NAME)
+        numbers = [float(word) for word in words] if all(map(_NUMBER.fullmatch, words)) else []
         if kind == "own" and name:
             own.add(name)
         elif kind == "ran" and len(numbers) == 6:
@@ -105,12 +108,6 @@ def _code(name: str, numbers: list[int]) -> Code:
         widest_bytes=widest,
         wide_accesses=wide,
     )
-
-
-def _numbers(text: str) -> list[float]:
-    """Return numbers parted by spaces; none where anything else is among them."""
-    words = text.split()
-    return [float(word) for word in words] if all(map(_NUMBER.fullmatch, words)) else []
 
 
 def cleaned_text(text: str, most: int = 200) -> str:

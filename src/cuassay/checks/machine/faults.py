@@ -109,7 +109,12 @@ class MachineCheck(Check):
         faults = [(launch, one) for launch, one in evidence.faults if self.reports(one)]
         yield from self.found(machine, scenario, faults, case=scenario.cases[0])
         if not faults:
-            _require_complete(evidence)
+            # Raise CannotJudgeError where a launch was not executed to its end: never a pass
+            for launch in evidence.launches:
+                if launch.inconclusive:
+                    raise CannotJudgeError(
+                        f"'{launch.kernel}' was not executed: {launch.inconclusive}"
+                    )
 
     def found(
         self,
@@ -120,7 +125,12 @@ class MachineCheck(Check):
         case: Case,
     ) -> Iterator[Finding]:
         """Yield a finding for each distinct fault, the worst ones alone where there are many."""
-        distinct = _distinct(faults)
+        # Faults of which no two are of one kind on the same lines: one cause, one finding
+        first: dict[object, tuple[LaunchEvidence, MachineFault]] = {}
+        for launch, fault in faults:
+            lines = frozenset((one.file, one.line or one.ptx_line) for one in fault.touches)
+            first.setdefault((launch.kernel, fault.kind, lines), (launch, fault))
+        distinct = list(first.values())
         ordered = sorted(distinct, key=lambda pair: pair[1].severity != "wrong")
         for launch, fault in ordered[:_SHOWN]:
             yield self._finding_of(machine, scenario, launch, fault, case)
@@ -160,11 +170,35 @@ class MachineCheck(Check):
         kind, severity = self.classed(fault)
         first = fault.touches[0] if fault.touches else None
         place = f" ({first.file}:{first.line})" if first and first.line else ""
+        details: list[tuple[str, str]] = []
+        for number, touch in enumerate(fault.touches):
+            who = ""
+            if touch.thread:
+                who = f" by thread {_tuple(touch.thread)} of block {_tuple(touch.block)}"
+            details.append(
+                (
+                    ("access" if not number else "other access"),
+                    f"{touch.what}{who}, PTX line {touch.ptx_line}",
+                )
+            )
+            text = machine.line(touch.file, touch.line)
+            if text:
+                details.append((f"{touch.file}:{touch.line}", text))
+        if fault.allocation:
+            offset = "" if fault.offset is None else f", byte {fault.offset}"
+            details.append(("allocation", f"{fault.allocation}{offset}"))
+        if fault.count > 1:
+            details.append(("times", str(fault.count)))
+        details.extend(((name, f"{value:.4g}") for name, value in fault.measures.items()))
+        grid, block = (" x ".join(map(str, extent)) for extent in (launch.grid, launch.block))
+        details.append(
+            ("launch", f"{launch.kernel}, {grid} blocks of {block} threads, {launch.target}")
+        )
         return self.finding(
             f"{launch.kernel}{place}: {fault.text}",
             scenario=scenario,
             where=Where(axes=dict(case.axes), group=launch.kernel),
-            details=tuple(_details(machine, launch, fault)),
+            details=tuple(details),
             finding_class=kind,
             severity=severity,
             evidence="\n".join(launch.printed),
@@ -205,48 +239,6 @@ def _executed(trial: Trial, scenario: Scenario, run: Run) -> tuple[Machine, Mach
     if not evidence.launches:
         raise NothingToCheckError("the candidate launched no kernel of its own")
     return machine, evidence
-
-
-def _distinct(
-    faults: Iterable[tuple[LaunchEvidence, MachineFault]],
-) -> list[tuple[LaunchEvidence, MachineFault]]:
-    """Return faults of which no two are of one kind on the same lines: one cause, one finding."""
-    first: dict[object, tuple[LaunchEvidence, MachineFault]] = {}
-    for launch, fault in faults:
-        lines = frozenset((one.file, one.line or one.ptx_line) for one in fault.touches)
-        first.setdefault((launch.kernel, fault.kind, lines), (launch, fault))
-    return list(first.values())
-
-
-def _require_complete(evidence: MachineEvidence) -> None:
-    """Raise CannotJudgeError where a launch was not executed to its end: never a pass."""
-    for launch in evidence.launches:
-        if launch.inconclusive:
-            raise CannotJudgeError(f"'{launch.kernel}' was not executed: {launch.inconclusive}")
-
-
-def _details(
-    machine: Machine, launch: LaunchEvidence, fault: MachineFault
-) -> Iterator[tuple[str, str]]:
-    for number, touch in enumerate(fault.touches):
-        who = ""
-        if touch.thread:
-            who = f" by thread {_tuple(touch.thread)} of block {_tuple(touch.block)}"
-        yield (
-            ("access" if not number else "other access"),
-            f"{touch.what}{who}, PTX line {touch.ptx_line}",
-        )
-        text = machine.line(touch.file, touch.line)
-        if text:
-            yield f"{touch.file}:{touch.line}", text
-    if fault.allocation:
-        offset = "" if fault.offset is None else f", byte {fault.offset}"
-        yield "allocation", f"{fault.allocation}{offset}"
-    if fault.count > 1:
-        yield "times", str(fault.count)
-    yield from ((name, f"{value:.4g}") for name, value in fault.measures.items())
-    grid, block = (" x ".join(map(str, extent)) for extent in (launch.grid, launch.block))
-    yield "launch", f"{launch.kernel}, {grid} blocks of {block} threads, {launch.target}"
 
 
 def _tuple(numbers: Sequence[int]) -> str:

@@ -122,35 +122,57 @@ class Mem002(Check):
                 where = Where(output=output, axes=dict(case.axes))
                 yield self.finding(f"{text} ({_sizes(case)})", scenario=scenario, where=where)
             return
-        fault = _fault(scenario, run)
+        # Raises CannotJudgeError where the run ended in another way: other checks, in plain
+        # processes, report that
+        end = run.result.termination
+        raised = first_raised(run)
+        if raised is not None and not memory_fault(raised):
+            raise CannotJudgeError(f"it raised {raised.exception[:80]} between guard zones")
+        if raised is not None:
+            fault = "a device fault where tensors lie apart: an access outside of every allocation"
+        elif (
+            isinstance(end, Killed)
+            and end.signal in _FAULT_SIGNALS
+            and 0 <= end.index < len(scenario.steps)
+            and isinstance(scenario.steps[end.index], Call)
+        ):
+            fault = f"the process died of {signal_name(end.signal)} where tensors lie between zones"
+        else:
+            if not isinstance(end, Finished):
+                raise CannotJudgeError("it did not come to an end between guard zones")
+            fault = ""
         if fault:
             where = Where(axes=dict(case.axes))
             yield self.finding(f"{fault} ({_sizes(case)})", scenario=scenario, where=where)
             return
         reads = reads_of(scenario, run)
         if len(reads) == len(_POISONS):
-            yield from self._dependent(trial, scenario, run, reads)
-
-    def _dependent(
-        self, trial: Trial, scenario: Scenario, run: Run, reads: Sequence[Read]
-    ) -> Iterator[Finding]:
-        compared = [wrong_outputs(trial, read, run) for read in reads]
-        names = [{found.output for found in each} for each in compared]
-        for spec in trial.problem.outputs:
-            wrong = [spec.name in each for each in names]
-            if wrong[0] != wrong[1] or not any(wrong):
-                continue  # a result that varies by itself is DET001's business
-            worst = next(f for each in compared for f in each if f.output == spec.name)
-            swallowed = not all(wrong) and not math.isfinite(worst.got)
-            if swallowed or _follows(trial, run, reads, output=spec):
-                yield self._of_comparison(scenario, worst, wrong)
+            compared = [wrong_outputs(trial, read, run) for read in reads]
+            names = [{found.output for found in each} for each in compared]
+            for spec in trial.problem.outputs:
+                wrong = [spec.name in each for each in names]
+                if wrong[0] != wrong[1] or not any(wrong):
+                    continue  # a result that varies by itself is DET001's business
+                worst = next(f for each in compared for f in each if f.output == spec.name)
+                swallowed = not all(wrong) and not math.isfinite(worst.got)
+                if swallowed or _follows(trial, run, reads, output=spec):
+                    yield self._of_comparison(scenario, worst, wrong)
 
     def _of_comparison(
         self, scenario: Scenario, comparison: Comparison, wrong: Sequence[bool]
     ) -> Finding:
         case, worst = scenario.cases[0], worst_statistic(comparison)
+        lead = (
+            f"{comparison.output} depends on memory that the kernel never wrote, or "
+            "that is not its own"
+        )
+        if all(wrong):
+            dependence = f"{lead}: wrong, and otherwise when that memory holds other bytes"
+        else:
+            bad, good = (_NAN, _FINITE) if wrong[0] else (_FINITE, _NAN)
+            dependence = f"{lead}: wrong where it holds {bad}, right where it holds {good}"
         return self.finding(
-            _dependence(comparison.output, wrong),
+            dependence,
             scenario=scenario,
             measured=worst.value if worst else None,
             allowed=worst.limit if worst else None,
@@ -215,30 +237,6 @@ def _sizes(case: Case) -> str:
     return ", ".join(f"{name} = {size}" for name, size in case.axes.items()) or "its only shape"
 
 
-def _fault(scenario: Scenario, run: Run) -> str:
-    """Return the memory fault that ended a call, or nothing.
-
-    Raises CannotJudgeError where the run ended in another way: other checks, in plain
-    processes, report that.
-    """
-    end = run.result.termination
-    raised = first_raised(run)
-    if raised is not None and not memory_fault(raised):
-        raise CannotJudgeError(f"it raised {raised.exception[:80]} between guard zones")
-    if raised is not None:
-        return "a device fault where tensors lie apart: an access outside of every allocation"
-    if (
-        isinstance(end, Killed)
-        and end.signal in _FAULT_SIGNALS
-        and 0 <= end.index < len(scenario.steps)
-        and isinstance(scenario.steps[end.index], Call)
-    ):
-        return f"the process died of {signal_name(end.signal)} where tensors lie between zones"
-    if not isinstance(end, Finished):
-        raise CannotJudgeError("it did not come to an end between guard zones")
-    return ""
-
-
 def _follows(trial: Trial, run: Run, reads: Sequence[Read], *, output: TensorSpec) -> bool:
     """Whether an output has the same bits where memory holds the same, and others elsewhere."""
     position = [spec.name for spec in trial.problem.outputs].index(output.name)
@@ -249,11 +247,3 @@ def _follows(trial: Trial, run: Run, reads: Sequence[Read], *, output: TensorSpe
     )
     equal = same_bits(run, first.items, second.items)
     return equal and not same_bits(run, first.items, third.items)
-
-
-def _dependence(output: str, wrong: Sequence[bool]) -> str:
-    lead = f"{output} depends on memory that the kernel never wrote, or that is not its own"
-    if all(wrong):
-        return f"{lead}: wrong, and otherwise when that memory holds other bytes"
-    bad, good = (_NAN, _FINITE) if wrong[0] else (_FINITE, _NAN)
-    return f"{lead}: wrong where it holds {bad}, right where it holds {good}"

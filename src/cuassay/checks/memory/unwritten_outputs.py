@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.state.answers import Read, placed, reads_of, same_bits, wrong_outputs
+from cuassay.checks.state.answers import placed, reads_of, same_bits, wrong_outputs
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
@@ -94,7 +94,14 @@ class Mem001(Check):
         truth = trial.truth(scenario.cases[0])
         for position, spec in enumerate(trial.problem.outputs):
             wrong = [spec.name in names for names in failed]
-            tensors = [_tensor(run, read, position, spec) for read in reads]
+            tensors: list[torch.Tensor | None] = []
+            for read in reads:
+                by_name = [item for item in read.items if item.name == spec.name]
+                items = by_name or list(read.items[position : position + 1])
+                if not items or items[0].kind != "tensor" or items[0].buffer < 0:
+                    tensors.append(None)
+                else:
+                    tensors.append(run.tensor(items[0]))
             if not any(wrong) or any(tensor is None for tensor in tensors):
                 continue
             found = [tensor for tensor in tensors if tensor is not None]
@@ -122,7 +129,10 @@ def _unwritten(
 ) -> tuple[str, Where]:
     """Return the message and place of elements that hold the first two patterns."""
     place = Where(output=spec.name)
-    held = _holds_ff(tensors[1]) & _holds_nan(tensors[0])
+    tensor = tensors[0]
+    held = _holds_ff(tensors[1]) & (
+        tensor.isnan() if tensor.dtype.is_floating_point else _holds_ff(tensor)
+    )
     right = truth.value.to(held.device)
     if right.shape != held.shape:
         return "", place
@@ -146,20 +156,8 @@ def _unwritten(
     return message, dataclasses.replace(place, index=index, got=got, expected=expected)
 
 
-def _holds_nan(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.isnan() if tensor.dtype.is_floating_point else _holds_ff(tensor)
-
-
 def _holds_ff(tensor: torch.Tensor) -> torch.Tensor:
     """Return where every byte of an element is 0xFF, or the element is NaN."""
     data = raw_bytes(tensor).reshape(-1, tensor.element_size())
     held = (data == 0xFF).all(dim=1).reshape(tensor.shape)
     return held | tensor.isnan() if tensor.dtype.is_floating_point else held
-
-
-def _tensor(run: Run, read: Read, position: int, spec: TensorSpec) -> torch.Tensor | None:
-    by_name = [item for item in read.items if item.name == spec.name]
-    items = by_name or list(read.items[position : position + 1])
-    if not items or items[0].kind != "tensor" or items[0].buffer < 0:
-        return None
-    return run.tensor(items[0])

@@ -102,7 +102,8 @@ class Det002(Check):
         first, again = reads[0], reads[-1]
         differing: dict[int, list[str]] = {}
         for law in laws(trial.problem, relation, scenario.cases):
-            if not _same(trial, run, law, first=first, again=again):
+            one, other = (_answer(trial, run, read, law) for read in (first, again))
+            if not _bits_equal(one, other):
                 continue  # two equal calls differ already
             member = law.terms[0].member
             if not _equal(trial, run, law, reads):
@@ -110,7 +111,21 @@ class Det002(Check):
         if differing and any(wrong_outputs(trial, read, run) for read in reads):
             return  # asked last: truths of many batches cost more than their bits
         for output, labels in differing.items():
-            yield self._differs(trial, scenario, relation.axis, output, labels)
+            name = trial.problem.outputs[output].name
+            base = scenario.cases[0]
+            yield self.finding(
+                f"{name}: a slice along '{relation.axis}' differs in its last bits with the batch "
+                f"around it ({', '.join(labels)} against {base.label}), within the achievable "
+                "error",
+                scenario=scenario,
+                where=Where(
+                    output=name,
+                    group=f"slices along '{relation.axis}'",
+                    axes=dict(base.axes),
+                    fills={key: fill_text(fill) for key, fill in base.fills.items()},
+                ),
+                condition=f"batch-invariant: the last bits of {name} depend on the batch",
+            )
 
     def _axes(self, trial: Trial) -> tuple[RowsIndependent, ...]:
         """Return the relations to try; those of the last trial are kept, for they cost lifts."""
@@ -119,24 +134,6 @@ class Det002(Check):
             self._found = tuple(islice(_independent(trial), _AXES[trial.profile]))
             self._of = key
         return self._found
-
-    def _differs(
-        self, trial: Trial, scenario: Scenario, axis: str, output: int, labels: Sequence[str]
-    ) -> Finding:
-        name = trial.problem.outputs[output].name
-        base = scenario.cases[0]
-        return self.finding(
-            f"{name}: a slice along '{axis}' differs in its last bits with the batch around it "
-            f"({', '.join(labels)} against {base.label}), within the achievable error",
-            scenario=scenario,
-            where=Where(
-                output=name,
-                group=f"slices along '{axis}'",
-                axes=dict(base.axes),
-                fills={key: fill_text(fill) for key, fill in base.fills.items()},
-            ),
-            condition=f"batch-invariant: the last bits of {name} depend on the batch",
-        )
 
 
 def _independent(trial: Trial) -> Iterator[RowsIndependent]:
@@ -197,12 +194,6 @@ def batches(trial: Trial, relation: RowsIndependent, base: Case) -> Iterator[Sce
             # The scenario of a call on each case, the first one's once more at the end.
             steps = one_by_one((*range(len(cases)), 0))
             yield Scenario(label=label, cases=cases, steps=steps, relation=relation)
-
-
-def _same(trial: Trial, run: Run, law: Law, *, first: Read, again: Read) -> bool:
-    """Whether the first and the last call, which are the same, gave the same bits."""
-    one, other = (_answer(trial, run, read, law) for read in (first, again))
-    return _bits_equal(one, other)
 
 
 def _equal(trial: Trial, run: Run, law: Law, reads: Sequence[Read]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Trial
-from cuassay.model.case import Case, Fill, FillValue
+from cuassay.model.case import Case, Fill
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
@@ -48,7 +48,11 @@ def comparison_finding(
     """Return the finding of a failed comparison; outside the domain it is advice."""
     worst = worst_statistic(comparison)
     extra: dict[str, object] = {"error_map": comparison.error_map, "details": details(comparison)}
-    cause = _cause(comparison, worst)
+    if comparison.mismatch:
+        cause: Cause | None = Cause.WRONG_STRUCTURE
+    else:
+        born = not math.isfinite(comparison.got) and math.isfinite(comparison.expected)
+        cause = Cause.OUT_OF_RANGE if worst is not None and worst.name == "class" and born else None
     if cause is not None:
         extra["cause"] = cause
     if not case.in_domain:
@@ -62,14 +66,6 @@ def comparison_finding(
         where=where(comparison, case, worst),
         **extra,
     )
-
-
-def _cause(comparison: Comparison, worst: Statistic | None) -> Cause | None:
-    """Return what a comparison alone says of the cause, if it does."""
-    if comparison.mismatch:
-        return Cause.WRONG_STRUCTURE
-    born = not math.isfinite(comparison.got) and math.isfinite(comparison.expected)
-    return Cause.OUT_OF_RANGE if worst is not None and worst.name == "class" and born else None
 
 
 def one_by_one(positions: Iterable[int], *, numbered: bool = True) -> tuple[Step, ...]:
@@ -154,12 +150,13 @@ def where(comparison: Comparison, case: Case, worst: Statistic | None) -> Where:
 
 def fill_text(fill: Fill) -> str:
     """Return a fill as text, such as `normal(scale=30)`; long lists of values are cut."""
-    parameters = ", ".join(f"{name}={_short(value)}" for name, value in fill.parameters.items())
+    shorts = []
+    for name, value in fill.parameters.items():
+        if not isinstance(value, tuple) or len(value) <= _SHOWN_VALUES:
+            short = str(value)
+        else:
+            first = ", ".join(str(item) for item in value[:_SHOWN_VALUES])
+            short = f"({first}, ... {len(value)} values)"
+        shorts.append(f"{name}={short}")
+    parameters = ", ".join(shorts)
     return f"{fill.kind}({parameters})" if parameters else fill.kind
-
-
-def _short(value: FillValue) -> str:
-    if not isinstance(value, tuple) or len(value) <= _SHOWN_VALUES:
-        return str(value)
-    first = ", ".join(str(item) for item in value[:_SHOWN_VALUES])
-    return f"({first}, ... {len(value)} values)"

@@ -84,7 +84,11 @@ class Det001(Check):
         if len(set(digests)) == 1 or trial.truth(scenario.cases[0]).ill_conditioned:
             return
         if not digests:
-            yield from self._seen_elsewhere(trial, scenario, run)
+            # Judge a scenario of another check whose failure did not show on every run
+            worst = [_worst(trial, read, run) for read in reads_of(scenario, run)]
+            failed = [comparison for comparison in worst if comparison and not comparison.passed]
+            if failed:
+                yield self._wrong(scenario, failed, len(worst))
             return
         reads = reads_of(scenario, run)
         kept: list[Read] = []
@@ -97,14 +101,21 @@ class Det001(Check):
         if failed and len(failed) < len(worst):
             yield self._wrong(scenario, failed, len(worst))
         elif not failed and trial.deterministic_reference:
-            yield self._advice(scenario, len(set(digests)), len(digests), worst)
-
-    def _seen_elsewhere(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
-        """Judge a scenario of another check whose failure did not show on every run."""
-        worst = [_worst(trial, read, run) for read in reads_of(scenario, run)]
-        failed = [comparison for comparison in worst if comparison and not comparison.passed]
-        if failed:
-            yield self._wrong(scenario, failed, len(worst))
+            distinct = len(set(digests))
+            calls = len(digests)
+            share = max((comparison.share for comparison in worst if comparison), default=0.0)
+            yield self.finding(
+                f"results differ from run to run within the budget: {distinct} different results "
+                f"in {calls} calls, as float atomics give; the worst uses {share:.0%} of it",
+                scenario=scenario,
+                measured=share,
+                allowed=1.0,
+                statistic="share of the achievable error used by the worst repeat",
+                where=Where(axes=dict(scenario.cases[0].axes)),
+                finding_class=FindingClass.ADVICE,
+                severity=Severity.LOW,
+                condition="deterministic: results may differ in their last bits from run to run",
+            )
 
     def _wrong(self, scenario: Scenario, failed: list[Comparison], measured: int) -> Finding:
         first = failed[0]
@@ -122,27 +133,6 @@ class Det001(Check):
             allowed=statistic.limit if statistic else None,
             statistic="worst of the repeats",
             where=Where() if first.mismatch else where(first, scenario.cases[0], statistic),
-        )
-
-    def _advice(
-        self,
-        scenario: Scenario,
-        distinct: int,
-        calls: int,
-        worst: list[Comparison | None],
-    ) -> Finding:
-        share = max((comparison.share for comparison in worst if comparison), default=0.0)
-        return self.finding(
-            f"results differ from run to run within the budget: {distinct} different results in "
-            f"{calls} calls, as float atomics give; the worst uses {share:.0%} of it",
-            scenario=scenario,
-            measured=share,
-            allowed=1.0,
-            statistic="share of the achievable error used by the worst repeat",
-            where=Where(axes=dict(scenario.cases[0].axes)),
-            finding_class=FindingClass.ADVICE,
-            severity=Severity.LOW,
-            condition="deterministic: results may differ in their last bits from run to run",
         )
 
 

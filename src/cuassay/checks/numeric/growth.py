@@ -74,7 +74,13 @@ class Num002(Check):
         hot = [single_call(case, label=f"hot: {case.label}") for case in trial.cases("hot")]
         yield from hot[:1]
         for group in growth_groups(trial.cases("growth")):
-            yield _growth_scenario(trial.problem, group)
+            axis = growth_axis(trial.problem, group)
+            ordered = tuple(sorted(group, key=lambda case: case.axes[axis]))
+            # The label of a growth case without its length: equal along one series.
+            series_name = re.sub(r"=\d+", "", ordered[0].label).removeprefix("growth ")
+            label = f"growth: {series_name}"
+            steps = one_by_one(range(len(ordered)), numbered=False)
+            yield Scenario(label=label, cases=ordered, steps=steps)
         yield from hot[1:]
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
@@ -159,13 +165,3 @@ def growth_axis(problem: Problem, cases: tuple[Case, ...]) -> str:
     first, last = cases[0].axes, cases[-1].axes
     names = [axis.name for axis in problem.var_axes()]
     return next(name for name in names if first[name] != last[name])
-
-
-def _growth_scenario(problem: Problem, group: tuple[Case, ...]) -> Scenario:
-    axis = growth_axis(problem, group)
-    ordered = tuple(sorted(group, key=lambda case: case.axes[axis]))
-    # The label of a growth case without its length: equal along one series.
-    series_name = re.sub(r"=\d+", "", ordered[0].label).removeprefix("growth ")
-    label = f"growth: {series_name}"
-    steps = one_by_one(range(len(ordered)), numbered=False)
-    return Scenario(label=label, cases=ordered, steps=steps)

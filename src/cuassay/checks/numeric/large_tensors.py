@@ -6,7 +6,6 @@ import dataclasses
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import message, worst_statistic
@@ -16,7 +15,6 @@ from cuassay.checks.plain_first import measured
 from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.axes import resolve, shape_of
-from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Severity
 from cuassay.model.problem import Problem, VarAxis
@@ -25,9 +23,6 @@ from cuassay.model.scenario import Allocate, Call, Scenario
 from cuassay.model.steps import ReadSlices
 from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
-
-if TYPE_CHECKING:
-    from cuassay.oracle.compare.outputs import Comparison
 
 _LIMIT = 1 << 31
 _TARGETS = {
@@ -83,7 +78,11 @@ class Big001(Check):
         """Return why no such size can be tried, or an empty string."""
         if not _TARGETS[trial.profile]:
             return "--profile standard and deep try it"
-        return "" if any(_plans(trial)) else _why_not(trial)
+        if any(_plans(trial)):
+            return ""
+        if not any(isinstance(relation, RowsIndependent) for relation in relations(trial)):
+            return "no axis is known whose slices are independent"
+        return "no declared size reaches 2^31 elements in the free memory of this GPU"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a size; its cases are the sampled slices and the whole."""
@@ -95,17 +94,15 @@ class Big001(Check):
         for _, record in done_steps(scenario, run.result, ReadSlices):
             for found in trial.compare(few, run, record.items):
                 if not found.passed:
-                    yield self._wrong(scenario, found, few=few, whole=whole)
+                    sizes = ", ".join(f"{name} = {size}" for name, size in whole.axes.items())
+                    yield self.finding(
+                        f"at {sizes} sampled slices are wrong: "
+                        f"{message(found, worst_statistic(found))}",
+                        scenario=scenario,
+                        statistic="sampled slices",
+                        **measured(found, few),
+                    )
                     return
-
-    def _wrong(self, scenario: Scenario, found: Comparison, *, few: Case, whole: Case) -> Finding:
-        sizes = ", ".join(f"{name} = {size}" for name, size in whole.axes.items())
-        return self.finding(
-            f"at {sizes} sampled slices are wrong: {message(found, worst_statistic(found))}",
-            scenario=scenario,
-            statistic="sampled slices",
-            **measured(found, few),
-        )
 
 
 def _plans(trial: Trial) -> Iterator[Scenario]:
@@ -116,12 +113,6 @@ def _plans(trial: Trial) -> Iterator[Scenario]:
                 if made is not None:
                     yield made
                     break
-
-
-def _why_not(trial: Trial) -> str:
-    if not any(isinstance(relation, RowsIndependent) for relation in relations(trial)):
-        return "no axis is known whose slices are independent"
-    return "no declared size reaches 2^31 elements in the free memory of this GPU"
 
 
 def _scenario(trial: Trial, axis: str, target: int) -> Scenario | None:

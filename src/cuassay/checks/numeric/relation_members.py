@@ -40,23 +40,64 @@ def members(problem: Problem, relation: Relation, base: Case, *, limit: int) -> 
     """
     match relation:
         case RowsIndependent(axis=axis):
-            return _batches(problem, base, axis, limit=limit)
+            # Base, another order, one slice alone, a smaller batch, a larger one made of copies
+            size = base.axes[axis]
+            if size < 2:
+                return ()
+            order = _order(base, size)
+            wanted = {
+                "in another order": order,
+                "one slice alone": order[-1:],
+                "a smaller batch": order[: max(size // 2, 2)],
+                "a larger batch of copies": tuple(order * _COPIES),
+            }
+            return _takes(problem, base, axis, wanted, limit=limit)
         case PermutationEquivariant(axis=axis):
-            return _permuted(problem, base, axis)
+            size = base.axes[axis]
+            backwards = tuple(reversed(range(size)))
+            wanted = {"in another order": _order(base, size), "in reverse": backwards}
+            return _takes(problem, base, axis, wanted) if size > 1 else ()
         case DuplicatesAgree(axis=axis):
-            return _duplicates(problem, base, axis)
+            size = base.axes[axis]
+            few = tuple(i % max(size // 3, 1) for i in range(size))
+            found = _takes(problem, base, axis, {"with copies": few})
+            return found[1:] if size > 1 else ()
         case PrefixStable(axis=axis):
-            return _prefixes(problem, base, axis)
+            size = base.axes[axis]
+            lengths = sorted({size - 1, size // 2, 1}, reverse=True)
+            wanted = {f"the first {k}": tuple(range(k)) for k in lengths if 0 < k < size}
+            return _takes(problem, base, axis, wanted)
         case AdditiveOver(axis=axis):
             return _parts(problem, base, axis)
         case LinearIn(input=name):
-            return _linear(problem, base, name)
+
+            def part(number: int, label: str) -> Case:
+                seed = base.seed % 2**32
+                return _changed(problem, base, name, label, part=number, part_seed=seed)
+
+            return (
+                _named(base, "the whole"),
+                part(0, f"half of {name}"),
+                part(1, f"the other half of {name}"),
+                _changed(problem, base, name, "doubled", scale_by=2.0),
+            )
         case Homogeneous(input=name):
             factors = {"doubled": 2.0, "an eighth": 0.125}
             made = (_changed(problem, base, name, what, scale_by=c) for what, c in factors.items())
             return (_named(base, "as it is"), *made)
         case ShiftInvariant(input=name, axis=axis):
-            return _shifted(problem, base, name, axis)
+            spec = problem.input(name)
+            assert isinstance(spec, TensorSpec)
+            # Integers plus an integer: exact as long as both have few enough bits.
+            amount = min(_SHIFT, 2.0 ** (spec.dtype.float_format.precision - 2))
+            whole = Fill(kind="small_integers", parameters={"limit": 3})
+            plain = dataclasses.replace(base, fills={**base.fills, name: whole})
+            along = spec.shape.index(axis)
+            return (
+                _named(plain, "as it is"),
+                _changed(problem, plain, name, f"{amount:+g}", shift=amount, shift_axis=along),
+                _changed(problem, plain, name, f"{-amount:+g}", shift=-amount, shift_axis=along),
+            )
         case RowsSumToOne():
             return (_named(base, "plain"), _named(_louder(problem, base), "large"))
         case Conserves(input=name):
@@ -88,42 +129,6 @@ def taken(case: Case, axis: str) -> tuple[int, ...] | None:
             picked = [int(row) for row in rows]
             return tuple(picked[i % len(picked)] for i in range(case.axes[axis]))
     return None
-
-
-def _batches(problem: Problem, base: Case, axis: str, *, limit: int) -> tuple[Case, ...]:
-    """Base, another order, one slice alone, a smaller batch, a larger one made of copies."""
-    size = base.axes[axis]
-    if size < 2:
-        return ()
-    order = _order(base, size)
-    wanted = {
-        "in another order": order,
-        "one slice alone": order[-1:],
-        "a smaller batch": order[: max(size // 2, 2)],
-        "a larger batch of copies": tuple(order * _COPIES),
-    }
-    return _takes(problem, base, axis, wanted, limit=limit)
-
-
-def _permuted(problem: Problem, base: Case, axis: str) -> tuple[Case, ...]:
-    size = base.axes[axis]
-    backwards = tuple(reversed(range(size)))
-    wanted = {"in another order": _order(base, size), "in reverse": backwards}
-    return _takes(problem, base, axis, wanted) if size > 1 else ()
-
-
-def _duplicates(problem: Problem, base: Case, axis: str) -> tuple[Case, ...]:
-    size = base.axes[axis]
-    few = tuple(i % max(size // 3, 1) for i in range(size))
-    found = _takes(problem, base, axis, {"with copies": few})
-    return found[1:] if size > 1 else ()
-
-
-def _prefixes(problem: Problem, base: Case, axis: str) -> tuple[Case, ...]:
-    size = base.axes[axis]
-    lengths = sorted({size - 1, size // 2, 1}, reverse=True)
-    wanted = {f"the first {k}": tuple(range(k)) for k in lengths if 0 < k < size}
-    return _takes(problem, base, axis, wanted)
 
 
 def _parts(problem: Problem, base: Case, axis: str) -> tuple[Case, ...]:
@@ -196,34 +201,6 @@ def take_slices(
         if axis in spec.shape:
             fills[spec.name] = with_parameters(own_fill(base, spec), parameters)
     return dataclasses.replace(base, label=label, axes=dict(sizes), fills=fills)
-
-
-def _linear(problem: Problem, base: Case, name: str) -> tuple[Case, ...]:
-    def part(number: int, label: str) -> Case:
-        seed = base.seed % 2**32
-        return _changed(problem, base, name, label, part=number, part_seed=seed)
-
-    return (
-        _named(base, "the whole"),
-        part(0, f"half of {name}"),
-        part(1, f"the other half of {name}"),
-        _changed(problem, base, name, "doubled", scale_by=2.0),
-    )
-
-
-def _shifted(problem: Problem, base: Case, name: str, axis: str) -> tuple[Case, ...]:
-    spec = problem.input(name)
-    assert isinstance(spec, TensorSpec)
-    # Integers plus an integer: exact as long as both have few enough bits.
-    amount = min(_SHIFT, 2.0 ** (spec.dtype.float_format.precision - 2))
-    whole = Fill(kind="small_integers", parameters={"limit": 3})
-    plain = dataclasses.replace(base, fills={**base.fills, name: whole})
-    along = spec.shape.index(axis)
-    return (
-        _named(plain, "as it is"),
-        _changed(problem, plain, name, f"{amount:+g}", shift=amount, shift_axis=along),
-        _changed(problem, plain, name, f"{-amount:+g}", shift=-amount, shift_axis=along),
-    )
 
 
 def _louder(problem: Problem, base: Case) -> Case:

@@ -84,10 +84,7 @@ def residual(
     assert isinstance(total, torch.Tensor)
     assert isinstance(square, torch.Tensor)
     common = max(_common(truths[term.member]) for term in law.terms)
-    return _measured(total, square, usable & (total.abs() > free), common)
-
-
-def _measured(total: Tensor, square: Tensor, judged: Tensor, common: float) -> Residual | None:
+    judged = usable & (total.abs() > free)
     import torch
 
     from cuassay.oracle.compare.groups import MIN_PARTICIPATION, MIN_TERMS

@@ -82,7 +82,12 @@ class Shp001(Check):
     def _ended(self, trial: Trial, scenario: Scenario, run: Run, *, ended: Finding) -> Finding:
         case = scenario.cases[0]
         sizes = sizes_in_words(trial.problem, case)
-        raised = _clean_exception(scenario, run)
+        # The exception of the call if the process lived on and no memory fault is named
+        raised = None
+        if isinstance(run.result.termination, Finished):
+            first = next((r for r in run.result.records if isinstance(r, StepRaised)), None)
+            if first is not None and isinstance(scenario.steps[first.index], Call):
+                raised = None if memory_fault(first) else first
         kind, severity, condition = FindingClass.WRONG, Severity.HIGH, ""
         cause = ended.cause if raised is None else Cause.REFUSES_SIZES
         if raised is None:
@@ -107,14 +112,3 @@ class Shp001(Check):
             cause=cause,
             lines=ended.lines,
         )
-
-
-def _clean_exception(scenario: Scenario, run: Run) -> StepRaised | None:
-    """Return the exception of the call if the process lived on and no memory fault is named."""
-    if not isinstance(run.result.termination, Finished):
-        return None
-    for record in run.result.records:
-        if isinstance(record, StepRaised):
-            in_call = isinstance(scenario.steps[record.index], Call)
-            return record if in_call and not memory_fault(record) else None
-    return None

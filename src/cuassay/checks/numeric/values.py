@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import comparison_finding, one_by_one, single_call
@@ -12,9 +12,6 @@ from cuassay.model.outcome import Finding
 from cuassay.model.precision import Precision
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
-
-if TYPE_CHECKING:
-    from cuassay.model.case import Case
 
 _SEEDS = {Profile.QUICK: 0, Profile.STANDARD: 32, Profile.DEEP: 64}
 
@@ -67,7 +64,13 @@ class Num001(Check):
         count = _SEEDS[trial.profile]
         small = [case for case in trial.cases("small") if case.in_domain]
         if count and small:
-            yield _many_seeds(trial, small[0], count)
+            case = small[0]
+            cases = tuple(
+                dataclasses.replace(case, seed=trial.seed("NUM001", "seeds", index))
+                for index in range(count)
+            )
+            steps = one_by_one(range(count), numbered=False)
+            yield Scenario(label=f"numbers: bias over {count} seeds", cases=cases, steps=steps)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge one call, or the accumulated projection over many seeds."""
@@ -116,14 +119,3 @@ class Num001(Check):
             if not left:
                 return
         yield from (findings[name] for name in left)
-
-
-def _many_seeds(trial: Trial, case: Case, count: int) -> Scenario:
-    import dataclasses
-
-    cases = tuple(
-        dataclasses.replace(case, seed=trial.seed("NUM001", "seeds", index))
-        for index in range(count)
-    )
-    steps = one_by_one(range(count), numbered=False)
-    return Scenario(label=f"numbers: bias over {count} seeds", cases=cases, steps=steps)

@@ -96,7 +96,24 @@ class State001(Check):
         if ended is not None:
             yield ended
             return
-        answers = _judged(trial, run, _answers(scenario, run))
+        # Compare each answer with truth; one with the bits of an earlier one is as right
+        answers: list[HeldCall] = []
+        for answer in _answers(scenario, run):
+            twin = next(
+                (
+                    old
+                    for old in answers
+                    if old.case == answer.case and same_bits(run, old.read.items, answer.read.items)
+                ),
+                None,
+            )
+            if twin is not None:
+                answer.wrong, answer.far = twin.wrong, twin.far
+            else:
+                failed = wrong_outputs(trial, answer.read, run)
+                answer.wrong = bool(failed)
+                answer.far = any(c.mismatch or not c.share <= _FAR for c in failed)
+            answers.append(answer)
         for position, answer in enumerate(answers):
             if not answer.wrong:
                 continue
@@ -104,36 +121,24 @@ class State001(Check):
                 return  # left to LAYOUT001; it may have written anywhere
             text, cause = _blame(trial, run, answers, position)
             if text:
-                yield self._wrong(trial, scenario, run, answer=answer, text=text, cause=cause)
+                failed = wrong_outputs(trial, answer.read, run)
+                worst = failed[0]
+                statistic = worst_statistic(worst)
+                place = where(worst, answer.case, statistic) if not worst.mismatch else Where()
+                outputs = ", ".join(comparison.output for comparison in failed)
+                yield self.finding(
+                    f"call {answer.number} {text} ({outputs})",
+                    scenario=scenario,
+                    measured=statistic.value if statistic else None,
+                    allowed=statistic.limit if statistic else None,
+                    statistic="against truth for its own call",
+                    where=place,
+                    details=(("against its own truth", message(worst, statistic)),),
+                    cause=cause,
+                )
             if text or not position:
                 break
         yield from self._changed(trial, scenario, run, answers)
-
-    def _wrong(
-        self,
-        trial: Trial,
-        scenario: Scenario,
-        run: Run,
-        *,
-        answer: HeldCall,
-        text: str,
-        cause: Cause,
-    ) -> Finding:
-        failed = wrong_outputs(trial, answer.read, run)
-        worst = failed[0]
-        statistic = worst_statistic(worst)
-        place = where(worst, answer.case, statistic) if not worst.mismatch else Where()
-        outputs = ", ".join(comparison.output for comparison in failed)
-        return self.finding(
-            f"call {answer.number} {text} ({outputs})",
-            scenario=scenario,
-            measured=statistic.value if statistic else None,
-            allowed=statistic.limit if statistic else None,
-            statistic="against truth for its own call",
-            where=place,
-            details=(("against its own truth", message(worst, statistic)),),
-            cause=cause,
-        )
 
     def _changed(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Sequence[HeldCall]
@@ -307,28 +312,6 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[HeldCall]:
                 pass
 
 
-def _judged(trial: Trial, run: Run, answers: Iterable[HeldCall]) -> list[HeldCall]:
-    """Compare each answer with truth; one with the bits of an earlier one is as right."""
-    judged: list[HeldCall] = []
-    for answer in answers:
-        twin = next(
-            (
-                old
-                for old in judged
-                if old.case == answer.case and same_bits(run, old.read.items, answer.read.items)
-            ),
-            None,
-        )
-        if twin is not None:
-            answer.wrong, answer.far = twin.wrong, twin.far
-        else:
-            failed = wrong_outputs(trial, answer.read, run)
-            answer.wrong = bool(failed)
-            answer.far = any(c.mismatch or not c.share <= _FAR for c in failed)
-        judged.append(answer)
-    return judged
-
-
 def _blame(trial: Trial, run: Run, answers: Sequence[HeldCall], position: int) -> tuple[str, Cause]:
     """Return what to say of a wrong answer if earlier calls are at fault, or nothing."""
     history = Cause.CALL_HISTORY
@@ -413,7 +396,13 @@ def _when(before: HeldCall, now: HeldCall) -> str:
     elif same_values:
         values = "with the same values"
     else:
-        values = _argument_in_words(old, new)
+        # `: eps goes from 1e-06 to 0.03` or `: one element of x takes another value`
+        changed = [n for n, fill in new.fills.items() if old.fills.get(n) != fill]
+        single = [n for n in changed if "explicit" in (new.fills[n].kind, old.fills[n].kind)]
+        if len(changed) == 1 and single and old.scalars == new.scalars:
+            values = f": one element of {single[0]} takes another value"
+        else:
+            values = f": {change_in_words(old, new)}"
     if before.slot == now.slot:
         refilled = now.refilled or not same_values
         what = "the same tensors are refilled" if refilled else "the same tensors are passed again"
@@ -434,12 +423,3 @@ def _when(before: HeldCall, now: HeldCall) -> str:
         if is_so and not was_so
     ]
     return ", ".join((words, *elsewhere))
-
-
-def _argument_in_words(old: Case, new: Case) -> str:
-    """Return `: eps goes from 1e-06 to 0.03` or `: one element of x takes another value`."""
-    changed = [n for n, fill in new.fills.items() if old.fills.get(n) != fill]
-    single = [n for n in changed if "explicit" in (new.fills[n].kind, old.fills[n].kind)]
-    if len(changed) == 1 and single and old.scalars == new.scalars:
-        return f": one element of {single[0]} takes another value"
-    return f": {change_in_words(old, new)}"

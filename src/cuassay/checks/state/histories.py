@@ -124,13 +124,28 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
     small = trial.cases("small")
     if not small:
         return
-    world = World.of(trial, small[0], shapes=_shapes(trial))
+    # The small shapes: the base, one that is shorter in every axis, then the others
+    found: list[Mapping[str, int]] = []
+    for case in trial.cases("small"):
+        if dict(case.axes) not in found:
+            found.append(dict(case.axes))
+    base = found[0]
+    least = {
+        axis.name: min(sizes[axis.name] for sizes in found) for axis in trial.problem.var_axes()
+    }
+    shorter = try_sizes(trial.problem, base, least)
+    if shorter is not None and legal(trial.problem, shorter) and shorter != base:
+        found = [base, shorter, *(sizes for sizes in found[1:] if dict(sizes) != shorter)]
+    world = World.of(trial, small[0], shapes=found)
     for number, block in enumerate(_blocks(plan(trial, world), _CALLS[trial.profile])):
         label = f"history {number + 1} of calls"
         yield _Writer(trial=trial, world=world).scenario(block, label)
     home = home_axes(trial)
     if home is not None and home != dict(small[0].axes):
-        shapes = [home, *_next_workload(trial, home)]
+        sizes = [resolve(trial.problem.axes, w.axes) for w in trial.problem.workloads]
+        larger = sorted((s for s in sizes if s != dict(home)), key=lambda s: sum(s.values()))
+        limit = HOME_ELEMENTS["cuda" if trial.device != "cpu" else "cpu"]
+        shapes = [home, *[s for s in larger[:1] if elements_of(trial.problem, s) <= limit]]
         world = World.of(trial, placed(small[0], home), shapes=shapes)
         choices = [choice for block in _essential(world) for choice in block]
         writer = _Writer(trial=trial, world=world)
@@ -157,29 +172,6 @@ def _blocks(blocks: Sequence[Sequence[Succession]], most: int) -> list[list[Succ
             found.append([] if block[0].first else [Succession(before=Fate.HELD)])
         found[-1] += block
     return found
-
-
-def _shapes(trial: Trial) -> list[Mapping[str, int]]:
-    """Return the small shapes: the base, one that is shorter in every axis, then the others."""
-    found: list[Mapping[str, int]] = []
-    for case in trial.cases("small"):
-        if dict(case.axes) not in found:
-            found.append(dict(case.axes))
-    base = found[0]
-    least = {
-        axis.name: min(sizes[axis.name] for sizes in found) for axis in trial.problem.var_axes()
-    }
-    shorter = try_sizes(trial.problem, base, least)
-    if shorter is not None and legal(trial.problem, shorter) and shorter != base:
-        found = [base, shorter, *(sizes for sizes in found[1:] if dict(sizes) != shorter)]
-    return found
-
-
-def _next_workload(trial: Trial, home: Mapping[str, int]) -> list[dict[str, int]]:
-    sizes = [resolve(trial.problem.axes, w.axes) for w in trial.problem.workloads]
-    larger = sorted((s for s in sizes if s != dict(home)), key=lambda s: sum(s.values()))
-    limit = HOME_ELEMENTS["cuda" if trial.device != "cpu" else "cpu"]
-    return [s for s in larger[:1] if elements_of(trial.problem, s) <= limit]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -526,21 +518,30 @@ class _Writer:
                 pass
             case Values.ALL:
                 self._values += 1
-                self._case = self._plain_fills(self._reseeded())
+                number = self._values % _OTHER_VALUES
+                base = self.world.bases[self._base]
+                seed = self.trial.seed("STATE001", "other", number) if number else base.seed
+                self._case = self._plain_fills(
+                    reseeded(
+                        self._case,
+                        label=f"other values {number}" if number else base.label,
+                        seed=seed,
+                    )
+                )
             case Values.ARGUMENT:
                 self._case = self._argument(choice.name or self._turn(self.world.movable))
             case Values.ELEMENT:
-                self._case = self._element(choice.name)
+                # One element of one tensor changes so that truth moves: of `choice.name`, else of
+                # the first tensor with such an element; an argument as a whole where there is none.
+                for name in [choice.name] if choice.name else self.world.elements:
+                    case = self._one_element(name)
+                    if case is not None:
+                        self._case = case
+                        break
+                else:
+                    self._case = self._argument(choice.name or self._turn(self.world.movable))
             case Values.LATE:
                 self._case = self._late(choice.name)
-
-    def _reseeded(self) -> Case:
-        number = self._values % _OTHER_VALUES
-        base = self.world.bases[self._base]
-        seed = self.trial.seed("STATE001", "other", number) if number else base.seed
-        return reseeded(
-            self._case, label=f"other values {number}" if number else base.label, seed=seed
-        )
 
     def _turn(self, names: Sequence[str]) -> str:
         self._arguments += 1
@@ -595,18 +596,6 @@ class _Writer:
         fills = {**self._case.fills, name: late}
         return dataclasses.replace(self._case, label=label, fills=fills)
 
-    def _element(self, wanted: str) -> Case:
-        """Return the case with one element of one tensor changed so that truth moves.
-
-        The tensor is `wanted`, else the first of which an element does; an argument as a whole
-        where there is none.
-        """
-        for name in [wanted] if wanted else self.world.elements:
-            case = self._one_element(name)
-            if case is not None:
-                return case
-        return self._argument(wanted or self._turn(self.world.movable))
-
     def _one_element(self, name: str) -> Case | None:
         import torch
 
@@ -626,16 +615,13 @@ class _Writer:
             fill = Fill(kind="explicit", parameters={"values": tuple(values)})
             label = f"element {position} of {name} moved"
             case = dataclasses.replace(base, label=label, fills={**base.fills, name: fill})
-            if _moves_truth(trial, base, case):
+            try:
+                moves_truth = truth_moved(trial, base, case)
+            except CannotJudgeError:  # the reference cannot run it: nothing to compare
+                moves_truth = False
+            if moves_truth:
                 return case
         return None
-
-
-def _moves_truth(trial: Trial, base: Case, case: Case) -> bool:
-    try:
-        return truth_moved(trial, base, case)
-    except CannotJudgeError:  # the reference cannot run this case: there is nothing to compare
-        return False
 
 
 def _explicit_is_legal(spec: TensorSpec) -> bool:

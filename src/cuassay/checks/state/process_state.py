@@ -134,28 +134,25 @@ class Proc001(Check):
             if kind is not StateKind.NONE and (not wanted or kind in wanted):
                 seen.setdefault(kind, []).append(_Seen(event, change))
         for kind, found in seen.items():
-            yield self._report(scenario, kind, found)
-
-    def _report(self, scenario: Scenario, kind: StateKind, found: list[_Seen]) -> Finding:
-        names = list(dict.fromkeys(seen.change.name for seen in found))
-        first = {seen.change.name: seen for seen in reversed(found)}
-        shown = ", ".join(first[name].change.words for name in names[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        what = f"{kind.verb} {shown}{more}"
-        finding_class, severity = kind.verdict
-        condition = f"process-state: it {what}" if kind.binds else ""
-        details = tuple(
-            (f"{first[name].event}: {first[name].change.plain}", first[name].change.full)
-            for name in names[:12]
-        )
-        return self.finding(
-            f"{found[0].event} {what}, for the whole process",
-            scenario=scenario,
-            finding_class=finding_class,
-            severity=severity,
-            condition=condition if finding_class is not FindingClass.WRONG else "",
-            details=details,
-        )
+            names = list(dict.fromkeys(seen.change.name for seen in found))
+            first = {seen.change.name: seen for seen in reversed(found)}
+            shown = ", ".join(first[name].change.words for name in names[:_SHOWN])
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            what = f"{kind.verb} {shown}{more}"
+            finding_class, severity = kind.verdict
+            condition = f"process-state: it {what}" if kind.binds else ""
+            details = tuple(
+                (f"{first[name].event}: {first[name].change.plain}", first[name].change.full)
+                for name in names[:12]
+            )
+            yield self.finding(
+                f"{found[0].event} {what}, for the whole process",
+                scenario=scenario,
+                finding_class=finding_class,
+                severity=severity,
+                condition=condition if finding_class is not FindingClass.WRONG else "",
+                details=details,
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ to be built with, and both models are built anew for it.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import itertools
 import re
@@ -87,11 +88,25 @@ def load_kernelbench_problem(path: Path, text: str) -> Problem:
             probe = _Probe(values, path, places=places)
             learnt = shapes.learn(probe, _sizes(values, places))
     sizes = _sizes(values, places)
-    told = _told(learnt, built)
+    # The axes that the constructor is told, with their places in its arguments.
+    told: dict[str, tuple[Positions, ...]] = {}
+    for name in (*learnt.axes, *learnt.same):
+        if name in built:
+            axis = learnt.same.get(name, name)
+            told[axis] = (*told.get(axis, ()), *built[name][1])
     specs, outputs = _specs(probe, learnt)
     state = {name: f"state_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}" for name in probe.state}
     inputs = (*specs, *_state_specs(probe, learnt, state))
-    size_specs = tuple(_size_spec(axis, sizes[axis]) for axis in told)
+    size_specs = tuple(
+        ScalarSpec(
+            name=f"{adapter.BUILT}{axis}",
+            dtype=DType.INT64,
+            domain=SizeOf(axis=axis),
+            default=sizes[axis],
+            description=f"the {axis} that the module is built with",
+        )
+        for axis in told
+    )
     source_spec = (_SOURCE,) if state else ()
     source = adapter.reference_source(
         text,
@@ -130,7 +145,7 @@ def load_kernelbench_problem(path: Path, text: str) -> Problem:
         modes=probe.modes,
         held=probe.held,
     )
-    return _with_digest(problem)
+    return dataclasses.replace(problem, digest=problem_digest(problem))
 
 
 def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
@@ -142,7 +157,13 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         expected="a class of that name with the constructor and forward of the problem's Model",
     )
     module = adapted.module_name(file, otherwise="kernelbench_kernel")
-    facts = _facts(problem.reference.source)
+    # The literals that the adapter wrote into the problem's reference.
+    facts = {}
+    for node in ast.parse(problem.reference.source).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name.startswith("_CUASSAY_"):
+                facts[name] = ast.literal_eval(node.value)
     entry = adapter.candidate_source(
         module,
         init=facts["_CUASSAY_INIT"],
@@ -152,17 +173,6 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         call=facts["_CUASSAY_CALL"],
     )
     return adapted.adapted_candidate(file, text, name=file.stem, module=module, entry=entry)
-
-
-def _facts(source: str) -> dict[str, Any]:
-    """Return the literals that the adapter wrote into a problem's reference."""
-    facts = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if name.startswith("_CUASSAY_"):
-                facts[name] = ast.literal_eval(node.value)
-    return facts
 
 
 def _is_large(probe: _Probe, learnt: shapes.Learnt) -> bool:
@@ -306,18 +316,6 @@ def _leaves(value: object, where: Positions = ()) -> Iterator[tuple[Positions, o
         yield where, value
 
 
-def _told(
-    learnt: shapes.Learnt, built: Mapping[str, tuple[Place, tuple[Positions, ...]]]
-) -> dict[str, tuple[Positions, ...]]:
-    """Return the axes that the constructor is told, with the places in its arguments."""
-    found: dict[str, tuple[Positions, ...]] = {}
-    for name in (*learnt.axes, *learnt.same):
-        if name in built:
-            axis = learnt.same.get(name, name)
-            found[axis] = (*found.get(axis, ()), *built[name][1])
-    return found
-
-
 def _used(text: str, path: Path) -> dict[str, set[str]]:
     """Return the names of the top level that each function and class there uses."""
     signature.syntax_tree(text, str(path))  # says what is wrong with it
@@ -417,9 +415,17 @@ class _Probe:
         bad = next((v for _, _, v in found if not isinstance(v, torch.Tensor)), None)
         if bad is not None or not found:
             raise TypeError(f"forward returns a {type(bad).__name__}, expected tensors")
-        names = list(given) if by_name else self._names(len(given))
+        if by_name:
+            names = list(given)
+        else:
+            # The forward's parameter names, or x0, x1... where they do not fit.
+            count = len(given)
+            parameters = list(inspect.signature(self._values["Model"].forward).parameters)[1:]
+            fits = len(parameters) >= count and len(set(parameters)) == len(parameters)
+            names = parameters[:count] if fits else [f"x{number}" for number in range(count)]
         written, texts = _written(names, names, given)
-        if self._taken(written.leaves):
+        ours = ("state_", adapter.BUILT)
+        if any(name.startswith(ours) or name in self._values for name in written.leaves):
             written, texts = _written(names, [f"x{n}" for n in range(len(given))], given)
         results = [value for _, _, value in found]
         if not self.call:
@@ -433,17 +439,6 @@ class _Probe:
                 by_name=by_name,
             )
         return written.leaves, kept, results
-
-    def _names(self, count: int) -> list[str]:
-        """Return the forward's parameter names, or x0, x1... where they do not fit."""
-        parameters = list(inspect.signature(self._values["Model"].forward).parameters)[1:]
-        fits = len(parameters) >= count and len(set(parameters)) == len(parameters)
-        return parameters[:count] if fits else [f"x{number}" for number in range(count)]
-
-    def _taken(self, names: Iterable[str]) -> bool:
-        """Whether one of these names of inputs is in use."""
-        ours = ("state_", adapter.BUILT)
-        return any(name.startswith(ours) or name in self._values for name in names)
 
 
 def _asks_for_mode(module: Any) -> bool:
@@ -535,16 +530,6 @@ def _state_specs(
     )
 
 
-def _size_spec(axis: str, size: int) -> ScalarSpec:
-    return ScalarSpec(
-        name=f"{adapter.BUILT}{axis}",
-        dtype=DType.INT64,
-        domain=SizeOf(axis=axis),
-        default=size,
-        description=f"the {axis} that the module is built with",
-    )
-
-
 def _axes(learnt: shapes.Learnt, built: Iterable[str]) -> tuple[Axis, ...]:
     told = "the module is built with it"
     free = (
@@ -552,9 +537,3 @@ def _axes(learnt: shapes.Learnt, built: Iterable[str]) -> tuple[Axis, ...]:
         *(VarAxis(name=name, derived=True) for name in learnt.derived),
     )
     return (*free, *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()))
-
-
-def _with_digest(problem: Problem) -> Problem:
-    from dataclasses import replace
-
-    return replace(problem, digest=problem_digest(problem))

@@ -80,6 +80,13 @@ def problem(
         for spec in inputs:
             check_domain(spec, where=f"{where}: the domain of '{spec.name}'")
         chosen = replace(tolerance, origin="native") if tolerance is not None else None
+        target = dict(growth_target or {})
+        _known("axis", list(target), axes)
+        for axis, size in target.items():
+            if size < 1:
+                raise ProblemError(
+                    f"{where}: growth_target['{axis}'] is {size}, expected 1 or more"
+                )
         made = Problem(
             name=name or function.__name__,
             axes=known,
@@ -102,7 +109,7 @@ def problem(
             precision=precision_named(precision),
             reduction_axes=_known("reduction axis", reduction_axes, axes),
             index_inputs=_index_inputs(index_inputs, inputs, outputs),
-            growth_target=_growth_target(growth_target, axes, where=where),
+            growth_target=target,
             relations=read_relations(relations, inputs, outputs, where=where),
         )
         if structure is not None:
@@ -194,14 +201,3 @@ def _index_inputs(
         if isinstance(spec.domain, Index)
     }
     return {key: value for key, value in derived.items() if value}
-
-
-def _growth_target(
-    given: Mapping[str, int] | None, axes: Mapping[str, object], *, where: str
-) -> dict[str, int]:
-    target = dict(given or {})
-    _known("axis", list(target), axes)
-    for axis, size in target.items():
-        if size < 1:
-            raise ProblemError(f"{where}: growth_target['{axis}'] is {size}, expected 1 or more")
-    return target

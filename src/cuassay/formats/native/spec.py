@@ -99,17 +99,6 @@ def scalar(
     integer without bounds or choices.
     """
     kind = dtype_named(dtype)
-    _check_bounds(low, high, choices)
-    domain = _scalar_domain(kind, low, high, choices=choices)
-    if default is not None and not within(default, domain):
-        raise ProblemError(
-            f"scalar(...): default {default!r} lies outside {_words(domain)}; correct one of them"
-        )
-    declared = choices is not None or low is not None or high is not None
-    return ScalarAnnotation(dtype=kind, domain=domain, declared=declared, default=default)
-
-
-def _check_bounds(low: float | None, high: float | None, choices: Sequence[Scalar] | None) -> None:
     if choices is not None and (low is not None or high is not None):
         raise ProblemError("scalar(...): give either choices or low and high, not both")
     if choices is not None and not choices:
@@ -119,23 +108,29 @@ def _check_bounds(low: float | None, high: float | None, choices: Sequence[Scala
             raise ProblemError("scalar(...): a bound is NaN; give a number, or leave it out")
     if low is not None and high is not None and low > high:
         raise ProblemError(f"scalar(...): low {low} is above high {high}; swap them")
-
-
-def _scalar_domain(
-    kind: DType, low: float | None, high: float | None, *, choices: Sequence[Scalar] | None
-) -> Domain:
     if choices is not None:
-        return Choice(values=tuple(choices))
-    if kind is DType.BOOL:
-        return Choice(values=(False, True))
-    if kind.is_floating:
-        return Real(low=low, high=high)
-    if low is None or high is None or not (float(low).is_integer() and float(high).is_integer()):
+        domain: Choice | Real | IntegerRange = Choice(values=tuple(choices))
+    elif kind is DType.BOOL:
+        domain = Choice(values=(False, True))
+    elif kind.is_floating:
+        domain = Real(low=low, high=high)
+    else:
+        if (
+            low is None
+            or high is None
+            or not (float(low).is_integer() and float(high).is_integer())
+        ):
+            raise ProblemError(
+                f"scalar('{kind}'): bounds are low={low}, high={high}, expected two integers or "
+                "choices=[...]: an integer argument has no natural range"
+            )
+        domain = IntegerRange(low=int(low), high=int(high))
+    if default is not None and not within(default, domain):
         raise ProblemError(
-            f"scalar('{kind}'): bounds are low={low}, high={high}, expected two integers or "
-            "choices=[...]: an integer argument has no natural range"
+            f"scalar(...): default {default!r} lies outside {_words(domain)}; correct one of them"
         )
-    return IntegerRange(low=int(low), high=int(high))
+    declared = choices is not None or low is not None or high is not None
+    return ScalarAnnotation(dtype=kind, domain=domain, declared=declared, default=default)
 
 
 def _words(domain: Domain) -> str:

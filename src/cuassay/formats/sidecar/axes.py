@@ -13,7 +13,7 @@ from cuassay.model.precision import precision_named
 from cuassay.model.problem import Axis, ConstAxis, Problem, VarAxis
 
 if TYPE_CHECKING:
-    from cuassay.formats.sidecar.schema import BoundsModel, SidecarModel
+    from cuassay.formats.sidecar.schema import SidecarModel
 
 
 def with_bounds(problem: Problem, stated: SidecarModel, *, file: Path) -> Problem:
@@ -24,46 +24,40 @@ def with_bounds(problem: Problem, stated: SidecarModel, *, file: Path) -> Proble
         where = f"{file}: axes.{name}"
         if name not in known:
             raise ProblemError(f"{file}: axes: {UnknownNameError('axis', name, known)}")
-        bounded[name] = _bounded(known[name], bounds, where=where, source=f"sidecar {file.name}")
-        _check_workloads(problem, bounded[name], where=where)
+        axis = known[name]
+        source = f"sidecar {file.name}"
+        if not isinstance(axis, VarAxis):
+            fixed = axis.value if isinstance(axis, ConstAxis) else axis.expression
+            raise ProblemError(
+                f"{where}: the axis is always {fixed}, expected one that workloads bind; "
+                "remove the table"
+            )
+        made = replace(
+            axis,
+            minimum=axis.minimum if bounds.min is None else bounds.min,
+            maximum=axis.maximum if bounds.max is None else bounds.max,
+            multiple_of=bounds.multiple_of or axis.multiple_of,
+            # Only both ends promise every size between them.
+            declared=axis.declared or (bounds.min is not None and bounds.max is not None),
+            bounds_source=source,
+        )
+        top, least = made.maximum, max(made.minimum, 1)
+        if top is not None and top // made.multiple_of * made.multiple_of < least:
+            raise ProblemError(
+                f"{where}: no size lies in [{made.minimum}, {top}] and is a multiple of "
+                f"{made.multiple_of}; expected min <= max with at least one size between"
+            )
+        bounded[name] = made
+        for workload in problem.workloads:
+            size = resolve(problem.axes, workload.axes)[name]
+            top = size if made.maximum is None else made.maximum
+            if not made.minimum <= size <= top or size % made.multiple_of:
+                raise ProblemError(
+                    f"{where}: workload '{workload.id}' has {name} = {size}, outside "
+                    f"{axis_words(made)}; widen the bounds, or change the workload"
+                )
     axes: tuple[Axis, ...] = tuple(bounded.get(axis.name, axis) for axis in problem.axes)
     return replace(problem, axes=axes)
-
-
-def _bounded(axis: Axis, bounds: BoundsModel, *, where: str, source: str) -> VarAxis:
-    if not isinstance(axis, VarAxis):
-        fixed = axis.value if isinstance(axis, ConstAxis) else axis.expression
-        raise ProblemError(
-            f"{where}: the axis is always {fixed}, expected one that workloads bind; "
-            "remove the table"
-        )
-    made = replace(
-        axis,
-        minimum=axis.minimum if bounds.min is None else bounds.min,
-        maximum=axis.maximum if bounds.max is None else bounds.max,
-        multiple_of=bounds.multiple_of or axis.multiple_of,
-        # Only both ends promise every size between them.
-        declared=axis.declared or (bounds.min is not None and bounds.max is not None),
-        bounds_source=source,
-    )
-    top, least = made.maximum, max(made.minimum, 1)
-    if top is not None and top // made.multiple_of * made.multiple_of < least:
-        raise ProblemError(
-            f"{where}: no size lies in [{made.minimum}, {top}] and is a multiple of "
-            f"{made.multiple_of}; expected min <= max with at least one size between"
-        )
-    return made
-
-
-def _check_workloads(problem: Problem, axis: VarAxis, *, where: str) -> None:
-    for workload in problem.workloads:
-        size = resolve(problem.axes, workload.axes)[axis.name]
-        top = size if axis.maximum is None else axis.maximum
-        if not axis.minimum <= size <= top or size % axis.multiple_of:
-            raise ProblemError(
-                f"{where}: workload '{workload.id}' has {axis.name} = {size}, outside "
-                f"{axis_words(axis)}; widen the bounds, or change the workload"
-            )
 
 
 def axis_words(axis: VarAxis) -> str:
@@ -83,18 +77,18 @@ def with_growth(problem: Problem, stated: SidecarModel, *, where: str) -> Proble
         precision = precision_named(stated.precision) or problem.precision
     except UnknownNameError as error:
         raise ProblemError(f"{where}: precision: {error}") from None
+    legal = [dtype.value for dtype in DType if dtype.is_liftable]
+    if stated.accumulation is None:
+        accumulation = problem.accumulation
+    else:
+        if stated.accumulation not in legal:
+            raise ProblemError(
+                f"{where}: accumulation: {UnknownNameError('dtype', stated.accumulation, legal)}"
+            )
+        accumulation = DType(stated.accumulation)
     return replace(
         problem,
         growth_target={**problem.growth_target, **stated.growth_target},
-        accumulation=_accumulation(problem, stated.accumulation, where=where),
+        accumulation=accumulation,
         precision=precision,
     )
-
-
-def _accumulation(problem: Problem, name: str | None, *, where: str) -> DType:
-    legal = [dtype.value for dtype in DType if dtype.is_liftable]
-    if name is None:
-        return problem.accumulation
-    if name not in legal:
-        raise ProblemError(f"{where}: accumulation: {UnknownNameError('dtype', name, legal)}")
-    return DType(name)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.formats.domain_rules import check_domain, domain_words, within
 from cuassay.formats.native.axes import check_names, domain_axes
 from cuassay.model.axes import evaluate, resolve, shape_of
-from cuassay.model.domain import Domain, Index, Opaque, SizeOf
+from cuassay.model.domain import Index, Opaque, SizeOf
 from cuassay.model.problem import InputSpec, Problem, ScalarSource, ScalarSpec
 
 if TYPE_CHECKING:
@@ -21,13 +20,29 @@ if TYPE_CHECKING:
 
 def with_domains(problem: Problem, stated: SidecarModel, *, file: Path) -> Problem:
     """Return the problem with the stated domains. Raises ProblemError where one cannot be."""
-    _check_inputs(problem, stated.domains, where=str(file))
+    where = str(file)
+    known = [spec.name for spec in problem.inputs]
+    for name in stated.domains:
+        if name not in known:
+            raise ProblemError(f"{where}: domains: {UnknownNameError('input', name, known)}")
     inputs: list[InputSpec] = []
     for spec in problem.inputs:
         table = stated.domains.get(spec.name)
         if table is not None:
             where = f"{file}: domains.{spec.name}"
-            domain = _domain(table, where=where)
+            from cuassay.formats.sidecar.schema import DOMAINS
+            from cuassay.formats.strict import read_model
+
+            kind = table.get("kind")
+            if not isinstance(kind, str):
+                given = "is missing" if kind is None else f"is {kind!r}"
+                raise ProblemError(f"{where}: kind {given}; expected one of {', '.join(DOMAINS)}")
+            if kind not in DOMAINS:
+                raise ProblemError(f"{where}: {UnknownNameError('kind', kind, DOMAINS)}")
+            rest = {key: value for key, value in table.items() if key != "kind"}
+            domain = read_model(
+                DOMAINS[kind], rest, where=where, error=ProblemError, strict=True
+            ).domain()
             spec = replace(spec, domain=domain, domain_source=f"sidecar {file.name}")
             _check(spec, problem, where=where)
         inputs.append(spec)
@@ -46,27 +61,6 @@ def with_domains(problem: Problem, stated: SidecarModel, *, file: Path) -> Probl
     return replace(made, index_inputs=found)
 
 
-def _check_inputs(problem: Problem, names: Mapping[str, object], *, where: str) -> None:
-    known = [spec.name for spec in problem.inputs]
-    for name in names:
-        if name not in known:
-            raise ProblemError(f"{where}: domains: {UnknownNameError('input', name, known)}")
-
-
-def _domain(table: Mapping[str, Any], *, where: str) -> Domain:
-    from cuassay.formats.sidecar.schema import DOMAINS
-    from cuassay.formats.strict import read_model
-
-    kind = table.get("kind")
-    if not isinstance(kind, str):
-        given = "is missing" if kind is None else f"is {kind!r}"
-        raise ProblemError(f"{where}: kind {given}; expected one of {', '.join(DOMAINS)}")
-    if kind not in DOMAINS:
-        raise ProblemError(f"{where}: {UnknownNameError('kind', kind, DOMAINS)}")
-    rest = {key: value for key, value in table.items() if key != "kind"}
-    return read_model(DOMAINS[kind], rest, where=where, error=ProblemError, strict=True).domain()
-
-
 def _check(spec: InputSpec, problem: Problem, *, where: str) -> None:
     check_domain(spec, where=where)
     if isinstance(spec.domain, Opaque) and problem.reference.generator is None:
@@ -77,39 +71,27 @@ def _check(spec: InputSpec, problem: Problem, *, where: str) -> None:
     for expression in domain_axes(spec.domain):
         check_names(expression, {axis.name for axis in problem.axes}, where=f"{where}: axis")
     if isinstance(spec.domain, Index):
-        _check_index(spec, spec.domain, problem, where=where)
+        for workload in problem.workloads:
+            sizes = resolve(problem.axes, workload.axes)
+            size = evaluate(spec.domain.axis, sizes)
+            shape = () if isinstance(spec, ScalarSpec) else shape_of(spec.shape, sizes)
+            needed = prod(shape) if spec.domain.unique else 1
+            if size < needed:
+                raise ProblemError(
+                    f"{where}: workload '{workload.id}' needs {needed} "
+                    f"{'distinct indices' if spec.domain.unique else 'index'} but "
+                    f"{spec.domain.axis} has size {size} there; name a longer axis"
+                )
     if isinstance(spec.domain, SizeOf):
-        _check_size(spec, spec.domain, problem, where=where)
-    _check_given(spec, problem, where=where)
-
-
-def _check_index(spec: InputSpec, domain: Index, problem: Problem, *, where: str) -> None:
-    for workload in problem.workloads:
-        sizes = resolve(problem.axes, workload.axes)
-        size = evaluate(domain.axis, sizes)
-        shape = () if isinstance(spec, ScalarSpec) else shape_of(spec.shape, sizes)
-        needed = prod(shape) if domain.unique else 1
-        if size < needed:
-            raise ProblemError(
-                f"{where}: workload '{workload.id}' needs {needed} "
-                f"{'distinct indices' if domain.unique else 'index'} but {domain.axis} has size "
-                f"{size} there; name a longer axis"
-            )
-
-
-def _check_size(spec: InputSpec, domain: SizeOf, problem: Problem, *, where: str) -> None:
-    for workload in problem.workloads:
-        source = workload.sources.get(spec.name)
-        size = evaluate(domain.axis, resolve(problem.axes, workload.axes))
-        if isinstance(source, ScalarSource) and source.value != size:
-            raise ProblemError(
-                f"{where}: workload '{workload.id}' has {spec.name} = {source.value!r}, where "
-                f"{domain.axis} is {size}; name another axis, or another kind of domain"
-            )
-
-
-def _check_given(spec: InputSpec, problem: Problem, *, where: str) -> None:
-    """Check that the scalars which the problem itself passes are legal."""
+        for workload in problem.workloads:
+            source = workload.sources.get(spec.name)
+            size = evaluate(spec.domain.axis, resolve(problem.axes, workload.axes))
+            if isinstance(source, ScalarSource) and source.value != size:
+                raise ProblemError(
+                    f"{where}: workload '{workload.id}' has {spec.name} = {source.value!r}, where "
+                    f"{spec.domain.axis} is {size}; name another axis, or another kind of domain"
+                )
+    # Check that the scalars which the problem itself passes are legal
     given = [(f"workload '{w.id}'", w.sources.get(spec.name)) for w in problem.workloads]
     values = [(place, s.value) for place, s in given if isinstance(s, ScalarSource)]
     if isinstance(spec, ScalarSpec) and spec.default is not None:

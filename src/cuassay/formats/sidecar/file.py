@@ -19,7 +19,6 @@ from __future__ import annotations
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from cuassay.errors import ProblemError
 from cuassay.formats.sidecar import axes as sidecar_axes
@@ -47,9 +46,15 @@ def applied(problem: Problem, *, notes: list[str]) -> Problem:
     from cuassay.formats.strict import read_model
 
     where = str(file)
+    text = read_text(file, ProblemError, limit_bytes=_LIMIT_BYTES)
+    try:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as failure:
+        # ValueError: an integer of thousands of digits, a date that does not exist
+        raise ProblemError(f"{file}: not valid TOML: {failure}; correct it there") from None
     stated = read_model(
         SidecarModel,
-        _parse(file),
+        tables,
         where=where,
         error=ProblemError,
         strict=True,
@@ -85,12 +90,3 @@ def _beside(problem: Problem, notes: list[str]) -> Path | None:
     if not found and in_folder.exists() and in_folder not in choices:
         notes.append(f"{NAME} is not read: for {path.name} the name is {choices[0].name}")
     return found[0] if found else None
-
-
-def _parse(file: Path) -> dict[str, Any]:
-    text = read_text(file, ProblemError, limit_bytes=_LIMIT_BYTES)
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as failure:
-        # ValueError: an integer of thousands of digits, a date that does not exist
-        raise ProblemError(f"{file}: not valid TOML: {failure}; correct it there") from None

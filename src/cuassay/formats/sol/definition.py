@@ -71,15 +71,11 @@ def _check_expression(
                 f"{place} uses the expression axis '{used}' before it is computed; "
                 f"declare '{used}' above '{name}'"
             )
-    _check_syntax(expression, earlier, place=place)
-
-
-def _check_syntax(expression: str, names: set[str], *, place: str) -> None:
-    """Try sizes until one gives a number: only the syntax is on trial here."""
+    # Try sizes until one gives a number: only the syntax is on trial here
     failure: ProblemError | None = None
     for size in (1, 2, 64, 128, 4096, 55440):
         try:
-            evaluate(expression, dict.fromkeys(sorted(names), size))
+            evaluate(expression, dict.fromkeys(sorted(earlier), size))
         except NoSizeError:
             return  # well-formed; the workloads' own sizes decide
         except ProblemError as error:

@@ -43,14 +43,34 @@ def load_sol_problem(
     """
     file = path / DEFINITION if path.is_dir() else path
     where = str(file)
-    data = _decode_columns(_read_object(file), where=where)
+    # Decode columns that the published tables keep as JSON text
+    data = dict(_read_object(file))
+    for key in _COLUMNS:
+        if isinstance(data.get(key), str):
+            wrapped = parse_json(
+                f'{{"value": {data[key]}}}', where=f"{where}: {key}", error=ProblemError
+            )
+            data[key] = wrapped.get("value")
     definition = read_model(
         DefinitionModel, data, where=where, error=ProblemError, strict=strict, notes=notes
     )
     if definition.held_at_the_example:
         held = "; ".join(definition.held_at_the_example)
         notes.append(f"these arguments stay as the example has them: {held}")
-    source = _reference_source(definition, file, notes)
+    beside = file.parent / "reference.py"
+    if definition.reference.strip():
+        if beside.is_file() and beside.read_bytes() != definition.reference.encode(
+            errors="surrogatepass"
+        ):
+            notes.append(f"{beside} differs from {file.name}'s 'reference', which is what counts")
+        source = definition.reference
+    elif beside.is_file():
+        source = read_text(beside, ProblemError)
+    else:
+        raise ProblemError(
+            f"{file}: 'reference' is empty and there is no reference.py beside it: "
+            "add the PyTorch source with 'def run(...)' to one of them"
+        )
     check_reference(source, list(definition.inputs), where=where)
     if definition.custom_inputs_entrypoint is not None:
         check_generator(source, definition.custom_inputs_entrypoint, where=where)
@@ -91,34 +111,6 @@ def load_sol_problem(
 def _read_object(file: Path) -> dict[str, Any]:
     text = read_text(file, ProblemError, limit_bytes=JSON_LIMIT_BYTES)
     return parse_json(text, where=str(file), error=ProblemError)
-
-
-def _decode_columns(data: dict[str, Any], *, where: str) -> dict[str, Any]:
-    """Decode columns that the published tables keep as JSON text."""
-    decoded = dict(data)
-    for key in _COLUMNS:
-        if isinstance(decoded.get(key), str):
-            wrapped = parse_json(
-                f'{{"value": {decoded[key]}}}', where=f"{where}: {key}", error=ProblemError
-            )
-            decoded[key] = wrapped.get("value")
-    return decoded
-
-
-def _reference_source(definition: DefinitionModel, file: Path, notes: list[str]) -> str:
-    beside = file.parent / "reference.py"
-    if definition.reference.strip():
-        if beside.is_file() and beside.read_bytes() != definition.reference.encode(
-            errors="surrogatepass"
-        ):
-            notes.append(f"{beside} differs from {file.name}'s 'reference', which is what counts")
-        return definition.reference
-    if beside.is_file():
-        return read_text(beside, ProblemError)
-    raise ProblemError(
-        f"{file}: 'reference' is empty and there is no reference.py beside it: "
-        "add the PyTorch source with 'def run(...)' to one of them"
-    )
 
 
 def _workload_lines(definition: DefinitionModel, file: Path) -> tuple[Lines, str]:

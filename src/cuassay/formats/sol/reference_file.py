@@ -87,18 +87,14 @@ def reference_path(source: str, beside: Path | None) -> Path:
     path = folder / f"reference_{hashlib.sha256(data).hexdigest()[:24]}.py"
     try:
         if not (path.is_file() and path.read_bytes() == data):
-            _write_whole(path, data)
+            # Write so that another process sees the whole file or none
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            Path(temporary).replace(path)
     except OSError as failure:
         raise ProblemError(
             f"{path} cannot be written: {failure}; set CUASSAY_HOME to a writable folder"
         ) from None
     return path
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write so that another process sees the whole file or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-    Path(temporary).replace(path)

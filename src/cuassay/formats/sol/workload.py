@@ -185,7 +185,14 @@ def _workload(data: dict[str, Any], declared: Declared, *, where: str, number: i
                 "leave expression axes out of the line"
             )
     for spec in (*declared.inputs, *declared.outputs):
-        _check_not_empty(spec, sizes, where=where)
+        shape = spec.shape if isinstance(spec, TensorSpec) else ()
+        for dimension in shape:
+            if shape_of((dimension,), sizes) == (0,):
+                raise _LeftOut(
+                    f"{where}: axis '{dimension}' has size 0, so '{spec.name}' has no elements; "
+                    "expected 1 or more: nothing can be judged on an empty tensor. Give it a "
+                    "size, or read without --strict to leave this workload out"
+                )
     _check_sources(model, declared, where=where)
     return Workload(
         id=model.uuid or f"workload-{number}",
@@ -196,17 +203,6 @@ def _workload(data: dict[str, Any], declared: Declared, *, where: str, number: i
         },
         tolerance=_tolerance(model.tolerance),
     )
-
-
-def _check_not_empty(spec: InputSpec, sizes: dict[str, int], *, where: str) -> None:
-    shape = spec.shape if isinstance(spec, TensorSpec) else ()
-    for dimension in shape:
-        if shape_of((dimension,), sizes) == (0,):
-            raise _LeftOut(
-                f"{where}: axis '{dimension}' has size 0, so '{spec.name}' has no elements; "
-                "expected 1 or more: nothing can be judged on an empty tensor. Give it a size, or "
-                "read without --strict to leave this workload out"
-            )
 
 
 def _check_sources(model: WorkloadModel, declared: Declared, *, where: str) -> None:
@@ -243,33 +239,23 @@ def _source(
                 )
             return ScalarSource(value=_scalar(value, spec.dtype, declared, where=place))
         case SafetensorsModel() as stored:
-            return _stored(spec, stored, declared, sizes=sizes, where=place)
+            if isinstance(spec, ScalarSpec):
+                raise ProblemError(
+                    f"{place} is a Python scalar (shape null), expected a scalar descriptor "
+                    "such as "
+                    '{"type": "scalar", "value": 1}, not safetensors'
+                )
+            try:
+                file = safetensors_file.locate(stored.path, declared.folder, where=place)
+            except safetensors_file.MissingFileError as failure:
+                raise _LeftOut(str(failure)) from None
+            shape = shape_of(spec.shape, sizes)
+            safetensors_file.check_tensor(
+                file, stored.tensor_key, dtype=spec.dtype, shape=shape, where=place
+            )
+            return SafetensorsSource(path=str(file), key=stored.tensor_key)
         case _:
             return RandomSource()
-
-
-def _stored(
-    spec: InputSpec,
-    stored: SafetensorsModel,
-    declared: Declared,
-    *,
-    sizes: dict[str, int],
-    where: str,
-) -> SafetensorsSource:
-    if isinstance(spec, ScalarSpec):
-        raise ProblemError(
-            f"{where} is a Python scalar (shape null), expected a scalar descriptor such as "
-            '{"type": "scalar", "value": 1}, not safetensors'
-        )
-    try:
-        file = safetensors_file.locate(stored.path, declared.folder, where=where)
-    except safetensors_file.MissingFileError as failure:
-        raise _LeftOut(str(failure)) from None
-    shape = shape_of(spec.shape, sizes)
-    safetensors_file.check_tensor(
-        file, stored.tensor_key, dtype=spec.dtype, shape=shape, where=where
-    )
-    return SafetensorsSource(path=str(file), key=stored.tensor_key)
 
 
 def _scalar(value: Scalar, dtype: DType, declared: Declared, *, where: str) -> Scalar:

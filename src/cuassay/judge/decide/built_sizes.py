@@ -9,7 +9,6 @@ size excuses it, and small ones show in seconds what the layer's own would take 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cuassay.checks.state.answers import placed, reads_of, wrong_outputs
@@ -38,7 +37,16 @@ def follow_built_sizes(trial: JudgeTrial, run: RunScenario) -> None:
         with unrecorded(trial):
             if _answer(trial, case, run, "built with other sizes") is _Answer.RIGHT:
                 continue
-            as_built = _answer(trial, _as_built(trial, own), run, "built as the problem does")
+            problem, listed = trial.problem, trial.problem.workloads[0].axes
+            names = [axis.name for axis in problem.var_axes()]
+            bound = {name: min(case.axes[name] for case in own) for name in names}
+            bound |= {name: listed[name] for name in problem.built}
+            as_built = _answer(
+                trial,
+                placed(own[0], resolve(problem.axes, bound)),
+                run,
+                "built as the problem does",
+            )
         if as_built is not _Answer.WRONG:
             trial.keep_built_sizes()
         return
@@ -48,15 +56,6 @@ class _Answer(enum.Enum):
     RIGHT = enum.auto()
     WRONG = enum.auto()
     NONE = enum.auto()  # it failed, or cannot be judged
-
-
-def _as_built(trial: JudgeTrial, small: Sequence[Case]) -> Case:
-    """Return a case with the module built as the problem does, other axes as small as they come."""
-    problem, listed = trial.problem, trial.problem.workloads[0].axes
-    names = [axis.name for axis in problem.var_axes()]
-    bound = {name: min(case.axes[name] for case in small) for name in names}
-    bound |= {name: listed[name] for name in problem.built}
-    return placed(small[0], resolve(problem.axes, bound))
 
 
 def _answer(trial: JudgeTrial, case: Case, run: RunScenario, label: str) -> _Answer:

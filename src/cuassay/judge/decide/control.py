@@ -68,7 +68,9 @@ class Control:
                     run = self._run(scenario)
                     # What is made for kernels the reference may not have: that says nothing.
                     found = () if claims_no_tool(run) else self._judge(check, scenario, run)
-                    self._seen[key] = tuple(f for f in found if not _standing(f))
+                    self._seen[key] = tuple(
+                        f for f in found if f.condition.split(":", 1)[0] not in STANDING
+                    )
             except NothingToCheckError:  # of the reference: the candidate may have something
                 self._seen[key] = ()
         return self._seen[key]
@@ -104,11 +106,6 @@ class Control:
             return max((found.share for found in trial.comparisons), default=0.0)
         finally:
             trial.comparisons, trial.record = kept, recording
-
-
-def _standing(finding: Finding) -> bool:
-    """Whether a finding states a condition that holds for everybody, and is reported anyway."""
-    return finding.condition.split(":", 1)[0] in STANDING
 
 
 JudgeScenario = Callable[["Check", Scenario, "Run"], Iterable[Finding]]

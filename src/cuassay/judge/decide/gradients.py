@@ -18,7 +18,6 @@ from cuassay.errors import CannotJudgeError, LiftError, NothingToCheckError, Ref
 from cuassay.inputs.seeds import derive
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case
-from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.steps import Upstream
@@ -111,10 +110,12 @@ def _given(
 ) -> list[torch.Tensor]:
     """Return the upstream gradients of the outputs asked for, on the inputs' device."""
     device = next((v.device for v in inputs.values() if isinstance(v, torch.Tensor)), None)
-    return [
-        drawn(upstream, shape_of(s.shape, sizes), _torch(s.dtype), seed=seed, number=n).to(device)
-        for n, s in asked
-    ]
+    given = []
+    for n, s in asked:
+        dtype: torch.dtype = getattr(torch, s.dtype.value)
+        made = drawn(upstream, shape_of(s.shape, sizes), dtype, seed=seed, number=n)
+        given.append(made.to(device))
+    return given
 
 
 @contextlib.contextmanager
@@ -129,11 +130,6 @@ def _told() -> Iterator[None]:
         if isinstance(error, torch.OutOfMemoryError):
             raise
         raise CannotJudgeError(f"no truth for the gradients: {error}"[:300]) from None
-
-
-def _torch(dtype: DType) -> torch.dtype:
-    found: torch.dtype = getattr(torch, dtype.value)
-    return found
 
 
 def _gradient(
@@ -152,7 +148,15 @@ def _gradient(
     declared = [spec.name for spec in problem.outputs]
 
     def the_reference(*arguments: torch.Tensor) -> list[torch.Tensor]:
-        found = _ordered(reference(*arguments), declared)
+        returned = reference(*arguments)
+        if isinstance(returned, torch.Tensor):
+            found = [returned]
+        elif isinstance(returned, Mapping):
+            found = [returned[name] for name in declared]
+        elif isinstance(returned, Sequence):
+            found = list(returned)
+        else:
+            raise TypeError(f"the reference returned {type(returned).__name__}")
         outputs = [found[n] for n in asked]
         if not any(output.requires_grad for output in outputs):
             raise _ConstantError("no output of it carries a gradient")
@@ -161,14 +165,3 @@ def _gradient(
     the_reference.__name__ = "the reference"
     places = [names.index(spec.name) for spec in wanted]
     return differentiated(the_reference, places, count=len(names), as_sum=as_sum)
-
-
-def _ordered(returned: object, names: Sequence[str]) -> list[torch.Tensor]:
-    """Return a reference's outputs in the problem's order."""
-    if isinstance(returned, torch.Tensor):
-        return [returned]
-    if isinstance(returned, Mapping):
-        return [returned[name] for name in names]
-    if isinstance(returned, Sequence):
-        return list(returned)
-    raise TypeError(f"the reference returned {type(returned).__name__}")

@@ -41,7 +41,12 @@ def steady(
         return finding, True
 
     def shows(again: Scenario) -> bool:
-        return _shows(trial, check, finding, again, run)
+        try:
+            with unrecorded(trial):
+                found = judge_scenario(trial, check, again, run(again))
+                return any(f.code == finding.code for f in found)
+        except CuassayError:
+            return False
 
     shown = 0
     while shown < again and shows(scenario):
@@ -52,39 +57,6 @@ def steady(
     if not scenario.fresh and all(shows(fresh) for _ in range(again + _FRESH)):
         return dataclasses.replace(finding, scenario=fresh), True
     failed, runs = _counted(lambda: shows(scenario), trial.profile, shown)
-    return _unsteady(trial, finding, scenario, run=run, failed=failed, runs=runs), False
-
-
-def _counted(shows: Callable[[], bool], profile: Profile, shown: int) -> tuple[int, int]:
-    """Return in how many of how many runs it showed: the first and `shown` more, then not."""
-    failed, runs = 1 + shown, 2 + shown
-    deadline = time.perf_counter() + _BUDGET_S[profile]
-    while runs < _RUNS[profile] and time.perf_counter() < deadline:
-        failed += shows()
-        runs += 1
-    return failed, runs
-
-
-def _shows(
-    trial: JudgeTrial, check: Check, finding: Finding, scenario: Scenario, run: RunScenario
-) -> bool:
-    try:
-        with unrecorded(trial):
-            found = judge_scenario(trial, check, scenario, run(scenario))
-            return any(f.code == finding.code for f in found)
-    except CuassayError:
-        return False
-
-
-def _unsteady(
-    trial: JudgeTrial,
-    finding: Finding,
-    scenario: Scenario,
-    *,
-    run: RunScenario,
-    failed: int,
-    runs: int,
-) -> Finding:
     repeated = _repeated(trial, scenario, run)
     seen = f"fails {failed} of {runs} runs on identical inputs"
     return dataclasses.replace(
@@ -97,7 +69,17 @@ def _unsteady(
         message=f"{seen}: {finding.message}",
         scenario=repeated or scenario,
         details=((f"found by {finding.code}", seen), *finding.details),
-    )
+    ), False
+
+
+def _counted(shows: Callable[[], bool], profile: Profile, shown: int) -> tuple[int, int]:
+    """Return in how many of how many runs it showed: the first and `shown` more, then not."""
+    failed, runs = 1 + shown, 2 + shown
+    deadline = time.perf_counter() + _BUDGET_S[profile]
+    while runs < _RUNS[profile] and time.perf_counter() < deadline:
+        failed += shows()
+        runs += 1
+    return failed, runs
 
 
 def _repeated(trial: JudgeTrial, scenario: Scenario, run: RunScenario) -> Scenario | None:

@@ -37,7 +37,12 @@ class Tried:
         run = self._run(scenario)
         unbuilt = isinstance(run.result.termination, BuildFailed | ToolMissing)
         if not unbuilt:
-            self._remember(scenario)
+            for case in scenario.cases:
+                if case.in_domain:
+                    self._together.setdefault(self._sizes(case), None)
+                for axis, by_code in self._seen.items():
+                    if case.in_domain and axis in case.axes:
+                        by_code.setdefault(self.code, set()).add(case.axes[axis])
         return run
 
     def take(self, other: Tried) -> None:
@@ -45,14 +50,6 @@ class Tried:
         self._together |= other._together
         for axis, by_code in other._seen.items():
             self._seen[axis] |= by_code
-
-    def _remember(self, scenario: Scenario) -> None:
-        for case in scenario.cases:
-            if case.in_domain:
-                self._together.setdefault(self._sizes(case), None)
-            for axis, by_code in self._seen.items():
-                if case.in_domain and axis in case.axes:
-                    by_code.setdefault(self.code, set()).add(case.axes[axis])
 
     def sizes(self, findings: Iterable[Finding]) -> tuple[TriedSizes, ...]:
         """Return the sizes that were tried together, and at which of them a finding is wrong."""

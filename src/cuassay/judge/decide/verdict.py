@@ -52,7 +52,10 @@ def decide(reports: Sequence[CheckReport], *, profile: Profile) -> tuple[Decisio
     """Return the decision and its reason in one sentence."""
     wrong = [finding for report in reports for finding in report.wrong]
     if wrong:
-        return Decision.REJECTED, _first(wrong)
+        order = ("critical", "high", "medium", "low")
+        worst = min(wrong, key=lambda f: (order.index(f.severity.value), -(f.share or 0.0)))
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        return Decision.REJECTED, f"{worst.code}: {worst.message}{more}"
     undecided = [reason for report in reports if (reason := _undecided(report, profile))]
     if undecided:
         return Decision.INCONCLUSIVE, undecided[0]
@@ -91,13 +94,6 @@ def conditions(reports: Iterable[CheckReport]) -> tuple[str, ...]:
         if finding.finding_class is FindingClass.UNSAFE
     ]
     return tuple(dict.fromkeys(found))
-
-
-def _first(wrong: list[Finding]) -> str:
-    order = ("critical", "high", "medium", "low")
-    worst = min(wrong, key=lambda f: (order.index(f.severity.value), -(f.share or 0.0)))
-    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-    return f"{worst.code}: {worst.message}{more}"
 
 
 def _undecided(report: CheckReport, profile: Profile) -> str:

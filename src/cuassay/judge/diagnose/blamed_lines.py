@@ -194,7 +194,11 @@ def of_numbers(
     start = rounded[0] if rounded else len(trace.seen)
 
     def among(number: int, known: Sequence[tuple[float, ...]]) -> bool:
-        return _among(trace.seen[number], known, low=number > start)
+        # Whether a value is one of the known ones; `number > start` where 16-bit values went into
+        # it
+        one = trace.seen[number]
+        dtype = "bfloat16" if (number > start) else one.dtype
+        return bool(one.sketch) and any(_near(one.sketch, other, dtype) for other in known)
 
     places = range(len(trace.seen))
     if found is not None:
@@ -272,12 +276,6 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> list[tuple[fl
     except (CuassayError, *CANNOT_RUN):
         return []
     return list(dict.fromkeys(one.sketch for one in watch.seen if one.sketch))
-
-
-def _among(one: SeenOperation, known: Sequence[tuple[float, ...]], *, low: bool) -> bool:
-    """Whether a value is one of the known ones; `low` where 16-bit values went into it."""
-    dtype = "bfloat16" if low else one.dtype
-    return bool(one.sketch) and any(_near(one.sketch, other, dtype) for other in known)
 
 
 def _near(first: tuple[float, ...], second: tuple[float, ...], dtype: str) -> bool:

@@ -122,7 +122,25 @@ class _Experiments:
         if contract or (structure and not state):
             raises = any(finding.cause is Cause.RAISES for finding in contract)
             return Clues(lines=self._lines(), some_sizes=raises and self._runs_at_listed_sizes())
-        answers = self._failing(state or self.wrong)
+        # Cases of ordinary size stand before the smallest ones, on which many faults look alike
+        findings = state or self.wrong
+        cases: dict[str, Case] = {}
+        for finding in findings:
+            for case in finding.scenario.cases if finding.scenario is not None else ():
+                cases.setdefault(repr(case), case)
+        sizes = {key: elements(self.trial.problem, case.axes) for key, case in cases.items()}
+        usable = [
+            case
+            for key, case in sorted(cases.items(), key=lambda pair: _size_rank(sizes[pair[0]]))
+            if case.in_domain and case.state is None and sizes[key] <= _ELEMENTS
+        ][:_TRIED]
+        answers: list[WrongOutputs] = []
+        for case in usable:
+            if len(answers) >= _CASES or time.monotonic() > self.until:
+                break
+            answer = self._answer(case)
+            if answer is not None and not self._right(answer):
+                answers.append(answer)
         self.failing.extend(answers)
         alone = bool(answers) if state else None
         if not answers and state:
@@ -153,7 +171,8 @@ class _Experiments:
 
     def _lines(self) -> dict[Cause, SourceLine]:
         """Return what a traced call says of lines, without a look at its numbers."""
-        case = self._any_case()
+        every = (f.scenario.cases for f in self.wrong if f.scenario is not None)
+        case = next((cases[0] for cases in every if cases and cases[0].state is None), None)
         trace = blamed_lines.traced_again(self.run, case) if case is not None else None
         return blamed_lines.by_cause(trace, self.candidate) if trace is not None else {}
 
@@ -218,34 +237,6 @@ class _Experiments:
     def _grows(self) -> bool:
         return any(f.cause is Cause.LOW_ACCUMULATION for f in self.wrong)
 
-    def _failing(self, findings: Sequence[Finding]) -> list[WrongOutputs]:
-        """Return answers that are wrong as the first call of a new process.
-
-        Cases of ordinary size stand before the smallest ones, on which many faults look alike.
-        """
-        cases: dict[str, Case] = {}
-        for finding in findings:
-            for case in finding.scenario.cases if finding.scenario is not None else ():
-                cases.setdefault(repr(case), case)
-        sizes = {key: elements(self.trial.problem, case.axes) for key, case in cases.items()}
-        usable = [
-            case
-            for key, case in sorted(cases.items(), key=lambda pair: _size_rank(sizes[pair[0]]))
-            if case.in_domain and case.state is None and sizes[key] <= _ELEMENTS
-        ][:_TRIED]
-        found: list[WrongOutputs] = []
-        for case in usable:
-            if len(found) >= _CASES or time.monotonic() > self.until:
-                break
-            answer = self._answer(case)
-            if answer is not None and not self._right(answer):
-                found.append(answer)
-        return found
-
-    def _any_case(self) -> Case | None:
-        every = (f.scenario.cases for f in self.wrong if f.scenario is not None)
-        return next((cases[0] for cases in every if cases and cases[0].state is None), None)
-
     def with_repair(self, clues: Clues, runs: repairs.Runs) -> Clues:
         """Return the clues with an edit that makes the candidate right, where one is found.
 
@@ -264,13 +255,24 @@ class _Experiments:
         numbers = bool(self.failing) and made.cause not in _STATE
         if not numbers and (leading is None or leading.scenario is None):
             return clues
+        # Whether an edited candidate is right where this one is, and where it is not
+        wrong = self.failing if numbers else []
+        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
+        plain = [small] if small is not None and small not in [a.case for a in wrong] else []
+        before = [case for case in plain if (a := self._answer(case)) and self._right(a)]
+
+        def right(run: Callable[[Scenario], Run]) -> bool:
+            cases = [*(answer.case for answer in wrong), *before]
+            given = (self._answer(case, run=run) for case in cases)
+            return all(answer is not None and self._right(answer) for answer in given)
+
         repair = repairs.find_repair(
             self.trial,
             self.candidate,
             None if numbers else leading,
             cause=made.cause,
             runs=runs,
-            answers=self._answers_of(numbers=numbers),
+            answers=right,
             ran=frozenset(self.ran),
             near=made.line,
             kinds=kinds,
@@ -295,20 +297,6 @@ class _Experiments:
             lines={**clues.lines, cause: repair.line},
             repaired=clues.repaired | {cause},
         )
-
-    def _answers_of(self, *, numbers: bool) -> Callable[[Callable[[Scenario], Run]], bool]:
-        """Return whether an edited candidate is right where this one is, and where it is not."""
-        wrong = self.failing if numbers else []
-        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
-        plain = [small] if small is not None and small not in [a.case for a in wrong] else []
-        before = [case for case in plain if (a := self._answer(case)) and self._right(a)]
-
-        def right(run: Callable[[Scenario], Run]) -> bool:
-            cases = [*(answer.case for answer in wrong), *before]
-            given = (self._answer(case, run=run) for case in cases)
-            return all(answer is not None and self._right(answer) for answer in given)
-
-        return right
 
     def _answer(
         self, case: Case, *, run: Callable[[Scenario], Run] | None = None

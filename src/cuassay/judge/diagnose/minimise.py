@@ -69,7 +69,21 @@ class Minimiser:
         if scenario is None or len(scenario.cases) != 1 or not shows_again:
             return finding
         with unrecorded(self._trial):
-            smallest = self._smallest(finding, scenario)
+            profile = self._trial.profile
+            deadline = time.perf_counter() + _BUDGET_S[profile]
+
+            def still_fails(case: Case) -> bool:
+                if time.perf_counter() >= deadline:
+                    return False
+                return self._fails(finding, scenario, case) is True
+
+            smallest = shrink(
+                scenario.cases[0],
+                still_fails,
+                self._trial.problem,
+                max_tries=_TRIES[profile],
+                inputs=self._trial.inputs,
+            )
             last = next((found for case, found in self._found if case == smallest), finding)
             # Shrinking a failure that comes and goes leaves a case that mostly passes.
             small = dataclasses.replace(finding, scenario=last.scenario)
@@ -90,23 +104,6 @@ class Minimiser:
             scenario=told.scenario,
             holds_for=general,
             details=(*details, *finding.details),
-        )
-
-    def _smallest(self, finding: Finding, scenario: Scenario) -> Case:
-        profile = self._trial.profile
-        deadline = time.perf_counter() + _BUDGET_S[profile]
-
-        def still_fails(case: Case) -> bool:
-            if time.perf_counter() >= deadline:
-                return False
-            return self._fails(finding, scenario, case) is True
-
-        return shrink(
-            scenario.cases[0],
-            still_fails,
-            self._trial.problem,
-            max_tries=_TRIES[profile],
-            inputs=self._trial.inputs,
         )
 
     def _holds_for(self, finding: Finding, scenario: Scenario, smallest: Case) -> str:

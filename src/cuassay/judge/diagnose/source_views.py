@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from cuassay.model.candidate import Candidate, SourceFile
-from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence, SourceView
+from cuassay.model.machine import LaunchEvidence, MachineEvidence, SourceView
 from cuassay.model.outcome import FindingClass
 
 _CODES = {
@@ -40,7 +40,10 @@ def _view(source: SourceFile, launches: Sequence[LaunchEvidence]) -> SourceView:
     marks: dict[tuple[int, str, str], tuple[int, str, str, str]] = {}
     for launch in launches:
         for one in (line for line in launch.lines if line.file == name):
-            _take(one, heat, ran)
+            if one.executed:
+                ran.add(one.line)
+            if one.error > 0:
+                heat[str(one.line)] = max(heat.get(str(one.line), 0.0), one.error)
         for mark in _marks(launch, name):
             marks.setdefault(mark[:3], mark)
     shown = sorted(marks.values())[:_MARKS]
@@ -51,13 +54,6 @@ def _view(source: SourceFile, launches: Sequence[LaunchEvidence]) -> SourceView:
         heat=heat,
         executed=tuple(sorted(ran)),
     )
-
-
-def _take(one: LineTrace, heat: dict[str, float], ran: set[int]) -> None:
-    if one.executed:
-        ran.add(one.line)
-    if one.error > 0:
-        heat[str(one.line)] = max(heat.get(str(one.line), 0.0), one.error)
 
 
 def _marks(launch: LaunchEvidence, name: str) -> Iterable[tuple[int, str, str, str]]:

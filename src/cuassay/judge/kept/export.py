@@ -141,7 +141,10 @@ class _Writer:
         held = value.detach().cpu().contiguous()
         if held.numel() <= _INLINE and (held.dtype.is_floating_point or not held.is_complex()):
             wide = held.double() if held.dtype.is_floating_point else held
-            told = ", ".join(_number(number) for number in wide.reshape(-1).tolist())
+            told = ", ".join(
+                repr(number) if math.isfinite(number) else f"float({str(number)!r})"
+                for number in wide.reshape(-1).tolist()
+            )
             shape = "" if held.dim() == 1 else f".reshape({tuple(held.shape)})"
             return f"torch.tensor([{told}], dtype={held.dtype}){shape}"
         self._stored[name] = held
@@ -153,10 +156,6 @@ class _Writer:
             return []
         torch.save(self._stored, self._file)
         return [self._file]
-
-
-def _number(value: float | int | bool) -> str:
-    return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
 
 
 def _quoted(text: str) -> str:

@@ -25,7 +25,7 @@ from cuassay.model.case import Case
 from cuassay.model.digest import problem_digest
 from cuassay.model.outcome import CheckReport, Failed, FindingClass
 from cuassay.model.problem import Problem, ScalarSpec
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.model.scenario import Allocate, Call, ReadResult
 
 OWN, OTHERS = 8, 4  # cases tried of the same entry file, and of all other candidates
 _FILES = 32  # of one problem; the least recently written go first
@@ -57,7 +57,16 @@ def keep(problem: Problem, entry_file: str, cases: Iterable[Case]) -> None:
     text = "[" + ",\n".join(list(merged)[:OWN]) + "]\n"
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(file, text)
+        # Write a file so that readers see the old text or the new, and nothing between
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.replace(name, file)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
         for old in _newest_first(folder)[_FILES:]:
             old.unlink(missing_ok=True)
 
@@ -68,13 +77,10 @@ def failing_cases(reports: Iterable[CheckReport]) -> Iterator[Case]:
         findings = report.outcome.findings if isinstance(report.outcome, Failed) else ()
         for finding in findings:
             scenario = finding.scenario
-            if finding.finding_class is FindingClass.WRONG and scenario and _is_call(scenario):
-                yield scenario.cases[0]
-
-
-def _is_call(scenario: Scenario) -> bool:
-    kinds = tuple(type(step) for step in scenario.steps)
-    return kinds == (Allocate, Call, ReadResult) and len(scenario.cases) == 1
+            if finding.finding_class is FindingClass.WRONG and scenario:
+                kinds = tuple(type(step) for step in scenario.steps)
+                if kinds == (Allocate, Call, ReadResult) and len(scenario.cases) == 1:
+                    yield scenario.cases[0]
 
 
 def _folder(problem: Problem) -> Path:
@@ -123,16 +129,3 @@ def _usable(case: Case, problem: Problem) -> bool:
         return known_fills and set(case.scalars) <= scalars and cheap
     except (KeyError, CuassayError, ValueError, TypeError):
         return False
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write a file so that readers see the old text or the new, and nothing between."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(name, file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise

@@ -14,7 +14,6 @@ from cuassay.inputs.regimes import usual_scalar
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar, ScalarSpec
 from cuassay.oracle.compare.outputs import compare
-from cuassay.oracle.lift.run import Value
 from cuassay.oracle.mutants.detect import CANNOT_RUN, Mutant, Outputs, mutants_of, right_answer
 
 if TYPE_CHECKING:
@@ -77,9 +76,25 @@ def try_case(trial: JudgeTrial, case: Case, mutants: Mapping[int, Mutant]) -> Ca
     ran, differs, killed = set(), set(), {}
     try:
         inputs = list(trial.inputs(case).values())
-        right = _right(trial, inputs)
+        # The reference in float64, rounded; None where it cannot be lifted
+        try:
+            right = right_answer(trial.reference.call, trial.problem.outputs)(inputs)
+        except LiftError:
+            right = None
         for number, mutant in mutants.items():
-            outputs = _outputs(mutant, inputs)
+            # What the mutant gives, one a declared output; None where it cannot run
+            try:
+                outputs = mutant.run(inputs)
+            except CANNOT_RUN as error:
+                # Raise DeviceLostError where a failure took the GPU's context with it
+                if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                    try:
+                        torch.cuda.synchronize()
+                    except RuntimeError:
+                        raise DeviceLostError(
+                            f"the GPU's context was lost to a mutant: {error}"
+                        ) from None
+                outputs = None
             if outputs is None:
                 continue
             ran.add(number)
@@ -95,33 +110,6 @@ def try_case(trial: JudgeTrial, case: Case, mutants: Mapping[int, Mutant]) -> Ca
     except CuassayError:
         return CaseKills(case=case)
     return CaseKills(case=case, ran=frozenset(ran), differs=frozenset(differs), killed=killed)
-
-
-def _outputs(mutant: Mutant, inputs: Sequence[Value]) -> Outputs | None:
-    """Return what the mutant gives, one a declared output; None where it cannot run."""
-    try:
-        return mutant.run(inputs)
-    except CANNOT_RUN as error:
-        _raise_if_lost(error)
-        return None
-
-
-def _raise_if_lost(failure: Exception) -> None:
-    """Raise DeviceLostError where a failure took the GPU's context with it."""
-    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return
-    try:
-        torch.cuda.synchronize()
-    except RuntimeError:
-        raise DeviceLostError(f"the GPU's context was lost to a mutant: {failure}") from None
-
-
-def _right(trial: JudgeTrial, inputs: Sequence[Value]) -> Outputs | None:
-    """Return the reference in float64, rounded; None where it cannot be lifted."""
-    try:
-        return right_answer(trial.reference.call, trial.problem.outputs)(inputs)
-    except LiftError:
-        return None
 
 
 def _same(got: torch.Tensor, want: torch.Tensor) -> bool:

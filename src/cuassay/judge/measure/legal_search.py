@@ -53,7 +53,25 @@ def search_cases(problem: Problem, *, device: str) -> Iterator[Case]:
     small, larger = small_sizes(planner), shape_for_regimes(planner)
     for sizes in (small, larger):
         for regime in regimes:
-            yield from _variants(planner, sizes, regime)
+            # The regime with usual, with drawn and with far scalars, where there are any
+            usual = _case(planner, sizes, dataclasses.replace(regime, usual_scalars=True))
+            if not legal(planner.problem, usual.axes):
+                continue
+            yield usual
+            far = _far(planner.problem, usual.scalars)
+            if not usual.scalars:
+                continue
+            yield dataclasses.replace(
+                _case(planner, sizes, dataclasses.replace(regime, usual_scalars=False)),
+                label=f"{usual.label}, other scalars",
+            )
+            for number, scalars in enumerate(far):
+                yield dataclasses.replace(
+                    usual,
+                    label=f"{usual.label}, {_listed(scalars, usual.scalars)}",
+                    scalars=scalars,
+                    seed=derive(usual.seed, "far", number),
+                )
     for purpose in ("arguments", "small", "shapes", "hot", "numeric"):
         planned = plan_cases(
             problem, purpose, profile=Profile.DEEP, root_seed=SEARCH_SEED, device="cpu"
@@ -61,28 +79,6 @@ def search_cases(problem: Problem, *, device: str) -> Iterator[Case]:
         for case in planned:
             if case.in_domain and elements(problem, case.axes) <= _SEARCHED:
                 yield case
-
-
-def _variants(planner: Planner, sizes: Mapping[str, int], regime: Regime) -> Iterator[Case]:
-    """Yield the regime with usual, with drawn and with far scalars, where there are any."""
-    usual = _case(planner, sizes, dataclasses.replace(regime, usual_scalars=True))
-    if not legal(planner.problem, usual.axes):
-        return
-    yield usual
-    far = _far(planner.problem, usual.scalars)
-    if not usual.scalars:
-        return
-    yield dataclasses.replace(
-        _case(planner, sizes, dataclasses.replace(regime, usual_scalars=False)),
-        label=f"{usual.label}, other scalars",
-    )
-    for number, scalars in enumerate(far):
-        yield dataclasses.replace(
-            usual,
-            label=f"{usual.label}, {_listed(scalars, usual.scalars)}",
-            scalars=scalars,
-            seed=derive(usual.seed, "far", number),
-        )
 
 
 def _far(problem: Problem, usual: Mapping[str, Scalar]) -> Iterator[dict[str, Scalar]]:

@@ -17,7 +17,6 @@ from cuassay.judge.measure.choose import choose
 from cuassay.judge.measure.kills import all_mutants
 from cuassay.judge.measure.power import (
     Measured,
-    Survivor,
     benchmark_judge,
     killed_by_them,
     measured,
@@ -99,6 +98,22 @@ def described(
     )
     labels = [found.tried[i].case.label for i in covering]
     told = found.mutants.keys() - found.equivalent.keys()
+    survivors: list[Row] = []
+    for s in found.survivors:
+        named = _named(found.mutants[s.number])
+        survivors.append(named | {"killed_by": s.killed_by, "why": s.why})
+    rows = []
+    for kind, about in KINDS.items():
+        numbers = {n for n, m in found.mutants.items() if m.kind == kind}
+        if numbers:
+            row = {"kind": kind, "words": about.words, "classes": list(about.classes)}
+            rows.append(row | _counts(found, theirs, numbers))
+    # A row a failure class; a mutant counts for each class of its kind
+    grouped: dict[str, set[int]] = {}
+    for number, mutant in found.mutants.items():
+        for code in mutant.classes:
+            grouped.setdefault(code, set()).add(number)
+    ordered = sorted(grouped, key=lambda code: (code[0], int(code[1:])))
     return {
         "problem": trial.problem.name,
         "profile": trial.profile.value,
@@ -107,11 +122,11 @@ def described(
         "equivalent": len(found.equivalent),
         "killed_ours": len(found.killed),
         "killed_theirs": None if theirs is None else len(theirs & told),
-        "survivors": [_survivor(found, s) for s in found.survivors],
+        "survivors": survivors,
         "survivors_theirs": [] if theirs is None else _alive_theirs(found, told - theirs),
         "equivalents": [_named(found.mutants[n]) | {"why": w} for n, w in found.equivalent.items()],
-        "by_kind": _by_kind(found, theirs),
-        "by_class": _by_class(found, theirs),
+        "by_kind": rows,
+        "by_class": [{"class": code} | _counts(found, theirs, grouped[code]) for code in ordered],
         "cases": {"full": len(found.cases), "covering": len(labels), "labels": labels},
         "regimes": {
             "chosen": list(chosen.regimes),
@@ -129,11 +144,6 @@ def _named(mutant: Mutant) -> Row:
         "classes": list(mutant.classes),
         "shown_by": mutant.shown_by,
     }
-
-
-def _survivor(found: Measured, survivor: Survivor) -> Row:
-    named = _named(found.mutants[survivor.number])
-    return named | {"killed_by": survivor.killed_by, "why": survivor.why}
 
 
 def _alive_theirs(found: Measured, numbers: Iterable[int]) -> list[Row]:
@@ -156,23 +166,3 @@ def _counts(found: Measured, theirs: frozenset[int] | None, numbers: set[int]) -
         "killed_ours": len(told & found.killed),
         "killed_theirs": None if theirs is None else len(told & theirs),
     }
-
-
-def _by_kind(found: Measured, theirs: frozenset[int] | None) -> list[Row]:
-    rows = []
-    for kind, about in KINDS.items():
-        numbers = {n for n, m in found.mutants.items() if m.kind == kind}
-        if numbers:
-            row = {"kind": kind, "words": about.words, "classes": list(about.classes)}
-            rows.append(row | _counts(found, theirs, numbers))
-    return rows
-
-
-def _by_class(found: Measured, theirs: frozenset[int] | None) -> list[Row]:
-    """Return a row a failure class; a mutant counts for each class of its kind."""
-    grouped: dict[str, set[int]] = {}
-    for number, mutant in found.mutants.items():
-        for code in mutant.classes:
-            grouped.setdefault(code, set()).add(number)
-    ordered = sorted(grouped, key=lambda code: (code[0], int(code[1:])))
-    return [{"class": code} | _counts(found, theirs, grouped[code]) for code in ordered]

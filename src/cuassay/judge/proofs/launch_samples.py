@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.machine.faults import recorded_call, recording_of
 from cuassay.checks.numeric.listed_sizes import elements_of
@@ -22,7 +21,6 @@ from cuassay.model.axes import resolve
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.recording import Recording, decode
-from cuassay.model.scenario import Scenario
 
 _ELEMENTS = 1 << 24  # of one call's tensors together
 _FEW, MOST_ELEMENTS = 12, 1 << 28  # a problem of large tensors is recorded at this many times them
@@ -134,25 +132,24 @@ def record(
         axes = resolve(trial.problem.axes, bound)
         try:
             scenario = recorded_call(placed(case, axes), outline=True)
+            run = runner(scenario)
+            reason = inconclusive_reason(run)
+            ended = termination_finding(scenario, run, problem=trial.problem)
+            recording = recording_of(scenario, run)
+            if reason or ended is not None or recording is None:
+                raised = first_raised(run)
+                said = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
+                raise CuassayError(reason or (ended.message if ended else said))
             found.append(
-                LaunchSample(axes=axes, recording=_recording(trial, scenario, runner(scenario)))
+                LaunchSample(
+                    axes=axes, recording=decode(bytes(recording.cpu().contiguous().numpy()))
+                )
             )
         except CuassayError as error:
             refused.append((axes, str(error)))
             if len(refused) > 8 and not found:
                 break
     return Samples(found=tuple(found), refused=tuple(refused))
-
-
-def _recording(trial: JudgeTrial, scenario: Scenario, run: Run) -> Recording:
-    reason = inconclusive_reason(run)
-    ended = termination_finding(scenario, run, problem=trial.problem)
-    recording = recording_of(scenario, run)
-    if reason or ended is not None or recording is None:
-        raised = first_raised(run)
-        said = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
-        raise CuassayError(reason or (ended.message if ended else said))
-    return decode(bytes(recording.cpu().contiguous().numpy()))
 
 
 def classes(samples: Samples) -> Iterator[tuple[LaunchSample, ...]]:

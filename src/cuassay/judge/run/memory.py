@@ -56,12 +56,10 @@ class Cap:
         total = torch.cuda.mem_get_info(self._device)[1]
         share = 1.0 if self._limit is None else min(1.0, self._limit / total)
         self.active = share < 1.0
-        torch.cuda.set_per_process_memory_fraction(share, _index(self._device))
-
-
-def _index(device: str) -> int:
-    index = torch.device(device).index
-    return torch.cuda.current_device() if index is None else index
+        index = torch.device(self._device).index
+        torch.cuda.set_per_process_memory_fraction(
+            share, torch.cuda.current_device() if index is None else index
+        )
 
 
 def host_plan_gib(profile: Profile) -> float:
@@ -94,13 +92,6 @@ def available_bytes(device: str) -> int:
     return int(lines["MemAvailable"].split()[0]) * 1024
 
 
-def _held_by_others(device: str) -> float:
-    """Return the share of a GPU's memory that neither is free nor belongs to this process."""
-    free, total = torch.cuda.mem_get_info(device)
-    own = torch.cuda.memory_reserved(device) + _CONTEXT_BYTES
-    return max(0.0, (total - free - own) / total)
-
-
 def shortage(device: str, scenario: Scenario, problem: Problem) -> str:
     """Return in words how little memory is left for a scenario; empty where there is enough.
 
@@ -109,7 +100,9 @@ def shortage(device: str, scenario: Scenario, problem: Problem) -> str:
     been free a moment ago.
     """
     if device.startswith("cuda"):
-        shared = _held_by_others(device)
+        free, total = torch.cuda.mem_get_info(device)
+        own = torch.cuda.memory_reserved(device) + _CONTEXT_BYTES
+        shared = max(0.0, (total - free - own) / total)
         if shared >= _SHARED:
             return (
                 f"out of memory, and other processes hold {shared:.0%} of this GPU: run it again "

@@ -13,7 +13,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 
 import torch
 
@@ -111,11 +110,38 @@ class Interpreter:
             case ReadResult():
                 return self._read(step.result)
             case ReadInputs():
-                return self._read_inputs(step)
+                tensors = {
+                    name: items.base_bytes(value)
+                    for name, value in self.slot(step.slot).tensors.items()
+                    if step.only in ("", name)
+                }
+                found = tuple(
+                    replace(items.describe(tensor, name=name, inputs={}), buffer=number)
+                    for number, (name, tensor) in enumerate(tensors.items())
+                )
+                return Made(items=found, tensors=tuple(tensors.values()))
             case Release():
-                return self._release(step.name)
+                slot = self._slots.pop(step.name, None)
+                held = self._results.pop(step.name, None)
+                for _, value in held or ():
+                    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+                        with contextlib.suppress(RuntimeError):  # some subclasses have no storage
+                            self._freed.note(value)
+                value = held = None
+                if slot is not None:
+                    tensors = slot.tensors
+                    slot.values.clear()
+                    self._freed.release_inputs(tensors)
+                return Made()
             case PoisonFreed():
-                return self._poison_freed(step.pattern)
+                recycled, total = self._freed.poison(step.pattern)
+                counts = (
+                    ResultItem(
+                        kind="scalar", type_name="int", name="recycled", scalar=float(recycled)
+                    ),
+                    ResultItem(kind="scalar", type_name="int", name="freed", scalar=float(total)),
+                )
+                return Made(items=counts)
             case HashResult():
                 read = self._read(step.result)
                 plain = tuple(replace(item, buffer=-1) for item in read.items)
@@ -186,7 +212,16 @@ class Interpreter:
         slot = self.slot(step.slot)
         self._results.pop(step.result, None)
         outputs = self.destinations(step.slot, step.poison, given.answers)
-        self._prepare(slot, step.poison)
+        # Leave free blocks of the outputs' sizes for poison to lie in; settle the inputs
+        byte = placement.byte_of(step.poison)
+        shapes = [(shape, dtype) for _, shape, dtype in self._output_shapes(slot)]
+        if self._device == "cpu":
+            if byte is not None:
+                placement.poison_small_blocks(shapes, byte)
+        else:
+            if byte is not None and self._convention is Convention.RETURNS:
+                placement.reserve_cuda_blocks(shapes)
+            torch.cuda.synchronize()
         with placement.poisoned_memory(step.poison, self._device, given.answers):
             launch_errors.clear(self._device)
             held = streams.called_as(step, slot, lambda: self.invoke(step.slot, outputs))
@@ -219,15 +254,11 @@ class Interpreter:
         self, slot: str, poison: Poison, answers: Sequence[torch.Tensor] = ()
     ) -> list[tuple[str, torch.Tensor]]:
         """Return filled outputs for a destination-style candidate; none for others."""
-        return self._destinations(self.slot(slot), poison, answers)
-
-    def _destinations(
-        self, slot: Slot, poison: Poison, answers: Sequence[torch.Tensor]
-    ) -> list[tuple[str, torch.Tensor]]:
+        filled = self.slot(slot)
         if self._convention is Convention.RETURNS:
             return []
         made = []
-        for number, (name, shape, dtype) in enumerate(self._output_shapes(slot)):
+        for number, (name, shape, dtype) in enumerate(self._output_shapes(filled)):
             tensor = placement.allocate(shape, dtype, self._device, label=name)
             answer = answers[number] if number < len(answers) else None
             placement.fill(tensor, poison, answer)
@@ -240,18 +271,6 @@ class Interpreter:
             (spec.name, shape_of(spec.shape, sizes), items.DTYPES[spec.dtype.value])
             for spec in self._problem.outputs
         ]
-
-    def _prepare(self, slot: Slot, poison: Poison) -> None:
-        """Leave free blocks of the outputs' sizes for poison to lie in; settle the inputs."""
-        byte = placement.byte_of(poison)
-        shapes = [(shape, dtype) for _, shape, dtype in self._output_shapes(slot)]
-        if self._device == "cpu":
-            if byte is not None:
-                placement.poison_small_blocks(shapes, byte)
-            return
-        if byte is not None and self._convention is Convention.RETURNS:
-            placement.reserve_cuda_blocks(shapes)
-        torch.cuda.synchronize()
 
     def _settle(self) -> None:
         """Wait for copies out of memory that the judge may write again after the reply."""
@@ -279,40 +298,6 @@ class Interpreter:
             found.append(item)
         return Made(items=tuple(found), tensors=tuple(tensors))
 
-    def _read_inputs(self, step: ReadInputs) -> Made:
-        tensors = {
-            name: items.base_bytes(value)
-            for name, value in self.slot(step.slot).tensors.items()
-            if step.only in ("", name)
-        }
-        found = tuple(
-            replace(items.describe(tensor, name=name, inputs={}), buffer=number)
-            for number, (name, tensor) in enumerate(tensors.items())
-        )
-        return Made(items=found, tensors=tuple(tensors.values()))
-
-    def _release(self, name: str) -> Made:
-        slot = self._slots.pop(name, None)
-        held = self._results.pop(name, None)
-        for _, value in held or ():
-            if isinstance(value, torch.Tensor) and value.layout is torch.strided:
-                with contextlib.suppress(RuntimeError):  # some subclasses have no storage
-                    self._freed.note(value)
-        value = held = None
-        if slot is not None:
-            tensors = slot.tensors
-            slot.values.clear()
-            self._freed.release_inputs(tensors)
-        return Made()
-
-    def _poison_freed(self, pattern: Poison) -> Made:
-        recycled, total = self._freed.poison(pattern)
-        counts = (
-            ResultItem(kind="scalar", type_name="int", name="recycled", scalar=float(recycled)),
-            ResultItem(kind="scalar", type_name="int", name="freed", scalar=float(total)),
-        )
-        return Made(items=counts)
-
     def slot(self, name: str) -> Slot:
         """Return a slot. Raises NoResultError."""
         if name not in self._slots:
@@ -333,7 +318,11 @@ def raised(index: int, error: BaseException) -> StepRaised:
     except BaseException:
         message = "(the exception's own __str__ raised)"
     try:
-        frames = _candidate_frames(error)
+        first = found = error.__traceback__
+        own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        while found is not None and found.tb_frame.f_code.co_filename.startswith(own):
+            found = found.tb_next
+        frames = found or first
         # The last frames alone: a recursion may have a million of them.
         text = "".join(traceback.format_exception(type(error), error, frames, limit=-_FRAMES))
     except BaseException:
@@ -346,15 +335,6 @@ def raised(index: int, error: BaseException) -> StepRaised:
         claim=_claim(error, message),
         frames=candidate_frames(error),
     )
-
-
-def _candidate_frames(error: BaseException) -> TracebackType | None:
-    """Return the traceback without the frames of this package that lead to the candidate."""
-    first = found = error.__traceback__
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    while found is not None and found.tb_frame.f_code.co_filename.startswith(own):
-        found = found.tb_next
-    return found or first
 
 
 def _claim(error: BaseException, message: str) -> Claim | None:

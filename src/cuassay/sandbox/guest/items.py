@@ -21,12 +21,12 @@ _SUB_BYTE = re.compile(r"u?int[1-7]")  # shells without kernels: nothing can be 
 
 
 def _known_dtypes() -> dict[str, torch.dtype]:
-    found = {str(v).removeprefix("torch."): v for v in vars(torch).values() if _is_dtype(v)}
+    found = {
+        str(v).removeprefix("torch."): v
+        for v in vars(torch).values()
+        if isinstance(v, torch.dtype) and not str(v).startswith(("torch.q", "torch.bits"))
+    }
     return {name: dtype for name, dtype in found.items() if not _SUB_BYTE.fullmatch(name)}
-
-
-def _is_dtype(value: object) -> bool:
-    return isinstance(value, torch.dtype) and not str(value).startswith(("torch.q", "torch.bits"))
 
 
 DTYPES: Mapping[str, torch.dtype] = _known_dtypes()
@@ -61,7 +61,23 @@ def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) ->
     exact = f"{type(value).__module__}.{type(value).__qualname__}"
     exact = exact.removeprefix("builtins.")[:_TEXT_CAP]
     if isinstance(value, torch.Tensor):
-        return _describe_tensor(value, exact, name=name, inputs=inputs)
+        # A subclass may evaluate itself when it is asked anything: read the base class's fields.
+        with torch._C.DisableTorchFunctionSubclass():
+            dtype = str(value.dtype).removeprefix("torch.")
+            strided = value.layout is torch.strided and not value.is_nested
+            if not strided or dtype not in DTYPES:
+                kind = f"{exact}[{value.layout}]"
+                return ResultItem(kind="other", type_name=kind, dtype=dtype, name=name)
+            return ResultItem(
+                kind="tensor",
+                type_name=exact,
+                dtype=dtype,
+                shape=tuple(value.shape),
+                strides=tuple(value.stride()),
+                device=str(value.device),
+                aliases=tuple(other for other, tensor in inputs.items() if _shares(value, tensor)),
+                name=name,
+            )
     if value is None:
         return ResultItem(kind="none", type_name="NoneType", name=name)
     if type(value) in (bool, int, float):
@@ -71,28 +87,6 @@ def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) ->
             number = math.inf
         return ResultItem(kind="scalar", type_name=exact, scalar=number, name=name)
     return ResultItem(kind="other", type_name=exact, name=name)
-
-
-def _describe_tensor(
-    value: torch.Tensor, exact: str, *, name: str, inputs: Mapping[str, torch.Tensor]
-) -> ResultItem:
-    # A subclass may evaluate itself when it is asked anything: read the base class's fields.
-    with torch._C.DisableTorchFunctionSubclass():
-        dtype = str(value.dtype).removeprefix("torch.")
-        strided = value.layout is torch.strided and not value.is_nested
-        if not strided or dtype not in DTYPES:
-            kind = f"{exact}[{value.layout}]"
-            return ResultItem(kind="other", type_name=kind, dtype=dtype, name=name)
-        return ResultItem(
-            kind="tensor",
-            type_name=exact,
-            dtype=dtype,
-            shape=tuple(value.shape),
-            strides=tuple(value.stride()),
-            device=str(value.device),
-            aliases=tuple(other for other, tensor in inputs.items() if _shares(value, tensor)),
-            name=name,
-        )
 
 
 def _shares(first: torch.Tensor, second: torch.Tensor) -> bool:

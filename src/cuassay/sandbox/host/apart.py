@@ -286,7 +286,10 @@ class _Apart(Execution):
         raised = _raised(reply, self._index)
         if raised is not None:
             return raised
-        held.places = _numbers(reply.get("at"), len(held.names))
+        found = reply.get("at")
+        if not isinstance(found, list) or len(found) != len(held.names):
+            raise GoneError(Gone.GARBLED, "arguments that are not where they were laid")
+        held.places = [one if isinstance(one, int) else 0 for one in found]
         return StepDone(index=self._index, items=held.described)
 
     def _call(self, step: Call) -> StepRecord:
@@ -317,7 +320,14 @@ class _Apart(Execution):
             raise GoneError(Gone.GARBLED, "a result that is not described")
         found = [{**item, "number": number} for number, item in enumerate(found[:256])]
         if self._candidate.convention is Convention.RETURNS:
-            found = _in_order(found, [spec.name for spec in self._problem.outputs])
+            # What a call returned with names, in the declared order; see `items.elements`
+            names = [spec.name for spec in self._problem.outputs]
+            given = [str(item.get("name", "")) for item in found]
+            if any(given):
+                by_name = dict(zip(given, found, strict=True))
+                found = [by_name[name] for name in names] if set(given) == set(names) else found
+            elif len(found) == len(names):
+                found = [{**item, "name": name} for item, name in zip(found, names, strict=True)]
         described = tuple(_described(item, held) for item in found)
         record = StepDone(index=self._index, items=tuple(one.item for one in described))
         self._check_items(record)
@@ -485,17 +495,6 @@ def _described(found: Mapping[str, Any], held: _Shared) -> _Described:
         raise GoneError(Gone.GARBLED, "a result that is not described") from None
 
 
-def _in_order(found: list[Mapping[str, Any]], names: list[str]) -> list[Mapping[str, Any]]:
-    """Return what a call returned with names, in the declared order; see `items.elements`."""
-    given = [str(item.get("name", "")) for item in found]
-    if any(given):
-        by_name = dict(zip(given, found, strict=True))
-        return [by_name[name] for name in names] if set(given) == set(names) else found
-    if len(found) != len(names):
-        return found
-    return [{**item, "name": name} for item, name in zip(found, names, strict=True)]
-
-
 def _raised(reply: Mapping[str, Any], index: int) -> StepRaised | None:
     found = reply.get("raised")
     if not isinstance(found, dict):
@@ -516,12 +515,6 @@ def _texts(found: object) -> Mapping[str, str] | None:
     if not isinstance(found, dict):
         return None
     return {str(name)[:TEXT_MOST]: str(text)[:TEXT_MOST] for name, text in [*found.items()][:4096]}
-
-
-def _numbers(found: object, count: int) -> list[int]:
-    if not isinstance(found, list) or len(found) != count:
-        raise GoneError(Gone.GARBLED, "arguments that are not where they were laid")
-    return [one if isinstance(one, int) else 0 for one in found]
 
 
 class _Shared:

@@ -7,9 +7,8 @@ the bytes are not. Nothing of a candidate is loaded into the process.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError
@@ -65,7 +64,11 @@ class Caller(Closing):
             reply = worker.ask(asked, (given,), limit_s=timeout_s)
         finally:
             os.close(given)
-        size = _size(function, reply)
+        if "raised" in reply:
+            raise CannotJudgeError(f"{function} failed: {reply['raised']}"[:300])
+        size = reply.get("size")
+        if type(size) is not int or not 0 <= size <= _ANSWER_BYTES:
+            raise GoneError(Gone.GARBLED, "an answer without a plausible size")
         room = os.memfd_create("answer", os.MFD_CLOEXEC)
         try:
             os.ftruncate(room, size)
@@ -86,12 +89,3 @@ class Caller(Closing):
         if worker is not None:
             worker.end()
             worker.close()
-
-
-def _size(function: str, reply: Mapping[str, Any]) -> int:
-    if "raised" in reply:
-        raise CannotJudgeError(f"{function} failed: {reply['raised']}"[:300])
-    size = reply.get("size")
-    if type(size) is not int or not 0 <= size <= _ANSWER_BYTES:
-        raise GoneError(Gone.GARBLED, "an answer without a plausible size")
-    return size

@@ -149,7 +149,16 @@ class Execution:
         if step.fills is not None:
             slot, case = step.fills
             self._slots[slot] = case
-            return self._packed(case, inputs)
+            held = self._packages.get(case)
+            refused = (
+                held is not None and held.data["kind"] == "ipc" and not self._segments.uses_ipc
+            )
+            if held is None or refused or not self._segments.still_holds(held):
+                with self._parts.part(VALUES):
+                    made = inputs(self._scenario.cases[case])
+                with self._parts.part(TO_WORKER):
+                    held = self._packages[case] = self._segments.pack(made)
+            return held
         if not step.wants_answers or answers is None or step.wants_answers not in self._slots:
             return None
         with self._parts.part(VALUES):
@@ -159,16 +168,6 @@ class Execution:
             package = self._segments.pack(nothing, right)
         self._packages[-1 - self._index] = package  # closed with the others
         return package
-
-    def _packed(self, case: int, inputs: MakeInputs) -> Package:
-        held = self._packages.get(case)
-        refused = held is not None and held.data["kind"] == "ipc" and not self._segments.uses_ipc
-        if held is None or refused or not self._segments.still_holds(held):
-            with self._parts.part(VALUES):
-                made = inputs(self._scenario.cases[case])
-            with self._parts.part(TO_WORKER):
-                held = self._packages[case] = self._segments.pack(made)
-        return held
 
     def _record(self, reply: dict[str, Any]) -> StepRecord:
         """Return the record in a reply. Raises GoneError for one that is not plausible."""

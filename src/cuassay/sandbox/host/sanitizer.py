@@ -74,7 +74,28 @@ def run_below(
     elif not binary:
         ended = ToolEnded(status="compute-sanitizer is not installed")
     else:
-        ended = _in_folder(scenario, recipe, inputs, device=device, binary=binary)
+        folder = Path(tempfile.mkdtemp(prefix="cuassay-sanitizer-"))
+        try:
+            for name in ("home", "tmp", "work/tmp"):
+                (folder / name).mkdir(parents=True)
+            values = {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+            torch.save(values, folder / "inputs.pt")
+            axes = dict(scenario.cases[0].axes)
+            case = {
+                "recipe": dict(recipe),
+                "device": device,
+                "axes": axes,
+                "readable": [*readable(os.environ, device=device), str(folder)],
+                "told": environment.worker_settings(Path(recipe["folder"])),
+            }
+            (folder / "case.json").write_text(json.dumps(case), encoding="utf-8")
+            ended = _supervised(
+                scenario, folder, Path(recipe["folder"]), device=device, binary=binary
+            )
+        except OSError as error:
+            ended = ToolEnded(status=f"the tool cannot be started: {error.strerror or error}")
+        finally:
+            trees.remove(folder)
     facts = (
         ("status", ended.status[:300]),
         ("kernels", " ".join(kernels)),
@@ -96,36 +117,6 @@ def run_below(
     )
 
 
-def _in_folder(
-    scenario: Scenario,
-    recipe: Mapping[str, Any],
-    inputs: Mapping[str, torch.Tensor | Scalar],
-    *,
-    device: str,
-    binary: str,
-) -> ToolEnded:
-    folder = Path(tempfile.mkdtemp(prefix="cuassay-sanitizer-"))
-    try:
-        for name in ("home", "tmp", "work/tmp"):
-            (folder / name).mkdir(parents=True)
-        values = {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
-        torch.save(values, folder / "inputs.pt")
-        axes = dict(scenario.cases[0].axes)
-        case = {
-            "recipe": dict(recipe),
-            "device": device,
-            "axes": axes,
-            "readable": [*readable(os.environ, device=device), str(folder)],
-            "told": environment.worker_settings(Path(recipe["folder"])),
-        }
-        (folder / "case.json").write_text(json.dumps(case), encoding="utf-8")
-        return _supervised(scenario, folder, Path(recipe["folder"]), device=device, binary=binary)
-    except OSError as error:
-        return ToolEnded(status=f"the tool cannot be started: {error.strerror or error}")
-    finally:
-        trees.remove(folder)
-
-
 def command(tool: Mode, binary: str, folder: Path) -> list[str]:
     """Return the command line of one run."""
     return [
@@ -138,20 +129,16 @@ def command(tool: Mode, binary: str, folder: Path) -> list[str]:
     ]
 
 
-def _variables(folder: Path, cache: Path, device: str) -> dict[str, str]:
-    kept = environment.scrubbed(os.environ, device=device, folder=folder)
-    kept |= environment.private(folder / "work", cache)
-    return kept | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-
-
 def _supervised(
     scenario: Scenario, folder: Path, cache: Path, *, device: str, binary: str
 ) -> ToolEnded:
     """Run the tool within the scenario's time limit and end whatever it leaves behind."""
     with open(folder / "printed", "wb") as printed:
+        kept = environment.scrubbed(os.environ, device=device, folder=folder)
+        kept |= environment.private(folder / "work", cache)
         process = subprocess.Popen(
             command(scenario.mode, binary, folder),
-            env=_variables(folder, cache, device),
+            env=kept | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
             cwd=folder / "work",
             stdin=subprocess.DEVNULL,
             stdout=printed,
@@ -164,7 +151,13 @@ def _supervised(
         except subprocess.TimeoutExpired:
             late = True
         finally:
-            _end(process)
+            # Kill the tool, the candidate's process and all that they started
+            found = processes.descendants([process.pid], processes.visible_processes())
+            processes.kill_group(process.pid)
+            for pid in found - {process.pid}:
+                processes.kill(pid)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10.0)
     if late:
         return ToolEnded(status=f"no end within {scenario.timeout_s:g} s")
     report, log = _text(folder / "report.xml"), _text(folder / "log")
@@ -177,16 +170,6 @@ def _supervised(
     why = _text(folder / "work" / "failed").strip() or f"exit code {process.returncode}"
     # A fault of the device ends the call, and is what the tool is there to report.
     return ToolEnded(status=DONE if "<record>" in report else why[:300], report=report, log=log)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the tool, the candidate's process and all that they started."""
-    found = processes.descendants([process.pid], processes.visible_processes())
-    processes.kill_group(process.pid)
-    for pid in found - {process.pid}:
-        processes.kill(pid)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(10.0)
 
 
 def _text(path: Path) -> str:

@@ -99,12 +99,14 @@ class Segments:
             "answers": [{"name": "", **entry} for entry in entries[len(named) :]],
         }
         if self._ipc:
-            return self._pack_device(data, tensors, offsets, size=size)
-        return self._pack_host(data, tensors, offsets, size=size)
-
-    def _pack_host(
-        self, data: dict[str, Any], tensors: list[torch.Tensor], offsets: list[int], *, size: int
-    ) -> Package:
+            arena = self._arena("in", size)
+            for tensor, offset in zip(tensors, offsets, strict=True):
+                if tensor.numel():
+                    content = as_bytes(tensor.to(self._device))
+                    copy_into(arena.bytes[offset : offset + content.numel()], content)
+            torch.cuda.synchronize()
+            self._in_arena = Package(data | {"kind": "ipc", "arena": arena.describe()})
+            return self._in_arena
         fd = _memfd(size)
         for tensor, offset in zip(tensors, offsets, strict=True):
             host = tensor.cpu()
@@ -113,18 +115,6 @@ class Segments:
                 done += os.pwrite(fd, source[done : done + _CHUNK], offset + done)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _ALL_SEALS)
         return Package(data | {"kind": "memfd"}, (fd,))
-
-    def _pack_device(
-        self, data: dict[str, Any], tensors: list[torch.Tensor], offsets: list[int], *, size: int
-    ) -> Package:
-        arena = self._arena("in", size)
-        for tensor, offset in zip(tensors, offsets, strict=True):
-            if tensor.numel():
-                content = as_bytes(tensor.to(self._device))
-                copy_into(arena.bytes[offset : offset + content.numel()], content)
-        torch.cuda.synchronize()
-        self._in_arena = Package(data | {"kind": "ipc", "arena": arena.describe()})
-        return self._in_arena
 
     def still_holds(self, package: Package) -> bool:
         """Whether the bytes of `package` are still where it says."""
@@ -149,7 +139,20 @@ class Segments:
             content = self._arenas["out"].bytes
             own = True
         else:
-            content, own = _sealed(package.fds[0]), False
+            fd = package.fds[0]
+            try:
+                fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _ALL_SEALS)
+            except OSError:
+                raise StillWritableError from None
+            size = os.fstat(fd).st_size
+            # Private and writable for torch's sake; nothing is copied before it is written to.
+            view = mmap.mmap(
+                fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                sealed = torch.frombuffer(view, dtype=torch.uint8)
+            content, own = sealed, False
         found = []
         for (dtype, shape), offset in zip(layouts, package.data["offsets"], strict=True):
             part = content[offset : offset + nbytes(dtype, shape)]
@@ -177,19 +180,6 @@ class Segments:
 def _entry(tensor: torch.Tensor, offset: int) -> dict[str, Any]:
     dtype = str(tensor.dtype).removeprefix("torch.")
     return {"dtype": dtype, "shape": list(tensor.shape), "offset": offset}
-
-
-def _sealed(fd: int) -> torch.Tensor:
-    try:
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _ALL_SEALS)
-    except OSError:
-        raise StillWritableError from None
-    size = os.fstat(fd).st_size
-    # Private and writable for torch's sake; nothing is copied before it is written to.
-    view = mmap.mmap(fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return torch.frombuffer(view, dtype=torch.uint8)
 
 
 def _typed(content: torch.Tensor, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:

@@ -62,7 +62,12 @@ class Differentiator:
             return self._hold(step, [], [], Differentiated(passed_over=self._over))
         launch_errors.clear(self._host.device)
         try:
-            made = self._forward_alone(step) if step.use is Use.FORWARD else self._made(step)
+            if step.use is Use.FORWARD:
+                with torch.no_grad():
+                    held = self._called(step, self._fresh(step, ()))
+                made = self._hold(step, [], held, None)
+            else:
+                made = self._made(step)
         except BaseException:
             if not self._own:
                 self._over = "an earlier call on inputs that require gradients raised"
@@ -72,13 +77,16 @@ class Differentiator:
             torch.cuda.synchronize()
         return made
 
-    def _forward_alone(self, step: Backward) -> Made:
-        with torch.no_grad():
-            held = self._called(step, self._fresh(step, ()))
-        return self._hold(step, [], held, None)
-
     def _fresh(self, step: Backward, wanted: Sequence[str]) -> Values:
-        return _copies(self._host.slot(step.slot).values, wanted, device=self._host.device)
+        # The values with every tensor copied; those of `wanted` require gradients
+        values = self._host.slot(step.slot).values
+        found: dict[str, torch.Tensor | Scalar] = {}
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor):
+                value = placement.own_copy(value, self._host.device, label=name)
+                value.requires_grad_(name in wanted)
+            found[name] = value
+        return found
 
     def _made(self, step: Backward) -> Made:
         forward = self._forward(step, self._fresh(step, step.wanted))
@@ -87,10 +95,38 @@ class Differentiator:
                 self._over = "no output carries a gradient"
             return self._hold(step, [], forward.held, Differentiated())
         self._own = self._own or has_own_derivative([y for _, _, y in forward.carrying])
-        given = self._upstream(step, forward)
+        given = []
+        for number, _, output in forward.carrying:
+            kind, shape, dtype = step.upstream, tuple(output.shape), output.dtype
+            values = upstream.drawn(kind, shape, dtype, seed=step.seed, number=number)
+            given.append(upstream.laid_out(kind, values.to(output.device)))
         kept = [value.clone() for value in given]
         try:
-            gradients = self._differentiated(step, forward, given)
+            leaves = forward.leaves
+            outputs = [output for _, _, output in forward.carrying]
+            match step.use:
+                case Use.TWICE:
+                    second = [y for _, _, y in self._forward(step, forward.inputs).carrying]
+                    pairs = [*outputs, *second], [*given, *given[: len(second)]]
+                    gradients = _gradients(pairs[0], leaves, pairs[1])
+                    gradients = [
+                        (n, g * 0.5 if isinstance(g, torch.Tensor) else g) for n, g in gradients
+                    ]
+                case Use.BESIDE:
+                    # Other values that are as legal: what requires gradients is half as large
+                    found: dict[str, torch.Tensor | Scalar] = {}
+                    for name, value in forward.inputs.items():
+                        if isinstance(value, torch.Tensor) and value.requires_grad:
+                            value = (value.detach() * _BESIDE_INPUTS).requires_grad_()
+                        found[name] = value
+                    other = self._forward(step, found)
+                    gradients = _gradients(outputs, leaves, given)
+                    theirs = [y for _, _, y in other.carrying]
+                    turned = [value * _BESIDE_UPSTREAM for value in given]
+                    if theirs:
+                        _gradients(theirs, other.leaves, turned[: len(theirs)])
+                case _:
+                    gradients = _gradients(outputs, leaves, given)
         except Exception as error:
             if not self._own:
                 raise
@@ -128,36 +164,6 @@ class Differentiator:
         finally:
             values.update(kept)
 
-    def _upstream(self, step: Backward, forward: _Forward) -> list[torch.Tensor]:
-        found = []
-        for number, _, output in forward.carrying:
-            kind, shape, dtype = step.upstream, tuple(output.shape), output.dtype
-            values = upstream.drawn(kind, shape, dtype, seed=step.seed, number=number)
-            found.append(upstream.laid_out(kind, values.to(output.device)))
-        return found
-
-    def _differentiated(
-        self, step: Backward, forward: _Forward, given: Sequence[torch.Tensor]
-    ) -> Held:
-        leaves = forward.leaves
-        outputs = [output for _, _, output in forward.carrying]
-        match step.use:
-            case Use.TWICE:
-                second = [y for _, _, y in self._forward(step, forward.inputs).carrying]
-                pairs = [*outputs, *second], [*given, *given[: len(second)]]
-                found = _gradients(pairs[0], leaves, pairs[1])
-                return [(n, g * 0.5 if isinstance(g, torch.Tensor) else g) for n, g in found]
-            case Use.BESIDE:
-                other = self._forward(step, _halved(forward.inputs))
-                found = _gradients(outputs, leaves, given)
-                theirs = [y for _, _, y in other.carrying]
-                turned = [value * _BESIDE_UPSTREAM for value in given]
-                if theirs:
-                    _gradients(theirs, other.leaves, turned[: len(theirs)])
-                return found
-            case _:
-                return _gradients(outputs, leaves, given)
-
     def _written(
         self, step: Backward, forward: _Forward, given: zip[tuple[torch.Tensor, torch.Tensor]]
     ) -> list[str]:
@@ -177,27 +183,6 @@ class Differentiator:
         detached = [(n, v.detach() if isinstance(v, torch.Tensor) else v) for n, v in outputs]
         self._host.hold(step.outputs, step.slot, detached)
         return Made(report=report)
-
-
-def _copies(values: Values, wanted: Sequence[str], *, device: str) -> Values:
-    """Return the values with every tensor copied; those of `wanted` require gradients."""
-    found: dict[str, torch.Tensor | Scalar] = {}
-    for name, value in values.items():
-        if isinstance(value, torch.Tensor):
-            value = placement.own_copy(value, device, label=name)
-            value.requires_grad_(name in wanted)
-        found[name] = value
-    return found
-
-
-def _halved(values: Values) -> Values:
-    """Return other values that are as legal: what requires gradients is half as large."""
-    found: dict[str, torch.Tensor | Scalar] = {}
-    for name, value in values.items():
-        if isinstance(value, torch.Tensor) and value.requires_grad:
-            value = (value.detach() * _BESIDE_INPUTS).requires_grad_()
-        found[name] = value
-    return found
 
 
 def _gradients(
@@ -262,7 +247,12 @@ def recomputed(call: Callable[[], Held]) -> Held:
 
     def again(place: int) -> torch.Tensor:
         if not saved:
-            hooks = torch.autograd.graph.saved_tensors_hooks(_kept_in(saved), _not_asked)
+
+            def keep(tensor: torch.Tensor) -> torch.Tensor:
+                saved.append(tensor.detach())
+                return tensor
+
+            hooks = torch.autograd.graph.saved_tensors_hooks(keep, _not_asked)
             with torch.enable_grad(), hooks:
                 call()
             if len(saved) != count:
@@ -273,14 +263,6 @@ def recomputed(call: Callable[[], Held]) -> Held:
 
     with torch.autograd.graph.saved_tensors_hooks(number, again):
         return call()
-
-
-def _kept_in(saved: list[torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        saved.append(tensor.detach())
-        return tensor
-
-    return keep
 
 
 def _not_asked(tensor: torch.Tensor) -> torch.Tensor:

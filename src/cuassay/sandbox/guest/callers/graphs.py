@@ -49,7 +49,10 @@ class Graphs:
         for _, value in found.held:
             if not isinstance(value, torch.Tensor) or not value.is_contiguous():
                 continue
-            if not any(_shares(value, tensor) for tensor in inputs.values()):
+            if not any(
+                value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+                for tensor in inputs.values()
+            ):
                 placement.fill(value, Poison.NAN)
         settle(self._host)
         found.graph.replay()
@@ -57,7 +60,3 @@ class Graphs:
         self._host.hold(step.result, found.slot, copies(found.held))
         settle(self._host)
         return Made()
-
-
-def _shares(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()

@@ -37,16 +37,22 @@ def start_load(load: Load, milliseconds: float) -> None:
         case Load.NONE | Load.DELAYS:
             return
         case Load.BANDWIDTH:
-            _copy(milliseconds)
+            source, target = _buffers()
+            with on_stream("bandwidth hog"):
+                for _ in range(max(1, int(milliseconds * _COPIES_PER_MS))):
+                    target.copy_(source)
         case Load.MULTIPROCESSORS:
-            _occupy(milliseconds)
-
-
-def _copy(milliseconds: float) -> None:
-    source, target = _buffers()
-    with on_stream("bandwidth hog"):
-        for _ in range(max(1, int(milliseconds * _COPIES_PER_MS))):
-            target.copy_(source)
+            blocks = torch.cuda.get_device_properties(0).multi_processor_count - _FREE
+            function = _kernel()
+            with on_stream("multiprocessor hog"):
+                load_driver(torch.cuda.current_device()).launch(
+                    function,
+                    (max(blocks, 1), 1, 1),
+                    (32, 1, 1),
+                    shared_bytes=_SHARED,
+                    stream=torch.cuda.current_stream().cuda_stream,
+                    arguments=[ctypes.c_int64(int(milliseconds * 1e6))],
+                )
 
 
 @cache
@@ -60,17 +66,3 @@ def _buffers() -> tuple[torch.Tensor, torch.Tensor]:
 def _kernel() -> int:
     cubin = compile_cubin(_SOURCE, arch=architecture("cuda"))
     return load_driver(torch.cuda.current_device()).function(cubin, "cuassay_hog")
-
-
-def _occupy(milliseconds: float) -> None:
-    blocks = torch.cuda.get_device_properties(0).multi_processor_count - _FREE
-    function = _kernel()
-    with on_stream("multiprocessor hog"):
-        load_driver(torch.cuda.current_device()).launch(
-            function,
-            (max(blocks, 1), 1, 1),
-            (32, 1, 1),
-            shared_bytes=_SHARED,
-            stream=torch.cuda.current_stream().cuda_stream,
-            arguments=[ctypes.c_int64(int(milliseconds * 1e6))],
-        )

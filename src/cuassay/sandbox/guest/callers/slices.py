@@ -36,18 +36,19 @@ def _has(shape: tuple[int, ...], step: ReadSlices) -> bool:
     return step.axis < len(shape) and max(step.places, default=0) < shape[step.axis]
 
 
-def _overlaps(value: torch.Tensor) -> bool:
-    """Whether elements share memory: nobody can write into an expanded tensor."""
-    return any(
-        stride == 0 and size > 1 for stride, size in zip(value.stride(), value.shape, strict=True)
-    )
-
-
 def overwrite(host: Host, step: Overwrite) -> Made:
     """Fill every tensor of a result with 0xFF bytes in place, without a version bump."""
     for _, held in host.result(step.result):
         value = held.detach() if isinstance(held, torch.Tensor) else held
-        if isinstance(value, torch.Tensor) and value.numel() and not _overlaps(value):
+        # Whether elements share memory: nobody can write into an expanded tensor
+        if (
+            isinstance(value, torch.Tensor)
+            and value.numel()
+            and not any(
+                stride == 0 and size > 1
+                for stride, size in zip(value.stride(), value.shape, strict=True)
+            )
+        ):
             if value.is_contiguous():
                 placement.fill(value, Poison.ONES)
             else:

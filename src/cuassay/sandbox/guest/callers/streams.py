@@ -168,46 +168,38 @@ def together(host: Host, step: Together) -> Made:
     ]
     settle(host)
     if step.threads:
-        _from_threads(host, step, lanes)
+        start = threading.Barrier(len(lanes))
+
+        def work(lane: _Lane) -> None:
+            try:
+                with on_stream(lane.stream):
+                    sleep(step.delay_ms)
+                    start.wait(_JOIN_S)
+                    for _ in range(step.rounds):
+                        lane.rounds.append(copies(host.invoke(lane.slot, lane.outputs)))
+            except BaseException as error:
+                lane.error = error
+
+        threads = [threading.Thread(target=work, args=(lane,), daemon=True) for lane in lanes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(_JOIN_S)
+        if any(thread.is_alive() for thread in threads):
+            raise TimeoutError(f"calls from {len(lanes)} threads did not end within {_JOIN_S:g} s")
     else:
-        _in_turn(host, step, lanes)
+        for number in range(step.rounds):
+            for lane in lanes:
+                with on_stream(lane.stream):
+                    if not number:
+                        sleep(step.delay_ms)
+                    lane.rounds.append(copies(host.invoke(lane.slot, lane.outputs)))
     settle(host)
     for lane, result in zip(lanes, step.results, strict=True):
         if lane.error is not None:
             raise lane.error
         host.hold(result, lane.slot, _odd_one(lane.rounds))
     return Made()
-
-
-def _in_turn(host: Host, step: Together, lanes: Sequence[_Lane]) -> None:
-    for number in range(step.rounds):
-        for lane in lanes:
-            with on_stream(lane.stream):
-                if not number:
-                    sleep(step.delay_ms)
-                lane.rounds.append(copies(host.invoke(lane.slot, lane.outputs)))
-
-
-def _from_threads(host: Host, step: Together, lanes: Sequence[_Lane]) -> None:
-    start = threading.Barrier(len(lanes))
-
-    def work(lane: _Lane) -> None:
-        try:
-            with on_stream(lane.stream):
-                sleep(step.delay_ms)
-                start.wait(_JOIN_S)
-                for _ in range(step.rounds):
-                    lane.rounds.append(copies(host.invoke(lane.slot, lane.outputs)))
-        except BaseException as error:
-            lane.error = error
-
-    threads = [threading.Thread(target=work, args=(lane,), daemon=True) for lane in lanes]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(_JOIN_S)
-    if any(thread.is_alive() for thread in threads):
-        raise TimeoutError(f"calls from {len(lanes)} threads did not end within {_JOIN_S:g} s")
 
 
 def _odd_one(rounds: Sequence[_Held]) -> _Held:

@@ -69,31 +69,22 @@ def configurations(host: Host, step: Configurations) -> Made:
                 digest = items.digest(plain)
                 if digest not in places and len(places) < step.kept:
                     places[digest] = f"{len(found)}:{len(made)}"
-                    _take(made, plain, found, tensors)
+                    # Add the items of one result, their tensors among those that are sent
+                    from dataclasses import replace
+
+                    rest = iter(plain)
+                    for item, _ in made:
+                        if item.kind == "tensor":
+                            found.append(replace(item, buffer=len(tensors)))
+                            tensors.append(next(rest))
+                        else:
+                            found.append(item)
                 if digest in places:
                     facts.append((f"result {number}", places[digest]))
             facts.append((f"configuration {number}", taken[:_TEXT]))
             choice.number += 1
     facts.append(("configurations", str(choice.longest)))
     return Made(items=tuple(found), tensors=tuple(tensors), facts=tuple(facts))
-
-
-def _take(
-    made: list[tuple[ResultItem, Any]],
-    plain: list[Any],
-    found: list[ResultItem],
-    tensors: list[Any],
-) -> None:
-    """Add the items of one result, their tensors among those that are sent."""
-    from dataclasses import replace
-
-    rest = iter(plain)
-    for item, _ in made:
-        if item.kind == "tensor":
-            found.append(replace(item, buffer=len(tensors)))
-            tensors.append(next(rest))
-        else:
-            found.append(item)
 
 
 def _called(host: Host, step: Configurations) -> tuple[str, list[tuple[str, object]]]:

@@ -105,7 +105,17 @@ class DeviceAccess:
             return []
         with self.current():
             if not self._stage:
-                self._stage = self._staging()
+                # The address of MOST_AT_ONCE bytes of the host's memory, pinned where it can be
+                pinned = ctypes.c_void_p()
+                with contextlib.suppress(_DriverError):
+                    self._call(
+                        "cuMemHostAlloc", ctypes.byref(pinned), ctypes.c_size_t(MOST_AT_ONCE), 0
+                    )
+                if pinned.value:
+                    self._stage = pinned.value
+                else:
+                    self._pageable = ctypes.create_string_buffer(MOST_AT_ONCE)
+                    self._stage = ctypes.addressof(self._pageable)
             begins = [0, *itertools.accumulate(size for _, size in places)]
             for (address, size), begin in zip(places, begins, strict=False):
                 to, where = ctypes.c_void_p(self._stage + begin), ctypes.c_uint64(address)
@@ -113,16 +123,6 @@ class DeviceAccess:
             self._call("cuStreamSynchronize", self._stream)
         ends = zip(places, begins, strict=False)
         return [ctypes.string_at(self._stage + begin, size) for (_, size), begin in ends]
-
-    def _staging(self) -> int:
-        """Return the address of MOST_AT_ONCE bytes of the host's memory, pinned where it can be."""
-        pinned = ctypes.c_void_p()
-        with contextlib.suppress(_DriverError):
-            self._call("cuMemHostAlloc", ctypes.byref(pinned), ctypes.c_size_t(MOST_AT_ONCE), 0)
-        if pinned.value:
-            return pinned.value
-        self._pageable = ctypes.create_string_buffer(MOST_AT_ONCE)
-        return ctypes.addressof(self._pageable)
 
     def write(self, places: Iterable[tuple[int, bytes]]) -> None:
         """Write bytes at each address, and wait once for all of them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,17 +100,15 @@ class HostGuards:
                 address=address, size=size, guard=guard, access=_HOST, label=label, keep=whole
             )
         )
-        # The storage alone holds this view: it dies with the last tensor on it.
-        self._owners[address] = weakref.ref(data, self._end_of(address))
-        storage = torch.frombuffer(data, dtype=torch.uint8).untyped_storage()
-        return _SET(torch.empty(0, dtype=dtype), storage, 0, tuple(shape), tuple(strides))
 
-    def _end_of(self, address: int) -> Callable[[object], None]:
+        # The storage alone holds this view: it dies with the last tensor on it.
         def ended(_: object) -> None:
             self._owners.pop(address, None)
             self._ledger.freed(address)
 
-        return ended
+        self._owners[address] = weakref.ref(data, ended)
+        storage = torch.frombuffer(data, dtype=torch.uint8).untyped_storage()
+        return _SET(torch.empty(0, dtype=dtype), storage, 0, tuple(shape), tuple(strides))
 
     def instead_of(self, made: torch.Tensor, *, filled: bool) -> torch.Tensor:
         """Return a guarded tensor like a fresh one, or that one where it cannot be guarded."""
@@ -168,17 +166,15 @@ class GuardMode(UntracedMode):
             if type(value) is torch.Tensor and self._guards.holds(value):
                 size = value.untyped_storage().nbytes()
                 # The refused operator has set the new shape already.
-                plain = torch.empty(max(size, _reach(value)), dtype=torch.uint8)
+                lengths = zip(value.shape, value.stride(), strict=True)
+                last = sum((size - 1) * stride for size, stride in lengths)
+                plain = torch.empty(
+                    max(size, int(value.storage_offset() + last + 1) * value.element_size()),
+                    dtype=torch.uint8,
+                )
                 whole = torch.empty(0, dtype=torch.uint8)
                 _COPY(plain[:size], _SET(whole, value.untyped_storage()))
                 place = value.storage_offset(), tuple(value.shape), value.stride()
                 _SET(value, plain.untyped_storage(), *place)
                 moved = True
         return moved
-
-
-def _reach(tensor: torch.Tensor) -> int:
-    """Return the bytes of storage that a tensor's shape, strides and offset ask for."""
-    lengths = zip(tensor.shape, tensor.stride(), strict=True)
-    last = sum((size - 1) * stride for size, stride in lengths)
-    return int(tensor.storage_offset() + last + 1) * tensor.element_size()

@@ -107,7 +107,15 @@ class ZoneLedger:
             block.watched = block.watched or not (block.live or block.pinned)
         for access, blocks in self._by_access():
             access.write(self._filled(blocks))
-        self._release()
+        # Give back the oldest freed blocks beyond the budget
+        kept = [block for block in self.blocks.values() if not block.live and not block.pinned]
+        total = sum(block.size for block in kept)
+        for number, block in enumerate(kept):
+            if total <= _KEPT_BYTES and len(kept) - number <= _KEPT_BLOCKS:
+                return
+            total -= block.size
+            del self.blocks[block.address]
+            block.access.free(block)
 
     def inspect(self) -> None:
         """Note which zones no longer hold the pattern, and repair them."""
@@ -157,17 +165,6 @@ class ZoneLedger:
         for block in blocks:
             for zone, start, size in _zones(block):
                 yield block.address + start, self._expected(zone, size)
-
-    def _release(self) -> None:
-        """Give back the oldest freed blocks beyond the budget."""
-        kept = [block for block in self.blocks.values() if not block.live and not block.pinned]
-        total = sum(block.size for block in kept)
-        for number, block in enumerate(kept):
-            if total <= _KEPT_BYTES and len(kept) - number <= _KEPT_BLOCKS:
-                return
-            total -= block.size
-            del self.blocks[block.address]
-            block.access.free(block)
 
 
 def _zones(block: GuardedBlock) -> Iterator[tuple[str, int, int]]:

@@ -7,7 +7,7 @@ bytes of a buffer that no element lies on are 0xFF: NaN in every floating format
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -52,7 +52,23 @@ def arrange(host: Host, step: Arrange) -> Made:
         known = {name: known.get(name, Layout.CONTIGUOUS) for name in tensors}
     packed = {n: t for n, t in tensors.items() if known.get(n) is Layout.PACKED}
     homes = {n: _home(tensors[n], step.device) for n in known}
-    buffers = _packed(packed, homes)
+    # One without company lies in the second half of a buffer twice as wide
+    groups: dict[object, list[str]] = {}
+    for name, tensor in packed.items():
+        if tensor.dim() and tensor.numel():
+            key = (tensor.dtype, tuple(tensor.shape[:-1]), homes[name])
+            groups.setdefault(key, []).append(name)
+    buffers: dict[str, torch.Tensor] = {}
+    for names in groups.values():
+        widths = [packed[name].shape[-1] for name in names]
+        start = widths[0] if len(names) == 1 else 0
+        first = packed[names[0]]
+        whole = (*first.shape[:-1], start + sum(widths))
+        buffer = _buffer(math.prod(whole) * first.element_size(), homes[names[0]])
+        for name, width in zip(names, widths, strict=True):
+            place = _Place(size=math.prod(whole), strides=_strides(whole), offset=start)
+            buffers[name] = _filled(packed[name], buffer, place)
+            start += width
     for name, layout in known.items():
         tensor = tensors[name]
         try:
@@ -104,15 +120,32 @@ def _laid_out(tensor: torch.Tensor, layout: Layout, home: torch.device) -> torch
         case Layout.CONTIGUOUS:
             return _in_buffer(tensor, _contiguous(tensor.shape), home)
         case Layout.TRANSPOSED:
-            return _in_buffer(tensor, _transposed(tensor.shape), home)
+            shape = tensor.shape
+            if len(shape) < 2 or min(shape[-2:]) < 2:
+                raise UnfitError("it has no two last axes of at least 2")
+            *outer, second, last = _strides((*shape[:-2], shape[-1], shape[-2]))
+            return _in_buffer(
+                tensor, _Place(size=math.prod(shape), strides=(*outer, last, second)), home
+            )
         case Layout.STEPPED:
-            return _in_buffer(tensor, _stepped(tensor.shape), home)
+            if not tensor.shape:
+                raise UnfitError("it has no axis to be stepped through")
+            strides = tuple(2 * stride for stride in _strides(tensor.shape))
+            return _in_buffer(
+                tensor, _Place(size=2 * math.prod(tensor.shape), strides=strides), home
+            )
         case Layout.OFFSET:
             whole = _contiguous(tensor.shape)
             place = _Place(size=whole.size + 1, strides=whole.strides, offset=1)
             return _in_buffer(tensor, place, home)
         case Layout.CHANNELS_LAST:
-            return _in_buffer(tensor, _channels_last(tensor.shape), home)
+            if len(tensor.shape) != _FOUR:
+                raise UnfitError(f"it has {len(tensor.shape)} axes, not 4")
+            images, channels, height, width = tensor.shape
+            strides = (channels * height * width, 1, width * channels, channels)
+            return _in_buffer(
+                tensor, _Place(size=images * channels * height * width, strides=strides), home
+            )
         case Layout.EXPANDED:
             return _expanded(tensor, home)
         case Layout.AT_END:
@@ -131,28 +164,6 @@ def _contiguous(shape: Sequence[int]) -> _Place:
     return _Place(size=math.prod(shape), strides=_strides(shape))
 
 
-def _transposed(shape: Sequence[int]) -> _Place:
-    if len(shape) < 2 or min(shape[-2:]) < 2:
-        raise UnfitError("it has no two last axes of at least 2")
-    *outer, second, last = _strides((*shape[:-2], shape[-1], shape[-2]))
-    return _Place(size=math.prod(shape), strides=(*outer, last, second))
-
-
-def _stepped(shape: Sequence[int]) -> _Place:
-    if not shape:
-        raise UnfitError("it has no axis to be stepped through")
-    strides = tuple(2 * stride for stride in _strides(shape))
-    return _Place(size=2 * math.prod(shape), strides=strides)
-
-
-def _channels_last(shape: Sequence[int]) -> _Place:
-    if len(shape) != _FOUR:
-        raise UnfitError(f"it has {len(shape)} axes, not 4")
-    images, channels, height, width = shape
-    strides = (channels * height * width, 1, width * channels, channels)
-    return _Place(size=images * channels * height * width, strides=strides)
-
-
 def _expanded(tensor: torch.Tensor, home: torch.device) -> torch.Tensor:
     if not tensor.dim() or tensor.shape[0] < 2:
         raise UnfitError("it has no first axis of at least 2")
@@ -162,32 +173,6 @@ def _expanded(tensor: torch.Tensor, home: torch.device) -> torch.Tensor:
     place = _contiguous(tensor.shape[1:])
     one = _in_buffer(tensor[0], place, home)
     return _STRIDED(one, tuple(tensor.shape), (0, *place.strides))
-
-
-def _packed(
-    tensors: Mapping[str, torch.Tensor], homes: Mapping[str, torch.device]
-) -> dict[str, torch.Tensor]:
-    """Return views into one buffer for each dtype and shape but for the last axis.
-
-    One without company lies in the second half of a buffer twice as wide.
-    """
-    groups: dict[object, list[str]] = {}
-    for name, tensor in tensors.items():
-        if tensor.dim() and tensor.numel():
-            key = (tensor.dtype, tuple(tensor.shape[:-1]), homes[name])
-            groups.setdefault(key, []).append(name)
-    made: dict[str, torch.Tensor] = {}
-    for names in groups.values():
-        widths = [tensors[name].shape[-1] for name in names]
-        start = widths[0] if len(names) == 1 else 0
-        first = tensors[names[0]]
-        whole = (*first.shape[:-1], start + sum(widths))
-        buffer = _buffer(math.prod(whole) * first.element_size(), homes[names[0]])
-        for name, width in zip(names, widths, strict=True):
-            place = _Place(size=math.prod(whole), strides=_strides(whole), offset=start)
-            made[name] = _filled(tensors[name], buffer, place)
-            start += width
-    return made
 
 
 def _buffer(size: int, home: torch.device) -> torch.Tensor:

@@ -29,23 +29,21 @@ def bytes_at_end(size: int, device: torch.device) -> torch.Tensor:
     step = _ALIGNMENT[device.type]
     room = -(-max(size, 1) // step) * step
     if device.type == "cpu":
-        return _mapped(room)[:size]
+        # The last `room` bytes before a page that nobody may touch
+        page = mmap.PAGESIZE
+        usable = -(-room // page) * page
+        pages = mmap.mmap(-1, usable + page)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+        libc = ctypes.CDLL(None, use_errno=True)
+        end = ctypes.c_void_p(address + usable)
+        if libc.mprotect(end, ctypes.c_size_t(page), _PROT_NONE):
+            raise OSError(ctypes.get_errno(), "mprotect of a guard page failed")
+        # The tensor keeps the mapping: it is unmapped with the last view.
+        return _FILL(
+            torch.frombuffer(pages, dtype=torch.uint8, count=room, offset=usable - room), 0xFF
+        )[:size]
     with torch.cuda.device(device):
         return torch.as_tensor(_DevicePages(room), device=device)[:size]
-
-
-def _mapped(room: int) -> torch.Tensor:
-    """Return the last `room` bytes before a page that nobody may touch."""
-    page = mmap.PAGESIZE
-    usable = -(-room // page) * page
-    pages = mmap.mmap(-1, usable + page)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
-    libc = ctypes.CDLL(None, use_errno=True)
-    end = ctypes.c_void_p(address + usable)
-    if libc.mprotect(end, ctypes.c_size_t(page), _PROT_NONE):
-        raise OSError(ctypes.get_errno(), "mprotect of a guard page failed")
-    # The tensor keeps the mapping: it is unmapped with the last view.
-    return _FILL(torch.frombuffer(pages, dtype=torch.uint8, count=room, offset=usable - room), 0xFF)
 
 
 class _DevicePages:

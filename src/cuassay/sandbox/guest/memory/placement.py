@@ -114,7 +114,11 @@ def fill(tensor: torch.Tensor, poison: Poison, answer: torch.Tensor | None = Non
     if tensor.numel() == 0 or poison is Poison.NONE:
         return
     wanted = poison in (Poison.NEGATED, Poison.RIGHT)
-    if wanted and answer is not None and _alike(answer, tensor):
+    if (
+        wanted
+        and answer is not None
+        and (answer.shape == tensor.shape and answer.dtype == tensor.dtype)
+    ):
         copy_into(tensor, _negated(answer) if poison is Poison.NEGATED else answer)
         return
     if poison is Poison.NAN and tensor.dtype in _NATIVE_FLOATS:
@@ -130,10 +134,6 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     One element counts as contiguous whatever its strides, and keeps them in any reshape.
     """
     return _VIEW(_STRIDED(tensor, (tensor.numel(),), (1,)), torch.uint8)
-
-
-def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
-    return first.shape == second.shape and first.dtype == second.dtype
 
 
 def _negated(answer: torch.Tensor) -> torch.Tensor:
@@ -176,7 +176,10 @@ def poisoned_memory(
         with guards.poisoned(poison):
             yield
     elif byte is None:
-        _leave_behind(poison, answers)
+        if poison in (Poison.NEGATED, Poison.RIGHT):
+            blocks = [torch.empty_like(answer) for answer in answers]
+            for block, answer in zip(blocks, answers, strict=True):
+                fill(block, poison, answer)
         yield
     elif device == "cpu":
         with perturbed(byte):
@@ -198,13 +201,6 @@ def perturbed(byte: int | None) -> Iterator[None]:
         yield
     finally:
         _mallopt(_M_PERTURB, 0)
-
-
-def _leave_behind(poison: Poison, answers: Sequence[torch.Tensor]) -> None:
-    if poison in (Poison.NEGATED, Poison.RIGHT):
-        blocks = [torch.empty_like(answer) for answer in answers]
-        for block, answer in zip(blocks, answers, strict=True):
-            fill(block, poison, answer)
 
 
 def reserve_cuda_blocks(shapes: Sequence[tuple[tuple[int, ...], torch.dtype]]) -> None:

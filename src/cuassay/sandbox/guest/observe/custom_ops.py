@@ -122,7 +122,16 @@ def _opcheck(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         done = check_(operator, args, kwargs, raise_exception=False, **more)
-    return {test: _first_lines(said) for test, said in done.items() if str(said) != "SUCCESS"}
+    first_lines = {}
+    for test, said in done.items():
+        if str(said) != "SUCCESS":
+            try:
+                text = str(said)
+            except Exception:
+                text = ""
+            kind = "" if isinstance(said, str) else f"{type(said).__name__}: "
+            first_lines[test] = f"{kind}{' '.join(text.split())}"[:_TEXT] or "fails"
+    return first_lines
 
 
 def _has_gradient(operator: Any, args: Any, kwargs: Any) -> bool:
@@ -155,12 +164,3 @@ def _copied(value: Any, *, grad: bool = False) -> Any:
     if isinstance(value, dict):
         return {key: _copied(item, grad=grad) for key, item in value.items()}
     return value
-
-
-def _first_lines(said: object) -> str:
-    try:
-        text = str(said)
-    except Exception:
-        text = ""
-    kind = "" if isinstance(said, str) else f"{type(said).__name__}: "
-    return f"{kind}{' '.join(text.split())}"[:_TEXT] or "fails"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -13,11 +13,11 @@ from cuassay.inputs.scalars import sizes_given
 from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
-from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.model.problem import TensorSpec
 from cuassay.model.steps import Outline
 from cuassay.sandbox.guest import items
 from cuassay.sandbox.guest.interface import Host, Made
-from cuassay.sandbox.guest.memory.hollow import Hollow, hollow
+from cuassay.sandbox.guest.memory.hollow import hollow
 from cuassay.sandbox.guest.observe.recordings import made_of
 
 
@@ -34,8 +34,25 @@ def outline(host: Host, step: Outline, cases: Sequence[Case]) -> Made:
     recorder.start(outline=True)
     try:
         with hollow(step.budget_s) as mode:
-            values = _inputs(host.problem, slot.values, sizes, mode)
-            outputs = _outputs(host, sizes, mode)
+            # A slot's values as they are at other sizes: tensors in their shapes, and lengths
+            shapes = {
+                spec.name: shape_of(spec.shape, sizes)
+                for spec in host.problem.inputs
+                if isinstance(spec, TensorSpec)
+            }
+            values = [
+                mode.tensor(shapes[name], value.dtype)
+                if isinstance(value, torch.Tensor) and tuple(value.shape) != shapes[name]
+                else value
+                for name, value in {**slot.values, **sizes_given(host.problem, sizes)}.items()
+            ]
+            if host.convention is Convention.RETURNS:
+                outputs = []
+            else:
+                outputs = [
+                    mode.tensor(shape_of(spec.shape, sizes), items.DTYPES[spec.dtype.value])
+                    for spec in host.problem.outputs
+                ]
             try:
                 host.candidate(*values, *outputs)
             except Exception as error:
@@ -48,32 +65,3 @@ def outline(host: Host, step: Outline, cases: Sequence[Case]) -> Made:
     if mode.ended and not raised:  # what it did instead, other tensors would not have it do
         recording = dataclasses.replace(recording, launches=())
     return made_of(recording)
-
-
-def _inputs(
-    problem: Problem,
-    values: Mapping[str, torch.Tensor | Scalar],
-    sizes: Mapping[str, int],
-    mode: Hollow,
-) -> list[torch.Tensor | Scalar]:
-    """Return a slot's values as they are at other sizes: tensors in their shapes, and lengths."""
-    shapes = {
-        spec.name: shape_of(spec.shape, sizes)
-        for spec in problem.inputs
-        if isinstance(spec, TensorSpec)
-    }
-    return [
-        mode.tensor(shapes[name], value.dtype)
-        if isinstance(value, torch.Tensor) and tuple(value.shape) != shapes[name]
-        else value
-        for name, value in {**values, **sizes_given(problem, sizes)}.items()
-    ]
-
-
-def _outputs(host: Host, sizes: Mapping[str, int], mode: Hollow) -> list[torch.Tensor]:
-    if host.convention is Convention.RETURNS:
-        return []
-    return [
-        mode.tensor(shape_of(spec.shape, sizes), items.DTYPES[spec.dtype.value])
-        for spec in host.problem.outputs
-    ]

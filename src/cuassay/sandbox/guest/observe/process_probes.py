@@ -115,33 +115,24 @@ def short_digest(data: object) -> str:
 
 def readings() -> dict[str, Reading]:
     """Return the readings of flags, generators and most of the process, by name."""
-    return {
-        **{f"flag {name}": getattr(_C, get) for name, get in _GETTERS.items() if hasattr(_C, get)},
-        **_precisions(),
-        **_modes(),
-        **_generators(),
-        **_process(),
-        **(_cuda() if _CUDA_IS_UP() else {}),
-    }
-
-
-def _precisions() -> dict[str, Reading]:
     get = getattr(_C, "_get_fp32_precision_getter", None)
     if get is None:
-        return {}
+        precisions = {}
+    else:
 
-    def read(backend: str, operator: str) -> str:
-        found = str(get(backend, operator))
-        return "ieee" if found == "none" else found  # nothing said: nothing allowed
+        def read(backend: str, operator: str) -> str:
+            found = str(get(backend, operator))
+            return "ieee" if found == "none" else found  # nothing said: nothing allowed
 
+        precisions = {
+            f"flag torch.backends.{backend}.{operator}.fp32_precision": partial(
+                read, backend, operator
+            )
+            for backend, operator in _PRECISIONS
+        }
     return {
-        f"flag torch.backends.{backend}.{operator}.fp32_precision": partial(read, backend, operator)
-        for backend, operator in _PRECISIONS
-    }
-
-
-def _modes() -> dict[str, Reading]:
-    return {
+        **{f"flag {name}": getattr(_C, get) for name, get in _GETTERS.items() if hasattr(_C, get)},
+        **precisions,
         "flag torch default dtype": torch.get_default_dtype,
         "flag torch default device": torch.get_default_device,
         "flag torch grad mode": torch.is_grad_enabled,
@@ -155,15 +146,23 @@ def _modes() -> dict[str, Reading]:
         "flag torch interop threads": torch.get_num_interop_threads,
         "flag denormal numbers": lambda: "kept" if _SMALLEST * _HALF else "flushed to zero",
         "flag rounding": lambda: "to nearest" if 1.0 + _SMALLEST == 1.0 - _SMALLEST else "directed",
-    }
-
-
-def _generators() -> dict[str, Reading]:
-    return {
         "generator torch on cpu": lambda: _tensor_digest(torch.get_rng_state()),
         "generator random": lambda: short_digest(random.getstate()),
         "generator numpy.random": _numpy_generator,
         "seed of torch on cpu": lambda: short_digest(torch.initial_seed()),
+        "process working directory": os.getcwd,
+        "process umask": _umask,
+        "process sys.settrace": lambda: _identity(sys.gettrace()),
+        "process sys.setprofile": lambda: _identity(sys.getprofile()),
+        "process threading.settrace": lambda: _identity(threading.gettrace()),
+        "process sys.excepthook": lambda: _identity(sys.excepthook),
+        "process sys.displayhook": lambda: _identity(sys.displayhook),
+        "process sys.unraisablehook": lambda: _identity(sys.unraisablehook),
+        "process recursion limit": sys.getrecursionlimit,
+        "process garbage collector": lambda: "on" if gc.isenabled() else "off",
+        "process locale": lambda: locale.setlocale(locale.LC_ALL),
+        "process numpy errors": _numpy_errors,
+        **(_cuda() if _CUDA_IS_UP() else {}),
     }
 
 
@@ -186,23 +185,6 @@ def _cuda() -> dict[str, Reading]:
         "seed of torch on cuda": lambda: short_digest(torch.cuda.initial_seed()),
         "process current CUDA device": torch.cuda.current_device,
         "process current CUDA stream": lambda: torch.cuda.current_stream().cuda_stream,
-    }
-
-
-def _process() -> dict[str, Reading]:
-    return {
-        "process working directory": os.getcwd,
-        "process umask": _umask,
-        "process sys.settrace": lambda: _identity(sys.gettrace()),
-        "process sys.setprofile": lambda: _identity(sys.getprofile()),
-        "process threading.settrace": lambda: _identity(threading.gettrace()),
-        "process sys.excepthook": lambda: _identity(sys.excepthook),
-        "process sys.displayhook": lambda: _identity(sys.displayhook),
-        "process sys.unraisablehook": lambda: _identity(sys.unraisablehook),
-        "process recursion limit": sys.getrecursionlimit,
-        "process garbage collector": lambda: "on" if gc.isenabled() else "off",
-        "process locale": lambda: locale.setlocale(locale.LC_ALL),
-        "process numpy errors": _numpy_errors,
     }
 
 
@@ -235,20 +217,18 @@ def _identity(value: object) -> str:
 
 def functions() -> dict[str, str]:
     """Return who each watched function is, by name."""
-    return {name: _who(holder, attribute, kept) for name, holder, attribute, kept in _FUNCTIONS}
-
-
-def _who(holder: Any, attribute: str, kept: object) -> str:
-    """Return who a function is; torch's own replacements of its functions are no news.
-
-    Compiling a function replaces `torch.manual_seed`, for one. The file of its code tells
-    whose it is: its module's name is copied by `functools.wraps`.
-    """
-    found = getattr(holder, attribute, None)
-    code = getattr(found, "__code__", None)
-    if found is kept or str(getattr(code, "co_filename", "")).startswith(_TORCH):
-        return "as imported"
-    return _identity(found)
+    whos = {}
+    for name, holder, attribute, kept in _FUNCTIONS:
+        # Who a function is; torch's own replacements of its functions are no news. Compiling a
+        # function replaces `torch.manual_seed`, for one. The file of its code tells whose it is:
+        # its module's name is copied by `functools.wraps`.
+        found = getattr(holder, attribute, None)
+        code = getattr(found, "__code__", None)
+        if found is kept or str(getattr(code, "co_filename", "")).startswith(_TORCH):
+            whos[name] = "as imported"
+        else:
+            whos[name] = _identity(found)
+    return whos
 
 
 def identities() -> dict[str, str]:

@@ -115,7 +115,12 @@ def _reap(control: socket.socket, living: dict[int, int], elder: int) -> None:
         except ChildProcessError:
             break
         if pid == 0:
-            left = set(_children()) - set(living) - {elder}
+            try:
+                with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+                    children = [int(pid) for pid in file.read().split()]
+            except OSError:
+                children = []
+            left = set(children) - set(living) - {elder}
             if not left:
                 break
             for stray in left:
@@ -127,14 +132,6 @@ def _reap(control: socket.socket, living: dict[int, int], elder: int) -> None:
             ended.append({"ended": living.pop(pid), "status": status})
     for message in ended:
         _tell(control, message)
-
-
-def _children() -> list[int]:
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-            return [int(pid) for pid in file.read().split()]
-    except OSError:
-        return []
 
 
 def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[str, Any]]:

@@ -81,7 +81,14 @@ def main(
     kernel.die_with_parent(signal.SIGKILL)
     if os.getppid() != zygote:
         os._exit(LOST_CHANNEL)
-    hidden = _take_descriptors(channel, output)
+    # Keep standard streams and the channel alone; return the channel's new descriptor
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((null, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    # A descriptor that a candidate cannot guess; finding it gains nothing without the nonce.
+    hidden = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, 256 + secrets.randbelow(2048))
+    os.closerange(3, hidden)
+    os.closerange(hidden + 1, hidden + 4096)
     os.environ.update(environment.private(Path(folder), Path(cache)))
     environment.adopt(confinement.told)
     os.chdir(folder)
@@ -96,7 +103,14 @@ def main(
         readable=confinement.readable,
         namespaces=namespaces,
     )
-    _seed_generators()
+    # Forks share the zygote's generators: without this every worker draws the same
+    seed = secrets.randbits(63)
+    random.seed(seed)
+    torch.manual_seed(seed)
+    with contextlib.suppress(ImportError):
+        import numpy
+
+        numpy.random.seed(seed & 0xFFFFFFFF)
     if mode is Mode.BLOCKING:
         os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
     guarded = guards.install(device) if mode is Mode.GUARDED else None
@@ -123,40 +137,6 @@ def main(
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code & 0xFF)
-
-
-def _take_descriptors(channel: int, output: int) -> int:
-    """Keep standard streams and the channel alone; return the channel's new descriptor."""
-    null = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((null, 0), (output, 1), (output, 2)):
-        os.dup2(source, target)
-    # A descriptor that a candidate cannot guess; finding it gains nothing without the nonce.
-    hidden = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, 256 + secrets.randbelow(2048))
-    os.closerange(3, hidden)
-    os.closerange(hidden + 1, hidden + 4096)
-    return hidden
-
-
-def _seed_generators() -> None:
-    """Forks share the zygote's generators: without this every worker draws the same."""
-    seed = secrets.randbits(63)
-    random.seed(seed)
-    torch.manual_seed(seed)
-    with contextlib.suppress(ImportError):
-        import numpy
-
-        numpy.random.seed(seed & 0xFFFFFFFF)
-
-
-def _ends(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Return each size with where a block of it ends, one block after another."""
-    return list(zip(sizes, accumulate(sizes), strict=True))
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left.nbytes:
-        left = left[os.write(fd, left[: 1 << 30]) :]
 
 
 def warm_up(device: str) -> None:
@@ -197,8 +177,31 @@ class Worker:
                 request, fds = wire.receive(self._channel)
             except wire.ClosedError:
                 return
+            reply: dict[str, Any]
             try:
-                reply, then = self._answer(request, fds)
+                match request["do"]:
+                    case "hello":
+                        reply, then = {"walls": self._report}, None
+                    case "build":
+                        reply, then = self._build(request), None
+                    case "call":
+                        reply, then = self._call(request, fds[0]), None
+                    case "hand over":
+                        fd = fds[0]
+                        left = memoryview(self._made)
+                        while left.nbytes:
+                            left = left[os.write(fd, left[: 1 << 30]) :]
+                        reply, then = {"written": True}, None
+                    case "begin":
+                        self._interpreter = None
+                        if self._device != "cpu":
+                            placement.give_back_cuda_memory()
+                        self._interpreter = self._make()
+                        sizes = request["cases"]
+                        self._cases = tuple(Case(label=str(i), axes=a) for i, a in enumerate(sizes))
+                        reply, then = {"ok": True}, None
+                    case _:
+                        reply, then = self._step(request, fds)
             finally:
                 for fd in fds:
                     with contextlib.suppress(OSError):
@@ -209,30 +212,6 @@ class Worker:
             wire.send(self._channel, {"nonce": request["nonce"], **reply})
             if then is not None:
                 self._send_tensors(then)
-
-    def _answer(
-        self, request: dict[str, Any], fds: Sequence[int]
-    ) -> tuple[dict[str, Any], Executed | None]:
-        match request["do"]:
-            case "hello":
-                return {"walls": self._report}, None
-            case "build":
-                return self._build(request), None
-            case "call":
-                return self._call(request, fds[0]), None
-            case "hand over":
-                _write_all(fds[0], self._made)
-                return {"written": True}, None
-            case "begin":
-                self._interpreter = None
-                if self._device != "cpu":
-                    placement.give_back_cuda_memory()
-                self._interpreter = self._make()
-                sizes = request["cases"]
-                self._cases = tuple(Case(label=str(i), axes=a) for i, a in enumerate(sizes))
-                return {"ok": True}, None
-            case _:
-                return self._step(request, fds)
 
     def _build(self, request: dict[str, Any]) -> dict[str, Any]:
         if self._required and walls.fallen(self._report):
@@ -294,7 +273,11 @@ class Worker:
             mmap.mmap(fd, max(sum(sizes), 1), prot=mmap.PROT_READ) as shared,
             memoryview(shared) as whole,
         ):
-            buffers = [whole[end - size : end] for size, end in _ends(sizes)]
+            # Each size with where a block of it ends, one block after another
+            buffers = [
+                whole[end - size : end]
+                for size, end in list(zip(sizes, accumulate(sizes), strict=True))
+            ]
             try:
                 self._made = getattr(importlib.import_module(module), name)(*buffers)
             except Exception as error:

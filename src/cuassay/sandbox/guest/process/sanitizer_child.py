@@ -12,7 +12,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -44,7 +43,12 @@ def call_once(folder: Path, *, confine: bool = True) -> str:
         sandbox.restrict(
             Limits(), device=device, writable=writable, readable=held["readable"], namespaces={}
         )
-    interpreter = _built(recipe, device)
+    candidate = serial.from_json(Candidate, recipe["candidate"])
+    problem = serial.from_json(Problem, recipe["problem"])
+    module, _, function = str(recipe["builder"]).partition(":")
+    load = getattr(importlib.import_module(module), function)
+    built = load(candidate, problem, device=device, folder=Path(recipe["folder"]))
+    interpreter = Interpreter(built.call, problem, device=device, convention=candidate.convention)
     cases = (Case(label="", axes={name: int(size) for name, size in held["axes"].items()}),)
     steps: tuple[Step, ...] = (
         Allocate(slot="a", case=0),
@@ -55,15 +59,6 @@ def call_once(folder: Path, *, confine: bool = True) -> str:
         if isinstance(done.record, StepRaised):
             return f"{done.record.exception}: {done.record.message}"
     return ""
-
-
-def _built(recipe: dict[str, Any], device: str) -> Interpreter:
-    candidate = serial.from_json(Candidate, recipe["candidate"])
-    problem = serial.from_json(Problem, recipe["problem"])
-    module, _, function = str(recipe["builder"]).partition(":")
-    load = getattr(importlib.import_module(module), function)
-    built = load(candidate, problem, device=device, folder=Path(recipe["folder"]))
-    return Interpreter(built.call, problem, device=device, convention=candidate.convention)
 
 
 def main() -> None:

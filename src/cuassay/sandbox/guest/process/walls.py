@@ -113,12 +113,19 @@ def climb(outside: str, judge: int) -> dict[str, str]:
 
     `outside` is a folder of the judge's with a file `inside`, `judge` the judge's process.
     """
+    # Try to connect to this machine, which needs no route: an answer of any kind came from it
+    try:
+        with socket.create_connection(("127.0.0.1", 9), timeout=1.0):
+            closed_network = "no: a connection was made"
+    except OSError as error:
+        reached = error.errno in (errno.ECONNREFUSED, errno.ETIMEDOUT, None)
+        closed_network = "no: this machine's ports can be reached" if reached else OK
     return {
         walls.WRITES: _refused(lambda: os.close(os.open(f"{outside}/climbed", _MAKE, 0o600))),
         walls.READS: _refused(lambda: os.close(os.open(f"{outside}/inside", os.O_RDONLY))),
         walls.MEMORY: _closed_memory(judge),
         walls.SIGNALS: _refused(lambda: os.kill(judge, 0)),
-        walls.NETWORK: _closed_network(),
+        walls.NETWORK: closed_network,
         walls.SOCKETS: _refused(lambda: socket.socket(socket.AF_UNIX).close()),
     }
 
@@ -141,16 +148,6 @@ def _closed_memory(judge: int) -> str:
     except OSError as error:
         return OK if error.errno in _REFUSALS else f"no: {error.strerror}"
     return "no: its memory was read"
-
-
-def _closed_network() -> str:
-    """Try to connect to this machine, which needs no route: an answer of any kind came from it."""
-    try:
-        with socket.create_connection(("127.0.0.1", 9), timeout=1.0):
-            return "no: a connection was made"
-    except OSError as error:
-        reached = error.errno in (errno.ECONNREFUSED, errno.ETIMEDOUT, None)
-        return "no: this machine's ports can be reached" if reached else OK
 
 
 def _landlock(writable: Sequence[str], readable: Sequence[str]) -> dict[str, str]:

@@ -64,7 +64,18 @@ class Zygote:
             if self._wake_read in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake_read, 4096)
-                self._reap()
+                # Collect what ended; a worker that ended takes its whole tree with it
+                ended = []
+                while (found := _wait()) is not None:
+                    pid, status = found
+                    worker = self._workers.pop(pid, None)
+                    if worker is not None:
+                        ended.append((worker, status))
+                        processes.kill_group(pid)
+                if ended:
+                    self._sweep()
+                for worker, status in ended:
+                    self._tell({"ended": worker, "status": status})
             if self._control in ready and not self._answer():
                 return
 
@@ -124,20 +135,6 @@ class Zygote:
             )
         finally:
             os._exit(70)
-
-    def _reap(self) -> None:
-        """Collect what ended; a worker that ended takes its whole tree with it."""
-        ended = []
-        while (found := _wait()) is not None:
-            pid, status = found
-            worker = self._workers.pop(pid, None)
-            if worker is not None:
-                ended.append((worker, status))
-                processes.kill_group(pid)
-        if ended:
-            self._sweep()
-        for worker, status in ended:
-            self._tell({"ended": worker, "status": status})
 
     def _sweep(self) -> None:
         """Kill every descendant that belongs to no live worker: daemons of ended ones."""
