@@ -160,7 +160,7 @@ def without_contradicted(
         if outside:
             fact = Contradicted(input=spec.name, guess=domain_words(spec.domain), value=outside)
             found.append(Known(fact=fact, evidence=Evidence(source=Source.INPUTS, count=1)))
-            domain: Domain = Opaque(why="the problem's own values lie outside of what it seemed")
+            domain: Domain = Opaque(why="its name or use suggests other values")
             domain = Real() if spec.dtype.is_floating else domain
             spec = dataclasses.replace(spec, domain=domain)
         elif isinstance(value, torch.Tensor) and spec.domain == Real() and _are_shares(value):

@@ -14,10 +14,13 @@ from cuassay.build.machine.prove import expression, packed, prove
 from cuassay.judge.proofs.launch_samples import legal_sizes, plan
 from cuassay.judge.proofs.prove import wanted
 from cuassay.model import serial
+from cuassay.model.domain import Domain, Index, IntegerRange, Offsets
+from cuassay.model.dtype import DType
 from cuassay.model.machine import MachineEvidence
-from cuassay.model.problem import VarAxis
+from cuassay.model.problem import TensorSpec, VarAxis
 from cuassay.model.proofs import Claim, ProofAnswer, ProofEvidence, Property
 from cuassay.model.recording import RecordedLaunch, Recording, Region, encode
+from cuassay.model.stated import FactKind, StatedFact
 from ptxsan.nvrtc import compile_ptx
 from ptxsan.prove.law import evaluated
 from tests.support.builds import problem
@@ -202,3 +205,20 @@ def test_sizes_to_record_are_legal_and_the_first_is_small() -> None:
     assert planned[0] == {"rows": 9}
     assert max(row["rows"] for row in planned) > 100_000
     assert set(wanted(one)["axes"]) == {axis.name for axis in one.var_axes()}
+
+
+@pytest.mark.parametrize(("domain", "facts", "free"), [
+    (Index(axis="rows"), (), True),
+    (Index(axis="rows", sentinels=(-1,)), (), True),
+    (Index(axis="rows", sentinels=(-100,)), (), False),  # -50 is no index
+    (Index(axis="rows", unique=True), (), False),
+    (Offsets(axis="rows"), (), False),
+    (IntegerRange(low=3, high=9), (), True),
+    (Index(axis="rows"), (StatedFact(input="x", kind=FactKind.SORTED),), False),
+])  # fmt: skip
+def test_only_what_may_stand_anywhere_refutes_by_data(
+    domain: Domain, facts: tuple[StatedFact, ...], free: bool
+) -> None:
+    spec = TensorSpec(name="x", dtype=DType.INT32, shape=("rows",), domain=domain)
+    asked = wanted(dataclasses.replace(problem(), inputs=(spec,), stated=facts))
+    assert asked["values"]["x"][-1] is free

@@ -123,7 +123,7 @@ def test_the_command_line_shows_where_sizes_come_from(
     assert main(["problem", "show", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "rows   1 to 64  sidecar cuassay.toml" in out
-    assert "Positive(low=0.001, high=1000.0) sidecar cuassay.toml" in out
+    assert "positive in [0.001, 1000.0] (sidecar cuassay.toml)" in out
 
 
 @pytest.mark.parametrize(

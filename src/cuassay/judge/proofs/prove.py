@@ -371,10 +371,8 @@ def wanted(problem: Problem) -> dict[str, Any]:
         if isinstance(spec, TensorSpec) and spec.dtype in _INTEGER_BYTES:
             bounds = _bounds(spec, known)
             if bounds is not None:
-                free = isinstance(spec.domain, IntegerRange) or (
-                    isinstance(spec.domain, Index) and not spec.domain.unique
-                )
-                free = free and all(fact.input != spec.name for fact in problem.stated)
+                stated = any(fact.input == spec.name for fact in problem.stated)
+                free = not stated and _is_free(spec)
                 values[spec.name] = [*bounds, _INTEGER_BYTES[spec.dtype], free]
     listed = [
         {name: workload.axes[name] for name in axes}
@@ -382,6 +380,17 @@ def wanted(problem: Problem) -> dict[str, Any]:
         if all(name in workload.axes for name in axes)
     ]
     return {"axes": axes, "tensors": tensors, "values": values, "listed": listed}
+
+
+def _is_free(spec: TensorSpec) -> bool:
+    """Whether every integer within the bounds may stand anywhere in an input."""
+    match spec.domain:
+        case Index(sentinels=sentinels, unique=unique):
+            return not unique and set(sentinels) == set(range(min((0, *sentinels)), 0))
+        case IntegerRange():
+            return True
+        case _:
+            return False
 
 
 def _bounds(spec: TensorSpec, known: Mapping[str, list[Any]]) -> list[list[Any]] | None:
