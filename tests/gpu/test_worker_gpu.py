@@ -61,7 +61,7 @@ def test_identity_through_device_memory(gpu: Nursery, tmp_path: Path) -> None:
         how = p.sandbox["device memory shared"]
     assert run.result.termination == Finished()
     (item,) = items(run.result, 2)
-    assert (item.device, item.aliases) == ("cuda", ("x",))
+    assert (item.device, item.aliases) == ("cuda:0", ("x",))
     assert torch.equal(run.tensor(item), torch.arange(1_000_000, device="cuda").float())
     assert how == "yes"
 

@@ -184,6 +184,7 @@ def test_the_document_of_a_problem_is_plain_json() -> None:
         "low": 0.0625,
         "high": 16.0,
         "source": "inferred",
+        "words": "real in [0.0625, 16.0]",
     }
     assert document["workloads"][0]["axes"] == {"rows": 3, "width": 8, "half": 4, "double": 16}
     assert document["tolerance"]["required_matched_ratio"] == 0.95
