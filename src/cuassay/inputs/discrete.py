@@ -169,7 +169,8 @@ def keep_mask(kind: str, request: Request, domain: Mask) -> torch.Tensor:
         lengths = request.integers(request.shape[-1], (*request.shape[:-1], 1)) + 1
         return torch.arange(request.shape[-1], device=request.device) < lengths
     kept = request.uniform() < request.number("share", 0.7)
-    kept[..., 0] = True  # a row with nothing to attend to is a case of its own ("zeros")
+    if request.count > 1:  # one element alone is a flag, with both its values
+        kept[..., 0] = True  # a row with nothing to attend to is a case of its own ("zeros")
     return kept
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import torch
 
 from cuassay.errors import CuassayError, ReferenceError_
-from cuassay.inputs.fills import default_fill, make
+from cuassay.inputs.fills import default_fill, family, make
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
@@ -18,6 +18,7 @@ from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 
 Value: TypeAlias = torch.Tensor | Scalar
 Generator: TypeAlias = Callable[..., Mapping[str, object]]
+_FEW, _DRAWS = 64, 32  # elements that may be drawn alike twice, and how often that is tried
 
 
 def materialise(
@@ -26,11 +27,11 @@ def materialise(
     """Return fresh inputs of `case` in the order of the problem's inputs.
 
     Each tensor's seed is derived from the case's seed and the input's name (and the fill's
-    parameter `salt`, which moves one input alone; of a salted input the first `head` elements
-    stay). With `case.generator` the problem's own generator runs first, under the case's seed,
-    and the case's fills and scalars replace what it made; a fill of kind `generated` transforms
-    what it made. Fills may carry transforms (see inputs.transforms). Raises ReferenceError_
-    where the generator fails or leaves an input out.
+    parameter `salt`, which moves one input alone, to other values where there are any; of a
+    salted input the first `head` elements stay). With `case.generator` the problem's own
+    generator runs first, under the case's seed, and the case's fills and scalars replace what it
+    made; a fill of kind `generated` transforms what it made. Fills may carry transforms (see
+    inputs.transforms). Raises ReferenceError_ where the generator fails or leaves an input out.
     """
     sizes = resolve(
         problem.axes,
@@ -93,7 +94,14 @@ def _drawn(spec: TensorSpec, case: Case, sizes: Mapping[str, int], *, device: st
             lambda wanted: make(spec, fill, sizes=wanted, seed=seed, device=device),
         )
 
-    value, head = drawn(fill.parameters.get("salt", 0)), fill.parameters.get("head", 0)
+    salt, head = fill.parameters.get("salt", 0), fill.parameters.get("head", 0)
+    value = drawn(salt)
+    if salt and family(spec) != "real" and value.numel() <= _FEW:
+        # A flag or an index moved alone: another draw of so few values may be the same one.
+        for turn in range(1, _DRAWS):
+            if not torch.equal(value, drawn(0)):
+                break
+            value = drawn(f"{salt}/{turn}")
     if isinstance(head, int) and head > 0:
         value.reshape(-1)[:head] = drawn(0).reshape(-1)[:head]
     return value

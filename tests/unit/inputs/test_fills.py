@@ -222,6 +222,13 @@ def test_masks_by_kind() -> None:
     assert not draw(spec(DType.BOOL, Real()), "zeros").any()
 
 
+def test_a_mask_of_one_element_is_a_flag_with_both_its_values() -> None:
+    flag = TensorSpec(name="training", dtype=DType.BOOL, shape=("one",), domain=Mask())
+    fill = Fill(kind="uniform")
+    drawn = {bool(make(flag, fill, sizes={"one": 1}, seed=n, device="cpu")) for n in range(20)}
+    assert drawn == {False, True}
+
+
 def test_integers_and_choices_stay_in_their_lists() -> None:
     ranged = spec(DType.INT32, IntegerRange(low=-3, high=4))
     assert values(draw(ranged, "uniform")) == list(range(-3, 5))

@@ -9,9 +9,21 @@ import torch
 
 from cuassay.checks.interface.inputs_used import Api003, change_in_words, pairs_of
 from cuassay.checks.state.earlier_calls import State001
+from cuassay.model.domain import Mask
+from cuassay.model.dtype import DType
 from cuassay.model.outcome import FindingClass
+from cuassay.model.problem import ConstAxis, TensorSpec
 from cuassay.model.verdict import Profile
-from tests.support.fake_trial import Function, examine, gather, scaled_add
+from tests.support.fake_trial import (
+    FakeTrial,
+    Function,
+    axis,
+    examine,
+    gather,
+    problem,
+    scaled_add,
+    tensor,
+)
 
 PROFILES = [Profile.QUICK, Profile.STANDARD]
 
@@ -32,6 +44,28 @@ def test_an_ignored_tensor_is_found(profile: Profile) -> None:
     trial.profile = profile
     found = examine(Api003(), trial, lambda: lambda x, bias, gain: x * gain)
     assert any("'bias' does not reach the output" in finding.message for finding in found)
+
+
+@pytest.mark.parametrize("name", ["training", "causal", "inverse", "full", "skip", "scaled"])
+def test_a_flag_that_is_not_read_is_found_whatever_is_drawn(name: str) -> None:
+    # A seed is made of the input's name: some of these are drawn True first, some False.
+    def reference(x: torch.Tensor, flag: torch.Tensor) -> torch.Tensor:
+        return x * 2.0 if flag.item() else x.clone()
+
+    made = problem(
+        "flagged",
+        axes=[axis("rows"), ConstAxis(name="one", value=1)],
+        inputs=[
+            tensor("x", "rows"),
+            TensorSpec(name=name, dtype=DType.BOOL, shape=("one",), domain=Mask()),
+        ],
+        outputs=[tensor("y", "rows")],
+        workloads=[{"rows": 16, "one": 1}],
+    )
+    trial = FakeTrial(made, reference)
+    assert examine(Api003(), trial, lambda: lambda x, flag: x * 2.0)
+    assert examine(Api003(), trial, lambda: lambda x, flag: x.clone())
+    assert examine(Api003(), trial, lambda: reference) == []
 
 
 def test_a_scalar_that_is_used_wrongly_is_found() -> None:
