@@ -159,13 +159,13 @@ def keep_mask(kind: str, request: Request, domain: Mask) -> torch.Tensor:
     ones = torch.ones(request.shape, dtype=torch.bool, device=request.device)
     if kind == "explicit":
         return explicit(request).bool()
-    if kind == "ones" or not request.shape or not request.count:
+    if kind == "ones" or not request.count:
         return ones
     if kind == "zeros":
         return ~ones
     if domain.kind == "causal" and len(request.shape) >= 2:
         return ones.tril(request.shape[-1] - request.shape[-2])
-    if domain.kind == "padding":
+    if domain.kind == "padding" and request.shape:
         lengths = request.integers(request.shape[-1], (*request.shape[:-1], 1)) + 1
         return torch.arange(request.shape[-1], device=request.device) < lengths
     kept = request.uniform() < request.number("share", 0.7)

@@ -36,6 +36,7 @@ _PLAIN = {
     "integers": ("zeros", "ones", "uniform"),
     "choice": ("zeros", "ones", "uniform"),
 }
+_FLAG = ("ones", "zeros", "uniform")  # a mask of one element; of more, "zeros" attends to nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +215,12 @@ def _plainer(search: _Search, spec: TensorSpec) -> Iterator[Fill]:
     That one keeps what only a magnitude shows, and then sizes can shrink to one element.
     """
     present = search.best.fills.get(spec.name)
-    for kind in _PLAIN[family(spec)]:
+    kinds = _PLAIN[family(spec)]
+    if family(spec) == "mask" and search.inputs is not None:
+        mask = search.inputs(search.best)[spec.name]
+        if not isinstance(mask, bool | int | float) and mask.numel() == 1:
+            kinds = _FLAG
+    for kind in kinds:
         yield Fill(kind=kind)
         if kind != "ones" or search.inputs is None or not has_magnitude(spec):
             continue

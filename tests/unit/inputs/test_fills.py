@@ -222,11 +222,13 @@ def test_masks_by_kind() -> None:
     assert not draw(spec(DType.BOOL, Real()), "zeros").any()
 
 
-def test_a_mask_of_one_element_is_a_flag_with_both_its_values() -> None:
-    flag = TensorSpec(name="training", dtype=DType.BOOL, shape=("one",), domain=Mask())
+@pytest.mark.parametrize("shape", [("one",), ()])
+def test_a_mask_of_one_element_is_a_flag_with_both_its_values(shape: tuple[str, ...]) -> None:
+    flag = TensorSpec(name="training", dtype=DType.BOOL, shape=shape, domain=Mask())
     fill = Fill(kind="uniform")
     drawn = {bool(make(flag, fill, sizes={"one": 1}, seed=n, device="cpu")) for n in range(20)}
     assert drawn == {False, True}
+    assert not make(flag, Fill(kind="zeros"), sizes={"one": 1}, seed=1, device="cpu").any()
 
 
 def test_integers_and_choices_stay_in_their_lists() -> None:

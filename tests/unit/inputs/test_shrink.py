@@ -8,9 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from cuassay.catalog import registry
+from cuassay.inputs.materialise import Value, materialise
 from cuassay.inputs.shrink import shrink, shrink_counted
 from cuassay.model.case import Case, Fill
-from cuassay.model.domain import Opaque
+from cuassay.model.domain import Mask, Opaque
+from cuassay.model.dtype import DType
+from cuassay.model.problem import TensorSpec
 
 EMBEDDING = registry.get("embedding_grad")
 START = Case(
@@ -119,3 +122,23 @@ def test_what_only_the_generator_can_make_is_left_to_it() -> None:
     assert result.generator
     assert not result.fills
     assert result.axes["tokens"] == 3
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_flag_is_named_by_its_value(value: bool) -> None:
+    flag = TensorSpec(name="flag", dtype=DType.BOOL, shape=(), domain=Mask())
+    problem = dataclasses.replace(EMBEDDING, inputs=(*EMBEDDING.inputs, flag))
+
+    def made(case: Case) -> dict[str, Value]:
+        return materialise(problem, case, device="cpu")
+
+    start = next(
+        case
+        for case in (
+            dataclasses.replace(START, seed=n, fills={**START.fills, "flag": Fill(kind="uniform")})
+            for n in range(40)
+        )
+        if bool(made(case)["flag"]) is value
+    )
+    result = shrink(start, lambda case: bool(made(case)["flag"]) is value, problem, inputs=made)
+    assert result.fills["flag"] == Fill(kind="ones" if value else "zeros")
