@@ -203,6 +203,7 @@ class Check:
     quiet: ClassVar[bool] = False  # True: nothing else of the trial uses the device meanwhile
     after_clean: ClassVar[bool] = False  # True: only where the checks before found nothing wrong
     searches: ClassVar[bool] = False  # True: the judge searches for cases for `on_case`
+    grades: ClassVar[bool] = False  # True: its comparisons tell the precision that a kernel keeps
 
     # The least share of its scenarios, of those that the reference completes, that the candidate
     # must complete for a pass: whoever withholds an answer is not accepted.

@@ -59,6 +59,7 @@ class Num002(Check):
     code = "NUM002"
     title = "Low-precision accumulation: hot keys, bias and growth"
     classes = ("N1", "N2", "N3", "N5", "N9", "L1")
+    grades = True
 
     def skip(self, trial: Trial) -> str:
         """Return why nothing can accumulate here, or an empty string."""

@@ -57,6 +57,7 @@ class Fuzz001(Check):
     title = "Search for a failing input"
     classes = ("N4", "N11", "O1", "O3", "O7", "O8")
     group = "shapes"
+    grades = True
     judges_failures = True
     searches = True
 

@@ -54,6 +54,7 @@ class Shp001(Check):
     title = "Shapes beside the listed ones"
     classes = ("O7", "O8", "O10")
     group = "shapes"
+    grades = True
     judges_failures = True
 
     def skip(self, trial: Trial) -> str:

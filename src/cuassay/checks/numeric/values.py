@@ -56,6 +56,7 @@ class Num001(Check):
     code = "NUM001"
     title = "Numerical parity on fresh secret seeds"
     classes = ("N4", "N8", "N10", "N11", "N13", "N14", "N15", "N16", "O1", "O3", "O4", "O6")
+    grades = True
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario per numeric case, then the many-seed scenario."""
