@@ -10,6 +10,7 @@ the exact minimum.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from cuassay.inputs.fills import family, kinds_for
 from cuassay.inputs.geometry import least, legal, tensor_inputs, try_sizes
 from cuassay.inputs.scalars import default_scalar
 from cuassay.model import serial
+from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Opaque
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec, VarAxis
@@ -216,9 +218,9 @@ def _plainer(search: _Search, spec: TensorSpec) -> Iterator[Fill]:
     """
     present = search.best.fills.get(spec.name)
     kinds = _PLAIN[family(spec)]
-    if family(spec) == "mask" and search.inputs is not None:
-        mask = search.inputs(search.best)[spec.name]
-        if not isinstance(mask, bool | int | float) and mask.numel() == 1:
+    if family(spec) == "mask":
+        sizes = resolve(search.problem.axes, search.best.axes)
+        if math.prod(shape_of(spec.shape, sizes)) == 1:
             kinds = _FLAG
     for kind in kinds:
         yield Fill(kind=kind)
