@@ -32,7 +32,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -167,8 +167,22 @@ def prove_one(file: Path, launch_s: float) -> None:
     print(json.dumps(row))
 
 
-def equal(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> None:
-    """Ask of every pair whether it is the reference's expression; rows are appended."""
+def _each(
+    pairs: Path,
+    rows: Path,
+    ask: Callable[[dict[str, Any], float], dict[str, Any]],
+    *,
+    jobs: int,
+    until: float,
+    match: str,
+    most_s: float,
+    said: str,
+) -> None:
+    """Append a row for every pair that has none: what `ask` returns, given a pair and seconds.
+
+    A pair that the end of the time cuts short, before `most_s`, gets none. `said` is what a
+    property is called in the rows.
+    """
     known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
 
     def one(line: str) -> None:
@@ -176,75 +190,67 @@ def equal(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> No
         name, left_s = f"{pair['set']}--{pair['name']}", until - time.monotonic()
         if name in known or match not in name or left_s < 5:
             return
+        started = time.monotonic()
+        try:
+            row = ask(pair, min(most_s, left_s))
+        except subprocess.TimeoutExpired:
+            if left_s < most_s:
+                return
+            row = {"refused": f"no answer in {most_s:g} s"}
+        row |= {"name": name, "set": pair["set"], "s": time.monotonic() - started}
+        with rows.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(row) + "\n")
+        why = row.get(f"{said}_reason") or row.get("refused", "")
+        print(name, f"{row['s']:.1f} s", row.get(said), row.get("sizes"), why[:400], flush=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, pairs.read_text(encoding="utf-8").splitlines()))
+
+
+def equal(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> None:
+    """Ask of every pair whether it is the reference's expression; rows are appended."""
+
+    def ask(pair: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         command = [
             sys.executable, "-m", "cuassay", "prove", pair["path"], "--problem", pair["problem"],
             "--only", "equal", "--json",
         ]  # fmt: skip
-        started = time.monotonic()
-        try:
-            ran = subprocess.run(
-                command, capture_output=True, text=True, check=False,
-                timeout=min(_RECORD_S, left_s),
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            if left_s < _RECORD_S:
-                return
-            row = {"refused": f"no answer in {_RECORD_S:g} s"}
-        else:
-            found = json.loads(ran.stdout)["proof"]["equality"] if ran.stdout[:1] == "{" else None
-            row = {"refused": ran.stderr.strip()[-400:]} if found is None else {
-                "equal": found["answer"], "equal_reason": found["reason"],
-                "elements": found["elements"], "sizes": found["sizes"],
-            }  # fmt: skip
-        row |= {"name": name, "set": pair["set"], "s": time.monotonic() - started}
-        with rows.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(row) + "\n")
-        said = row.get("equal_reason") or row.get("refused", "")
-        print(name, f"{row['s']:.1f} s", row.get("equal"), said[:300], flush=True)
+        ran = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=timeout_s
+        )
+        found = json.loads(ran.stdout)["proof"]["equality"] if ran.stdout[:1] == "{" else None
+        if found is None:
+            return {"refused": ran.stderr.strip()[-400:]}
+        return {
+            "equal": found["answer"], "equal_reason": found["reason"],
+            "elements": found["elements"], "sizes": found["sizes"],
+        }  # fmt: skip
 
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(one, pairs.read_text(encoding="utf-8").splitlines()))
+    _each(
+        pairs, rows, ask, jobs=jobs, until=until, match=match, most_s=_RECORD_S, said="equal"
+    )  # fmt: skip
 
 
 def decide(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> None:
     """Ask `cuassay prove` of every pair whether it stays within its memory; rows are appended."""
-    known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
 
-    def one(line: str) -> None:
-        pair = json.loads(line)
-        name, left_s = f"{pair['set']}--{pair['name']}", until - time.monotonic()
-        if name in known or match not in name or left_s < 5:
-            return
-        row: dict[str, Any] = {}
-        started = time.monotonic()
+    def ask(pair: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         if "refused" in pair:
-            row["refused"] = pair["refused"]
-        else:
-            command = [
-                sys.executable, "-m", "cuassay", "prove", pair["path"], "--problem",
-                pair["problem"], "--only", "memory", "--only", "races", "--json",
-                "--elements", str(pair["elements"]),
-            ]  # fmt: skip
-            try:
-                ran = subprocess.run(
-                    command, capture_output=True, text=True, check=False,
-                    timeout=min(_DECIDE_S, left_s), cwd=Path(pair["path"]).parent,
-                )  # fmt: skip
-                row = _decided(ran.stdout, ran.stderr)
-            except subprocess.TimeoutExpired:
-                if left_s < _DECIDE_S:
-                    return
-                row["refused"] = f"no answer in {_DECIDE_S:g} s"
-        row |= {"name": name, "set": pair["set"], "s": time.monotonic() - started}
-        with rows.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(row) + "\n")
-        said = row.get("memory_reason") or row.get("refused", "")
-        print(
-            name, f"{row['s']:.1f} s", row.get("memory"), row.get("sizes"), said[:400], flush=True
-        )
+            return {"refused": pair["refused"]}
+        command = [
+            sys.executable, "-m", "cuassay", "prove", pair["path"], "--problem",
+            pair["problem"], "--only", "memory", "--only", "races", "--json",
+            "--elements", str(pair["elements"]),
+        ]  # fmt: skip
+        ran = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=timeout_s,
+            cwd=Path(pair["path"]).parent,
+        )  # fmt: skip
+        return _decided(ran.stdout, ran.stderr)
 
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(one, pairs.read_text(encoding="utf-8").splitlines()))
+    _each(
+        pairs, rows, ask, jobs=jobs, until=until, match=match, most_s=_DECIDE_S, said="memory"
+    )  # fmt: skip
 
 
 def _decided(out: str, log: str) -> dict[str, Any]:

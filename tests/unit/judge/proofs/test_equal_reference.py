@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -33,6 +34,15 @@ extern "C" __global__ void swiglu(const __nv_bfloat16* gate, const __nv_bfloat16
     y[i] = __float2bfloat16_rn(%s);
 }
 """
+
+
+def _proved(
+    kernel: Path, problem: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[dict[str, Any], int]:
+    """Return the one claim that `cuassay prove --only equal` prints, and its exit code."""
+    code = main(["prove", str(kernel), "--problem", problem, "--only", "equal", "--json"])
+    (proved,) = json.loads(capsys.readouterr().out)["proved"]
+    return proved, code
 
 
 @pytest.mark.parametrize(
@@ -105,9 +115,8 @@ def test_candidates_of_torch(
 ) -> None:
     kernel = tmp_path / "k.py"
     kernel.write_text(TORCH % body)
-    asked = ["prove", str(kernel), "--problem", "swiglu", "--only", "equal", "--json"]
-    assert main(asked) == code
-    (proved,) = json.loads(capsys.readouterr().out)["proved"]
+    proved, ended = _proved(kernel, "swiglu", capsys)
+    assert ended == code
     assert proved["answer"] == answer
     assert said in " ".join([proved["reason"], *proved["scope"]])
 
@@ -143,8 +152,7 @@ def test_zeros_of_the_problems_own_generator(
     problem.write_text(TRIANGLES)
     text = TRIANGLES.replace("class Model(", "class ModelNew(")
     kernel.write_text(text.replace("torch.triu(a @ b)", formula))
-    main(["prove", str(kernel), "--problem", str(problem), "--only", "equal", "--json"])
-    (proved,) = json.loads(capsys.readouterr().out)["proved"]
+    proved, _ = _proved(kernel, str(problem), capsys)
     assert proved["answer"] == answer
     assert said in " ".join([proved["reason"], *proved["scope"]])
 
@@ -196,8 +204,7 @@ def test_functions_of_libdevice(
     problem, kernel = tmp_path / "p.py", tmp_path / "k.py"
     problem.write_text(REFERENCE)
     kernel.write_text(TRITON.replace("FORMULA", formula))
-    main(["prove", str(kernel), "--problem", str(problem), "--only", "equal", "--json"])
-    (proved,) = json.loads(capsys.readouterr().out)["proved"]
+    proved, _ = _proved(kernel, str(problem), capsys)
     assert proved["answer"] == answer, proved
     assert said in " ".join([proved["reason"], *proved["scope"]])
 
