@@ -29,6 +29,17 @@ _NOT_TRACED = "__dynamo_disable"  # what torch._compile calls in a function's pl
 _CONSTANT_ELEMENTS = 256  # of a tensor that keeps its numbers where others have none
 
 
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Return the tensors in nested lists, tuples and mappings, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [tensor for item in value for tensor in tensors_in(item)]
+    return []
+
+
 def without_memory(call: Callable[[], T]) -> T:
     """Return what `call` returns where every tensor that it makes has a size and no memory.
 

@@ -9,7 +9,7 @@ torch's own decompositions say. What neither covers ends the run: nothing is gue
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from cuassay.algebra import values
 from cuassay.algebra.rules import RULES, Unfollowed
-from cuassay.dispatch_modes import UntracedMode
+from cuassay.dispatch_modes import UntracedMode, tensors_in
 from cuassay.errors import CannotJudgeError
 from cuassay.oracle.lift.operation import Following, Operation
 from cuassay.oracle.lift.run import lift
@@ -178,7 +178,7 @@ class Follower(Following):
         if found is NotImplemented:
             return NotImplemented
         shown = op(*args, **kwargs)
-        for one, other in zip(_tensors(found), _tensors(shown), strict=True):
+        for one, other in zip(tensors_in(found), tensors_in(shown), strict=True):
             if not _alike(one, other):
                 raise Unfollowed(f"{op}: its decomposition differs, {self._where()}")
         return tuple(found) if isinstance(found, tuple) else found
@@ -186,7 +186,7 @@ class Follower(Following):
     def after(self, operation: Operation, out: Any) -> object:
         """Give results their slots."""
         op, args, kwargs = operation.op, operation.args, operation.kwargs
-        made = [one for one in _tensors(out) if one.dtype is torch.float64]
+        made = [one for one in tensors_in(out) if one.dtype is torch.float64]
         rule = RULES.get(_name(op))
         if traits_of(op).random:
             raise Unfollowed(f"{op} draws random numbers, {self._where()}")
@@ -233,7 +233,7 @@ class _Inside(UntracedMode):
         targets = [
             args[place] if place < len(args) else named[name] for place, name in traits.written
         ]
-        for target, result in zip(targets, _tensors(value), strict=True):
+        for target, result in zip(targets, tensors_in(value), strict=True):
             target.copy_(result)
             follower.written(target, result)
         return targets[0] if len(targets) == 1 else tuple(targets)
@@ -250,18 +250,8 @@ def _name(op: OpOverload) -> str:
     return op._schema.name.removeprefix("aten::")
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _tensors(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _tensors(one)
-
-
 def _has_floats(value: Any) -> bool:
-    return any(one.is_floating_point() or one.is_complex() for one in _tensors(value))
+    return any(one.is_floating_point() or one.is_complex() for one in tensors_in(value))
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:

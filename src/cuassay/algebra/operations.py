@@ -19,7 +19,7 @@ from torch._ops import OpOverload
 from cuassay.algebra.follow import Follower
 from cuassay.algebra.rules import Unfollowed
 from cuassay.build.machine.memory import StorageArena
-from cuassay.build.machine.operations import tensors_of
+from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import CuassayError
 from cuassay.model.recording import Argument, RecordedOperation, RecordedTensor, TorchWord
 from cuassay.oracle.lift.operation import Operation
@@ -98,7 +98,7 @@ def _perform(operation: RecordedOperation, arena: StorageArena, residues: Residu
         found = follower.after(low, found)
     finally:
         torch.set_default_dtype(before)
-    made = list(tensors_of(found))
+    made = list(tensors_in(found))
     if len(made) != len(operation.results):
         raise MachineError(f"it gave {len(operation.results)} tensors, expected {len(made)}")
     for place, data, number in zip(operation.results, operation.left, made, strict=True):

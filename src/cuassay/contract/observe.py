@@ -25,7 +25,7 @@ from cuassay.contract.facts import (
     Symmetric,
     ValueFact,
 )
-from cuassay.dispatch_modes import UntracedMode, without_memory
+from cuassay.dispatch_modes import UntracedMode, tensors_in, without_memory
 from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain
 from cuassay.model.domain import Domain, Mask, Opaque, Probability, Real
@@ -204,7 +204,7 @@ class _Ancestry(UntracedMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
-        given = list(_tensors((args, kwargs or {})))
+        given = tensors_in((args, kwargs or {}))
         name = func.__name__.partition(".")[0]
         found: frozenset[int] = frozenset()
         if name not in _SHAPE_ONLY:
@@ -212,7 +212,7 @@ class _Ancestry(UntracedMode):
         if not found or torch.Tag.nondeterministic_seeded in func.tags:
             self._count += 1
             found |= {self._count}
-        for tensor in _tensors(out):
+        for tensor in tensors_in(out):
             self._kept.append(tensor)
             self._roots[_place(tensor)] = found | (
                 self.roots(tensor) if name.endswith("_") and name not in _SHAPE_ONLY else found
@@ -253,17 +253,6 @@ def _related(generate: Callable[[], Mapping[str, object]]) -> tuple[frozenset[st
             joined = (joined[0] | group[0], joined[1] | group[1])
         groups.append(joined)
     return tuple(frozenset(names) for names, _ in groups if len(names) > 1)
-
-
-def _tensors(tree: object) -> Iterator[torch.Tensor]:
-    if isinstance(tree, torch.Tensor):
-        yield tree
-    elif isinstance(tree, Mapping):
-        for item in tree.values():
-            yield from _tensors(item)
-    elif isinstance(tree, list | tuple):
-        for item in tree:
-            yield from _tensors(item)
 
 
 def _place(tensor: torch.Tensor) -> int:

@@ -21,10 +21,10 @@ from cuassay.build.machine.operations import (
     candidate_line,
     is_view,
     place_of,
-    tensors_of,
     written_tensors,
 )
 from cuassay.build.recording.ledger import LEDGER
+from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import MissingToolError, UncoveredError
 from cuassay.model.recording import (
     OPERATIONS,
@@ -92,7 +92,7 @@ class MachineRecorder:
         By the addresses of allocations: their bytes, and the flags of what was ever written.
         """
         found: dict[int, tuple[bytes, bytes]] = {}
-        for tensor in tensors_of((args, kwargs)):
+        for tensor in tensors_in((args, kwargs)):
             arena.add(tensor)
             held = arena.held(tensor)
             if held is None or self._left.get(held.base) == _digest(held.buffer):
@@ -115,7 +115,7 @@ class MachineRecorder:
         if is_view(func._schema, args, kwargs, made):
             return
         written = written_tensors(func._schema, args, kwargs)
-        results = list({id(one): one for one in (*tensors_of(made), *written)}.values())
+        results = list({id(one): one for one in (*tensors_in(made), *written)}.values())
         places = [place_of(one) for one in results]
         left = tuple(bytes_of(one) for one in results)
         self._add_bytes(sum(map(len, left)) + sum(len(data) for data, _ in before.values()))

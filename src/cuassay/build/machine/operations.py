@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from cuassay.dispatch_modes import tensors_in
 from cuassay.model.recording import Argument, RecordedTensor, TorchWord
 
 _SKIPPED = (
@@ -20,17 +21,6 @@ _SKIPPED = (
     os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep,
     "<",
 )
-
-
-def tensors_of(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in nested lists, tuples and mappings, in order."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from tensors_of(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from tensors_of(one)
 
 
 def written_tensors(schema: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
@@ -46,10 +36,10 @@ def written_tensors(schema: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterat
 
 def is_view(schema: Any, args: Any, kwargs: Mapping[str, Any], made: Any) -> bool:
     """Whether an operation only looked at an argument's memory, as the type that it is."""
-    results = list(tensors_of(made))
+    results = list(tensors_in(made))
     given = {
         (one.untyped_storage().data_ptr(), one.dtype)
-        for one in tensors_of((args, kwargs))
+        for one in tensors_in((args, kwargs))
         if one.layout is torch.strided
     }
     return (

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
+from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import LiftError
-from cuassay.oracle.lift.operation import mapped, tensors_in
+from cuassay.oracle.lift.operation import mapped
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, Owner, lifted_dtype
 
 BORROWED_ELEMENTS = 1 << 27  # a GiB in float64

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from cuassay.dispatch_modes import tensors_in
+
 _PRIMS = {"inp": "self", "a": "self", "b": "other", "dims": "dim"}
 
 
@@ -117,17 +119,6 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
         return {name: mapped(item, change) for name, item in value.items()}
     return change(value)
-
-
-def tensors_in(value: Any) -> list[Tensor]:
-    """Return the tensors in nested lists, tuples and mappings, in order."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in tensors_in(item)]
-    return []
 
 
 def floating_in(value: Any) -> list[Tensor]:

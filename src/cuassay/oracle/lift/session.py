@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from cuassay.dispatch_modes import UntracedMode
+from cuassay.dispatch_modes import UntracedMode, tensors_in
 from cuassay.errors import LiftError
 from cuassay.oracle.lift import index_range
 from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of
-from cuassay.oracle.lift.operation import Following, Hook, Operation, mapped, tensors_in
+from cuassay.oracle.lift.operation import Following, Hook, Operation, mapped
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.special import SPECIAL
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of

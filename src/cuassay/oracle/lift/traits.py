@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from cuassay.oracle.lift.operation import Operation, tensors_in
+from cuassay.dispatch_modes import tensors_in
+from cuassay.oracle.lift.operation import Operation
 
 _OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "profiler"})
 _NOT_DRAWN = frozenset({"_cudnn_rnn", "miopen_rnn"})  # tagged random for their dropout only
