@@ -7,6 +7,7 @@ Imports under TYPE_CHECKING are for readers only and do not count.
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import json
 import os
@@ -99,23 +100,34 @@ def _package(file: Path) -> str:
     return file.relative_to(_PACKAGE).parts[0].removesuffix(".py")
 
 
-def _imports(node: ast.AST, *, inside_functions: bool) -> Iterator[str]:
-    """Yield the dotted names that a tree imports; `from a import b` yields a.b."""
+def _found(node: ast.AST, inside: bool) -> Iterator[tuple[str, bool]]:
+    """Yield (dotted name, whether inside a function) of a tree's imports."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and not inside_functions:
-            continue
+        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
         if isinstance(child, ast.Import):
-            yield from (alias.name for alias in child.names)
-        elif isinstance(child, ast.Call) and ast.unparse(child.func) == "importlib.import_module":
-            named = child.args[0].value if isinstance(child.args[0], ast.Constant) else ""
-            if str(named).startswith(("cuassay", "ptxsan")):  # an import, however it is written
-                yield str(named)
+            yield from ((alias.name, inside) for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
             assert child.level == 0, "relative imports hide who imports whom"
-            yield from (f"{child.module}.{alias.name}" for alias in child.names)
-        yield from _imports(child, inside_functions=inside_functions)
+            yield from ((f"{child.module}.{alias.name}", inside) for alias in child.names)
+        match child:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="importlib"), attr="import_module"),
+                args=[ast.Constant(value=str(named)), *_],
+            ) if named.startswith(("cuassay", "ptxsan")):  # an import, however it is written
+                yield named, inside
+        yield from _found(child, inside or function)
+
+
+@functools.cache
+def _imported(file: Path) -> tuple[tuple[str, bool], ...]:
+    return tuple(_found(_tree(file), False))
+
+
+def _imports(file: Path, *, inside_functions: bool) -> Iterator[str]:
+    """Yield the dotted names that a file imports; `from a import b` yields a.b."""
+    return (name for name, inside in _imported(file) if inside_functions or not inside)
 
 
 def _tree(file: Path) -> ast.Module:
@@ -130,7 +142,7 @@ def _ids(file: Path) -> str:
 def test_dependencies_point_one_way(file: Path) -> None:
     package = _package(file)
     assert package in _MAY_IMPORT, f"add package '{package}' to the table of this test"
-    for name in _imports(_tree(file), inside_functions=True):
+    for name in _imports(file, inside_functions=True):
         if package in _LIGHT:
             assert name.split(".")[0] not in _HEAVY, f"{name} in a package of the driver"
         if name.split(".")[0] == "ptxsan":
@@ -143,13 +155,13 @@ def test_dependencies_point_one_way(file: Path) -> None:
 
 def test_ptxsan_knows_nothing_of_cuassay() -> None:
     for file in sorted(_PTXSAN.parents[1].rglob("*.py")):
-        for name in _imports(_tree(file), inside_functions=True):
+        for name in _imports(file, inside_functions=True):
             assert name.split(".")[0] not in {"cuassay", "tests"}, f"{file}: {name}"
 
 
 def test_the_guest_imports_nothing_of_the_host() -> None:
     for file in sorted((_PACKAGE / "sandbox" / "guest").rglob("*.py")):
-        for name in _imports(_tree(file), inside_functions=True):
+        for name in _imports(file, inside_functions=True):
             assert not name.startswith("cuassay.sandbox.host"), f"{file.name}: {name}"
 
 
@@ -166,7 +178,7 @@ def test_products_are_entered_by_their_doors(package: str) -> None:
     for file in _FILES:
         if _package(file) == package:
             continue
-        for name in _imports(_tree(file), inside_functions=True):
+        for name in _imports(file, inside_functions=True):
             module = name if name in _MODULES else name.rpartition(".")[0]
             if f"{module}.".startswith(f"cuassay.{package}."):
                 assert module in doors, f"{file}: {name}"
@@ -176,7 +188,7 @@ def test_no_import_cycles() -> None:
     graph: dict[str, set[str]] = {}
     for file in (*_FILES, *_PTXSAN_FILES):
         module = _module(file)
-        names = set(_imports(_tree(file), inside_functions=False))
+        names = set(_imports(file, inside_functions=False))
         names |= {name.rpartition(".")[0] for name in names}
         graph[module] = {name for name in names if name in _MODULES} - {module, "cuassay", "ptxsan"}
     tuple(graphlib.TopologicalSorter(graph).static_order())
@@ -185,7 +197,7 @@ def test_no_import_cycles() -> None:
 def test_imports_inside_functions_hide_no_cycle() -> None:
     graph: dict[str, set[str]] = {}
     for file in (*_FILES, *_PTXSAN_FILES):
-        found = _imports(_tree(file), inside_functions=True)
+        found = _imports(file, inside_functions=True)
         names = {name if name in _MODULES else name.rpartition(".")[0] for name in found}
         graph[_module(file)] = (names & _MODULES) - {_module(file), "cuassay", "ptxsan"}
     tuple(graphlib.TopologicalSorter(graph).static_order())
@@ -204,7 +216,10 @@ def test_random_numbers_come_from_derived_seeds() -> None:
     for file in _FILES:
         if file.relative_to(_PACKAGE).as_posix() in _UNSEEDED:
             continue
-        for node in ast.walk(_tree(file)):
+        text = file.read_text(encoding="utf-8")
+        if not any(name in text for name in ("secrets", "random")):
+            continue
+        for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.Attribute(value=ast.Name(id="secrets"), attr=name):
                     assert name in {"token_hex", "token_urlsafe", "compare_digest"}, file
@@ -216,7 +231,7 @@ def test_random_numbers_come_from_derived_seeds() -> None:
 
 def _is_local(file: Path, name: str) -> bool:
     """Whether a file has no module of this name: it is a seeded generator."""
-    return name not in set(_imports(_tree(file), inside_functions=True))
+    return name not in set(_imports(file, inside_functions=True))
 
 
 def test_the_table_names_what_exists() -> None:
@@ -285,7 +300,7 @@ def _needs() -> dict[str, set[str]]:
     """Return what each module imports at its top, packages of the imported modules included."""
     found = {}
     for file in (*_FILES, *_PTXSAN_FILES):
-        module, names = _module(file), set(_imports(_tree(file), inside_functions=False))
+        module, names = _module(file), set(_imports(file, inside_functions=False))
         for name in {module, *names}:
             parts = name.split(".")
             names |= {".".join(parts[:count]) for count in range(1, len(parts))}
