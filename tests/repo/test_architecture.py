@@ -242,11 +242,10 @@ def test_the_table_names_what_exists() -> None:
         )
 
 
-# Each module is imported where exactly what the largest module that it imports needs is there: in
-# a fork of that module's process or, where nothing is imported on top of it, in that process,
-# which forgets it again. Other people's packages are there from the start.
+# Each module is imported where exactly what the largest module that it imports needs is there, and
+# forgotten after those that need it. Other people's packages are there from the start.
 _ALONE = """
-import gc, importlib, json, os, sys, traceback
+import gc, importlib, json, sys, traceback
 
 def forget(added):
     for name in added:
@@ -258,7 +257,7 @@ def forget(added):
 
 def visit(children):
     failed = False
-    for name in [name for name, below in children.items() if not below]:
+    for name, below in children.items():
         before = set(sys.modules)
         try:
             importlib.import_module(name)
@@ -266,22 +265,9 @@ def visit(children):
             print(name, flush=True)
             traceback.print_exc()
             failed = True
+        else:
+            failed |= visit(below)
         forget(set(sys.modules) - before)
-    for name, below in children.items():
-        if not below:
-            continue
-        child = os.fork()
-        if child == 0:
-            try:
-                importlib.import_module(name)
-                failed = visit(below)
-            except BaseException:
-                print(name, flush=True)
-                traceback.print_exc()
-                failed = True
-            sys.stderr.flush()
-            os._exit(failed)
-        failed |= os.waitpid(child, 0)[1] != 0
     return failed
 
 for name in sys.argv[1:]:
@@ -289,7 +275,7 @@ for name in sys.argv[1:]:
         importlib.import_module(name)
     except ImportError:
         pass
-gc.freeze()
+gc.disable()  # what is imported stays
 sys.exit(visit(json.load(sys.stdin)))
 """
 _LIGHT_PACKAGES = ("numpy", "pydantic", "click", "rich.console")

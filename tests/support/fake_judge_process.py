@@ -44,8 +44,8 @@ def main() -> None:
 
     if job["type"] == "BuildJob":
         place = os.path.join(os.path.dirname(job["candidate"]), f"{stem}.built")
-        with open(place, "w", encoding="utf-8") as file:
-            file.write(os.environ["CUDA_VISIBLE_DEVICES"])
+        with open(place, "w", encoding="utf-8") as built:
+            built.write(os.environ["CUDA_VISIBLE_DEVICES"])
         emit(says["built"])
         return
     common = {"profile": job["profile"], "seed": job["seed"] or 0, "run": run}
