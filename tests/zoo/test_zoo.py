@@ -34,6 +34,7 @@ CODES = {
 _SUBTLE = (
     "branch_above_local_limits",
     "buffer_for_many_rows",
+    "limited_outputs",
     "weight_of_ones_skipped",
     "branch_for_widths",
     "half_atomics",
