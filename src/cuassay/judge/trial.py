@@ -56,6 +56,7 @@ from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.compare.outputs import Comparison, compare, measure
 from cuassay.oracle.grade import least_family
+from cuassay.oracle.lift.magnitudes import magnitudes
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
@@ -672,6 +673,11 @@ class JudgeTrial:
         names = [spec.name for spec in self._problem.outputs]
         values = list(self.inputs(case).values())
         return self._capped(lambda: lift(self._reference.call, values, names=names))
+
+    def magnitudes(self, case: Case) -> tuple[float, ...]:
+        """Return the largest magnitude of each floating input and of what each operation makes."""
+        values = list(self.inputs(case).values())
+        return self._capped(lambda: magnitudes(self._reference.call, values))
 
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError.
