@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import subprocess
 import sys
 import threading
@@ -52,9 +53,15 @@ def test_stand_ins_answer_as_torch_does() -> None:
                 assert known[name](flag, other, flag) == getattr(symbolic_shapes, name)(
                     flag, other, flag
                 )
-    pairs = [(3, 3), (3, 4), ((1, 2), [1, 2]), ((1, 2), (1, 3)), ((1,), (1, 2))]
-    for one, other in pairs:
-        assert known["sym_eq"](one, other) == symbolic_shapes.sym_eq(one, other)
+    pairs: list[tuple[object, object]] = [
+        (3, 3),
+        (3, 4),
+        ((1, 2), [1, 2]),
+        ((1, 2), (1, 3)),
+        ((1,), (1, 2)),
+    ]
+    for left, right in pairs:
+        assert known["sym_eq"](left, right) == symbolic_shapes.sym_eq(left, right)
     for name in ("is_nested_int", "has_guarding_hint", "guarding_hint_or_throw"):
         assert known[name](7) == getattr(symbolic_shapes, name)(7)
     assert not symbolic_shapes.free_unbacked_symbols(7)
@@ -80,8 +87,7 @@ def test_other_threads_import_as_usual_and_nothing_is_left_behind() -> None:
         thread.join()
         with without_sympy.sizes_are_numbers():
             assert builtins.__import__ is not usual
-        import sympy  # of this module, which is none of torch's
-
-        assert found == [sympy]
+        here = importlib.import_module("sympy")  # for this module, which is none of torch's
+        assert found == [here]
     assert builtins.__import__ is usual
     assert without_memory(lambda: (torch.empty(2, 3) * 2).sum(-1)).shape == (2,)
