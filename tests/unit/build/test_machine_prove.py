@@ -66,7 +66,7 @@ def answered(compare: str) -> ProofEvidence:
 def test_a_guarded_kernel_is_proved_and_its_law_is_told() -> None:
     evidence = answered("<")
     assert evidence.answer is ProofAnswer.PROVED
-    assert [evidence.of(what) for what in evidence.wanted] == [ProofAnswer.PROVED] * 2
+    assert [evidence.of(what) for what in evidence.wanted] == [ProofAnswer.PROVED] * 3
     (call,) = evidence.calls
     (launch,) = call.launches
     assert (call.fitted, call.confirmed) == (10, 5)
