@@ -212,7 +212,10 @@ def _product(a: Tensor, b: Tensor, tensor_cores: bool) -> Tensor | None:
 def _convolution(asked: Operation, out: Tensor) -> Tensor:
     named, weight = asked.named, asked.named["weight"]
     plain = {**named, "input": named["input"].square(), "weight": weight.square(), "bias": None}
-    terms = float(weight.shape[0] if named.get("transposed") else weight[0].numel())
+    terms: Tensor | float = float(weight[0].numel())
+    if named.get("transposed"):  # strides and borders decide how many meet in an element
+        ones = {"input": torch.ones_like(named["input"][:1]), "weight": torch.ones_like(weight)}
+        terms = asked.op(**{**plain, **ones})
     return (_walk(out, asked.op(**plain), terms).square_() + out.square()).sqrt_()
 
 
