@@ -157,7 +157,7 @@ def test_one_element_too_many_is_refuted_with_sizes_and_thread() -> None:
     evidence = answered("<=")
     assert evidence.answer is ProofAnswer.REFUTED
     (launch,) = evidence.calls[0].launches
-    memory, _ = launch.claims
+    memory, *_ = launch.claims
     n = memory.sizes["n"]
     assert n % 128
     assert memory.thread == (n % 128, 0, 0)
