@@ -407,7 +407,7 @@ def _law_of_launch(
         if isinstance(length, Sum):  # a grid is often made of the elements of a buffer
             fitter.offer(_elements(length))
     grid = tuple(fitter.fit([row.grid[axis] for row in rows]) for axis in range(3))
-    law = LaunchLaw(
+    found = LaunchLaw(
         module=first.module,
         kernel=first.kernel,
         grid=grid,
@@ -419,7 +419,7 @@ def _law_of_launch(
         names=names,
         clustered=any(row.cluster != (1, 1, 1) for row in rows),
     )
-    return law, reached
+    return found, reached
 
 
 def _elements(length: Sum) -> Sum:
