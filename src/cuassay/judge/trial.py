@@ -31,7 +31,7 @@ from cuassay.contract.observe import related_inputs, value_facts, without_contra
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
 from cuassay.contract.uses import with_uses
-from cuassay.errors import CannotJudgeError, CuassayError
+from cuassay.errors import CannotJudgeError, CuassayError, LiftError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import booked_bytes, budget_for, planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
@@ -60,6 +60,7 @@ from cuassay.oracle.lift.magnitudes import magnitudes
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
+from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ _MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
-_UNLIKE = 2  # answers of other bits than the reference's own, after which none is expected
+_BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
 _RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
@@ -146,7 +147,7 @@ class JudgeTrial:
         # The run that was compared last, and which of its answers rough truth showed to be right.
         self._right: tuple[weakref.ref[Run], set[tuple[str, tuple[ResultItem, ...]]]] | None = None
         self._unexplained = 0  # answers that rough truth did not show to be right
-        self._unlike_written = 0  # answers whose bits were not the reference's own
+        self._beyond_own = 0  # answers beyond the reference's own error, less those within it
         self._graded = False  # a failure beyond the policy was held against every family
         self.record = True
 
@@ -695,10 +696,10 @@ class JudgeTrial:
         return self._made(case, key if key in self._truths else f"{key} rough", draws=_ROUGH_DRAWS)
 
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether rough truth shows an answer to be right. False says nothing: ask `compare`.
+        """Whether an answer is seen to be right without a full truth. False: ask `compare`.
 
-        Most answers of a trial are right, and a full truth runs the reference twice as often. One
-        that is the reference's own as written, bit for bit, needs no truth: it is a trusted one.
+        Most answers of a trial are right, and a full truth takes the reference ten times and
+        more. As near to truth as the reference as written is right; else rough truth is asked.
         """
         key, items = _values(case), tuple(items)
         if self._right is not None and not self.record:  # a second look at what was right
@@ -707,12 +708,13 @@ class JudgeTrial:
                 return True
         if key in self._truths or self._unexplained > _ROUGH_FAILURES:
             return False
-        if f"{key} rough" not in self._truths and self._is_as_written(case, run, items):
+        if f"{key} rough" not in self._truths and self._is_near(case, run, items):
             self._note_right(run, key, items)
             return True
         truth = self.rough(case)
         self._unexplained += 1
         if truth.ill_conditioned:
+            self._unexplained -= 1
             return False
         started = time.perf_counter()
         with self.timeline.span(Lane.COMPARE, _sizes(case)):
@@ -726,26 +728,51 @@ class JudgeTrial:
             self.comparisons.extend(found)
         return True
 
+    def decides(self, case: Case) -> bool:
+        """Whether truth of a case decides anything; where rough truth says no, it does not."""
+        rough = self._truths.get(f"{_values(case)} rough")
+        if rough is not None and rough.ill_conditioned:
+            return False
+        return not self.truth(case).ill_conditioned
+
     def _note_right(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> None:
         if self._right is None or self._right[0]() is not run:
             self._right = (weakref.ref(run), set())
         self._right[1].add((key, items))
 
-    def _is_as_written(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether an answer has the bits of the reference's own; a few that differ end the asking.
+    def _is_near(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Whether an answer is as near to truth as the reference as written.
 
-        A copy, a gather or a kernel that calls the same functions has them.
+        So is what has its bits: a copy, a gather, a kernel that calls the same functions.
         """
-        if self._unlike_written >= _UNLIKE:
+        if self._beyond_own >= _BEYOND_OWN:
             return False
-        written = self.as_written(list(self.inputs(case).values()))
-        got = matched(self._problem, [tuple(one.shape) for one in written], run, items)
-        same = all(
-            isinstance(one, torch.Tensor) and _same_bits(one.to(own.device), own)
-            for one, own in zip(got, written, strict=True)
+        started = time.perf_counter()
+        self._make_room(case)
+        with self.timeline.span(Lane.TRUTH, f"its own error, {_sizes(case)}"):
+            try:
+                owns = self._capped(lambda: self._own_errors(case))
+            except LiftError:
+                self._beyond_own = _BEYOND_OWN
+                return False
+            shapes = [tuple(own.written.shape) for own in owns]
+            got = matched(self._problem, shapes, run, items)
+            near = all(
+                isinstance(one, torch.Tensor) and own.explains(one)
+                for one, own in zip(got, owns, strict=True)
+            )
+        self.truth_s += time.perf_counter() - started
+        self._beyond_own = max(0, self._beyond_own - 1) if near else self._beyond_own + 1
+        return near
+
+    def _own_errors(self, case: Case) -> tuple[OwnError, ...]:
+        return own_errors(
+            self._reference.call,
+            list(self.inputs(case).values()),
+            self._problem.outputs,
+            seed=derive(case.seed, "truth"),
+            accumulation=self._problem.accumulation,
         )
-        self._unlike_written += not same
-        return same
 
     def _tensors(
         self, run: Run, items: Iterable[ResultItem], truth: Truth
