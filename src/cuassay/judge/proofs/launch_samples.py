@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.machine.faults import recorded_call, recording_of
@@ -36,8 +37,9 @@ _LADDER = (
     *(65_536, 100_000, 262_144, 1_000_000, 1_048_576, 4_000_000),
 )
 _ALONE, _TOGETHER = 14, 24  # sizes of one axis alone, and of all axes together
-_PIECES, _PIECE = 3, 14  # from so many kinds of calls on, each is to have so many sizes
-_AROUND, _MOST = 3, 160  # sizes around a kind's for each of the plan's, and all in all
+_PIECES, _PIECE = 3, 12  # from so many kinds of calls on, each is to have so many sizes
+_AROUND, _MOST = 3, 400  # sizes around a kind's for each of the plan's, and all in all
+_Kind: TypeAlias = tuple[tuple[str, str], ...]  # (PTX, kernel) a launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +135,14 @@ def record(
     """Return the launches of one call at each of the sizes, as long as `going` says so."""
     found: list[LaunchSample] = []
     refused: list[tuple[Mapping[str, int], str]] = []
+    kinds: dict[_Kind, list[LaunchSample]] = {}
     tried: set[tuple[int, ...]] = set()
     free = [axis.name for axis in trial.problem.var_axes()]
     waiting, around = deque(sizes), 0
     while going():
         near = None
-        if around < _AROUND or not waiting:
-            near = _around(trial.problem, found, tried)
+        if (around < _AROUND or not waiting) and len(found) < _MOST:
+            near = sizes_around(trial.problem, list(kinds.values()), tried)
         if near is None and not waiting:
             break
         around = around + 1 if near is not None else 0
@@ -159,11 +162,14 @@ def record(
                 raised = first_raised(run)
                 said = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
                 raise CuassayError(reason or (ended.message if ended else said))
-            found.append(
-                LaunchSample(
-                    axes=axes, recording=decode(bytes(recording.cpu().contiguous().numpy()))
-                )
+            sample = LaunchSample(
+                axes=axes, recording=decode(bytes(recording.cpu().contiguous().numpy()))
             )
+            found.append(sample)
+            texts = sample.recording.modules
+            kind = tuple((texts[one.module], one.kernel) for one in sample.recording.launches)
+            if kind:
+                kinds.setdefault(kind, []).append(sample)
         except CuassayError as error:
             refused.append((axes, str(error)))
             if len(refused) > 8 and not found:
@@ -171,26 +177,16 @@ def record(
     return Samples(found=tuple(found), refused=tuple(refused))
 
 
-def classes(samples: Iterable[LaunchSample]) -> list[tuple[LaunchSample, ...]]:
-    """Return the samples whose launches are of the same kernels of the same PTX, in order."""
-    groups: dict[tuple[tuple[str, str], ...], list[LaunchSample]] = {}
-    for one in samples:
-        texts = one.recording.modules
-        key = tuple((texts[each.module], each.kernel) for each in one.recording.launches)
-        groups.setdefault(key, []).append(one)
-    return list(map(tuple, groups.values()))
-
-
-def _around(
-    problem: Problem, found: Sequence[LaunchSample], tried: Collection[tuple[int, ...]]
+def sizes_around(
+    problem: Problem, kinds: Sequence[Sequence[LaunchSample]], tried: Collection[tuple[int, ...]]
 ) -> dict[str, int] | None:
-    """Return sizes that may launch what few others do, or None.
+    """Return sizes that may launch what few of the others did, or None.
 
+    `kinds` are samples by what they launch, `tried` the sizes of all axes that were recorded.
     They are between the sizes that did, or near them along one axis; the kind that is nearest to
     having enough comes first, as every kind costs a compilation.
     """
-    kinds = [one for one in classes(found) if one[0].recording.launches]
-    if len(kinds) < _PIECES or len(found) >= _MOST:
+    if len(kinds) < _PIECES:
         return None
     axes = problem.var_axes()
     most = _most_elements(problem)

@@ -33,8 +33,19 @@ from ptxsan.prove.replay import (
     Datum,
     replay,
 )
-from ptxsan.prove.solver import Countered, Open, Shown, Solver, closure
-from ptxsan.prove.terms import Atom, Atoms, Flag, Symbol, atoms_of, literals, value_of
+from ptxsan.prove.solver import Countered, Discharge, Open, Shown, Solver, closure
+from ptxsan.prove.terms import (
+    TRUE,
+    Atom,
+    Atoms,
+    Flag,
+    Symbol,
+    atoms_of,
+    decided,
+    literals,
+    value_of,
+)
+from ptxsan.prove.threads import Threads
 from ptxsan.prove.unwritten import Before, covered
 from ptxsan.syntax import SourceLine
 
@@ -374,6 +385,7 @@ def _checked(
     """Return the first failures, and what settled the other goals."""
     failures: list[_Failure] = []
     discharged: Counter[str] = Counter()
+    threads = Threads(execution.thread)
     for access in execution.accesses:
         if len(failures) >= most:
             break
@@ -383,6 +395,9 @@ def _checked(
             failures.append(_Failure(access, why, access.instruction.line))
             continue
         for word, goal in access.goals:
+            if decided(goal) != TRUE and threads.hold(access.path, goal):
+                discharged[str(Discharge.THREADS)] += 1
+                continue
             match solver.answer(access.path, goal):
                 case Shown(by):
                     discharged[str(by)] += 1
