@@ -63,6 +63,24 @@ def furnished(
         memory[one.offset : one.offset + nbytes] = raw
 
 
+def risen(count: int, low: int, high: int, known: Mapping[int, int]) -> tuple[int, ...] | None:
+    """Return `count` integers that rise from `low` to `high` and are as `known` at some places.
+
+    The others are as small as they may be. None where there are no such integers.
+    """
+    found, last = [], low
+    for place in range(count):
+        end = high if place == count - 1 else None
+        value = known.get(place, end if end is not None else last)
+        if value < last or value > high or (place == 0 and value != low):
+            return None
+        if end is not None and value != end:
+            return None
+        found.append(value)
+        last = value
+    return tuple(found) if known.keys() <= set(range(count)) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """What the machine found at sizes: faults, or why there is no answer.
@@ -95,7 +113,7 @@ def replay(
     Of a launch that is too large to run, `blocks` run alone, on memory that has only the pages
     that they touch. A GPU may run them first, so what they run into before any other block is a
     fault of the launch; who races with whom they do not show. `values` says which
-    integers regions hold, by number; `data` are some of those that are free.
+    integers regions hold, by number; `data` are some of those that are free, or all rising ones.
 
     Scalar arguments without a law make it impossible, or that do not fit their bytes: host code
     would launch something else.
@@ -126,16 +144,24 @@ def replay(
     draw = np.random.default_rng(seed)
     buffers = []
     for number, length in enumerate(lengths):
-        memory = pages.zeros(length, reserved=not large)
+        try:
+            memory = pages.zeros(length, reserved=not large)
+        except MemoryError as error:
+            return Replayed(sizes=sizes, why=str(error))
         held = (values or {}).get(number)
-        if held is not None and held.free:
+        here = [one for one in data if one.region == number]
+        if held is not None and held.rising and not here and length >= held.nbytes:
+            last = length // held.nbytes * held.nbytes - held.nbytes
+            top = L.evaluated(held.high, sizes)
+            memory[last:][: held.nbytes] = np.frombuffer(
+                top.to_bytes(held.nbytes, "little"), np.uint8
+            )
+        elif held is not None and (held.free or held.rising):
             bounds = L.evaluated(held.low, sizes), L.evaluated(held.high, sizes)
             if large and not bounds[0] <= 0 <= bounds[1]:
                 return Replayed(sizes=sizes, why="it is too large to fill with legal integers")
             try:
-                furnished(
-                    memory, *bounds, held.nbytes, [one for one in data if one.region == number]
-                )
+                furnished(memory, *bounds, held.nbytes, here)
             except ValueError as error:
                 return Replayed(sizes=sizes, why=str(error))
         elif seed is not None and not large:
