@@ -45,6 +45,7 @@ from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import Comparison, Statistic, compare
+from cuassay.oracle.lift.magnitudes import magnitudes
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.precision import family_of
@@ -102,6 +103,10 @@ class FakeTrial:
     def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
         """Return the lifted reference's answer."""
         return lift(self.reference, list(self.inputs(case).values()))
+
+    def magnitudes(self, case: Case) -> tuple[float, ...]:
+        """Return the largest magnitudes that the reference meets."""
+        return magnitudes(self.reference, list(self.inputs(case).values()))
 
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return the reference's answer on float64 inputs and a plain noise scale."""

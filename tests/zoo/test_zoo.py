@@ -34,6 +34,9 @@ CODES = {
 _SUBTLE = (
     "branch_above_local_limits",
     "buffer_for_many_rows",
+    "limited_outputs",
+    "packed_in_half",
+    "nan_hidden",
     "weight_of_ones_skipped",
     "branch_for_widths",
     "half_atomics",

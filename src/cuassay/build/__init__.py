@@ -16,7 +16,6 @@ from pathlib import Path
 
 from cuassay.build.built import Built
 from cuassay.build.cuda.toolkit import toolchain
-from cuassay.build.recording.ledger import LEDGER
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.problem import Problem
 
@@ -117,6 +116,8 @@ def _note_libraries(folder: Path) -> None:
 
     Another worker may be making and removing folders there: those that are gone are passed over.
     """
+    from cuassay.build.recording.ledger import LEDGER  # with torch
+
     for place, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if name != "triton")
         for name in sorted(names):

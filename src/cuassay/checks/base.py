@@ -115,6 +115,12 @@ class Trial(Protocol):
         Raises LiftError where the reference cannot be lifted, ReferenceError_ where it fails.
         """
 
+    def magnitudes(self, case: Case) -> tuple[float, ...]:
+        """Return the largest magnitude of each floating input and of what each operation makes.
+
+        Of the reference as written, in its order. Raises ReferenceError_ where it fails.
+        """
+
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError.
 

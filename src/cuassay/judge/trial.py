@@ -56,6 +56,7 @@ from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.compare.outputs import Comparison, compare, measure
 from cuassay.oracle.grade import least_family
+from cuassay.oracle.lift.magnitudes import magnitudes
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
@@ -120,6 +121,8 @@ class JudgeTrial:
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
         self._truths: Truths = OrderedDict() if truths is None else truths
+        # Those of the sides beside as well: which of them a side knows decides what it asks for.
+        self._made_by_all: weakref.WeakValueDictionary[str, Truth] = weakref.WeakValueDictionary()
         gpu = device.startswith("cuda")
         self._memory_gib = planned_memory_gib(profile, gpu_memory_gib) if gpu else None
         limit_gib = self._memory_gib if gpu else host_plan_gib(profile)
@@ -227,7 +230,7 @@ class JudgeTrial:
         """Return the same trial for checks that run at the same time as those of this one.
 
         What it learns of the candidate stays apart, so that what either makes of an answer does
-        not depend on who was first. `take` adds it up.
+        not depend on who was first. `take` adds it up. A truth that both ask for is made once.
         """
         made = copy.copy(self)
         made._truths = self._truths.copy()
@@ -671,6 +674,11 @@ class JudgeTrial:
         values = list(self.inputs(case).values())
         return self._capped(lambda: lift(self._reference.call, values, names=names))
 
+    def magnitudes(self, case: Case) -> tuple[float, ...]:
+        """Return the largest magnitude of each floating input and of what each operation makes."""
+        values = list(self.inputs(case).values())
+        return self._capped(lambda: magnitudes(self._reference.call, values))
+
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError.
 
@@ -758,13 +766,22 @@ class JudgeTrial:
             truth = self._truths[key]
             self.kinds[truth.kind] = truth.reason
             return truth
-        started = time.perf_counter()
-        self._make_room(case)
-        with self.timeline.span(Lane.TRUTH, _sizes(case)):
-            truth = self._capped(lambda: self._made_truth(case, precision, draws))
-        self.truth_s += time.perf_counter() - started
+        truth = self._once(
+            key, case, _sizes(case), lambda: self._made_truth(case, precision, draws)
+        )
         self.kinds[truth.kind] = truth.reason
-        self._truths[key] = truth
+        return truth
+
+    def _once(self, key: str, case: Case, what: str, make: Callable[[], Truth]) -> Truth:
+        """Return and keep a truth that this side asks for the first time."""
+        truth = self._made_by_all.get(key)
+        if truth is None:
+            started = time.perf_counter()
+            self._make_room(case)
+            with self.timeline.span(Lane.TRUTH, what):
+                truth = self._capped(make)
+            self.truth_s += time.perf_counter() - started
+        self._truths[key] = self._made_by_all[key] = truth
         self._evict()
         return truth
 
@@ -825,24 +842,23 @@ class JudgeTrial:
         """
         asked = f"gradients of {' '.join(outputs)} {upstream is Upstream.ONES} {seed}"
         key = _key(f"{_values(case)} {asked}", precision)
-        if key not in self._truths:
-            started = time.perf_counter()
-            with self.timeline.span(Lane.TRUTH, f"gradients, {_sizes(case)}"):
-                self._truths[key] = self._capped(
-                    lambda: gradients.truth_of(
-                        self._problem,
-                        self._reference.call,
-                        case,
-                        self.inputs(case),
-                        outputs=outputs,
-                        upstream=upstream,
-                        seed=seed,
-                        precision=precision,
-                    )
-                )
-            self.truth_s += time.perf_counter() - started
-            self._evict()
-        return self._truths[key]
+        if key in self._truths:
+            return self._truths[key]
+        return self._once(
+            key,
+            case,
+            f"gradients, {_sizes(case)}",
+            lambda: gradients.truth_of(
+                self._problem,
+                self._reference.call,
+                case,
+                self.inputs(case),
+                outputs=outputs,
+                upstream=upstream,
+                seed=seed,
+                precision=precision,
+            ),
+        )
 
     def dependence(self, case: Case) -> Mapping[str, torch.Tensor]:
         """Return, by floating input, a gradient that is 0 where no floating output depends on it.

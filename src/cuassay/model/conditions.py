@@ -22,6 +22,8 @@ CONDITIONS = (
     "initial-values",
     "layouts",
     "loaded-state",
+    "magnitudes",
+    "non-finite",
     "own-kernels",
     "padding",
     "precision",
