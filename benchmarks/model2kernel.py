@@ -110,7 +110,7 @@ _OPERATOR_CASES: Mapping[str, Case] = {
         source=_CACHES, axes={"n": (1, 64_000), "u": (1, 4096)}, sizes={30: "n"},
         shapes={1: ("64*u", "576"), 2: ("1", "u")}, index={2: "n", 5: "1"}, offsets={3: "64*u"},
     ),
-    "static_scaled_fp8_quant": Case(source=_FP8),
+    "static_scaled_fp8_quant": Case(source=_FP8, shapes={0: ("s*b", "4096")}),
     "dynamic_scaled_fp8_quant": Case(source=_FP8, shapes={0: ("s*b", "4096")}),
     "dynamic_per_token_scaled_fp8_quant": Case(
         source=_FP8, shapes={0: ("s*b", "6144"), 2: ("s*b", "1")}
@@ -298,7 +298,8 @@ def _domain(dtype: str, number: int, case: Case, one: Mapping[str, Any]) -> str:
 
 def _expression(value: Any) -> str:
     """Return a shape of the JSON as an expression of axes."""
-    text = re.sub(r"\b(\d+)\.0\b", r"\1", str(value)).replace("+-", "-").replace("/", "//")
+    text = re.sub(r"\b(\d+)\.0\b", r"\1", str(value)).replace("+-", "-")
+    text = re.sub("(?<!/)/(?!/)", "//", text)
     text = re.sub(r"(?<![\w.])1\*", "", text)
     if re.search(r"\bu\d", text):
         raise ValueError(f"a size that the JSON does not say: {value}")

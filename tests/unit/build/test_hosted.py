@@ -38,7 +38,7 @@ struct Shifted {
 template <typename scalar_t>
 __global__ void scale(const scalar_t* __restrict__ x, scalar_t* y, float factor, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = static_cast<scalar_t>(static_cast<float>(x[i]) * factor + Shifted::by(shift[0]));
+  if (i < n) y[i] = static_cast<scalar_t>(static_cast<float>(x[i]) * factor + Shifted::by(*shift));
 }
 __global__ void add(Row row, float* y, const float* kept) {
   for (int i = threadIdx.x; i < row.n; i += blockDim.x) y[i] += row.data[i] + kept[0];
