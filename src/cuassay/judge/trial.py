@@ -268,7 +268,11 @@ class JudgeTrial:
 
     def read_sources(self, texts: Iterable[str]) -> None:
         """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
-        self._named = named_sizes(texts)
+        self.name_sizes(named_sizes(texts))
+
+    def name_sizes(self, named: Iterable[NamedSize]) -> None:
+        """Plan shapes beside these sizes as well, from now on."""
+        self._named = tuple(dict.fromkeys((*self._named, *named)))
         for purpose in ("shapes", "beyond"):
             self._plans.pop(purpose, None)
 
