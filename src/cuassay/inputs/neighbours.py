@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from math import prod
 
 from cuassay.inputs.geometry import (
@@ -28,6 +29,11 @@ _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 61, 97, 127, 131, 2
 _JOINT = ("v-1", "v+1", "1", "prime", "tile+1", "2", "half tile", "tile-1", "3")
 _WIDE_TILE = 128  # its odd half is a residue of its own: kernels work in two steps of 64
 _REGIME: Regime = NUMERIC[0]
+# A branch of the sources has one case, so that its values have to tell an epsilon, a mask of rows
+# and a scale at once: rows of many sizes, scalars that are not the usual ones.
+_BRANCH: Regime = replace(
+    next(one for one in NUMERIC if one.name == "mixed row sizes"), usual_scalars=False
+)
 
 
 def shapes(planner: Planner) -> tuple[Case, ...]:
@@ -41,9 +47,10 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     seen: set[tuple[int, ...]] = {tuple(base.values())}
     cases: list[Case] = []
     budget = planner.budget
-    for planned, most in (
-        ((*_joint(planner, base), *_zeros(planner), *_single(planner, base)), budget.shape_cases),
-        (tuple(_named(planner, base)), budget.named_cases),
+    beside = (*_joint(planner, base), *_zeros(planner), *_single(planner, base))
+    for planned, most, regime in (
+        (beside, budget.shape_cases, _REGIME),
+        (tuple(_named(planner, base)), budget.named_cases, _BRANCH),
     ):
         for name, changes in planned:
             if most <= 0:
@@ -58,7 +65,7 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
                 planner.case(
                     f"shape {name}",
                     sizes,
-                    _REGIME,
+                    regime,
                     workload=planner.first_workload,
                     in_domain=legal(planner.problem, sizes),
                 )

@@ -281,6 +281,9 @@ def _in_order(name: str, named: Mapping[str, Any], terms: Tensor) -> Tensor | No
     return torch.zeros_like(named["self"]).index_add_(0, rows, squares)
 
 
+# What torch adds on a GPU by atomics of the result's own type, each addition rounded, in another
+# order each time; index_put and the gradient of an embedding sort first and add in float32.
+BY_ATOMICS = ("index_add", "scatter_add", "scatter_reduce")
 SCATTERED = ("index_add", "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward")
 REDUCTIONS: Mapping[str, Callable[[Operation, Tensor], Tensor | None]] = {
     **dict.fromkeys(("sum", "mean", "nansum"), _sum),

@@ -12,7 +12,7 @@ import torch
 from cuassay.checks.base import Run
 from cuassay.checks.kernels.configurations import Config001
 from cuassay.errors import NothingToCheckError
-from cuassay.model.outcome import Finding
+from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 from tests.support.fake_trial import FakeTrial, Function, run_one, scaled_add
@@ -101,6 +101,17 @@ def test_where_all_fail_the_configurations_are_not_to_blame() -> None:
 def test_without_an_autotuner_there_is_nothing_to_check() -> None:
     with pytest.raises(NothingToCheckError):
         examined(lambda x, bias, gain: x * gain + bias)
+
+
+def test_an_autotuner_behind_a_kept_answer_is_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuassay.build.tuned._lists", 1)
+    trial = standard()
+    scenario = next(Config001().propose(trial))
+    run = run_one(trial, lambda x, bias, gain: x * gain + bias, scenario)
+    (finding,) = Config001().judge(trial, scenario, run)
+    assert finding.finding_class is FindingClass.UNSAFE
+    assert finding.condition.startswith("configurations: ")
+    assert "1 autotuner was not asked" in finding.message
 
 
 def test_triton_is_left_as_it_was() -> None:

@@ -84,7 +84,7 @@ def configurations(host: Host, step: Configurations) -> Made:
                     facts.append((f"result {number}", places[digest]))
             facts.append((f"configuration {number}", taken[:_TEXT]))
             choice.number += 1
-    facts.append(("configurations", str(choice.longest)))
+    facts += [("configurations", str(choice.longest)), ("autotuners", str(tuned.lists()))]
     return Made(items=tuple(found), tensors=tuple(tensors), facts=tuple(facts))
 
 
