@@ -76,7 +76,8 @@ def test_a_truth_that_meets_the_cap_is_made_again(
     assert gpu.emptied == 0
     assert trial.truth(case).draws == 2
     assert gpu.shares == [0.8, 1.0]  # once: what a side beside had kept went first
-    assert kept.draws and not beside._truths
+    assert kept.draws
+    assert not beside._truths
     assert gpu.emptied  # what torch keeps beyond the plan is not kept from others
     failures.append(torch.OutOfMemoryError("really full"))
     trial._truths.clear()

@@ -13,11 +13,12 @@ from cuassay.checks.interface.inputs_used import Api003
 from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.checks.state.earlier_calls import State001
 from cuassay.judge.decide.examine import Examination
+from cuassay.judge.trial import JudgeTrial
 from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed, Skipped
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRunner
-from tests.support.fake_trial import FakeTrial, Function, scaled_add
+from tests.support.fake_trial import Function, scaled_add
 from tests.support.judging import Bench, bench
 from tests.unit.checks.state.test_earlier_calls import honest, strides_by_shape
 
@@ -141,7 +142,7 @@ def test_planning_that_meets_our_own_bound_on_memory_is_done_again(
         yield from own(self, trial)
 
     monkeypatch.setattr(State001, "propose", propose)
-    monkeypatch.setattr(FakeTrial, "relieve", lambda self: gives_way, raising=False)
+    monkeypatch.setattr(JudgeTrial, "relieve", lambda self: gives_way)
     (report,), _ = examined(honest, State001())
     assert isinstance(report.outcome, Passed if gives_way else Inconclusive)
     assert asked == [3 if gives_way else 1]

@@ -176,7 +176,7 @@ class Examination:
         tally = Tally(least_decided=check.least_decided)
         outcome: Outcome
         try:
-            outcome = self._skipped(check) or self._with_room(check, tally)
+            outcome = self._with_room(check, tally)
         except NothingToCheckError as error:
             outcome = Skipped(reason=str(error), applicable=False)
         except CannotJudgeError as error:
@@ -224,7 +224,7 @@ class Examination:
         """Return what a check finds; where planning meets our own bound on memory, plan again."""
         while True:
             try:
-                return self._outcome(check, tally)
+                return self._skipped(check) or self._outcome(check, tally)
             except torch.OutOfMemoryError:
                 if tally.ran or not self._trial.relieve():
                     raise
