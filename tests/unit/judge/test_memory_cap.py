@@ -65,7 +65,7 @@ def test_a_truth_that_meets_the_cap_is_made_again(
     failures = [torch.OutOfMemoryError("full"), torch.OutOfMemoryError("still full")]
     trial._cap, trial._device = Cap("cuda", 80 << 30), "cuda"
 
-    def short(self: JudgeTrial, *given: object) -> Truth:
+    def short(self: JudgeTrial, *asked: object) -> Truth:
         if failures:
             raise failures.pop()
         given = list(values.values())
