@@ -47,19 +47,25 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     seen: set[tuple[int, ...]] = {tuple(base.values())}
     cases: list[Case] = []
     budget = planner.budget
-    beside = (*_joint(planner, base), *_zeros(planner), *_single(planner, base))
+    plain = (*_joint(planner, base), *_zeros(planner), *_single(planner, base))
+    beside = tuple((name, changes, False) for name, changes in plain)
+    large = budget.named_large  # cases above a threshold that are left to be beyond the limit
     for planned, most, regime in (
         (beside, budget.shape_cases, _REGIME),
         (tuple(_named(planner, base)), budget.named_cases, _BRANCH),
     ):
-        for name, changes in planned:
+        for name, changes, above in planned:
             if most <= 0:
                 break
             sizes = try_sizes(planner.problem, base, changes)
             if sizes is None or tuple(sizes.values()) in seen:
                 continue
-            if elements(planner.problem, sizes) > limit or not planner.is_affordable(sizes):
+            count = elements(planner.problem, sizes)
+            if count > (max(limit, budget.named_elements) if above and large else limit):
                 continue
+            if not planner.is_affordable(sizes):
+                continue
+            large -= count > limit
             seen.add(tuple(sizes.values()))
             cases.append(
                 planner.case(
@@ -74,8 +80,10 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
+def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int], bool]]:
     """Yield sizes beside those that the candidate's sources speak of, the other axes small.
+
+    Each with whether it lies above a threshold.
 
     Each number gives its most telling case before any gives a second one: listed sizes that the
     source compares with, as the smallest workload has them; the sizes above its thresholds; the
@@ -89,26 +97,27 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
     calls = [sizes for _, sizes in planner.workloads()]
     others = [base, *(sizes for _, sizes in planner.fitting(planner.budget.numeric_elements, 2))]
     constant = set(base.values()) - {base[axis.name] for axis in axes}
-    rounds: list[list[tuple[str, dict[str, int]]]] = [[] for _ in range(6)]
+    rounds: list[list[tuple[str, dict[str, int], bool]]] = [[] for _ in range(6)]
     for named in planner.named:
         for axis in axes:
             text = f"{axis.name}={{}} beside {named.value} of the source"
             listed = [sizes for sizes in calls if sizes[axis.name] == named.value]
             if listed and named.kind is SizeUse.EQUAL:
                 whole = {one.name: listed[0][one.name] for one in axes}
-                rounds[0].append((f"{text.format(named.value)}, as listed", whole))
+                rounds[0].append((f"{text.format(named.value)}, as listed", whole, False))
             tried = [sizes[axis.name] for sizes in others]
             first = _turn(named, is_constant=named.value in constant, tried=tried)
             for turn, size in zip((first, -1, -1), _beside(named, axis), strict=False):
                 if within(axis, size):
-                    rounds[turn].append((text.format(size), {**low, axis.name: size}))
+                    above = named.kind is SizeUse.BOUND and size > named.value
+                    rounds[turn].append((text.format(size), {**low, axis.name: size}, above))
         for last in axes[-1:] if named.kind is SizeUse.BOUND else ():
             for count in _counts(problem, {**base, **low}, last.name):
                 below = named.value // count
                 for turn, size in ((2, below + 1), (-1, below)):
                     if size > low[last.name] and within(last, size):
                         text = f"{count * size} elements beside {named.value} of the source"
-                        rounds[turn].append((text, {**low, last.name: size}))
+                        rounds[turn].append((text, {**low, last.name: size}, size > below))
     for planned in rounds:
         yield from planned
 

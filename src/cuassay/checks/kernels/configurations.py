@@ -24,8 +24,8 @@ from cuassay.model.verdict import Profile
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
 
-_MOST = {"cpu": 32, "cuda": 96}
-_BUDGET_S = {"cpu": 45.0, "cuda": 75.0}
+MOST = {"cpu": 32, "cuda": 96}
+BUDGET_S = {"cpu": 45.0, "cuda": 75.0}
 _QUICK_S = 10.0
 _NAMED = 4  # configurations named in a message
 _PLACE = re.compile(r"(\d{1,4}):(\d{1,3})")
@@ -72,7 +72,7 @@ class Config001(Check):
         """Yield one scenario: the sizes one after another."""
         kind = "cuda" if trial.device.startswith("cuda") else "cpu"
         quick = trial.profile is Profile.QUICK
-        budget_s = _QUICK_S if quick else _BUDGET_S[kind]
+        budget_s = _QUICK_S if quick else BUDGET_S[kind]
         small = trial.cases("small")[:1]
         cases = [placed(case, axes) for axes in settings(trial) for case in small]
         if quick:
@@ -84,14 +84,14 @@ class Config001(Check):
             slot = f"a{number}"
             steps += [
                 Allocate(slot=slot, case=number),
-                Configurations(slot=slot, most=_MOST[kind], budget_s=budget_s),
+                Configurations(slot=slot, most=MOST[kind], budget_s=budget_s),
                 Release(name=slot),
             ]
         yield Scenario(
             label="each configuration of the autotuner",
             cases=tuple(cases),
             steps=tuple(steps),
-            timeout_s=4.0 * _BUDGET_S[kind] * len(cases),
+            timeout_s=4.0 * BUDGET_S[kind] * len(cases),
         )
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
