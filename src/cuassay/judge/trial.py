@@ -72,6 +72,7 @@ Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed inclu
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
 _MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
+_MOST_BROKEN = {Profile.QUICK: 6, Profile.STANDARD: 16, Profile.DEEP: 64}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
@@ -439,6 +440,7 @@ class JudgeTrial:
             self._problem,
             base,
             facts,
+            most=_MOST_BROKEN[self._profile],
             inputs=self.inputs,
             run=run,
             seed=lambda name: self.seed(FACTS, name),
