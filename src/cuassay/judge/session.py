@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import torch
 
 from cuassay import build
+from cuassay.build.cuda_facade import MULTIPROCESSORS
 from cuassay.checks.gpu.timing import timed
 from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.checks.machine.faults import MachineCheck, recording_of
@@ -443,9 +444,10 @@ def _name_launch_sizes(bench: _Bench) -> None:
     In a process of its own, on a CPU: what it keeps of calls that compute nothing is wrong.
     """
     trial, candidate, nursery = bench.trial, bench.candidate, bench.host.get()
-    hosted = trial
+    hosted, units = trial, MULTIPROCESSORS
     if bench.device.startswith("cuda"):
         build.prepare(candidate, device="cpu", notify=lambda text: bench.emit(Progress(text=text)))
+        units = torch.cuda.get_device_properties(bench.device).multi_processor_count
         hosted = JudgeTrial(
             trial.problem,
             load_reference(trial.problem),
@@ -454,7 +456,8 @@ def _name_launch_sizes(bench: _Bench) -> None:
             root_seed=trial.seed("launches"),
         )
     with Runner(hosted, candidate, device="cpu", nursery=nursery, host=bench.host) as apart:
-        trial.name_sizes(launch_sizes(hosted, apart, limit_s=_LAUNCH_SIZES_S))
+        named = launch_sizes(hosted, apart, limit_s=_LAUNCH_SIZES_S, multiprocessors=units)
+    trial.name_sizes(named)
 
 
 def _make_truths(trial: JudgeTrial, runner: Runner) -> None:

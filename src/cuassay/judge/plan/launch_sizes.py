@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from cuassay.build.cuda_facade import MULTIPROCESSORS
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.errors import CuassayError
 from cuassay.inputs.named_sizes import NamedSize, SizeUse
@@ -32,11 +33,14 @@ _FOLLOWS = 0.5  # least power of a size that a grid grows by where it follows it
 Launched: TypeAlias = tuple[tuple[str, tuple[int, ...], int], ...]  # kernel, block, blocks
 
 
-def launch_sizes(trial: JudgeTrial, runner: Runner, *, limit_s: float) -> tuple[NamedSize, ...]:
+def launch_sizes(
+    trial: JudgeTrial, runner: Runner, *, limit_s: float, multiprocessors: int = MULTIPROCESSORS
+) -> tuple[NamedSize, ...]:
     """Return the largest size of each path that the launches show, as thresholds.
 
-    `runner` runs the candidate on a CPU. Empty where no launch can be recorded without running it.
-    No call begins after `limit_s`.
+    `runner` runs the candidate on a CPU, where its host code sees `MULTIPROCESSORS`. A grid that is
+    full there may be full on a GPU of `multiprocessors` at so many times the size: both are named.
+    Empty where no launch can be recorded without running it. No call begins after `limit_s`.
     """
     case = trial.cases("small")[0]
     found: dict[NamedSize, None] = {}
@@ -52,8 +56,11 @@ def launch_sizes(trial: JudgeTrial, runner: Runner, *, limit_s: float) -> tuple[
         return _launched(taken[0]) if taken else ()
 
     for axis in trial.problem.var_axes():
-        for size in changes(trial.problem, axis, dict(case.axes), at):
+        for size, is_full in changes(trial.problem, axis, dict(case.axes), at):
             found[NamedSize(value=size, kind=SizeUse.BOUND)] = None
+            if is_full:
+                scaled = size * multiprocessors // MULTIPROCESSORS
+                found[NamedSize(value=scaled, kind=SizeUse.BOUND)] = None
     return tuple(found) if going() else ()
 
 
@@ -62,10 +69,11 @@ def changes(
     axis: VarAxis,
     small: Mapping[str, int],
     at: Callable[[Mapping[str, int]], Launched],
-) -> Iterator[int]:
-    """Yield the sizes of an axis after which launches change, the others small.
+) -> Iterator[tuple[int, bool]]:
+    """Yield the sizes of an axis after which launches change, and whether a grid is full there.
 
-    `at` gives the launches of a call at the sizes of the variable axes, () where there are none.
+    The other axes are small. `at` gives the launches of a call at the sizes of the variable axes,
+    () where there are none.
     """
     names = [one.name for one in problem.var_axes()]
 
@@ -81,23 +89,28 @@ def changes(
     def launched(size: int) -> Launched:
         return at(bound(size))
 
+    def takes(path: object) -> Callable[[int], bool]:
+        return lambda size: _path(launched(size)) == path
+
+    def has_fewer(blocks: int) -> Callable[[int], bool]:
+        return lambda size: _blocks(launched(size)) < blocks
+
     sizes = [size for size in legal_sizes(axis, _MOST_SIZE) if fits(size)]
     places = {round(n * (len(sizes) - 1) / (_LADDER - 1)) for n in range(_LADDER)}
     ladder = [sizes[place] for place in sorted(places)] if sizes else []
     seen = [(size, what) for size in ladder if (what := launched(size))]
-    left, capped = _CHANGES, False
+    left, capped, step = _CHANGES, False, axis.multiple_of
     for number, ((low, before), (high, after)) in enumerate(itertools.pairwise(seen)):
         if not left:
             return
         path, most = _path(before), _blocks(after)
         if _path(after) != path:
-            yield _last(low, high, axis.multiple_of, lambda n: _path(launched(n)) == path)  # noqa: B023
+            yield _last(low, high, step, takes(path)), False
         elif not capped and _stops(seen[: number + 2]):
             # The first size with all the blocks: above it one of them has a second tile.
             capped = True
             start = max(n for n, what in seen if _path(what) == path and _blocks(what) < most)
-            below = _last(start, high, axis.multiple_of, lambda n: _blocks(launched(n)) < most)  # noqa: B023
-            yield below + axis.multiple_of
+            yield _last(start, high, step, has_fewer(most)) + step, True
         else:
             continue
         left -= 1

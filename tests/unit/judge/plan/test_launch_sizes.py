@@ -24,7 +24,7 @@ def made() -> Problem:
     )
 
 
-def found(blocks: Callable[[int], Launched]) -> list[int]:
+def found(blocks: Callable[[int], Launched], *, full: bool = False) -> list[int]:
     asked: list[int] = []
 
     def at(sizes: Mapping[str, int]) -> Launched:
@@ -35,8 +35,9 @@ def found(blocks: Callable[[int], Launched]) -> list[int]:
     of = made()
     rows = next(one for one in of.var_axes() if one.name == "rows")
     values = list(changes(of, rows, SMALL, at))
+    assert {is_full for _, is_full in values} <= {full}
     assert len(asked) <= 14 + 4 * 20
-    return values
+    return [size for size, _ in values]
 
 
 def test_another_kernel_above_a_size_is_found_to_the_step() -> None:
@@ -49,8 +50,10 @@ def test_another_block_and_a_second_launch_are_other_paths() -> None:
 
 
 def test_a_grid_that_stops_to_grow_is_found_where_it_is_full() -> None:
-    assert found(lambda n: (("k", (128, 1, 1), min(n, 1056)),)) == [1056]
-    assert found(lambda n: (("k", (128, 1, 1), min(-(-n // 128), 80)),)) == [79 * 128 + 1]
+    assert found(lambda n: (("k", (128, 1, 1), min(n, 1056)),), full=True) == [1056]
+    assert found(lambda n: (("k", (128, 1, 1), min(-(-n // 128), 80)),), full=True) == [
+        79 * 128 + 1
+    ]
 
 
 @pytest.mark.parametrize("blocks", [lambda n: n, lambda n: -(-n // 64), lambda n: 132])
