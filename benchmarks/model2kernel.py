@@ -40,13 +40,15 @@ class Case:
     `index` bounds integers: below an expression of axes; `unique` are those of them that callers
     never repeat, `offsets` sorted ones from 0 to an expression. `axes` are axes beside `b` and `s`,
     and `sizes` the numbers of the JSON's shapes that they stand for. `shapes` replace shapes,
-    `values` constants. `like` is the operator whose JSON has the arguments, where its own is empty.
+    `values` constants. `without` are lists of sizes that kernels are
+    compiled for beside those of the call. `like` is the operator whose JSON has the arguments, where its own is empty.
     """
 
     source: str
     function: str = ""
     entry: int = 0
     like: str = ""
+    without: tuple[str, ...] = ()
     index: Mapping[int, str] = field(default_factory=dict)
     unique: tuple[int, ...] = ()
     offsets: Mapping[int, str] = field(default_factory=dict)
@@ -69,7 +71,10 @@ _BUG_CASES: Mapping[str, Case] = {
     "1514-2": Case(source="cache_kernels.cu"),
     "1841": Case(source="pos_encoding_kernels.cu", index={0: "8192"}),
     "2164": Case(source="pos_encoding_kernels.cu", index={0: "s"}),
-    "5169": Case(source="punica/punica_ops.cu", index={3: "1"}),
+    "5169": Case(source="punica/punica_ops.cu", index={3: "1"}, without=(
+        r"^ +f\(in_T, out_T, W_T, narrow, (?!512\))\d+\) \\\n",
+        r"^ +f\(in_T, out_T, W_T, (?!64,)\d+, narrow\) \\\n",
+    )),
     "6649": Case(source="quantization/fp8/common.cu"),
     "6798": Case(source="gptq_marlin.cu"),
     "9391": Case(source="quantization/compressed_tensors/int8_quant_kernels.cu"),
@@ -187,6 +192,8 @@ def _pair(
         entry = _entry(inputs.read_text(encoding="utf-8"), case.entry)
         function = case.function or entry["cuda_function"]
         source = _flat(base / case.source, (base, (base / case.source).parent))
+        for pattern in case.without:
+            source = re.sub(pattern, "", source, flags=re.M)
         heads = re.findall(
             rf"^((?:void|torch::Tensor|at::Tensor)\s+{function}\s*\([^;{{]*?\))\s*\{{",
             _plain(source), re.M | re.S,

@@ -124,6 +124,10 @@ class FakeTrial:
         """Leave every answer to `compare`."""
         return False
 
+    def decides(self, case: Case) -> bool:
+        """Whether the answer to a case is not said to be ill-conditioned."""
+        return not self.truth(case).ill_conditioned
+
     def gradients(
         self,
         case: Case,

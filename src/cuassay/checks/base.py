@@ -131,7 +131,10 @@ class Trial(Protocol):
         """Return truth with the fewest draws, or the full one where that is made already."""
 
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether rough truth shows an answer to be right. False says nothing: ask `compare`."""
+        """Whether an answer is seen to be right without a full truth. False: ask `compare`."""
+
+    def decides(self, case: Case) -> bool:
+        """Whether truth of a case decides anything; where rough truth says no, it does not."""
 
     def gradients(
         self,

@@ -31,7 +31,7 @@ from cuassay.contract.observe import related_inputs, value_facts, without_contra
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
 from cuassay.contract.uses import with_uses
-from cuassay.errors import CannotJudgeError, CuassayError
+from cuassay.errors import CannotJudgeError, CuassayError, LiftError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import booked_bytes, budget_for, planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
@@ -60,6 +60,7 @@ from cuassay.oracle.lift.magnitudes import magnitudes
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
+from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
 
 if TYPE_CHECKING:
@@ -71,10 +72,11 @@ Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed inclu
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
 _MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
+_MOST_BROKEN = {Profile.QUICK: 6, Profile.STANDARD: 16, Profile.DEEP: 64}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
-_UNLIKE = 2  # answers of other bits than the reference's own, after which none is expected
+_BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
 _RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
@@ -123,6 +125,7 @@ class JudgeTrial:
         self._truths: Truths = OrderedDict() if truths is None else truths
         # Those of the sides beside as well: which of them a side knows decides what it asks for.
         self._made_by_all: weakref.WeakValueDictionary[str, Truth] = weakref.WeakValueDictionary()
+        self._kept_by_all = [self._truths]
         gpu = device.startswith("cuda")
         self._memory_gib = planned_memory_gib(profile, gpu_memory_gib) if gpu else None
         limit_gib = self._memory_gib if gpu else host_plan_gib(profile)
@@ -146,7 +149,7 @@ class JudgeTrial:
         # The run that was compared last, and which of its answers rough truth showed to be right.
         self._right: tuple[weakref.ref[Run], set[tuple[str, tuple[ResultItem, ...]]]] | None = None
         self._unexplained = 0  # answers that rough truth did not show to be right
-        self._unlike_written = 0  # answers whose bits were not the reference's own
+        self._beyond_own = 0  # answers beyond the reference's own error, less those within it
         self._graded = False  # a failure beyond the policy was held against every family
         self.record = True
 
@@ -234,6 +237,7 @@ class JudgeTrial:
         """
         made = copy.copy(self)
         made._truths = self._truths.copy()
+        self._kept_by_all.append(made._truths)
         made.kinds, made.comparisons, made._lowered, made._right = {}, [], {}, None
         made.truth_s = made.compare_s = 0.0
         return made
@@ -245,6 +249,7 @@ class JudgeTrial:
         self.kinds |= beside.kinds
         self.comparisons += beside.comparisons
         self._lowered = beside._lowered | self._lowered
+        self._kept_by_all[:] = [one for one in self._kept_by_all if one is not beside._truths]
 
     def is_light(self, cases: Sequence[Case]) -> bool:
         """Whether a scenario leaves most of the planned memory to one at the same time."""
@@ -267,7 +272,11 @@ class JudgeTrial:
 
     def read_sources(self, texts: Iterable[str]) -> None:
         """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
-        self._named = named_sizes(texts)
+        self.name_sizes(named_sizes(texts))
+
+    def name_sizes(self, named: Iterable[NamedSize]) -> None:
+        """Plan shapes beside these sizes as well, from now on."""
+        self._named = tuple(dict.fromkeys((*self._named, *named)))
         for purpose in ("shapes", "beyond"):
             self._plans.pop(purpose, None)
 
@@ -435,6 +444,7 @@ class JudgeTrial:
             self._problem,
             base,
             facts,
+            most=_MOST_BROKEN[self._profile],
             inputs=self.inputs,
             run=run,
             seed=lambda name: self.seed(FACTS, name),
@@ -695,10 +705,10 @@ class JudgeTrial:
         return self._made(case, key if key in self._truths else f"{key} rough", draws=_ROUGH_DRAWS)
 
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether rough truth shows an answer to be right. False says nothing: ask `compare`.
+        """Whether an answer is seen to be right without a full truth. False: ask `compare`.
 
-        Most answers of a trial are right, and a full truth runs the reference twice as often. One
-        that is the reference's own as written, bit for bit, needs no truth: it is a trusted one.
+        Most answers of a trial are right, and a full truth takes the reference ten times and
+        more. As near to truth as the reference as written is right; else rough truth is asked.
         """
         key, items = _values(case), tuple(items)
         if self._right is not None and not self.record:  # a second look at what was right
@@ -707,12 +717,13 @@ class JudgeTrial:
                 return True
         if key in self._truths or self._unexplained > _ROUGH_FAILURES:
             return False
-        if f"{key} rough" not in self._truths and self._is_as_written(case, run, items):
+        if f"{key} rough" not in self._truths and self._is_near(case, run, items):
             self._note_right(run, key, items)
             return True
         truth = self.rough(case)
         self._unexplained += 1
         if truth.ill_conditioned:
+            self._unexplained -= 1
             return False
         started = time.perf_counter()
         with self.timeline.span(Lane.COMPARE, _sizes(case)):
@@ -726,26 +737,51 @@ class JudgeTrial:
             self.comparisons.extend(found)
         return True
 
+    def decides(self, case: Case) -> bool:
+        """Whether truth of a case decides anything; where rough truth says no, it does not."""
+        rough = self._truths.get(f"{_values(case)} rough")
+        if rough is not None and rough.ill_conditioned:
+            return False
+        return not self.truth(case).ill_conditioned
+
     def _note_right(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> None:
         if self._right is None or self._right[0]() is not run:
             self._right = (weakref.ref(run), set())
         self._right[1].add((key, items))
 
-    def _is_as_written(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether an answer has the bits of the reference's own; a few that differ end the asking.
+    def _is_near(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Whether an answer is as near to truth as the reference as written.
 
-        A copy, a gather or a kernel that calls the same functions has them.
+        So is what has its bits: a copy, a gather, a kernel that calls the same functions.
         """
-        if self._unlike_written >= _UNLIKE:
+        if self._beyond_own >= _BEYOND_OWN:
             return False
-        written = self.as_written(list(self.inputs(case).values()))
-        got = matched(self._problem, [tuple(one.shape) for one in written], run, items)
-        same = all(
-            isinstance(one, torch.Tensor) and _same_bits(one.to(own.device), own)
-            for one, own in zip(got, written, strict=True)
+        started = time.perf_counter()
+        self._make_room(case)
+        with self.timeline.span(Lane.TRUTH, f"its own error, {_sizes(case)}"):
+            try:
+                owns = self._capped(lambda: self._own_errors(case))
+            except LiftError:
+                self._beyond_own = _BEYOND_OWN
+                return False
+            shapes = [tuple(own.written.shape) for own in owns]
+            got = matched(self._problem, shapes, run, items)
+            near = all(
+                isinstance(one, torch.Tensor) and own.explains(one)
+                for one, own in zip(got, owns, strict=True)
+            )
+        self.truth_s += time.perf_counter() - started
+        self._beyond_own = max(0, self._beyond_own - 1) if near else self._beyond_own + 1
+        return near
+
+    def _own_errors(self, case: Case) -> tuple[OwnError, ...]:
+        return own_errors(
+            self._reference.call,
+            list(self.inputs(case).values()),
+            self._problem.outputs,
+            seed=derive(case.seed, "truth"),
+            accumulation=self._problem.accumulation,
         )
-        self._unlike_written += not same
-        return same
 
     def _tensors(
         self, run: Run, items: Iterable[ResultItem], truth: Truth
@@ -798,9 +834,18 @@ class JudgeTrial:
                 return made
 
     def relieve(self) -> bool:
-        """Make room after memory ran out; return whether our own cap ended it, and gave way."""
+        """Make room after memory ran out; return whether our own cap ended it, and gave way.
+
+        First what is kept is let go. Only what does not fit then shows that the plan was wrong:
+        no plan keeps a case from being judged.
+        """
         capped = self._cap.active
-        self.forget()
+        if not any(self._kept_by_all):
+            self._cap.widen()
+        for kept in self._kept_by_all:
+            kept.clear()
+        if self._device.startswith("cuda"):
+            torch.cuda.empty_cache()
         return capped
 
     def _made_truth(self, case: Case, precision: Precision, draws: int | None) -> Truth:
@@ -823,8 +868,13 @@ class JudgeTrial:
         if room is None or not self._truths or self._room.is_small(self._problem, case):
             return
         left = room - self._room.need(self._problem, case).judge
-        while self._truths and sum(map(truth_bytes, self._truths.values())) > left:
+        while self._truths and self._kept_bytes > left:
             self._truths.popitem(last=False)
+
+    @property
+    def _kept_bytes(self) -> int:
+        """The bytes of all kept truths, those of the sides beside too."""
+        return sum(map(truth_bytes, self._made_by_all.values()))
 
     def gradients(
         self,
@@ -969,22 +1019,11 @@ class JudgeTrial:
                     hits[spec.name] = _counts(ids, spec, sizes)
         return hits
 
-    def forget(self) -> None:
-        """Let go of every kept truth and of the device memory behind it, since it ran short.
-
-        Where cuassay's own plan made it short, the judge may take more from now on: no plan
-        keeps a case from being judged.
-        """
-        self._truths.clear()
-        if self._device.startswith("cuda"):
-            torch.cuda.empty_cache()
-            self._cap.widen()
-
     def _evict(self) -> None:
         limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
         if self._memory_gib is not None:
             limit = min(limit, int(self._memory_gib / _CACHE_SHARE * 2**30))
-        while len(self._truths) > 1 and sum(map(truth_bytes, self._truths.values())) > limit:
+        while len(self._truths) > 1 and self._kept_bytes > limit:
             self._truths.popitem(last=False)
 
 

@@ -13,6 +13,7 @@ CONDITIONS = (
     "autograd",
     "batch-invariant",
     "compile",
+    "configurations",
     "consistent",
     "deterministic",
     "devices",

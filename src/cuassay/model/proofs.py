@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-_NOT_WRITTEN = "whether what is read was written before is no part of it"
+_NOT_WRITTEN = "whether what is read was written before is another property: initialized"
 
 
 class Property(StrEnum):
@@ -14,7 +14,11 @@ class Property(StrEnum):
 
     MEMORY = "memory"  # every access in bounds and aligned
     RACES = "races"  # threads are in order wherever they share memory, barriers are met by all
+    INITIALIZED = "initialized"  # every byte that is read was written before
     EQUAL = "equal"  # outputs are the reference's expressions at some sizes, up to rounding
+
+
+LAUNCHES = (Property.MEMORY, Property.RACES, Property.INITIALIZED)  # what launches are asked for
 
 
 class ProofAnswer(StrEnum):
@@ -124,7 +128,7 @@ class ProofEvidence:
     calls: tuple[CallProof, ...] = ()
     refused: str = ""
     equality: Equality | None = None
-    wanted: tuple[Property, ...] = (Property.MEMORY, Property.RACES)
+    wanted: tuple[Property, ...] = LAUNCHES
 
     def of(self, what: Property) -> ProofAnswer:
         """REFUTED if a launch is, PROVED if all of them are and there is one, else UNKNOWN."""

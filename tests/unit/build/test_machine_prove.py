@@ -66,7 +66,7 @@ def answered(compare: str) -> ProofEvidence:
 def test_a_guarded_kernel_is_proved_and_its_law_is_told() -> None:
     evidence = answered("<")
     assert evidence.answer is ProofAnswer.PROVED
-    assert [evidence.of(what) for what in evidence.wanted] == [ProofAnswer.PROVED] * 2
+    assert [evidence.of(what) for what in evidence.wanted] == [ProofAnswer.PROVED] * 3
     (call,) = evidence.calls
     (launch,) = call.launches
     assert (call.fitted, call.confirmed) == (10, 5)
@@ -157,7 +157,7 @@ def test_one_element_too_many_is_refuted_with_sizes_and_thread() -> None:
     evidence = answered("<=")
     assert evidence.answer is ProofAnswer.REFUTED
     (launch,) = evidence.calls[0].launches
-    memory, _ = launch.claims
+    memory, *_ = launch.claims
     n = memory.sizes["n"]
     assert n % 128
     assert memory.thread == (n % 128, 0, 0)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cuassay.build import tuned
 
 pytest.importorskip("triton")
 
 from triton.runtime.autotuner import Autotuner, Config
+
+async_compile = pytest.importorskip("triton.runtime._async_compile")
 
 Calls = list[object]
 _BRIEF = [8] * 4 + [2] * 4 + [4] * 4  # one call compiles, three are timed
@@ -99,3 +104,49 @@ def test_lists_of_one_configuration_are_not_counted(folder: Path) -> None:
     _process()
     Autotuner(_Kernel([]), ["x"], [Config({})], [], None, None)
     assert tuned.lists() == 1
+
+
+class _Compiled(_Kernel):
+    """Notes in which thread each configuration is compiled, as Triton's own kernels are."""
+
+    def __init__(self, called: Calls) -> None:
+        super().__init__(called)
+        self.compiled: list[tuple[int, int]] = []
+
+    def warmup(self, x: object, n: int, BLOCK: int, **_: object) -> None:
+        def compiled() -> None:
+            time.sleep(0.05)
+            self.compiled.append((BLOCK, threading.get_ident()))
+            if BLOCK == 2:
+                raise ValueError("too much shared memory")
+
+        mode: Any = async_compile.active_mode.get()
+        mode.submit(BLOCK, compiled, lambda _: None)
+
+
+def test_a_list_is_compiled_on_all_processors_before_it_is_tuned(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    called: Calls = []
+    kernel = _Compiled(called)
+    configs = [Config({"BLOCK": block}) for block in (8, 2, 4)]
+    tuner = Autotuner(kernel, ["x", "n", "BLOCK"], configs, ["n"], None, None)
+    tuner.run(object(), 16)
+    assert sorted(block for block, _ in kernel.compiled) == [2, 4, 8]
+    assert len({thread for _, thread in kernel.compiled}) == 3
+    assert called == [*_BRIEF, 2]  # what did not compile is left to the call
+    tuner.run(object(), 32)  # of the choice alone nothing is compiled ahead
+    assert len(kernel.compiled) == 3
+
+
+def test_a_hook_of_a_configuration_is_called_by_its_call_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    kernel = _Compiled([])
+    configs = [Config({"BLOCK": block}, pre_hook=lambda _: None) for block in (8, 2)]
+    tuner = Autotuner(kernel, ["x", "n", "BLOCK"], configs, ["n"], None, None)
+    tuner.run(object(), 16)
+    assert kernel.compiled == []

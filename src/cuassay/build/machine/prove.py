@@ -75,7 +75,9 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
                 "cluster": one.cluster,
                 "shared_bytes": one.shared_bytes,
                 "arguments": [data.hex() for data in one.arguments],
-                "regions": [[each.name, each.base, each.nbytes] for each in one.regions],
+                "regions": [
+                    [each.name, each.base, each.nbytes, each.unwritten] for each in one.regions
+                ],
             }
             for one in recording.launches
         ]
@@ -133,6 +135,7 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
                 claims=(
                     _claim(Property.MEMORY, answer.answer),
                     _claim(Property.RACES, answer.races),
+                    _claim(Property.INITIALIZED, answer.initialized),
                 ),
                 seconds=answer.seconds,
                 solver_s=answer.solver_s,
@@ -190,8 +193,9 @@ def _observation(call: Mapping[str, Any], modules: Sequence[str]) -> Observation
                 cluster=cluster,
                 shared_bytes=int(one["shared_bytes"]),
                 arguments=tuple(bytes.fromhex(text) for text in one["arguments"]),
-                regions=tuple((int(base), int(size)) for _, base, size in one["regions"]),
-                names=tuple(str(name) for name, _, _ in one["regions"]),
+                regions=tuple((int(base), int(size)) for _, base, size, *_ in one["regions"]),
+                names=tuple(str(name) for name, *_ in one["regions"]),
+                unwritten=tuple(any(more) for _, _, _, *more in one["regions"]),
             )
         )
     sizes = {str(name): int(size) for name, size in call["sizes"].items()}

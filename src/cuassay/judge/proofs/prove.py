@@ -44,6 +44,7 @@ from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import ProveJob
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem, TensorSpec, VarAxis
 from cuassay.model.proofs import (
+    LAUNCHES,
     Claim,
     Datum,
     LaunchProof,
@@ -67,6 +68,7 @@ _FUNCTION = "cuassay.build.machine.prove:prove"
 _FAULTS = {
     Property.MEMORY: ("out-of-bounds", "address-overflow", "misaligned"),
     Property.RACES: ("race", "unordered", "divergent-barrier", "deadlock"),
+    Property.INITIALIZED: ("uninitialised",),
 }
 _INTEGER_BYTES = {DType.INT32: 4, DType.INT64: 8}
 
@@ -159,7 +161,7 @@ def evidence_of(
     `limit_s` is the time for one launch, `elements` what tensors stay below; 0: as usual.
     """
     evidence, samples = ProofEvidence(), Samples(found=(), refused=())
-    if {Property.MEMORY, Property.RACES} & set(wanted):
+    if set(LAUNCHES) & set(wanted):
         try:
             evidence, samples = _launches_proved(
                 trial, candidate, digest, host, limit_s=limit_s, elements=elements, emit=emit

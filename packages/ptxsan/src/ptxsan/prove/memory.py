@@ -3,8 +3,8 @@
 Memory: every load, store, atomic and asynchronous copy lies within the allocation that its
 address was computed from, and at a multiple of its bytes. Order: no two threads touch one byte
 without a barrier between, unless both read or both are atomic, and all threads of a block meet
-the same barriers. A refutation is a size at which the machine runs into the fault, never the
-solver's word alone.
+the same barriers. Written: every byte that is read was written before. A refutation is a size at
+which the machine runs into the fault, never the solver's word alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -24,10 +24,19 @@ from ptxsan.prove import law as L
 from ptxsan.prove.accesses import Access
 from ptxsan.prove.execute import Execution, GivenUpError
 from ptxsan.prove.machine import MOST_BLOCKS, Axes, AxisDomain, Domain, Thread
-from ptxsan.prove.races import Parted, Unordered, ordered
-from ptxsan.prove.replay import MEMORY_FAULTS, MOST_OF_ONE, ORDER_FAULTS, Datum, replay, risen
+from ptxsan.prove.races import Order, Parted, Unordered, ordered
+from ptxsan.prove.replay import (
+    MEMORY_FAULTS,
+    MOST_OF_ONE,
+    ORDER_FAULTS,
+    UNWRITTEN_FAULTS,
+    Datum,
+    replay,
+    risen,
+)
 from ptxsan.prove.solver import Countered, Open, Shown, Solver, closure
 from ptxsan.prove.terms import Atom, Atoms, Flag, Symbol, atoms_of, literals, value_of
+from ptxsan.prove.unwritten import Before, covered
 from ptxsan.syntax import SourceLine
 
 NARROWER = (1 << 29,)
@@ -78,13 +87,15 @@ Bounds: TypeAlias = Mapping[int, L.Integers]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchAnswer:
-    """The answers to one launch: whether it stays within its memory, and whether its threads are
-    in order wherever they share some. `seconds` counts everything.
+    """The answers to one launch: whether it stays within its memory, whether its threads are in
+    order wherever they share some, and whether what is read was written. `seconds` counts
+    everything.
     """
 
     kernel: str
     answer: Answer
     races: Answer
+    initialized: Answer
     seconds: float
     solver_s: float = 0.0
     questions: Mapping[str, int] = field(default_factory=dict)
@@ -118,12 +129,14 @@ def prove_launch(
     values: Bounds | None = None,
     limit_s: float = 60.0,
     also: Sequence[Mapping[str, int]] = (),
+    earlier: Sequence[L.LaunchLaw | None] = (),
 ) -> LaunchAnswer:
     """Answer whether a launch stays within its memory for all sizes of a domain.
 
     `values` maps a region's number to the integers in it, where the domain knows them and the
     kernel does not write there. `also` are sizes to run the launch at
-    where nothing is proved. Raises MachineError where z3 is not installed.
+    where nothing is proved. `earlier` are the launches of the call before it, None for one whose
+    memory was not proved. Raises MachineError where z3 is not installed.
     """
     started = time.perf_counter()
     until = started + limit_s
@@ -131,6 +144,7 @@ def prove_launch(
     values = values or {}
     why = "not proved, as the launch was not proved to stay within its memory"
     races: Answer = Unknown(line=0, source=None, reason=why)
+    initialized: Answer = races
     doubts: list[_Failure] = []
     limits = (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit))
     for limit in limits:
@@ -139,7 +153,9 @@ def prove_launch(
         if isinstance(found, _Safe):
             answer: Answer = found.proved
             solver.until = time.perf_counter() + limit_s
-            races = _in_order(law, found, solver, also, values)
+            order, races = _in_order(law, found, solver, also, values)
+            solver.until = time.perf_counter() + limit_s
+            initialized = _written(law, found, solver, also, values, order, earlier)
             break
         doubts += found
         answer = _judged(law, found, also if limit == limits[-1] else (), MEMORY_FAULTS, values)
@@ -155,6 +171,7 @@ def prove_launch(
         kernel=law.kernel,
         answer=answer,
         races=races,
+        initialized=initialized,
         seconds=time.perf_counter() - started,
         solver_s=sum(solver.spent_s.values()),
         questions=dict(solver.asked),
@@ -180,11 +197,17 @@ def prove_call(
         )
         nothing = Unknown(line=0, source=None, reason=why)
         return [
-            LaunchAnswer(kernel=one.kernel, answer=nothing, races=nothing, seconds=0.0)
+            LaunchAnswer(
+                kernel=one.kernel, answer=nothing, races=nothing, initialized=nothing, seconds=0.0
+            )
             for one in law.launches
         ]
-    found = []
+    found: list[LaunchAnswer] = []
     for one in law.launches:
+        earlier = [
+            launch if isinstance(answer.answer, Proved) else None
+            for launch, answer in zip(law.launches, found, strict=False)
+        ]
         known = {
             number: values[name]
             for number, name in enumerate(one.names)
@@ -193,7 +216,7 @@ def prove_call(
         found.append(
             prove_launch(
                 one, law.scope, domain, values=known, limit_s=limit_s,
-                also=(law.witness.sizes, *law.seen[-_ALSO:]),
+                also=(law.witness.sizes, *law.seen[-_ALSO:]), earlier=earlier,
             )
         )  # fmt: skip
     return found
@@ -265,15 +288,15 @@ def _in_order(
     solver: Solver,
     also: Sequence[Mapping[str, int]],
     values: Bounds,
-) -> Answer:
+) -> tuple[Order | None, Answer]:
     """Answer whether the threads of a launch whose memory is safe are in order."""
     try:
         order = ordered(safe.execution, solver)
     except MachineError as error:
-        return Unknown(line=error.line, source=None, reason=str(error))
+        return None, Unknown(line=error.line, source=None, reason=str(error))
     if not order.failures:
         limit = safe.proved.limit
-        return Proved(accesses=order.pairs, discharged=order.discharged, limit=limit)
+        return order, Proved(accesses=order.pairs, discharged=order.discharged, limit=limit)
     failures = []
     for one in order.failures:
         sizes = None if one.values is None else safe.axes.sizes(one.values)
@@ -288,7 +311,62 @@ def _in_order(
                 )
                 text = f"{what}: {reason}" if reason else what
                 failures.append(_Failure(first, text, first.instruction.line, sizes))
-    return _judged(law, failures, also, ORDER_FAULTS, values)
+    return order, _judged(law, failures, also, ORDER_FAULTS, values)
+
+
+def _written(
+    law: L.LaunchLaw,
+    safe: _Safe,
+    solver: Solver,
+    also: Sequence[Mapping[str, int]],
+    values: Bounds,
+    order: Order | None,
+    earlier: Sequence[L.LaunchLaw | None],
+) -> Answer:
+    """Answer whether what a launch whose memory is safe reads was written before."""
+    thread = safe.execution.thread
+    try:
+        before = list(_before(law, safe, solver, earlier))
+        seen = covered(
+            safe.execution, solver,
+            fresh=[thread.region(number) for number in law.unwritten],
+            alike=order.alike if order is not None else None, before=before,
+        )  # fmt: skip
+    except (GivenUpError, MachineError) as error:
+        return Unknown(line=getattr(error, "line", 0), source=None, reason=str(error))
+    if not seen.failures:
+        return Proved(accesses=seen.reads, discharged=seen.discharged, limit=safe.proved.limit)
+    failures = [
+        _Failure(
+            one.access, one.reason, one.access.instruction.line,
+            None if one.values is None else safe.axes.sizes(one.values),
+        )
+        for one in seen.failures
+    ]  # fmt: skip
+    return _judged(law, failures, also, UNWRITTEN_FAULTS, values)
+
+
+def _before(
+    law: L.LaunchLaw, safe: _Safe, solver: Solver, earlier: Sequence[L.LaunchLaw | None]
+) -> Iterator[Before]:
+    """Yield the earlier launches that were given memory which nobody else wrote."""
+    given = {number for launches in law.unwritten.values() for number, _ in launches}
+    for number in sorted(given):
+        one = earlier[number] if number < len(earlier) else None
+        if one is None:
+            continue
+        program = build(parse(one.module), one.kernel)
+        thread = Thread(program=program, atoms=safe.axes.atoms, axes=safe.axes, law=one)
+        execution = Execution(thread, program, solver, until=solver.until)
+        execution.run()
+        same = {
+            safe.execution.thread.region(region): thread.region(other)
+            for region, launches in law.unwritten.items()
+            for launch, other in launches
+            if launch == number
+        }
+        if not execution.gaps:
+            yield Before(execution=execution, same=same)
 
 
 def _name(access: Access) -> str:

@@ -22,6 +22,7 @@ MOST_BYTES = 1 << 28
 MOST_THREADS = 1 << 22
 MOST_OF_ONE = 1 << 33  # bytes: half of the addresses that an allocation has in the machine
 MEMORY_FAULTS = frozenset((Kind.OUT_OF_BOUNDS, Kind.ADDRESS_OVERFLOW, Kind.MISALIGNED))
+UNWRITTEN_FAULTS = frozenset((Kind.UNINITIALISED,))
 ORDER_FAULTS = frozenset((Kind.RACE, Kind.UNORDERED, Kind.DIVERGENT_BARRIER, Kind.DEADLOCK))
 
 
@@ -132,6 +133,8 @@ def replay(
         return Replayed(sizes=sizes, why="the launch has no complete law")
     numbers = [L.evaluated(one, sizes) for one in known if one is not None]
     grid, block, shared, lengths = numbers[:3], numbers[3:6], numbers[6], numbers[7:]
+    if Kind.UNINITIALISED in kinds:
+        blocks = ()  # what other blocks write is not known of some that run alone
     large = sum(lengths) > MOST_BYTES or math.prod((*grid, *block)) > MOST_THREADS
     races = not kinds.isdisjoint(ORDER_FAULTS)
     some = [one for one in blocks if all(0 <= a < b for a, b in zip(one, grid, strict=True))]
@@ -166,7 +169,10 @@ def replay(
                 return Replayed(sizes=sizes, why=str(error))
         elif seed is not None and not large:
             memory[:] = draw.random(-(-length // 4), np.float32).view(np.uint8)[:length]
-        buffers.append(Buffer(name=law.name_of(number), data=memory))
+        # What an earlier launch may have written counts as written.
+        unwritten = Kind.UNINITIALISED in kinds and law.unwritten.get(number) == ()
+        flags = np.zeros(length, np.bool_) if unwritten else None
+        buffers.append(Buffer(name=law.name_of(number), data=memory, initialised=flags))
     arguments, inside = _arguments(law, sizes, buffers)
     launch = Launch(
         kernel=law.kernel, grid=(grid[0], grid[1], grid[2]), block=(block[0], block[1], block[2]),
