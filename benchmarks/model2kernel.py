@@ -40,8 +40,8 @@ class Case:
     `index` bounds integers: below an expression of axes; `unique` are those of them that callers
     never repeat, `offsets` sorted ones from 0 to an expression. `axes` are axes beside `b` and `s`,
     and `sizes` the numbers of the JSON's shapes that they stand for. `shapes` replace shapes,
-    `values` constants. `without` are lists of sizes that kernels are
-    compiled for beside those of the call. `like` is the operator whose JSON has the arguments, where its own is empty.
+    `values` constants. `without` are sizes that kernels are compiled for beside those of the call.
+    `like` is the operator whose JSON has the arguments, where its own is empty.
     """
 
     source: str

@@ -147,28 +147,16 @@ def replay(
     draw = np.random.default_rng(seed)
     buffers = []
     for number, length in enumerate(lengths):
-        try:
-            memory = pages.zeros(length, reserved=not large)
-        except MemoryError as error:
-            return Replayed(sizes=sizes, why=str(error))
         held = (values or {}).get(number)
         here = [one for one in data if one.region == number]
-        if held is not None and held.rising and not here and length >= held.nbytes:
-            last = length // held.nbytes * held.nbytes - held.nbytes
-            top = L.evaluated(held.high, sizes)
-            memory[last:][: held.nbytes] = np.frombuffer(
-                top.to_bytes(held.nbytes, "little"), np.uint8
-            )
-        elif held is not None and (held.free or held.rising):
-            bounds = L.evaluated(held.low, sizes), L.evaluated(held.high, sizes)
-            if large and not bounds[0] <= 0 <= bounds[1]:
-                return Replayed(sizes=sizes, why="it is too large to fill with legal integers")
-            try:
-                furnished(memory, *bounds, held.nbytes, here)
-            except ValueError as error:
-                return Replayed(sizes=sizes, why=str(error))
-        elif seed is not None and not large:
-            memory[:] = draw.random(-(-length // 4), np.float32).view(np.uint8)[:length]
+        try:
+            memory = pages.zeros(length, reserved=not large)
+            if held is not None and (held.free or held.rising):
+                _fill(memory, held, sizes, here, large=large)
+            elif seed is not None and not large:
+                memory[:] = draw.random(-(-length // 4), np.float32).view(np.uint8)[:length]
+        except (MemoryError, ValueError) as error:
+            return Replayed(sizes=sizes, why=str(error))
         # What an earlier launch may have written counts as written.
         unwritten = Kind.UNINITIALISED in kinds and law.unwritten.get(number) == ()
         flags = np.zeros(length, np.bool_) if unwritten else None
@@ -199,6 +187,27 @@ def replay(
     return Replayed(
         sizes=sizes, faults=faults, why=report.inconclusive or "", accesses=len(set(touching))
     )
+
+
+def _fill(
+    memory: NDArray[np.uint8],
+    held: L.Integers,
+    sizes: Mapping[str, int],
+    data: Sequence[Datum],
+    *,
+    large: bool,
+) -> None:
+    """Make the zeros of a region integers that it may hold, with `data` among them.
+
+    Of a `large` one only what is named is touched. Raises ValueError where that cannot be.
+    """
+    low, high = L.evaluated(held.low, sizes), L.evaluated(held.high, sizes)
+    if large and not low <= 0 <= high:
+        raise ValueError("it is too large to fill with legal integers")
+    if held.rising and not data and len(memory) >= held.nbytes:
+        last = (len(memory) // held.nbytes - 1) * held.nbytes
+        data = (Datum(region=0, name="", offset=last, nbytes=held.nbytes, value=high),)
+    furnished(memory, low, high, held.nbytes, data)
 
 
 def _fitting(law: L.LaunchLaw, sizes: Mapping[str, int]) -> bool:
