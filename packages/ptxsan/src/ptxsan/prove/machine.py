@@ -255,9 +255,9 @@ class Thread:
                     "dynamic shared memory", "shared", max(one.align, 16), length
                 )
             self._symbols[one.name] = dynamic
-        for one in self.program.params:  # structures are read at addresses that registers hold
-            length = of(one.bytes)
-            self._symbols[one.name] = self._allocate(one.name, "param", 1, length)
+        for given in self.program.params:  # structures are read at addresses that registers hold
+            length = of(given.bytes)
+            self._symbols[given.name] = self._allocate(given.name, "param", 1, length)
         for one in self.program.local:
             self._symbols[one.name] = self._allocate(one.name, "local", one.align, of(one.bytes))
         for each in self.program.globals:
