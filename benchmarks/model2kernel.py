@@ -294,7 +294,7 @@ def _domain(dtype: str, number: int, case: Case, one: Mapping[str, Any]) -> str:
         unique = ", unique=True" if number in case.unique else ""
         return f", domain=Index(axis={case.index[number]!r}{unique})"
     if dtype.startswith(("int", "uint")):
-        bits = min(int(dtype.strip("uint")), 63)  # no generator draws all of 64 bits
+        bits = min(int(dtype.strip("uint")), 48)  # no generator draws all of 64 bits
         low, high = (
             (0, (1 << bits) - 1) if dtype[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
         )

@@ -22,6 +22,7 @@ from cuassay.model.proofs import (
 )
 from cuassay.model.recording import Recording
 from ptxsan.errors import MachineError
+from ptxsan.prove.alone import alone
 from ptxsan.prove.law import (
     Axis,
     CallLaw,
@@ -186,7 +187,7 @@ def _observation(call: Mapping[str, Any], modules: Sequence[str]) -> Observation
                                 (one["grid"], one["block"], one["cluster"]))  # fmt: skip
         launches.append(
             Launched(
-                module=modules[one["module"]],
+                module=alone(modules[one["module"]], one["kernel"]),
                 kernel=one["kernel"],
                 grid=grid,
                 block=block,

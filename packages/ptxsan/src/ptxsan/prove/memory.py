@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from ptxsan import isa
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding
 from ptxsan.parser import parse
@@ -23,7 +24,7 @@ from ptxsan.program import build
 from ptxsan.prove import law as L
 from ptxsan.prove.accesses import Access
 from ptxsan.prove.execute import Execution, GivenUpError
-from ptxsan.prove.machine import MOST_BLOCKS, Axes, AxisDomain, Domain, Thread
+from ptxsan.prove.machine import MOST_BLOCKS, Allocation, Axes, AxisDomain, Domain, Thread
 from ptxsan.prove.races import Order, Parted, Unordered, ordered
 from ptxsan.prove.replay import (
     MEMORY_FAULTS,
@@ -103,11 +104,16 @@ class LaunchAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Safe:
-    """A launch whose memory is safe, as it was followed."""
+    """A launch whose memory is safe, as it was followed.
+
+    `in_order` says that it is only if its threads are in order: integers are those of the domain
+    because nobody else writes a place before it is read.
+    """
 
     proved: Proved
     execution: Execution
     axes: Axes
+    in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +160,13 @@ def prove_launch(
             answer: Answer = found.proved
             solver.until = time.perf_counter() + limit_s
             order, races = _in_order(law, found, solver, also, values)
+            if found.in_order and not isinstance(races, Proved):
+                answer = Unknown(
+                    line=0, source=None,
+                    reason="what it reads of an input may have been written by another thread",
+                )  # fmt: skip
+                races = initialized
+                break
             solver.until = time.perf_counter() + limit_s
             initialized = _written(law, found, solver, also, values, order, earlier)
             break
@@ -245,7 +258,14 @@ def _attempt(
     domain: Domain,
     values: Bounds,
     solver: Solver,
+    *,
+    trusted: bool = True,
 ) -> _Safe | list[_Failure]:
+    """Follow a launch and settle what it has to be.
+
+    Where the kernel writes a region with known integers they are taken to be there (`trusted`)
+    only while each place is read before anything is written there; else they are dropped.
+    """
     if law.clustered:
         return [_Failure(None, "clusters of blocks are not followed")]
     try:
@@ -263,7 +283,8 @@ def _attempt(
     try:
         execution.run()
         written = {one.allocation for one in execution.accesses if one.what != "read"}
-        if any(one.values is not None for one in written if one is not None):
+        changed = {one for one in written if one is not None and one.values is not None}
+        if changed and not (trusted and _read_first(execution, changed)):
             kept = {n: v for n, v in values.items() if thread.region(n) not in written}
             return _attempt(law, scope, domain, kept, solver)
     except (GivenUpError, MachineError) as error:
@@ -272,14 +293,54 @@ def _attempt(
             _Failure(None, str(error), line),
             *_checked(execution, axes, solver, values, most=1)[0],
         ]
-    failures, discharged = _checked(execution, axes, solver, values, most=_DOUBTED)
+    most = 1 if changed else _DOUBTED
+    failures, discharged = _checked(execution, axes, solver, values, most=most)
+    if changed and (failures or execution.gaps):
+        return _attempt(law, scope, domain, values, solver, trusted=False)
     gaps = [_Failure(None, why, line) for line, why in sorted(execution.gaps.items())]
     if failures or gaps:
         return [*gaps, *failures]
     proved = Proved(
         accesses=len(execution.accesses), discharged=dict(discharged), limit=domain.limit
     )
-    return _Safe(proved=proved, execution=execution, axes=axes)
+    return _Safe(proved=proved, execution=execution, axes=axes, in_order=bool(changed))
+
+
+def _read_first(execution: Execution, regions: set[Allocation]) -> bool:
+    """Whether a thread reads nothing of regions behind a place where it may have written them.
+
+    If its threads are in order as well, and no barrier lets one read what another wrote, then
+    every read finds what was there before the launch: the first that did not would have been
+    found to race with what was written.
+    """
+    program = execution.program
+    if any(isa.row(one).orders is not isa.Orders.NOTHING for one in program.body):
+        return False
+    owner = {
+        site: number
+        for number, block in enumerate(program.blocks)
+        for site in range(block.start, block.end)
+    }
+    read: set[int] = set()
+    behind: set[int] = set()
+    for one in execution.accesses:
+        if one.allocation not in regions:
+            continue
+        if one.what != "write":
+            if one.what != "read":
+                return False
+            read.add(one.site)
+            continue
+        block = owner[one.site]
+        behind.update(range(one.site + 1, program.blocks[block].end))
+        waiting, seen = list(program.blocks[block].successors), set[int]()
+        while waiting:
+            number = waiting.pop()
+            if number not in seen:
+                seen.add(number)
+                behind.update(range(program.blocks[number].start, program.blocks[number].end))
+                waiting += program.blocks[number].successors
+    return read.isdisjoint(behind)
 
 
 def _in_order(

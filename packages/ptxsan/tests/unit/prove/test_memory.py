@@ -226,6 +226,43 @@ def test_some_offsets_are_made_whole(
     assert risen(count, 0, 9, known) == expected
 
 
+ADVANCED = """extern "C" __global__ void k(int* at, const float* table, float* y, int n) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i >= n) return;
+  BODY
+}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "safe"),
+    [
+        ("int j = at[i]; at[i] = j + 1; y[i] = table[j];", True),
+        ("int j = at[i]; if (j) at[i] = n; else at[i] = j - 1; y[i] = table[j];", True),
+        # What another thread wrote, or this one.
+        ("int j = at[(i + 1) % n]; at[i] = n; y[i] = table[j];", False),
+        ("at[i] = at[i] + 1; __threadfence(); y[i] = table[((volatile int*)at)[i]];", False),
+        (
+            "for (int c = 0; c < 2; ++c) {"
+            "  int j = ((volatile int*)at)[i]; at[i] = j + 1; y[i] += table[j]; }",
+            False,
+        ),
+        ("int j = at[i]; at[i ^ 1] = n; __syncthreads(); y[i] = table[j + at[i]];", False),
+        ("int j = atomicAdd(&at[i % 3], 1); y[i] = table[j];", False),
+    ],
+)
+def test_integers_are_the_domains_until_somebody_writes_them(body: str, safe: bool) -> None:
+    from ptxsan_support.proofs import subject_of, up
+
+    subject = subject_of(
+        "advanced", ADVANCED.replace("BODY", body), "n rows", lambda s: up(s["n"], 64), 64,
+        "p:4*n+16 p:4*rows p:4*n i:n", "n, rows",
+    )  # fmt: skip
+    law = subject.law()
+    values = {0: Integers(low=Number(0), high=_less_one("rows"), nbytes=4)}
+    answer = prove_launch(law.launches[0], law.scope, subject.domain, values=values).answer
+    assert isinstance(answer, Proved) is safe
+
+
 NULL = """extern "C" __global__ void k(const float* x, float* y, float* extra, int n) {
   int i = blockIdx.x * 64 + threadIdx.x;
   if (i < n) y[i] = x[i];
