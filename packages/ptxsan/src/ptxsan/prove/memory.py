@@ -321,25 +321,26 @@ def _read_first(execution: Execution, regions: set[Allocation]) -> bool:
         for number, block in enumerate(program.blocks)
         for site in range(block.start, block.end)
     }
-    read: set[int] = set()
-    behind: set[int] = set()
+    read: set[tuple[Allocation, int]] = set()
+    behind: set[tuple[Allocation, int]] = set()
     for one in execution.accesses:
-        if one.allocation not in regions:
+        if one.allocation is None or one.allocation not in regions:
             continue
         if one.what != "write":
             if one.what != "read":
                 return False
-            read.add(one.site)
+            read.add((one.allocation, one.site))
             continue
         block = owner[one.site]
-        behind.update(range(one.site + 1, program.blocks[block].end))
+        sites = set(range(one.site + 1, program.blocks[block].end))
         waiting, seen = list(program.blocks[block].successors), set[int]()
         while waiting:
             number = waiting.pop()
             if number not in seen:
                 seen.add(number)
-                behind.update(range(program.blocks[number].start, program.blocks[number].end))
+                sites.update(range(program.blocks[number].start, program.blocks[number].end))
                 waiting += program.blocks[number].successors
+        behind.update((one.allocation, site) for site in sites)
     return read.isdisjoint(behind)
 
 

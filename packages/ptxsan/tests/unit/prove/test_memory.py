@@ -237,6 +237,7 @@ ADVANCED = """extern "C" __global__ void k(int* at, const float* table, float* y
     ("body", "safe"),
     [
         ("int j = at[i]; at[i] = j + 1; y[i] = table[j];", True),
+        ("y[i] = 0.f; int j = at[i]; at[i] = j + 1; y[i] = table[j];", True),
         ("int j = at[i]; if (j) at[i] = n; else at[i] = j - 1; y[i] = table[j];", True),
         # What another thread wrote, or this one.
         ("int j = at[(i + 1) % n]; at[i] = n; y[i] = table[j];", False),
