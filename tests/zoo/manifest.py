@@ -205,6 +205,7 @@ nan_hidden                  | rmsnorm         | NUM005 | N13 | require non-finit
 # over-fit to shapes: last partial tile dropped
 last_tile_dropped           | rmsnorm                     | SHP001 NUM001          | O10
 branch_for_widths           | rmsnorm                     | SHP001                 | O7
+triton_launch_threshold     | swiglu@float32              | SHP001                 | O7 | standard
 branch_above_local_limits   | rmsnorm                     | SHP001                 | O7
 last_rows_dropped           | rmsnorm_backward            | SHP001 NUM001          | O10
 triton_floor_grid           | swiglu@float32              | SHP001 MEM001 NUM001   | O10 M5

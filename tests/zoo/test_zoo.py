@@ -33,6 +33,7 @@ CODES = {
 # Faults too small, or too rarely met, for plain probes: only the gate sees them.
 _SUBTLE = (
     "branch_above_local_limits",
+    "triton_launch_threshold",
     "buffer_for_many_rows",
     "limited_outputs",
     "packed_in_half",

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 
+from cuassay import build
+from cuassay.build.cuda_facade import MULTIPROCESSORS
 from cuassay.checks.gpu.timing import timed
 from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.checks.machine.faults import MachineCheck, recording_of
@@ -23,6 +25,7 @@ from cuassay.checks.registry import all_checks
 from cuassay.checks.state.apart import Apart001
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
+from cuassay.formats.execute import load_reference
 from cuassay.inputs.seeds import new_root
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.decide.built_sizes import follow_built_sizes
@@ -35,10 +38,11 @@ from cuassay.judge.diagnose.blamed_lines import with_text
 from cuassay.judge.diagnose.clues import gather
 from cuassay.judge.diagnose.minimise import Minimiser
 from cuassay.judge.diagnose.source_views import source_views
-from cuassay.judge.environment import environment
+from cuassay.judge.environment import choose_device, environment
 from cuassay.judge.kept import failures
 from cuassay.judge.measure import power, selection, speed
 from cuassay.judge.measure.choose import choose
+from cuassay.judge.plan.launch_sizes import launch_sizes
 from cuassay.judge.plan.preconditions import check_constraints, generate_once
 from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.run.bookings import Booking, Queue, gpu_of
@@ -95,6 +99,7 @@ T = TypeVar("T")
 # For the judge, the candidate's processes and the PTX machine: with one side beside the first, two.
 _CORES = (4, 8)
 _SPARES_BESIDE = 2  # workers kept ready for checks of which each has its own process
+_LAUNCH_SIZES_S = 5.0
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
 
@@ -428,7 +433,31 @@ def _use_machine(bench: _Bench) -> Replayer:
     )
     bench.trial.use_machine(replayer)
     bench.trial.read_sources(source.text for source in bench.candidate.sources)
+    if not bench.quick and not replayer.absent and not bench.trial.problem.built:
+        bench.optional("sizes at which its launches change", lambda: _name_launch_sizes(bench))
     return replayer
+
+
+def _name_launch_sizes(bench: _Bench) -> None:
+    """Plan shapes beside sizes at which the candidate's launches change.
+
+    In a process of its own, on a CPU: what it keeps of calls that compute nothing is wrong.
+    """
+    trial, candidate, nursery = bench.trial, bench.candidate, bench.host.get()
+    hosted, units = trial, MULTIPROCESSORS
+    if bench.device.startswith("cuda"):
+        build.prepare(candidate, device="cpu", notify=lambda text: bench.emit(Progress(text=text)))
+        units = torch.cuda.get_device_properties(bench.device).multi_processor_count
+        hosted = JudgeTrial(
+            trial.problem,
+            load_reference(trial.problem),
+            profile=trial.profile,
+            device=choose_device("cpu"),
+            root_seed=trial.seed("launches"),
+        )
+    with Runner(hosted, candidate, device="cpu", nursery=nursery, host=bench.host) as apart:
+        named = launch_sizes(hosted, apart, limit_s=_LAUNCH_SIZES_S, multiprocessors=units)
+    trial.name_sizes(named)
 
 
 def _make_truths(trial: JudgeTrial, runner: Runner) -> None:

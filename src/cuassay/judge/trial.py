@@ -72,6 +72,7 @@ Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed inclu
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
 _MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
+_MOST_BROKEN = {Profile.QUICK: 6, Profile.STANDARD: 16, Profile.DEEP: 64}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
@@ -124,6 +125,7 @@ class JudgeTrial:
         self._truths: Truths = OrderedDict() if truths is None else truths
         # Those of the sides beside as well: which of them a side knows decides what it asks for.
         self._made_by_all: weakref.WeakValueDictionary[str, Truth] = weakref.WeakValueDictionary()
+        self._kept_by_all = [self._truths]
         gpu = device.startswith("cuda")
         self._memory_gib = planned_memory_gib(profile, gpu_memory_gib) if gpu else None
         limit_gib = self._memory_gib if gpu else host_plan_gib(profile)
@@ -235,6 +237,7 @@ class JudgeTrial:
         """
         made = copy.copy(self)
         made._truths = self._truths.copy()
+        self._kept_by_all.append(made._truths)
         made.kinds, made.comparisons, made._lowered, made._right = {}, [], {}, None
         made.truth_s = made.compare_s = 0.0
         return made
@@ -246,6 +249,7 @@ class JudgeTrial:
         self.kinds |= beside.kinds
         self.comparisons += beside.comparisons
         self._lowered = beside._lowered | self._lowered
+        self._kept_by_all[:] = [one for one in self._kept_by_all if one is not beside._truths]
 
     def is_light(self, cases: Sequence[Case]) -> bool:
         """Whether a scenario leaves most of the planned memory to one at the same time."""
@@ -268,7 +272,11 @@ class JudgeTrial:
 
     def read_sources(self, texts: Iterable[str]) -> None:
         """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
-        self._named = named_sizes(texts)
+        self.name_sizes(named_sizes(texts))
+
+    def name_sizes(self, named: Iterable[NamedSize]) -> None:
+        """Plan shapes beside these sizes as well, from now on."""
+        self._named = tuple(dict.fromkeys((*self._named, *named)))
         for purpose in ("shapes", "beyond"):
             self._plans.pop(purpose, None)
 
@@ -436,6 +444,7 @@ class JudgeTrial:
             self._problem,
             base,
             facts,
+            most=_MOST_BROKEN[self._profile],
             inputs=self.inputs,
             run=run,
             seed=lambda name: self.seed(FACTS, name),
@@ -825,9 +834,18 @@ class JudgeTrial:
                 return made
 
     def relieve(self) -> bool:
-        """Make room after memory ran out; return whether our own cap ended it, and gave way."""
+        """Make room after memory ran out; return whether our own cap ended it, and gave way.
+
+        First what is kept is let go. Only what does not fit then shows that the plan was wrong:
+        no plan keeps a case from being judged.
+        """
         capped = self._cap.active
-        self.forget()
+        if not any(self._kept_by_all):
+            self._cap.widen()
+        for kept in self._kept_by_all:
+            kept.clear()
+        if self._device.startswith("cuda"):
+            torch.cuda.empty_cache()
         return capped
 
     def _made_truth(self, case: Case, precision: Precision, draws: int | None) -> Truth:
@@ -850,8 +868,13 @@ class JudgeTrial:
         if room is None or not self._truths or self._room.is_small(self._problem, case):
             return
         left = room - self._room.need(self._problem, case).judge
-        while self._truths and sum(map(truth_bytes, self._truths.values())) > left:
+        while self._truths and self._kept_bytes > left:
             self._truths.popitem(last=False)
+
+    @property
+    def _kept_bytes(self) -> int:
+        """The bytes of all kept truths, those of the sides beside too."""
+        return sum(map(truth_bytes, self._made_by_all.values()))
 
     def gradients(
         self,
@@ -996,22 +1019,11 @@ class JudgeTrial:
                     hits[spec.name] = _counts(ids, spec, sizes)
         return hits
 
-    def forget(self) -> None:
-        """Let go of every kept truth and of the device memory behind it, since it ran short.
-
-        Where cuassay's own plan made it short, the judge may take more from now on: no plan
-        keeps a case from being judged.
-        """
-        self._truths.clear()
-        if self._device.startswith("cuda"):
-            torch.cuda.empty_cache()
-            self._cap.widen()
-
     def _evict(self) -> None:
         limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
         if self._memory_gib is not None:
             limit = min(limit, int(self._memory_gib / _CACHE_SHARE * 2**30))
-        while len(self._truths) > 1 and sum(map(truth_bytes, self._truths.values())) > limit:
+        while len(self._truths) > 1 and self._kept_bytes > limit:
             self._truths.popitem(last=False)
 
 

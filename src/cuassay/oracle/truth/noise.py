@@ -35,7 +35,7 @@ from cuassay.oracle.truth.reductions import (
 )
 
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
-_GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
+_GUARD_BYTES = {"cpu": 1 << 30, "cuda": 1 << 33}  # kept deviations of one truth
 
 
 class Deviations:

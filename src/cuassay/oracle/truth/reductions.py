@@ -27,7 +27,7 @@ from torch import Tensor
 
 from cuassay.oracle.lift.operation import Operation
 from cuassay.oracle.truth.random_errors import sizeable
-from cuassay.oracle.truth.systematic import block_drift, drift, equal_drift
+from cuassay.oracle.truth.systematic import block_drift, drift, equal_drift, repeats
 
 TENSOR_CORE_LEAN = 0.25  # of n u mean|P|; half of it where all terms have one sign
 _CHUNKS = 16
@@ -193,17 +193,20 @@ def _product(a: Tensor, b: Tensor, tensor_cores: bool) -> Tensor | None:
         total = a @ b
         noise = _walk(total, squares, float(terms))
         return _at_least(noise, equal_drift(total, squares, float(terms)))
+    repeated = repeats(a, b)
     prefix, walked, top = (torch.zeros_like(squares) for _ in range(3))
     right = -2 if b.dim() >= 2 else -1
     parts = zip(a.tensor_split(_CHUNKS, -1), b.tensor_split(_CHUNKS, right), strict=True)
     for left, other in parts:
         prefix += left @ other
         walked += prefix.square()
-        top = torch.maximum(top, prefix.abs())
+        if repeated is not None:
+            top = torch.maximum(top, prefix.abs())
     walked *= terms / _CHUNKS
     noise = torch.maximum(_walk(prefix, squares, float(terms)).square_(), walked).sqrt_()
     noise = _at_least(noise, equal_drift(prefix, squares, float(terms)))
-    noise = _at_least(noise, block_drift(a, b, prefix, top))
+    if repeated is not None:
+        noise = torch.maximum(noise, block_drift(repeated, prefix, top, terms))
     if tensor_cores and terms >= _MIN_LEAN:  # `walked` is n mean P^2, and mean|P| <= its root
         noise = torch.maximum(noise, walked.mul_(terms).sqrt_().mul_(TENSOR_CORE_LEAN))
     return noise
