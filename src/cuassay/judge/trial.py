@@ -856,10 +856,11 @@ class JudgeTrial:
         no plan keeps a case from being judged.
         """
         capped = self._cap.active
-        if not any(self._kept_by_all):
+        if not any(self._kept_by_all) and not self._owns:
             self._cap.widen()
         for kept in self._kept_by_all:
             kept.clear()
+        self._owns.clear()
         if self._device.startswith("cuda"):
             torch.cuda.empty_cache()
         return capped
