@@ -18,6 +18,7 @@ from cuassay.judge import trial as module
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.verdict import Lane, Profile
+from cuassay.oracle.truth import own_error
 from cuassay.oracle.truth.own_error import OwnError
 from cuassay.sandbox.local import LocalRunner
 
@@ -113,7 +114,7 @@ def test_a_case_is_held_against_the_references_own_error_as_often_as_asked_and_r
     trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case, asked = trial.cases("small")[0], list[int]()
-    made = module.own_errors
+    made = own_error.own_errors
 
     def counted(*given: Any, **named: Any) -> Any:
         asked.append(named["seed"])
