@@ -38,8 +38,8 @@ SAFE = Claim(
 )  # fmt: skip
 FAULT = Claim(
     what=Property.MEMORY, answer=ProofAnswer.REFUTED, sizes={"n": 7}, block=(0, 0, 0),
-    gpu="nothing of it shows on this GPU", thread=(7, 0, 0), reason="reads 4 bytes\x1b[31m beyond its end", file="k.cu", line=3,
-    ptx_line=40,
+    thread=(7, 0, 0), reason="reads 4 bytes\x1b[31m beyond its end", file="k.cu", line=3,
+    ptx_line=40, gpu="nothing of it shows on this GPU",
 )  # fmt: skip
 GAP = Claim(
     what=Property.MEMORY, answer=ProofAnswer.UNKNOWN, reason="'wgmma' is not followed",
