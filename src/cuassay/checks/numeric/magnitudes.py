@@ -98,7 +98,7 @@ class Num004(Check):
         if len(reads) < len(scenario.cases) or wrong_read(trial, run, reads[0]):
             return
         large = scenario.cases[1]
-        for comparison in wrong_outputs(trial, reads[1], run, closely=True):
+        for comparison in wrong_outputs(trial, reads[1], run):
             found = comparison_finding(
                 self, trial, scenario, large, comparison, lead=f"right before, and {_grown(large)}"
             )
