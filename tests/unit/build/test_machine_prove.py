@@ -144,7 +144,7 @@ GATHER = """extern "C" __global__ void k(const int* x, float* y, int n) {
 def test_an_index_refutes_where_the_domain_lets_callers_pass_it(
     high: list[list[object]], free: bool, answer: ProofAnswer
 ) -> None:
-    asked = {**WANTED, "values": {"x": [[0], high[0], 4, free]}}
+    asked = {**WANTED, "values": {"x": [[0], high[0], 4, free, False]}}
     data = prove(memoryview(packed(outlines("<", GATHER), asked)))
     claim = serial.loads(ProofEvidence, data.decode()).calls[0].launches[0].claims[0]
     assert claim.answer is answer
@@ -221,4 +221,4 @@ def test_only_what_may_stand_anywhere_refutes_by_data(
 ) -> None:
     spec = TensorSpec(name="x", dtype=DType.INT32, shape=("rows",), domain=domain)
     asked = wanted(dataclasses.replace(problem(), inputs=(spec,), stated=facts))
-    assert asked["values"]["x"][-1] is free
+    assert asked["values"]["x"][3:] == [free, isinstance(domain, Offsets)]

@@ -22,6 +22,7 @@ from cuassay.model.proofs import (
 )
 from cuassay.model.recording import Recording
 from ptxsan.errors import MachineError
+from ptxsan.prove.alone import alone
 from ptxsan.prove.law import (
     Axis,
     CallLaw,
@@ -59,7 +60,7 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
 
     `wanted` holds `axes` (name -> [low, high or None, multiple]), `tensors` (shapes: lists of
     expressions in reverse Polish notation), `values` (input -> [low, high, bytes, whether any
-    of these may stand anywhere]), `listed`
+    of these may stand anywhere, whether they rise from the lower to the upper bound]), `listed`
     (the problem's own sizes of the axes), `limit_s`, `elements` (what tensors stay below; 0: as
     usual).
     """
@@ -112,9 +113,13 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
     )
     values = {
         str(name): Integers(
-            low=expression(low), high=expression(high), nbytes=int(nbytes), free=bool(free)
+            low=expression(low),
+            high=expression(high),
+            nbytes=int(nbytes),
+            free=bool(free),
+            rising=bool(rising),
         )
-        for name, (low, high, nbytes, free) in asked["values"].items()
+        for name, (low, high, nbytes, free, rising) in asked["values"].items()
     }
     observations = [_observation(call, asked["modules"]) for call in asked["calls"]]
     found = []
@@ -182,7 +187,7 @@ def _observation(call: Mapping[str, Any], modules: Sequence[str]) -> Observation
                                 (one["grid"], one["block"], one["cluster"]))  # fmt: skip
         launches.append(
             Launched(
-                module=modules[one["module"]],
+                module=alone(modules[one["module"]], one["kernel"]),
                 kernel=one["kernel"],
                 grid=grid,
                 block=block,

@@ -375,7 +375,8 @@ def wanted(problem: Problem) -> dict[str, Any]:
             if bounds is not None:
                 stated = any(fact.input == spec.name for fact in problem.stated)
                 free = not stated and _is_free(spec)
-                values[spec.name] = [*bounds, _INTEGER_BYTES[spec.dtype], free]
+                rising = not stated and isinstance(spec.domain, Offsets) and len(spec.shape) == 1
+                values[spec.name] = [*bounds, _INTEGER_BYTES[spec.dtype], free, rising]
     listed = [
         {name: workload.axes[name] for name in axes}
         for workload in problem.workloads

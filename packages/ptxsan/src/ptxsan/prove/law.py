@@ -194,13 +194,15 @@ Word: TypeAlias = Scalar | Place | Lawless
 class Integers:
     """What integers of `nbytes` bytes a region holds: within [low, high].
 
-    `free`: any of these may stand anywhere, whatever the others are.
+    `free`: any of these may stand anywhere, whatever the others are. `rising`: the first is `low`,
+    the last is `high`, and none is less than the one before (offsets of sequences).
     """
 
     low: Expression
     high: Expression
     nbytes: int
     free: bool = False
+    rising: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
