@@ -57,6 +57,12 @@ class OwnError:
     kinds: tuple[GroupKind, ...] = ()
     base: Tensor | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that is held, small tensors aside."""
+        judged = () if self.judged is None else (self.judged.value, self.judged.scale)
+        return sum(one.nbytes for one in (self.written, *judged) if one is not None)
+
     def explains(self, candidate: Tensor) -> bool:
         """Whether an answer is as near to truth as the reference as written. False says nothing."""
         written = self.written
