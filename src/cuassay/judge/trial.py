@@ -31,7 +31,7 @@ from cuassay.contract.observe import related_inputs, value_facts, without_contra
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
 from cuassay.contract.uses import with_uses
-from cuassay.errors import CannotJudgeError, CuassayError, LiftError
+from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import booked_bytes, budget_for, planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
@@ -761,11 +761,7 @@ class JudgeTrial:
         started = time.perf_counter()
         self._make_room(case)
         with self.timeline.span(Lane.TRUTH, f"its own error, {_sizes(case)}"):
-            try:
-                owns = self._own_errors(case)
-            except LiftError:
-                self._beyond_own = _BEYOND_OWN
-                return False
+            owns = self._own_errors(case)
             shapes = [tuple(own.written.shape) for own in owns]
             got = matched(self._problem, shapes, run, items)
             near = all(
@@ -775,6 +771,18 @@ class JudgeTrial:
         self.truth_s += time.perf_counter() - started
         self._beyond_own = max(0, self._beyond_own - 1) if near else self._beyond_own + 1
         return near
+
+    def moves(self, first: Case, second: Case) -> bool:
+        """Whether the reference's answers to two cases differ by far more than it errs itself.
+
+        A wrong False or True costs a plan some of its power, and no verdict: no truth is made.
+        """
+        started = time.perf_counter()
+        with self.timeline.span(Lane.TRUTH, f"what moves it, {_sizes(second)}"):
+            before, after = self._own_errors(first), self._own_errors(second)
+            far = any(old.is_far_from(new) for old, new in zip(before, after, strict=True))
+        self.truth_s += time.perf_counter() - started
+        return far
 
     def _own_errors(self, case: Case) -> tuple[OwnError, ...]:
         """Return the reference's own errors on a case, kept where they are small.
