@@ -35,8 +35,19 @@ from ptxsan.prove.replay import (
     replay,
     risen,
 )
-from ptxsan.prove.solver import Countered, Open, Shown, Solver, closure
-from ptxsan.prove.terms import Atom, Atoms, Flag, Symbol, atoms_of, literals, value_of
+from ptxsan.prove.solver import Countered, Discharge, Open, Shown, Solver, closure
+from ptxsan.prove.terms import (
+    TRUE,
+    Atom,
+    Atoms,
+    Flag,
+    Symbol,
+    atoms_of,
+    decided,
+    literals,
+    value_of,
+)
+from ptxsan.prove.threads import Threads
 from ptxsan.prove.unwritten import Before, covered
 from ptxsan.syntax import SourceLine
 
@@ -441,6 +452,7 @@ def _checked(
     """Return failures of the first `most` lines that have some, and what settled other goals."""
     failures: list[_Failure] = []
     discharged: Counter[str] = Counter()
+    threads = Threads(execution.thread)
     places: set[object] = set()  # the lines of the source that failed: an unrolled loop has one
     for access in execution.accesses:
         place = access.instruction.source or access.instruction.line
@@ -456,6 +468,9 @@ def _checked(
             places.add(place)
             continue
         for word, goal in access.goals:
+            if decided(goal) != TRUE and threads.hold(access.path, goal):
+                discharged[str(Discharge.THREADS)] += 1
+                continue
             match solver.answer(access.path, goal):
                 case Shown(by):
                     discharged[str(by)] += 1
