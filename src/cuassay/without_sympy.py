@@ -20,15 +20,31 @@ from typing import Any
 
 _SYMPY, _SYMBOLS = "sympy", "torch.fx.experimental.symbolic_shapes"
 # The modules whose functions ask, and those within them.
-_ASK = ("_decomp", "_meta_registrations", "_prims", "_prims_common", "_refs")
+_ASK = (
+    "_decomp",
+    "_meta_registrations",
+    "_prims",
+    "_prims_common",
+    "_refs",
+    "_tensor",
+    "functional",
+)
 
 
 class _Unmet:
     """The type of what no plain number is."""
 
 
-def _same(value: Any, *_: Any) -> Any:
+class _UnmetError(Exception):
+    """What is raised of symbols alone."""
+
+
+def _same(value: Any, *_: Any, **__: Any) -> Any:
     return value
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
 
 
 def _all_of(*values: Any) -> Any:
@@ -60,15 +76,29 @@ def _none(_: Any) -> frozenset[Any]:
 
 
 _OF_SYMPY: Mapping[str, Any] = {"Basic": _Unmet}
-_OF_SYMBOLS: Mapping[str, Any] = {
+_OF_SYMBOLS: Mapping[str, Any] = {  # some of these in older versions of torch alone
+    "GuardOnDataDependentSymNode": _UnmetError,
+    "_advise_is_bounded": _nothing,
+    "_advise_is_size": _nothing,
+    "definitely_true": _same,
     "expect_true": _same,
     "free_unbacked_symbols": _none,
+    "guard_bool": _same,
+    "guard_float": _same,
+    "guard_int": _same,
     "guard_or_false": _same,
     "guard_or_true": _same,
+    "guard_scalar": _same,
     "guard_size_oblivious": _same,
     "guarding_hint_or_throw": _same,
     "has_guarding_hint": _yes,
+    "has_hint": _yes,
+    "hint_int": _same,
+    "is_concrete_bool": _yes,
+    "is_concrete_int": _yes,
     "is_nested_int": _no,
+    "is_symbolic": _no,
+    "size_hint": _same,
     "statically_known_true": _same,
     "sym_and": _all_of,
     "sym_eq": _equal,

@@ -17,6 +17,7 @@ import torch
 
 from cuassay.checks.base import Check, Machine, Run
 from cuassay.checks.endings.findings import termination_finding
+from cuassay.checks.state.answers import truth_moved
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.seeds import derive
@@ -123,6 +124,10 @@ class FakeTrial:
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
         """Leave every answer to `compare`."""
         return False
+
+    def moves(self, first: Case, second: Case) -> bool:
+        """Whether the answers to two cases differ by far more than their noise."""
+        return truth_moved(self, first, second)
 
     def decides(self, case: Case) -> bool:
         """Whether the answer to a case is not said to be ill-conditioned."""

@@ -136,8 +136,9 @@ def compile_ahead(tuner: Any, configs: Sequence[Any], named: Mapping[str, Any]) 
         made(threads, ignore_errors=True),
     ):
         for config in configs:
+            options = {**named, **config.all_kwargs(), "warmup": True}
             with contextlib.suppress(Exception):
-                tuner.fn.warmup(*tuner.nargs.values(), **{**named, **config.all_kwargs()})
+                tuner.fn.run(*tuner.nargs.values(), **options)
 
 
 def brief(

@@ -133,6 +133,12 @@ class Trial(Protocol):
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
         """Whether an answer is seen to be right without a full truth. False: ask `compare`."""
 
+    def moves(self, first: Case, second: Case) -> bool:
+        """Whether the reference's answers to two cases differ by far more than it errs itself.
+
+        Raises CannotJudgeError where it cannot be run or followed.
+        """
+
     def decides(self, case: Case) -> bool:
         """Whether truth of a case decides anything; where rough truth says no, it does not."""
 

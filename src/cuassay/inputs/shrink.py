@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cuassay.inputs.discrete import is_flag
+from cuassay.inputs.discrete import is_flag, with_ones
 from cuassay.inputs.elements import has_magnitude, peak, simplest_elements
 from cuassay.inputs.fills import family, kinds_for
 from cuassay.inputs.geometry import least, legal, tensor_inputs, try_sizes
@@ -217,7 +217,7 @@ def _plainer(search: _Search, spec: TensorSpec) -> Iterator[Fill]:
     """
     present = search.best.fills.get(spec.name)
     kinds = _PLAIN[family(spec)]
-    if family(spec) == "mask" and is_flag(spec):
+    if family(spec) == "mask" and is_flag(with_ones(search.problem, spec)):
         kinds = _FLAG
     for kind in kinds:
         yield Fill(kind=kind)

@@ -31,7 +31,7 @@ from cuassay.contract.observe import related_inputs, value_facts, without_contra
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
 from cuassay.contract.uses import with_uses
-from cuassay.errors import CannotJudgeError, CuassayError, LiftError
+from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import booked_bytes, budget_for, planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
@@ -82,6 +82,7 @@ _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
 _LIGHT = 4  # of the planned memory one part in four is taken by a scenario beside another
 _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
+_OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
 
@@ -126,6 +127,7 @@ class JudgeTrial:
         # Those of the sides beside as well: which of them a side knows decides what it asks for.
         self._made_by_all: weakref.WeakValueDictionary[str, Truth] = weakref.WeakValueDictionary()
         self._kept_by_all = [self._truths]
+        self._owns: OrderedDict[str, tuple[OwnError, ...]] = OrderedDict()  # of all sides
         gpu = device.startswith("cuda")
         self._memory_gib = planned_memory_gib(profile, gpu_memory_gib) if gpu else None
         limit_gib = self._memory_gib if gpu else host_plan_gib(profile)
@@ -759,11 +761,7 @@ class JudgeTrial:
         started = time.perf_counter()
         self._make_room(case)
         with self.timeline.span(Lane.TRUTH, f"its own error, {_sizes(case)}"):
-            try:
-                owns = self._capped(lambda: self._own_errors(case))
-            except LiftError:
-                self._beyond_own = _BEYOND_OWN
-                return False
+            owns = self._own_errors(case)
             shapes = [tuple(own.written.shape) for own in owns]
             got = matched(self._problem, shapes, run, items)
             near = all(
@@ -774,14 +772,40 @@ class JudgeTrial:
         self._beyond_own = max(0, self._beyond_own - 1) if near else self._beyond_own + 1
         return near
 
+    def moves(self, first: Case, second: Case) -> bool:
+        """Whether the reference's answers to two cases differ by far more than it errs itself.
+
+        A wrong False or True costs a plan some of its power, and no verdict: no truth is made.
+        """
+        started = time.perf_counter()
+        with self.timeline.span(Lane.TRUTH, f"what moves it, {_sizes(second)}"):
+            before, after = self._own_errors(first), self._own_errors(second)
+            far = any(old.is_far_from(new) for old, new in zip(before, after, strict=True))
+        self.truth_s += time.perf_counter() - started
+        return far
+
     def _own_errors(self, case: Case) -> tuple[OwnError, ...]:
-        return own_errors(
-            self._reference.call,
-            list(self.inputs(case).values()),
-            self._problem.outputs,
-            seed=derive(case.seed, "truth"),
-            accumulation=self._problem.accumulation,
+        """Return the reference's own errors on a case, kept where they are small.
+
+        Of one case a trial asks for many answers: what earlier calls returned is looked at again.
+        """
+        key = _values(case)
+        if key in self._owns:
+            self._owns.move_to_end(key)
+            return self._owns[key]
+        made = self._capped(
+            lambda: own_errors(
+                self._reference.call,
+                list(self.inputs(case).values()),
+                self._problem.outputs,
+                seed=derive(case.seed, "truth"),
+                accumulation=self._problem.accumulation,
+            )
         )
+        self._owns[key] = made
+        while sum(own.nbytes for owns in self._owns.values() for own in owns) > _OWN_BYTES:
+            self._owns.popitem(last=False)
+        return made
 
     def _tensors(
         self, run: Run, items: Iterable[ResultItem], truth: Truth
@@ -840,10 +864,11 @@ class JudgeTrial:
         no plan keeps a case from being judged.
         """
         capped = self._cap.active
-        if not any(self._kept_by_all):
+        if not any(self._kept_by_all) and not self._owns:
             self._cap.widen()
         for kept in self._kept_by_all:
             kept.clear()
+        self._owns.clear()
         if self._device.startswith("cuda"):
             torch.cuda.empty_cache()
         return capped

@@ -47,7 +47,8 @@ class Claim:
     them. Refuted: `sizes` with `block` and `thread`, and `data` that show it. Unknown: `reason` at
     `ptx_line`; `suspects` are sizes that the solver names and that were run without a fault, or
     are too large to run.
-    `file` and `line` are the source's.
+    `file` and `line` are the source's. `gpu` says what a GPU showed of a refutation, which stands
+    without it.
     """
 
     what: Property
@@ -64,6 +65,7 @@ class Claim:
     thread: tuple[int, int, int] | None = None
     data: tuple[Datum, ...] = ()
     suspects: tuple[Mapping[str, int], ...] = ()
+    gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

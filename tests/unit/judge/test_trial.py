@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from cuassay.judge import trial as module
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.verdict import Lane, Profile
+from cuassay.oracle.truth import own_error
 from cuassay.oracle.truth.own_error import OwnError
 from cuassay.sandbox.local import LocalRunner
 
@@ -106,6 +108,29 @@ def test_kernels_that_err_more_are_not_held_against_the_references_own_error_for
         assert not _wrong(trial, case, _beyond_its_own)
     assert len(asked) == module._BEYOND_OWN
     assert _rough(trial) == 6
+
+
+def test_a_case_is_held_against_the_references_own_error_as_often_as_asked_and_run_once(
+    trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, asked = trial.cases("small")[0], list[int]()
+    made = own_error.own_errors
+
+    def counted(*given: Any, **named: Any) -> Any:
+        asked.append(named["seed"])
+        return made(*given, **named)
+
+    monkeypatch.setattr(module, "own_errors", counted)
+    for _ in range(3):
+        assert not _wrong(trial, case, lambda right: right)
+    other = dataclasses.replace(case, seed=case.seed + 1)
+    assert not _wrong(trial, other, lambda right: right)
+    assert len(asked) == len(set(asked)) == 2
+    monkeypatch.setattr(module, "_OWN_BYTES", 0)
+    for _ in range(2):
+        assert not _wrong(trial, dataclasses.replace(case, seed=case.seed + 2), lambda right: right)
+    assert len(asked) == 4
+    assert not trial._owns
 
 
 def test_a_right_answer_needs_rough_truth_alone(trial: JudgeTrial) -> None:

@@ -52,7 +52,7 @@ from ptxsan.prove.memory import (
 )
 from ptxsan.syntax import SourceLine
 
-_TEXT, _CLASSES = 600, 16
+_TEXT, _CLASSES = 600, 32
 
 
 def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: Any) -> bytes:

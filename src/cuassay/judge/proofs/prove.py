@@ -29,6 +29,7 @@ from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import recorded
 from cuassay.judge.proofs.equal_reference import equality
 from cuassay.judge.proofs.launch_samples import MOST_ELEMENTS, Samples, plan, record
+from cuassay.judge.proofs.on_gpu import shown as on_gpu_shown
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.run.machine_worker import asked
 from cuassay.judge.run.runner import Runner
@@ -196,7 +197,8 @@ def _launches_proved(
             ProofEvidence,
             timeout_s=60.0 + 24 * limit_s,
         )
-    return _confirmed(evidence, trial, candidate, case, digest, host), samples
+    confirmed = _confirmed(evidence, trial, candidate, case, digest, host)
+    return _on_gpu(confirmed, trial, candidate, case, host, emit), samples
 
 
 def request_of(problem: Problem, samples: Samples, *, limit_s: float, elements: int = 0) -> bytes:
@@ -284,6 +286,49 @@ def _confirmed(
 
     calls = tuple(
         dataclasses.replace(call, launches=tuple(map(launch, call.launches)))
+        for call in evidence.calls
+    )
+    return dataclasses.replace(evidence, calls=calls)
+
+
+def _on_gpu(
+    evidence: ProofEvidence,
+    trial: JudgeTrial,
+    candidate: Candidate,
+    case: Case,
+    host: HostNursery,
+    emit: Callable[[Event], None],
+) -> ProofEvidence:
+    """Run the first refutation of each property on the GPU, if there is one; say what it shows."""
+    refuted = [one for what in LAUNCHES for call in evidence.calls for one in call.claims(what)]
+    refuted = [one for one in refuted if one.answer is ProofAnswer.REFUTED]
+    device = choose_device(None)
+    if not refuted or device == "cpu":
+        return evidence
+    on_gpu = JudgeTrial(
+        trial.problem, load_reference(trial.problem), profile=trial.profile, device=device,
+        root_seed=0,
+    )  # fmt: skip
+    said: dict[int, str] = {}
+    for one in {each.what: each for each in reversed(refuted)}.values():
+        again = placed(case, resolve(trial.problem.axes, one.sizes))
+        emit(Progress(text=f"running the refutation of {one.what} on the GPU"))
+        said[id(one)] = on_gpu_shown(
+            on_gpu, candidate, again, one, host, notify=lambda text: emit(Progress(text=text))
+        )
+    calls = tuple(
+        dataclasses.replace(
+            call,
+            launches=tuple(
+                dataclasses.replace(
+                    launch,
+                    claims=tuple(
+                        dataclasses.replace(one, gpu=said.get(id(one), "")) for one in launch.claims
+                    ),
+                )
+                for launch in call.launches
+            ),
+        )
         for call in evidence.calls
     )
     return dataclasses.replace(evidence, calls=calls)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cuassay.errors import LiftError
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle import special
@@ -38,6 +39,7 @@ from cuassay.oracle.truth.runs import ReferenceRunner, Value
 from cuassay.oracle.truth.scale import exact_zeros, floor_square, pooled_variance
 from cuassay.oracle.truth.types import OutputTruth
 
+_FAR = 64.0  # times the reference's own error: beyond the achievable one too, which may be 10 times
 _UNIT_RANGE = (1e-30, 1e30)
 _LEAST_BASE = 1e-300  # of a group in which nothing may err: 0 over it is 0
 
@@ -54,6 +56,12 @@ class OwnError:
     judged: OutputTruth | None = None
     kinds: tuple[GroupKind, ...] = ()
     base: Tensor | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that is held, small tensors aside."""
+        judged = () if self.judged is None else (self.judged.value, self.judged.scale)
+        return sum(one.nbytes for one in (self.written, *judged) if one is not None)
 
     def explains(self, candidate: Tensor) -> bool:
         """Whether an answer is as near to truth as the reference as written. False says nothing."""
@@ -82,6 +90,19 @@ class OwnError:
         )
         return bool((limits <= 1.0).all())  # false for NaN
 
+    def is_far_from(self, other: OwnError) -> bool:
+        """Whether two answers of one output differ by far more than the reference errs in either.
+
+        Where an error says nothing, by other bits.
+        """
+        if self.written.shape != other.written.shape:
+            return True
+        old, new = self.judged, other.judged
+        if old is None or new is None or old.scale is None or new.scale is None:
+            return not torch.equal(raw_bytes(self.written), raw_bytes(other.written))
+        apart, error = (old.value - new.value).abs_(), old.scale.double() + new.scale.double()
+        return bool((apart > _FAR * error).any())
+
 
 def own_errors(
     fn: Callable[..., object],
@@ -93,14 +114,19 @@ def own_errors(
 ) -> tuple[OwnError, ...]:
     """Return the reference's own error of each output of `fn(*inputs)`, on the inputs' device.
 
-    Runs it as written and lifted to float64. Deterministic in `seed`. Raises ReferenceError_ where
-    the reference fails, LiftError where it cannot be lifted.
+    Runs it as written and lifted to float64; of one that cannot be lifted only its own bits are
+    known to be right. Deterministic in `seed`. Raises ReferenceError_ where the reference fails.
     """
     runner = ReferenceRunner(fn, inputs, [spec.name for spec in specs], seed)
     written = runner.as_written()
+    try:
+        values = runner.plain()
+    except LiftError:
+        return tuple(OwnError(written=own) for own in written)
+    roundoff = form_of(accumulation).unit_roundoff
     return tuple(
-        _own_error(spec, value, own, form_of(accumulation).unit_roundoff)
-        for spec, value, own in zip(specs, runner.plain(), written, strict=True)
+        _own_error(spec, value, own, roundoff)
+        for spec, value, own in zip(specs, values, written, strict=True)
     )
 
 

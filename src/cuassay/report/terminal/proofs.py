@@ -98,6 +98,8 @@ def _claim(one: Claim) -> Iterator[str]:
                 place = datum.offset // datum.nbytes
                 yield f"      where element {place:,} of '{_text(datum.input)}' is {datum.value:,}"
             yield f"      {where}{_text(one.reason)}{ptx}"
+            if one.gpu:
+                yield f"      {_text(one.gpu)}; it is refuted by the PTX machine, which ran it"
         case ProofAnswer.UNKNOWN:
             yield f"    {one.what}: not proved: {where}{_text(one.reason)}{ptx}"
             for suspect in one.suspects:

@@ -167,8 +167,10 @@ class Nursery(Closing, ForkServer):
             os.close(self._lock)
             trees.remove(self.folder)
             raise NurseryError(f"the worker zygote cannot be started: {error}") from None
-        # First of all: it imports while the judge finds out what workers may read.
+        # First of all: both import while the judge finds out what workers may read.
         self.plain = Plain(plain, folder)
+        if machine and not self.machine:
+            self.host = Nursery("cpu", hide=hide, machine=True)
         hidden = list(private_dirs()) if hide is None else list(hide)
         common = {
             "hide": [str(path) for path in hidden],
@@ -185,8 +187,6 @@ class Nursery(Closing, ForkServer):
                 "told": environment.worker_settings(),
             }
         )
-        if machine and not self.machine:
-            self.host = Nursery("cpu", hide=hide, machine=True)
 
     def _start(self, theirs: socket.socket, plain: socket.socket) -> subprocess.Popen[bytes]:
         """Start the program of `guest.apart`, given as text: no argument names where it is from."""

@@ -39,7 +39,7 @@ SAFE = Claim(
 FAULT = Claim(
     what=Property.MEMORY, answer=ProofAnswer.REFUTED, sizes={"n": 7}, block=(0, 0, 0),
     thread=(7, 0, 0), reason="reads 4 bytes\x1b[31m beyond its end", file="k.cu", line=3,
-    ptx_line=40,
+    ptx_line=40, gpu="nothing of it shows on this GPU",
 )  # fmt: skip
 GAP = Claim(
     what=Property.MEMORY, answer=ProofAnswer.UNKNOWN, reason="'wgmma' is not followed",
@@ -99,6 +99,7 @@ def test_a_refutation_names_sizes_thread_and_line(
     out = capsys.readouterr().out
     assert "refuted at n=7, block (0, 0, 0), thread (7, 0, 0)" in out
     assert "k.cu:3: reads 4 bytes" in out
+    assert "nothing of it shows on this GPU; it is refuted by the PTX machine" in out
     assert "\x1b" not in out
 
 

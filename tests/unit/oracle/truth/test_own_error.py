@@ -182,3 +182,33 @@ def test_whole_numbers_and_what_is_not_finite_are_right_by_their_bits_alone() ->
     assert not at.explains(best.roll(1))
     assert logs.explains(log)
     assert not logs.explains(log * (1 + 2.0**-23))
+
+
+def _unliftable(x: Tensor, w: Tensor) -> Tensor:
+    return (x @ w).view(torch.int32).add(0).view(torch.float32)
+
+
+@pytest.mark.parametrize("call", [*_CALLS, _unliftable])
+def test_answers_to_other_values_are_far_and_rounded_ones_are_not(call: Call) -> None:
+    x, w = _inputs(torch.float32, 0)
+    other = x.clone()
+    other[0, 0, 0] += 1.0  # one element of one tensor
+    spec = [_spec(torch.float32)]
+    (own,) = own_errors(call, (x, w), spec, seed=0)
+    (moved,) = own_errors(call, (other, w), spec, seed=0)
+    (same,) = own_errors(call, (x.clone(), w), spec, seed=0)
+    assert own.is_far_from(moved)
+    assert not own.is_far_from(same)
+    if call is not _unliftable:
+        (rounded,) = own_errors(call, (x * (1 + 2.0**-24), w), spec, seed=0)
+        assert not own.is_far_from(rounded)
+    (shorter,) = own_errors(call, (x[:1], w), spec, seed=0)
+    assert own.is_far_from(shorter)
+
+
+def test_of_a_reference_that_cannot_be_lifted_its_own_bits_alone_are_right() -> None:
+    inputs = _inputs(torch.float32, 0)
+    (own,) = own_errors(_unliftable, inputs, [_spec(torch.float32)], seed=0)
+    right = _unliftable(*inputs)
+    assert own.explains(right)
+    assert not own.explains(torch.nextafter(right, torch.zeros_like(right)))

@@ -35,8 +35,19 @@ from ptxsan.prove.replay import (
     replay,
     risen,
 )
-from ptxsan.prove.solver import Countered, Open, Shown, Solver, closure
-from ptxsan.prove.terms import Atom, Atoms, Flag, Symbol, atoms_of, literals, value_of
+from ptxsan.prove.solver import Countered, Discharge, Open, Shown, Solver, closure
+from ptxsan.prove.terms import (
+    TRUE,
+    Atom,
+    Atoms,
+    Flag,
+    Symbol,
+    atoms_of,
+    decided,
+    literals,
+    value_of,
+)
+from ptxsan.prove.threads import Threads
 from ptxsan.prove.unwritten import Before, covered
 from ptxsan.syntax import SourceLine
 
@@ -441,6 +452,7 @@ def _checked(
     """Return failures of the first `most` lines that have some, and what settled other goals."""
     failures: list[_Failure] = []
     discharged: Counter[str] = Counter()
+    threads = Threads(execution.thread)
     places: set[object] = set()  # the lines of the source that failed: an unrolled loop has one
     for access in execution.accesses:
         place = access.instruction.source or access.instruction.line
@@ -456,6 +468,9 @@ def _checked(
             places.add(place)
             continue
         for word, goal in access.goals:
+            if decided(goal) != TRUE and threads.hold(access.path, goal):
+                discharged[str(Discharge.THREADS)] += 1
+                continue
             match solver.answer(access.path, goal):
                 case Shown(by):
                     discharged[str(by)] += 1
@@ -546,10 +561,15 @@ class _Values(dict[Atom, int]):
         return max(atom.low or 0, 0)
 
 
+def _doubtful(one: _Failure) -> int:
+    """Order suspects: what sizes decide, what known data decides, what other memory decides."""
+    return 0 if one.plain else 1 if one.data else 2
+
+
 def _run_alone(law: L.LaunchLaw, doubts: list[_Failure], values: Bounds) -> Refuted | None:
     """Run the suspected blocks of launches that are too large to run whole."""
     known = [doubt for doubt in doubts if doubt.sizes is not None]
-    for one in sorted(known, key=lambda doubt: not doubt.plain)[:_REPLAYS]:
+    for one in sorted(known, key=_doubtful)[:_REPLAYS]:
         found = _shown(law, one, MEMORY_FAULTS, values, blocks=(one.block,))
         if found is not None:
             return found
@@ -615,7 +635,7 @@ def _judged(
 ) -> Refuted | Unknown:
     """Run what was suspected; a fault that the machine shows refutes."""
     doubts = [one for one in failures if one.sizes is not None]
-    suspects = sorted(doubts, key=lambda one: not one.plain)[:_REPLAYS]
+    suspects = sorted(doubts, key=_doubtful)[:_REPLAYS]
     for one in (*suspects, *(_Failure(None, "", sizes=sizes) for sizes in also)):
         found = _shown(law, one, faults, values)
         if found is not None:

@@ -121,7 +121,10 @@ class _Races:
     def result(self) -> Order:
         gap = self._not_followed()
         if gap is not None:
-            return Order(pairs=0, barriers=0, discharged={}, failures=(gap,))
+            if self._intervals.irregular() is None:
+                self._check_barriers()
+            alike = self._alike if self._barriers else None
+            return Order(pairs=0, barriers=0, discharged={}, failures=(gap,), alike=alike)
         self._check_barriers()
         if not self._failures:
             self._check_pairs()

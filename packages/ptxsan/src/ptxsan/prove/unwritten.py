@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ptxsan import isa
@@ -44,15 +44,12 @@ from ptxsan.prove.terms import (
     conjunction,
     decided,
     disjunction,
-    holds,
-    literals,
     negated,
     of,
-    value_of,
 )
+from ptxsan.prove.threads import Threads
 
 _PIECES, _WRITERS, _WAYS, _THREADS = 16, 24, 12, 4
-_BLOCK = 1024  # threads of a block that are looked at one by one
 _LETTERS = "xyz"
 
 
@@ -222,11 +219,12 @@ class _Coverage:
     _writes: dict[Allocation, list[Access]] = field(init=False)
     _flows: dict[int, _Flow] = field(default_factory=dict)
     _renamings: dict[object, Renaming] = field(default_factory=dict)
-    _tables: dict[object, list[int | None]] = field(default_factory=dict)
+    _threads: Threads = field(init=False)
     _discharged: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._flow = _Flow(self.execution)
+        self._threads = Threads(self.execution.thread)
         self._writes = _writes(self.execution)
 
     @property
@@ -264,7 +262,7 @@ class _Coverage:
         if time.perf_counter() > self.solver.until:
             return Uncovered(access=access, reason="the time for this kernel is over")
         if self._one_by_one(access):
-            self._discharged["threads one by one"] += 1
+            self._discharged[str(Discharge.THREADS)] += 1
             return None
         copies = any(
             one.allocation is access.allocation and one.what == "write"
@@ -611,105 +609,50 @@ class _Coverage:
         Only those that certainly happen in all threads of a block of a known size, or in those
         of which their number in the block says so.
         """
-        threads = self._threads()
-        if threads is None or access.allocation is None or access.allocation.space == "global":
+        threads = self._threads
+        if access.allocation is None or access.allocation.space == "global":
             return False
-        reads = self._table(access.offset)
+        reads = threads.offsets(access.offset)
         if reads is None:
             return False
-        rest = _other_part(access.offset, self._is_place)
+        rest = threads.rest(access.offset)
         symbols = {one for one in closure(rest.atoms) if isinstance(one.meaning, Symbol)}
-        active = self._active(access.path)
-        own: list[list[int | None]] = []
+        active = threads.admitted(access.path)
+        own: list[tuple[list[int | None], int]] = []
         every: set[int] = set()
         for write in self._writes.get(access.allocation, []):
-            if write.site == access.site or _other_part(write.offset, self._is_place) != rest:
+            if write.site == access.site or threads.rest(write.offset) != rest:
                 continue
             block = access.allocation.space == "shared" and self.alike is not None
             ways = [*self._same_thread(access, write)]
             ways += self._same_block(access, write) if block else ()
             ways = [one for one in ways if not one.iterations and not one.fixed]
-            table = self._table(write.offset) if ways else None
+            table = threads.offsets(write.offset) if ways else None
             if table is None or not self._certain(access, write):
                 continue
-            runs = self._active(write.path)
+            runs = threads.admitted(write.path)
             starts = [at if here else None for at, here in zip(table, runs, strict=True)]
             if any(not one.identical and symbols <= one.shared for one in ways):
                 every.update(
                     at + byte for at in starts if at is not None for byte in range(write.nbytes)
                 )
             if any(one.identical for one in ways):
-                own.append([*starts, write.nbytes])
+                own.append((starts, write.nbytes))
         for number, at in enumerate(reads):
-            if not active[number] or at is None:
-                continue
-            for byte in range(at, at + access.nbytes):
-                if byte in every:
-                    continue
-                if not any(
-                    starts[number] is not None and 0 <= byte - (starts[number] or 0) < (size or 0)
-                    for *starts, size in own
+            for byte in range(at, at + access.nbytes) if active[number] else ():
+                mine = (
+                    (starts[number], size) for starts, size in own if starts[number] is not None
+                )
+                if byte not in every and not any(
+                    start is not None and start <= byte < start + size for start, size in mine
                 ):
                     return False
         return True
 
-    def _threads(self) -> list[dict[Atom, int]] | None:
-        """Return the places of all threads of a block, where their number is known."""
-        thread = self.execution.thread
-        sides = [thread.special[f"%ntid.{letter}"].constant for letter in _LETTERS]
-        if any(one is None for one in sides):
-            return None
-        x, y, z = (one or 0 for one in sides)
-        if x * y * z > _BLOCK:
-            return None
-        atoms = _places(self.execution, "%tid")
-        return [
-            dict(zip(atoms, (a, b, c), strict=True))
-            for c in range(z) for b in range(y) for a in range(x)
-        ]  # fmt: skip
-
-    def _is_place(self, atom: Atom) -> bool:
-        """Whether an atom says nothing but where in its block a thread is."""
-        key = "place", atom
-        if key not in self._tables:
-            symbols = {one for one in closure({atom}) if isinstance(one.meaning, Symbol)}
-            inside = symbols <= set(_places(self.execution, "%tid"))
-            self._tables[key] = [int(inside)]
-        return self._tables[key] == [1]
-
-    def _table(self, offset: Poly) -> list[int | None] | None:
-        """Return what of an offset follows from a thread's place, for every thread."""
-        key = "offset", offset
-        if key not in self._tables:
-            tid = set(_places(self.execution, "%tid"))
-            own = {m: c for m, c in offset.terms.items() if all(map(self._is_place, m))}
-            other = {atom for m in offset.terms if m not in own for atom in m}
-            if closure(other) & tid:
-                self._tables[key] = []
-            else:
-                plain = Poly(own)
-                self._tables[key] = [value_of(plain, one, {}) for one in self._threads() or ()]
-        return self._tables[key] or None
-
-    def _active(self, path: Sequence[Formula]) -> list[bool]:
-        """Return which threads of a block a path admits, by their places alone."""
-        plain = [one for one in path if self._of_places(one)]
-        key = "active", tuple(plain)
-        if key not in self._tables:
-            self._tables[key] = [
-                int(all(holds(one, place, {}) for one in plain)) for place in self._threads() or ()
-            ]
-        return [bool(one) for one in self._tables[key]]
-
-    def _of_places(self, formula: Formula) -> bool:
-        if any(isinstance(one, Flag) for one in literals(formula)):
-            return False
-        return all(map(self._is_place, atoms_of(formula)))
-
     def _certain(self, access: Access, write: Access) -> bool:
         """Whether a write happens in all threads that its path admits by their places alone."""
         execution, flow = self.execution, self._flow
-        conditions = [one for one in write.path if not self._of_places(one)]
+        conditions = [one for one in write.path if not self._threads.tell(one)]
         outer = flow.loops(write.site)
         common = [one for one in flow.loops(access.site) if one in outer]
         shared = execution.thread.common() | frozenset(self._counters(execution, common))
@@ -769,11 +712,6 @@ def _sure(formula: Formula, unknown: Formula) -> Formula:
             return disjunction(_sure(one, unknown) for one in items)
         case _:
             return formula
-
-
-def _other_part(offset: Poly, is_place: Callable[[Atom], bool]) -> Poly:
-    """Return the terms of an offset that do not follow from a thread's place alone."""
-    return Poly({m: c for m, c in offset.terms.items() if not all(map(is_place, m))})
 
 
 def _solved(
