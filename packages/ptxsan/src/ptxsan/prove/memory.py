@@ -561,10 +561,15 @@ class _Values(dict[Atom, int]):
         return max(atom.low or 0, 0)
 
 
+def _doubtful(one: _Failure) -> int:
+    """Order suspects: what sizes decide, what known data decides, what other memory decides."""
+    return 0 if one.plain else 1 if one.data else 2
+
+
 def _run_alone(law: L.LaunchLaw, doubts: list[_Failure], values: Bounds) -> Refuted | None:
     """Run the suspected blocks of launches that are too large to run whole."""
     known = [doubt for doubt in doubts if doubt.sizes is not None]
-    for one in sorted(known, key=lambda doubt: not doubt.plain)[:_REPLAYS]:
+    for one in sorted(known, key=_doubtful)[:_REPLAYS]:
         found = _shown(law, one, MEMORY_FAULTS, values, blocks=(one.block,))
         if found is not None:
             return found
@@ -630,7 +635,7 @@ def _judged(
 ) -> Refuted | Unknown:
     """Run what was suspected; a fault that the machine shows refutes."""
     doubts = [one for one in failures if one.sizes is not None]
-    suspects = sorted(doubts, key=lambda one: not one.plain)[:_REPLAYS]
+    suspects = sorted(doubts, key=_doubtful)[:_REPLAYS]
     for one in (*suspects, *(_Failure(None, "", sizes=sizes) for sizes in also)):
         found = _shown(law, one, faults, values)
         if found is not None:

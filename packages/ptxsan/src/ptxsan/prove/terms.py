@@ -105,6 +105,10 @@ class Atom:
     def __repr__(self) -> str:
         return self.name
 
+    def __hash__(self) -> int:
+        # Sets of atoms have one order in every process, and so have questions to the solver.
+        return self.number
+
     def __lt__(self, other: Atom) -> bool:
         return self.number < other.number
 
