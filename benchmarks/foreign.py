@@ -87,7 +87,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", help="only these problems, by name")
     parser.add_argument("--draw", type=int, default=0, help="only this many, drawn by --draw-seed")
     parser.add_argument("--draw-seed", type=int, default=19)
-    parser.add_argument("--first", nargs="*", default=[], help="begin with these, by name")
+    parser.add_argument("--first", nargs="*", default=[], help="begin with these, in this order")
     parser.add_argument("--last", nargs="*", default=[], help="end with these, by name")
     parser.add_argument("--without", nargs="*", default=[], help="not these, by name")
     parser.add_argument("--profile", default="quick")
@@ -287,8 +287,9 @@ def _lanes(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _spans(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the longest spans that are no check or part of the verdict themselves."""
-    spans = [span for span in document.get("timeline", ()) if span["lane"] != "judge"]
+    """Return the longest spans that are no check themselves: below checks, and beside them."""
+    checks = {one["code"] for one in document.get("checks", ())}
+    spans = [span for span in document.get("timeline", ()) if span["what"] not in checks]
     spans.sort(key=lambda span: span["begin_s"] - span["end_s"])
     return tuple(
         f"{one['lane']} {one['what'][:100]} {one['end_s'] - one['begin_s']:.1f}"
@@ -378,7 +379,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # In an order drawn by lot: whenever time ends, what was judged is a fair sample.
     drawn = random.Random(given.draw_seed)
     kernels = drawn.sample(kernels, min(given.draw or len(kernels), len(kernels)))
-    kernels.sort(key=lambda one: (one.name not in given.first, one.name in given.last))
+    place = {name: number for number, name in enumerate(given.first)}
+    kernels.sort(key=lambda one: (place.get(one.name, len(place)), one.name in given.last))
     bench = Bench(given, device, max(gpus, 1))
     bench.run(kernels)
     found = show(bench.rows)

@@ -1,16 +1,18 @@
 """What a guard costs: an unsampled call on the CPU; on a GPU also throughput and synchronisation.
 
     PYTHONPATH=src:. python benchmarks/guard_overhead.py
+    PYTHONPATH=src:. python benchmarks/guard_overhead.py --parts decode --turns 60
 
 Bare and guarded are measured in one run, in turns, by the CPU time of the thread. The GPU part
 times a training step and a decoding step of the small transformer (benchmarks/guard_model.py),
 guarded at sample 1e-3, and proves with the profiler that the caller's thread never waits for
-the device. Results go to
-benchmarks/results/guard-overhead-<device>.json, and to $OUT where that is set.
+the device. Each part is kept as soon as it ends, in
+benchmarks/results/guard-overhead-<device>.json, and in $OUT where that is set.
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
 import json
 import os
@@ -21,7 +23,7 @@ import tempfile
 import threading
 import time
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +130,7 @@ def _decoding(model: Model, batch: int, context: int) -> Callable[[], None]:
 
 
 def _turns(
-    bare: Callable[[], None], watched: Callable[[], None], *, steps: int, turns: int = 160
+    bare: Callable[[], None], watched: Callable[[], None], *, steps: int, turns: int
 ) -> dict[str, Any]:
     """Return milliseconds a step of both, in short turns, and the fall of throughput.
 
@@ -179,9 +181,11 @@ def _graphed(step: Callable[[], None], guards: tuple[Any, ...]) -> tuple[Callabl
     return (watched.replay if guards else graph.replay), watched
 
 
-def throughput() -> dict[str, Any]:
-    """Return how much slower guarded training and decoding are, at sample 1e-3."""
-    found: dict[str, Any] = {}
+def throughput(part: str, turns: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield how much slower a guarded model is, at sample 1e-3, as each is measured.
+
+    `part`: training, decode (eager) or graph (decode as a CUDA graph).
+    """
     size = Size()
     models = []
     for _ in range(2):
@@ -189,27 +193,28 @@ def throughput() -> dict[str, Any]:
         models.append(Model(size).cuda())
     options = {**QUIET, "sample": 1e-3}
     guards = guarded(models[1], **options)
-    found["training step, 8 x 512 tokens"] = _turns(
-        _training(models[0], (8, 512)), _training(models[1], (8, 512)), steps=8
-    )
+    if part == "training":
+        steps = [_training(model, (8, 512)) for model in models]
+        yield "training step, 8 x 512 tokens", _turns(*steps, steps=8, turns=turns)
     for name, batch in (("batch 1", 1), ("batch 64", 64)):
+        if part == "training":
+            break
         steps = [_decoding(model, batch, 1024) for model in models]
-        found[f"decode, eager, {name}"] = _turns(*steps, steps=20)
+        if part == "decode":
+            yield f"decode, eager, {name}", _turns(*steps, steps=20, turns=turns)
+            continue
         bare, _ = _graphed(steps[0], ())
         watched, graph = _graphed(steps[1], tuple(guards.values()))
-        found[f"decode, CUDA graph, {name}"] = _turns(bare, watched, steps=40)
-        found[f"decode, CUDA graph, {name}"]["trusted"] = graph.trusted
+        found = _turns(bare, watched, steps=40, turns=turns)
+        yield f"decode, CUDA graph, {name}", found | {"trusted": graph.trusted}
     for one in guards.values():
         one.flush(60)
-    found["guards"] = {
-        name: {
-            key: getattr(one.stats(), key)
-            for key in ("calls", "sampled", "checked", "judged", "violations", "errors", "dropped",
-                        "skipped", "undecided", "state")
-        }
-        for name, one in guards.items()
-    }  # fmt: skip
-    return found
+    said = ("calls", "sampled", "checked", "judged", "violations", "errors", "dropped", "skipped",
+            "undecided", "state")  # fmt: skip
+    yield (
+        f"guards, {part}",
+        {name: {key: getattr(one.stats(), key) for key in said} for name, one in guards.items()},
+    )
 
 
 def synchronisation() -> dict[str, Any]:
@@ -259,19 +264,38 @@ def synchronisation() -> dict[str, Any]:
     }
 
 
-def main() -> None:
+_ON_CPU = ("calls",)
+_ON_GPU = ("synchronisation", "decode", "graph", "training")
+
+
+def measured(part: str, turns: int) -> Iterator[tuple[str, Any]]:
+    """Yield what one part of the measurements finds, as it is found."""
+    if part == "calls":
+        yield "hot path", hot_path()
+        yield "real kernel", real_kernel()
+    elif part == "synchronisation":
+        yield "synchronisation", synchronisation()
+    else:
+        yield from throughput(part, turns)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print and keep."""
+    parts = (*_ON_CPU, *(_ON_GPU if torch.cuda.is_available() else ()))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--parts", nargs="*", default=parts, choices=parts)
+    parser.add_argument("--turns", type=int, default=160, help="of bare and guarded steps")
+    given = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    results: dict[str, Any] = {"hot path": hot_path(), "real kernel": real_kernel()}
-    if torch.cuda.is_available():
-        results["synchronisation"] = synchronisation()
-        results["throughput"] = throughput()
-    path = save("guard-overhead", results)
-    print(json.dumps(results, indent=1))
-    print(path)
-    out = os.environ.get("OUT")
-    if out and Path(out).resolve() != path.resolve().parent:
-        shutil.copy(path, out)
+    results: dict[str, Any] = {}
+    for part in given.parts:
+        for name, found in measured(part, given.turns):
+            results[name] = found
+            print(json.dumps({name: found}, indent=1), flush=True)
+            path = save("guard-overhead", results)
+            out = os.environ.get("OUT")
+            if out and Path(out).resolve() != path.resolve().parent:
+                shutil.copy(path, out)
 
 
 if __name__ == "__main__":

@@ -298,7 +298,8 @@ def planted(rows: Path, *, jobs: int, until: float, checks: int) -> None:
             out.write(ran.stdout)
         said = "FALSE" if row["contradicted"] else ""
         print(
-            name, row["expected"], row["memory"], row["races"], f"{row['s']:.1f} s",
+            name, row["expected"], row["memory"], row["races"], row["initialized"],
+            f"{row['s']:.1f} s",
             row["sizes_checked"], row["accesses_checked"], said, flush=True,
         )  # fmt: skip
 
@@ -309,7 +310,7 @@ def planted(rows: Path, *, jobs: int, until: float, checks: int) -> None:
 def planted_one(name: str, *, until: float, checks: int) -> None:
     """Print what is proved of one planted kernel, and what its runs at random sizes show."""
     from ptxsan.prove.memory import Proved, Refuted, prove_call
-    from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
+    from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, UNWRITTEN_FAULTS, replay
     from ptxsan_support.planted_proofs import PLANTED, Expected
 
     expected, subject = next((kind, one) for found, kind, one in PLANTED if found == name)
@@ -317,11 +318,12 @@ def planted_one(name: str, *, until: float, checks: int) -> None:
     law = subject.law()
     (found,) = prove_call(law, subject.domain, values=subject.integers, limit_s=_LAUNCH_S)
     proved_s = time.monotonic() - started
-    words = [type(one).__name__.lower() for one in (found.answer, found.races)]
+    answers = {"memory": found.answer, "races": found.races, "initialized": found.initialized}
     faults, runs, accesses = 0, 0, 0
     kinds: frozenset[Any] = frozenset()
     kinds |= MEMORY_FAULTS if isinstance(found.answer, Proved) else frozenset()
     kinds |= ORDER_FAULTS if isinstance(found.races, Proved) else frozenset()
+    kinds |= UNWRITTEN_FAULTS if isinstance(found.initialized, Proved) else frozenset()
     for sizes in _sizes(subject) if kinds else ():
         if (accesses >= checks and runs >= _RUNS) or time.monotonic() > until:
             break
@@ -329,15 +331,15 @@ def planted_one(name: str, *, until: float, checks: int) -> None:
         runs += not ran.why
         accesses += ran.accesses
         faults += bool(ran.faults)
-    refuted = [one.sizes for one in (found.answer, found.races) if isinstance(one, Refuted)]
+    refuted = [one.sizes for one in answers.values() if isinstance(one, Refuted)]
     row = {
         "set": "planted" if expected is not Expected.SAFE else "twins", "name": name,
-        "expected": str(expected), "memory": words[0], "races": words[1],
+        "expected": str(expected),
+        **{name: type(one).__name__.lower() for name, one in answers.items()},
         "sizes": [dict(one) for one in refuted], "contradicted": faults,
         "limit": getattr(found.answer, "limit", 0),
         "sizes_checked": runs, "accesses_checked": accesses, "s": proved_s,
-        "memory_reason": getattr(found.answer, "reason", ""),
-        "races_reason": getattr(found.races, "reason", ""),
+        **{f"{name}_reason": getattr(one, "reason", "") for name, one in answers.items()},
     }  # fmt: skip
     print(json.dumps(row))
 
@@ -385,6 +387,8 @@ def cause(reason: str) -> str:
     """Return the class that a reason is counted in."""
     for words, name in (
         ("was not proved to stay", "memory not proved"),
+        ("no thread has written", "a write that is not found"),
+        ("nothing before writes", "a write that is not found"),
         ("too few calls", "too few sizes for a law"),
         ("no law was found", "no law"),
         ("is not followed", "instruction not followed"),
@@ -417,7 +421,7 @@ def table(files: list[Path], name: str) -> None:
                 "worst": max(seconds),
             },
         }  # fmt: skip
-        for what in ("memory", "races"):
+        for what in ("memory", "races", "initialized"):
             found[what] = dict(collections.Counter(row.get(what, "unknown") for row in inside))
             found[f"{what}_unknown_by_cause"] = dict(
                 collections.Counter(

@@ -10,9 +10,11 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import torch
+from torch._compile import _disable_dynamo
 from torch._decomp import global_decomposition_table
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -22,9 +24,10 @@ from torch.utils._python_dispatch import (
     _pop_mode_temporarily,
 )
 
+from cuassay.without_sympy import sizes_are_numbers
+
 T = TypeVar("T")
 M = TypeVar("M", bound="UntracedMode")
-_SYMBOLS = "torch.fx.experimental.symbolic_shapes"
 _NOT_TRACED = "__dynamo_disable"  # what torch._compile calls in a function's place
 _CONSTANT_ELEMENTS = 256  # of a tensor that keeps its numbers where others have none
 
@@ -268,44 +271,52 @@ def _constant_makers() -> frozenset[Any]:
 
 @contextlib.contextmanager
 def untraced_meta_functions() -> Iterator[None]:
-    """Let torch's functions for the device `meta` run without torch's compiler.
+    """Let torch's functions for the device `meta` run without torch's compiler, and without sympy.
 
     Some of them are never to be traced, and load the compiler to say so when they are called the
     first time. What they keep for later is taken away again: a compiler that comes must be told.
-    They ask whether a condition is symbolic, for which torch loads sympy, a second: products ask
-    nothing else of it, soft-max and sums do.
     """
     told = () if "torch._dynamo" in sys.modules else _meta_functions()
     for function in told:
         vars(function).setdefault(_NOT_TRACED, function)
-    module: Any = torch
-    asked = module._check_with
-
-    def check(error_type: Any, condition: Any, message: Any) -> None:
-        if condition is not True:
-            asked(error_type, condition, message)
-
-    if _SYMBOLS not in sys.modules:
-        module._check_with = check
     try:
-        yield
+        with sizes_are_numbers():
+            yield
     finally:
-        module._check_with = asked
         for function in told:
             vars(function).pop(_NOT_TRACED, None)
 
 
 @functools.cache
 def _meta_functions() -> tuple[Any, ...]:
-    """Return what the wrappers of torch's functions for the device `meta` wrap, at any depth."""
-    found: dict[int, Any] = {}
-    for table in global_decomposition_table.values():
-        for one in table.values():
-            wrapped = getattr(one, "__wrapped__", None)
-            while wrapped is not None:
-                found[id(wrapped)] = wrapped
-                wrapped = getattr(wrapped, "__wrapped__", None)
-    return tuple(found.values())
+    """Return the functions behind torch's functions for the device `meta` that are not traced.
+
+    At any depth of wrappers, and by what those hold, not by what they say: `__wrapped__` of a
+    wrapper that took over another function's name is that other function.
+    """
+    told = _disable_dynamo(lambda: None).__code__
+    left = [one for table in global_decomposition_table.values() for one in table.values()]
+    seen: set[int] = set()
+    found: list[Any] = []
+    while left:
+        one = left.pop()
+        if not isinstance(one, FunctionType) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        held = _held(one)
+        if one.__code__ is told:
+            found += [value for value in held if isinstance(value, FunctionType)]
+        left += held
+    return tuple(found)
+
+
+def _held(function: FunctionType) -> list[Any]:
+    """Return what a function holds of the functions around it."""
+    held = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # not bound yet
+            held.append(cell.cell_contents)
+    return held
 
 
 class _Functions(TorchFunctionMode):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -91,17 +92,18 @@ def test_an_attack_is_not_accepted_on_a_gpu(gate: Gate, tmp_path: Path, one: Hos
         assert not found.accepted, str(found)
 
 
-def test_the_command_line_judges_within_the_walls(tmp_path: Path) -> None:
+def test_the_command_line_judges_within_the_walls(walls: Mapping[str, str], tmp_path: Path) -> None:
     """The judge is a process of its own here, which nobody may trace or read."""
     path = _path(tmp_path, "honest", "def run(x):\n    return right(x)\n")
     problem = Path(__file__).resolve().parents[1] / "hostile" / "problem.py"
     done = subprocess.run(
         [sys.executable, "-m", "cuassay", "check", str(path), "--problem", str(problem),
-         "--profile", "quick", "--device", "cuda"],
+         "--profile", "quick", "--device", "cuda", "--json"],
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "all 10 walls stood" in done.stdout
+    stood = json.loads(done.stdout)["walls"]
+    assert {n: stood[n] for n, how in walls.items() if how == STANDS and stood[n] != STANDS} == {}

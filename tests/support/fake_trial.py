@@ -17,6 +17,7 @@ import torch
 
 from cuassay.checks.base import Check, Machine, Run
 from cuassay.checks.endings.findings import termination_finding
+from cuassay.checks.state.answers import truth_moved
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.seeds import derive
@@ -45,6 +46,7 @@ from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import Comparison, Statistic, compare
+from cuassay.oracle.lift.magnitudes import magnitudes
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.precision import family_of
@@ -103,6 +105,10 @@ class FakeTrial:
         """Return the lifted reference's answer."""
         return lift(self.reference, list(self.inputs(case).values()))
 
+    def magnitudes(self, case: Case) -> tuple[float, ...]:
+        """Return the largest magnitudes that the reference meets."""
+        return magnitudes(self.reference, list(self.inputs(case).values()))
+
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return the reference's answer on float64 inputs and a plain noise scale."""
         values = [_lifted(value) for value in self.inputs(case).values()]
@@ -118,6 +124,14 @@ class FakeTrial:
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
         """Leave every answer to `compare`."""
         return False
+
+    def moves(self, first: Case, second: Case) -> bool:
+        """Whether the answers to two cases differ by far more than their noise."""
+        return truth_moved(self, first, second)
+
+    def decides(self, case: Case) -> bool:
+        """Whether the answer to a case is not said to be ill-conditioned."""
+        return not self.truth(case).ill_conditioned
 
     def gradients(
         self,

@@ -27,6 +27,7 @@ from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.decide.verdict import condition_key
 from cuassay.judge.run.runner import Runner
 from cuassay.judge.session import StartRunner, TrialEnded, TrialPlan, judged
+from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
@@ -91,7 +92,7 @@ class Gate:
     It runs no check of the groups `without`, and leaves out what decides nothing: minimal
     counterexamples (`smallest`), `causes`, the benchmark's rule, power and times. With `machine`
     the PTX machine is loaded before workers are forked, as `cuassay check` does for kernels. A
-    `nursery` that is given serves others too, and stays open. `concurrent`: see `Plan`.
+    `nursery` that is given serves others too, and stays open. `beside`: see `TrialPlan`.
     """
 
     start: StartRunner = staticmethod(_one_worker)
@@ -106,9 +107,9 @@ class Gate:
         smallest: bool = False,
         causes: bool = False,
         nursery: Nursery | None = None,
-        concurrent: bool | None = None,
+        beside: int | None = None,
     ) -> None:
-        self._concurrent = concurrent
+        self._beside = beside
         self.device, self._without = device, without
         self._smallest, self._causes = smallest, causes
         self._stack = ExitStack()
@@ -245,7 +246,7 @@ class Gate:
                 digest=candidate_digest(candidate, self._toolchain),
                 toolchain=self._toolchain,
                 emit=emit,
-                started=time.time(),
+                timeline=Timeline(),
                 nursery=self._nursery,
                 truths=self.truths(problem, seed),
                 plan=TrialPlan(
@@ -253,7 +254,7 @@ class Gate:
                     smallest=self._smallest,
                     causes=self._causes,
                     extras=False,
-                    concurrent=self._concurrent,
+                    beside=self._beside,
                     start=start or type(self).start,
                 ),
             ) as ended,

@@ -198,9 +198,14 @@ bf16_row_sum                | rmsnorm                     | NUM002 NUM001       
 untouched_rows              | embedding_grad              | MEM001                 | M5
 unwritten_tail              | rmsnorm                     | SHP001 MEM001          | M5 O10
 never_written               | cross_entropy               | MEM001 NUM001          | M5 M6
+# values that no benchmark draws: large weights, NaN
+limited_outputs             | rmsnorm                     | NUM004                 | N6
+packed_in_half              | rmsnorm         | NUM004 | N10 | require magnitudes
+nan_hidden                  | rmsnorm         | NUM005 | N13 | require non-finite
 # over-fit to shapes: last partial tile dropped
 last_tile_dropped           | rmsnorm                     | SHP001 NUM001          | O10
 branch_for_widths           | rmsnorm                     | SHP001                 | O7
+triton_launch_threshold     | swiglu@float32              | SHP001                 | O7 | standard
 branch_above_local_limits   | rmsnorm                     | SHP001                 | O7
 last_rows_dropped           | rmsnorm_backward            | SHP001 NUM001          | O10
 triton_floor_grid           | swiglu@float32              | SHP001 MEM001 NUM001   | O10 M5

@@ -33,7 +33,11 @@ CODES = {
 # Faults too small, or too rarely met, for plain probes: only the gate sees them.
 _SUBTLE = (
     "branch_above_local_limits",
+    "triton_launch_threshold",
     "buffer_for_many_rows",
+    "limited_outputs",
+    "packed_in_half",
+    "nan_hidden",
     "weight_of_ones_skipped",
     "branch_for_widths",
     "half_atomics",

@@ -116,7 +116,7 @@ def _note_libraries(folder: Path) -> None:
 
     Another worker may be making and removing folders there: those that are gone are passed over.
     """
-    from cuassay.build.recording.ledger import LEDGER  # it imports torch
+    from cuassay.build.recording.ledger import LEDGER  # with torch
 
     for place, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if name != "triton")

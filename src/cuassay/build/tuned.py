@@ -3,10 +3,11 @@
 Triton tunes again in every process and for every new value of a tuner's key, 125 ms a
 configuration: a trial has a dozen processes and dozens of sizes, so that most of a trial on a GPU
 was spent there (18 kernels of one real problem did not end in 150 s). Here the first process that
-meets a tuner tunes over the whole list, with a few calls a configuration, and notes the choice
-in the candidate's own folder. From then on that configuration alone is compiled and called, in
-every process and at every size, also when a finding is replayed. CONFIG001 walks through the
-others. Where pruning leaves the choice out, Triton tunes again over what is left.
+meets a tuner compiles its whole list on all processors, tunes over it with a few calls a
+configuration, and notes the choice in the candidate's own folder. From then on that configuration
+alone is compiled and called, in every process and at every size, also when a finding is replayed.
+CONFIG001 walks through the others. Where pruning leaves the choice out, Triton tunes again over
+what is left.
 
 What the note says is the candidate's process's word: it can name none but its own configurations.
 Interface: triton/runtime/autotuner.py, Triton 3.0 to 3.6.
@@ -19,8 +20,10 @@ import functools
 import hashlib
 import importlib
 import os
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +85,8 @@ def tune_once(folder: Path) -> None:
         choice = _read(notes / _name(self))
         kept = [config for config in usable if str(config) == choice]
         self.__dict__["_cuassay_open"] = not kept
+        if not kept and given:
+            compile_ahead(self, usable, given[0])
         return kept[:1] or usable
 
     @functools.wraps(run)
@@ -103,6 +108,37 @@ def tune_once(folder: Path) -> None:
     tuner.__init__, tuner._bench, tuner.run = count, briefly, noting
     tuner.prune_configs = chosen_alone
     setattr(tuner, _MARK, True)
+
+
+def compile_ahead(tuner: Any, configs: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Compile a call's kernel with each of some configurations, on all processors at once.
+
+    Inside a call of `tuner`, `named` what it was given by name. Most of a kernel's compilation
+    holds no lock of Python's: LLVM's passes, and ptxas in a process of its own. Triton tunes, and
+    we walk through configurations, one after the other on one processor: 20 to 40 s of a trial.
+    Does nothing without a GPU in use, and where this Triton cannot (before 3.5); what does not
+    compile is told by its call.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return
+    try:
+        made = importlib.import_module("triton.runtime._async_compile").AsyncCompileMode
+    except (ImportError, AttributeError):
+        return
+    count = min(len(configs), len(os.sched_getaffinity(0)))
+    # A hook may change what is compiled, and is the candidate's to call: once, in its own call.
+    if count < 2 or any(config.pre_hook is not None for config in configs):
+        return
+    with (
+        contextlib.suppress(Exception),
+        ThreadPoolExecutor(count) as threads,
+        made(threads, ignore_errors=True),
+    ):
+        for config in configs:
+            options = {**named, **config.all_kwargs(), "warmup": True}
+            with contextlib.suppress(Exception):
+                tuner.fn.run(*tuner.nargs.values(), **options)
 
 
 def brief(

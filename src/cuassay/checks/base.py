@@ -115,6 +115,12 @@ class Trial(Protocol):
         Raises LiftError where the reference cannot be lifted, ReferenceError_ where it fails.
         """
 
+    def magnitudes(self, case: Case) -> tuple[float, ...]:
+        """Return the largest magnitude of each floating input and of what each operation makes.
+
+        Of the reference as written, in its order. Raises ReferenceError_ where it fails.
+        """
+
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError.
 
@@ -125,7 +131,16 @@ class Trial(Protocol):
         """Return truth with the fewest draws, or the full one where that is made already."""
 
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether rough truth shows an answer to be right. False says nothing: ask `compare`."""
+        """Whether an answer is seen to be right without a full truth. False: ask `compare`."""
+
+    def moves(self, first: Case, second: Case) -> bool:
+        """Whether the reference's answers to two cases differ by far more than it errs itself.
+
+        Raises CannotJudgeError where it cannot be run or followed.
+        """
+
+    def decides(self, case: Case) -> bool:
+        """Whether truth of a case decides anything; where rough truth says no, it does not."""
 
     def gradients(
         self,

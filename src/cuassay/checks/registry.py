@@ -37,6 +37,8 @@ _CHECKS = {
     "KNOWN001": "numeric.known_failures",
     "NUM001": "numeric.values",
     "NUM002": "numeric.growth",
+    "NUM004": "numeric.magnitudes",
+    "NUM005": "numeric.non_finite",
     "META001": "numeric.relations",
     "SHP001": "numeric.shapes",
     "FUZZ001": "numeric.search",

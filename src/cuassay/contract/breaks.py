@@ -29,6 +29,8 @@ from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.oracle.bits import raw_bytes
 
 Values = Mapping[str, torch.Tensor | Scalar]
+_ACCEPTED = "the reference accepts it"
+_NAMED = 3  # of many constants that are changed at once, so many are named
 _VARIED = 0.5  # how far a constant is varied, relative to itself
 
 
@@ -37,23 +39,35 @@ def broken_cases(
     base: Case,
     facts: Sequence[Known],
     *,
+    most: int | None = None,
     inputs: Callable[[Case], Values],
     run: Callable[[Values], Sequence[torch.Tensor]],
     seed: Callable[[str], int],
 ) -> tuple[tuple[Case, ...], tuple[Known, ...]]:
     """Return the cases that the reference accepts, and the facts with what came of breaking them.
 
-    A broken case is `base` with one input changed. It counts as accepted where the reference
-    runs, stays finite where it was finite, and returns something else than before. What the
-    problem's author states of an input, a domain or a fact, is never broken.
+    A broken case is `base` with one input changed; what is constant of a module's state is changed
+    at once, since a network has hundreds of such tensors. It counts as accepted where the
+    reference runs, stays finite where it was finite, and returns something else than before. What
+    the problem's author states of an input, a domain or a fact, is never broken. After `most`
+    accepted cases no further fact is tried.
     """
     groups = [set(known.fact.inputs) for known in facts if isinstance(known.fact, Related)]
     before = _run(run, inputs(base))
     found: list[Case] = []
     said: list[Known] = []
+    state = [one for one in facts if _is_constant_state(problem, one.fact)]
+    told = ""
+    if not isinstance(before, str) and len(state) > 1:
+        together = _together(problem, base, state, seed)
+        told = refused(problem, together, before, inputs=inputs, run=run)
+        found += [] if told else [together]
     for known in facts:
+        if len(state) > 1 and known in state and not isinstance(before, str):
+            said.append(dataclasses.replace(known, broken=told or _ACCEPTED))
+            continue
         case = _broken(problem, base, known.fact, seed)
-        if case is None or isinstance(before, str):
+        if case is None or isinstance(before, str) or (most is not None and len(found) >= most):
             said.append(known)
             continue
         name = next(iter(case.fills.keys() - base.fills.keys()), "")
@@ -61,33 +75,49 @@ def broken_cases(
         case = dataclasses.replace(
             case, fact=fact_words(known.fact), related=tuple(related), in_domain=not related
         )
-        try:
-            refused = accepts(problem, case, name, before, inputs=inputs, run=run)
-        except CuassayError as error:
-            refused = str(error)
-        if not refused:
+        why = refused(problem, case, before, inputs=inputs, run=run)
+        if not why:
             found.append(case)
-        said.append(dataclasses.replace(known, broken=refused or "the reference accepts it"))
+        said.append(dataclasses.replace(known, broken=why or _ACCEPTED))
     return tuple(found), tuple(said)
 
 
-def accepts(
+def _is_constant_state(problem: Problem, fact: Fact) -> bool:
+    return isinstance(fact, Constant) and fact.input in problem.state
+
+
+def _together(
+    problem: Problem, base: Case, state: Sequence[Known], seed: Callable[[str], int]
+) -> Case:
+    """Return the base case with everything that is constant of a module's state varied."""
+    cases = [_broken(problem, base, known.fact, seed) for known in state]
+    fills = {name: fill for case in cases if case is not None for name, fill in case.fills.items()}
+    some = ", ".join(fact_words(known.fact) for known in state[:_NAMED])
+    more = f" and {len(state) - _NAMED} more are constant" if len(state) > _NAMED else ""
+    return dataclasses.replace(
+        base, label="a state with other values", fills=fills, fact=f"{some}{more}"
+    )
+
+
+def refused(
     problem: Problem,
     case: Case,
-    name: str,
     before: Sequence[torch.Tensor],
     *,
     inputs: Callable[[Case], Values],
     run: Callable[[Values], Sequence[torch.Tensor]],
 ) -> str:
-    """Return why a case with input `name` changed is no case, empty where the reference accepts it.
+    """Return why the reference does not accept what a case changes; empty where it does.
 
-    `before` are the reference's outputs without the change. Raises CuassayError where the inputs
-    cannot be made.
+    `before` are its outputs without the change.
     """
-    values = inputs(case)
-    refused = _stated(problem, name, values[name], case.axes)
-    return refused or _refusal(before, _run(run, values))
+    changed = [name for name, fill in case.fills.items() if fill.parameters]
+    try:
+        values = inputs(case)
+        stated = (_stated(problem, name, values[name], case.axes) for name in changed)
+        return next(filter(None, stated), "") or _refusal(before, _run(run, values))
+    except CuassayError as error:
+        return str(error)
 
 
 def stated_facts(problem: Problem) -> tuple[Known, ...]:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
-from cuassay.contract.breaks import Values, accepts
+from cuassay.contract.breaks import Values, refused
 from cuassay.contract.facts import Distinct, Known, Related, Sorted, Symmetric
-from cuassay.errors import CuassayError
 from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.oracle.bits import raw_bytes
@@ -67,11 +66,7 @@ def slice_cases(
             repeats = {name} if axis.repeated.intersection(places) else set()
             related = tuple(sorted(others or repeats))
             case = dataclasses.replace(case, related=related, in_domain=not related)
-            try:
-                refused = accepts(problem, case, name, before, inputs=inputs, run=run)
-            except CuassayError as error:
-                refused = str(error)
-            if not refused:
+            if not refused(problem, case, before, inputs=inputs, run=run):
                 found.append(case)
     return tuple(found)
 
@@ -84,6 +79,8 @@ def _axes(problem: Problem, runs: Sequence[Values]) -> Iterator[_Axis]:
         narrow = bool(drawn) and drawn[0].is_floating_point() and drawn[0].dtype.itemsize == 1
         if not isinstance(spec, TensorSpec) or not drawn or narrow or not drawn[0].numel():
             continue
+        if spec.name in problem.state:
+            continue  # never drawn again: API005 loads another state
         for dim, size in enumerate(drawn[0].shape):
             tables = [_rows(value, dim) for value in drawn if value.shape == drawn[0].shape]
             kinds, which, counts = torch.unique(

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
@@ -28,7 +29,7 @@ _TERMINATE_S = 5.0
 _LEFT_S = 30.0  # for closing what a trial opened
 _TAIL_BYTES = 4096
 COMMAND = (sys.executable, "-P", "-m", "cuassay.judge")
-PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
+PREWARM, DRIVER, STARTED = "CUASSAY_PREWARM", "CUASSAY_DRIVER", "CUASSAY_STARTED"
 
 
 class JudgeProcess:
@@ -164,6 +165,7 @@ def _environment(extra: Mapping[str, str], prewarm: Mapping[str, object] | None)
     # Threads that spin while they wait make a trial on a busy machine many times slower.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     environment[DRIVER] = str(os.getpid())
+    environment[STARTED] = repr(time.time())  # its Python starts and imports from now on
     environment.pop(PREWARM, None)
     if prewarm is not None:
         environment[PREWARM] = json.dumps(prewarm)

@@ -47,6 +47,8 @@ class Budget:
     benchmark_cases: int
     benchmark_elements: int = 2**24
     named_cases: int = 6
+    named_elements: int = 2**22
+    named_large: int = 2
     listed_elements: int = 0
     recorded_cases: int = 8
     small_elements: int = 2**15
@@ -130,6 +132,7 @@ _CUDA = {
         benchmark_cases=1,
         benchmark_elements=2**30,
         named_cases=8,
+        named_elements=2**26,
         small_elements=2**20,
         small_work=2**24,
     ),
@@ -149,6 +152,8 @@ _CUDA = {
         benchmark_cases=3,
         benchmark_elements=2**30,
         named_cases=32,
+        named_elements=2**27,
+        named_large=4,
         listed_elements=2**30,
         small_elements=2**20,
         small_work=2**24,
@@ -169,6 +174,8 @@ _CUDA = {
         benchmark_cases=16,
         benchmark_elements=2**30,
         named_cases=96,
+        named_elements=2**27,
+        named_large=8,
         listed_elements=2**30,
         small_elements=2**20,
         small_work=2**24,
@@ -201,6 +208,7 @@ def budget_for(profile: Profile, *, device: str, memory_gib: float | None = None
         numeric_elements=min(budget.numeric_elements, most),
         hot_elements=min(budget.hot_elements, most),
         shape_elements=min(budget.shape_elements, most),
+        named_elements=min(budget.named_elements, most),
         benchmark_elements=min(budget.benchmark_elements, most),
         small_elements=min(budget.small_elements, most),
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 
 from cuassay.errors import ProblemError
 from cuassay.inputs.request import FillFunction, Request
 from cuassay.model.domain import Index, Mask
+from cuassay.model.problem import ConstAxis, Problem, TensorSpec
 
 
 def uniform(request: Request) -> torch.Tensor:
@@ -169,9 +172,27 @@ def keep_mask(kind: str, request: Request, domain: Mask) -> torch.Tensor:
         lengths = request.integers(request.shape[-1], (*request.shape[:-1], 1)) + 1
         return torch.arange(request.shape[-1], device=request.device) < lengths
     kept = request.uniform() < request.number("share", 0.7)
-    if request.count > 1:  # one element alone is a flag, with both its values
+    if not is_flag(request.spec):
         kept[..., 0] = True  # a row with nothing to attend to is a case of its own ("zeros")
     return kept
+
+
+def is_flag(spec: TensorSpec) -> bool:
+    """Whether a mask is one truth value at every size, with both its values.
+
+    One whose axes happen to be of size 1 is a row like any other. Constant axes of that size have
+    to be written as numbers (`with_ones`).
+    """
+    return all(dimension == "1" for dimension in spec.shape)
+
+
+def with_ones(problem: Problem, spec: TensorSpec) -> TensorSpec:
+    """Return an input with every constant axis of size 1 written as that number."""
+    ones = {axis.name for axis in problem.axes if isinstance(axis, ConstAxis) and axis.value == 1}
+    if not ones & set(spec.shape):
+        return spec
+    shape = tuple("1" if dimension in ones else dimension for dimension in spec.shape)
+    return dataclasses.replace(spec, shape=shape)
 
 
 def integers(kind: str, request: Request, low: int, high: int) -> torch.Tensor:

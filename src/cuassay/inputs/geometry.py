@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from cuassay.errors import ProblemError
 from cuassay.inputs.constraints import constraint_holds
 from cuassay.model.axes import resolve, shape_of
+from cuassay.model.domain import Offsets
 from cuassay.model.problem import ExprAxis, Problem, TensorSpec, VarAxis, Workload
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -152,7 +153,8 @@ def growth_axes(problem: Problem) -> tuple[str, ...]:
 
     Declared reduction axes, else var axes that some output's shape does not depend on
     (those absent from most outputs first). An output with an axis that the reference decides
-    may depend on each of them.
+    may depend on each of them. More offsets make more parts and no longer sum: an axis that lies
+    in offsets alone is none.
     """
     variable = [axis.name for axis in problem.var_axes()]
     derived = {axis.name for axis in problem.var_axes() if axis.derived}
@@ -165,7 +167,12 @@ def growth_axes(problem: Problem) -> tuple[str, ...]:
         )
         for name in variable
     }
-    used = {name for spec in tensor_inputs(problem) for name in axes_of(problem, spec)}
+    used = {
+        name
+        for spec in tensor_inputs(problem)
+        if not isinstance(spec.domain, Offsets)
+        for name in axes_of(problem, spec)
+    }
     found = [name for name in variable if absent[name] and name in used]
     return tuple(sorted(found, key=lambda name: -absent[name]))
 

@@ -8,12 +8,14 @@ from typing import TypeAlias
 import torch
 
 from cuassay.errors import CuassayError, ReferenceError_
+from cuassay.inputs.discrete import with_ones
 from cuassay.inputs.fills import default_fill, family, make
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
 from cuassay.model.axes import resolve
 from cuassay.model.case import GENERATED, Case, Fill
+from cuassay.model.domain import Mask
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 
 Value: TypeAlias = torch.Tensor | Scalar
@@ -61,7 +63,8 @@ def materialise(
         elif spec.name in made and _from_generator(case.fills.get(spec.name)):
             values[spec.name] = _generators(spec, case, sizes, made[spec.name], device=device)
         else:
-            values[spec.name] = _drawn(spec, case, sizes, device=device)
+            plain = with_ones(problem, spec) if isinstance(spec.domain, Mask) else spec
+            values[spec.name] = _drawn(plain, case, sizes, device=device)
     return values
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from math import prod
 
 from cuassay.inputs.geometry import (
@@ -28,6 +29,11 @@ _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 61, 97, 127, 131, 2
 _JOINT = ("v-1", "v+1", "1", "prime", "tile+1", "2", "half tile", "tile-1", "3")
 _WIDE_TILE = 128  # its odd half is a residue of its own: kernels work in two steps of 64
 _REGIME: Regime = NUMERIC[0]
+# A branch of the sources has one case, so that its values have to tell an epsilon, a mask of rows
+# and a scale at once: rows of many sizes, scalars that are not the usual ones.
+_BRANCH: Regime = replace(
+    next(one for one in NUMERIC if one.name == "mixed row sizes"), usual_scalars=False
+)
 
 
 def shapes(planner: Planner) -> tuple[Case, ...]:
@@ -41,24 +47,31 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     seen: set[tuple[int, ...]] = {tuple(base.values())}
     cases: list[Case] = []
     budget = planner.budget
-    for planned, most in (
-        ((*_joint(planner, base), *_zeros(planner), *_single(planner, base)), budget.shape_cases),
-        (tuple(_named(planner, base)), budget.named_cases),
+    plain = (*_joint(planner, base), *_zeros(planner), *_single(planner, base))
+    beside = tuple((name, changes, False) for name, changes in plain)
+    large = budget.named_large  # cases above a threshold that are left to be beyond the limit
+    for planned, most, regime in (
+        (beside, budget.shape_cases, _REGIME),
+        (tuple(_named(planner, base)), budget.named_cases, _BRANCH),
     ):
-        for name, changes in planned:
+        for name, changes, above in planned:
             if most <= 0:
                 break
             sizes = try_sizes(planner.problem, base, changes)
             if sizes is None or tuple(sizes.values()) in seen:
                 continue
-            if elements(planner.problem, sizes) > limit or not planner.is_affordable(sizes):
+            count = elements(planner.problem, sizes)
+            if count > (max(limit, budget.named_elements) if above and large else limit):
                 continue
+            if not planner.is_affordable(sizes):
+                continue
+            large -= count > limit
             seen.add(tuple(sizes.values()))
             cases.append(
                 planner.case(
                     f"shape {name}",
                     sizes,
-                    _REGIME,
+                    regime,
                     workload=planner.first_workload,
                     in_domain=legal(planner.problem, sizes),
                 )
@@ -67,8 +80,10 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
+def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int], bool]]:
     """Yield sizes beside those that the candidate's sources speak of, the other axes small.
+
+    Each with whether it lies above a threshold.
 
     Each number gives its most telling case before any gives a second one: listed sizes that the
     source compares with, as the smallest workload has them; the sizes above its thresholds; the
@@ -82,26 +97,27 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
     calls = [sizes for _, sizes in planner.workloads()]
     others = [base, *(sizes for _, sizes in planner.fitting(planner.budget.numeric_elements, 2))]
     constant = set(base.values()) - {base[axis.name] for axis in axes}
-    rounds: list[list[tuple[str, dict[str, int]]]] = [[] for _ in range(6)]
+    rounds: list[list[tuple[str, dict[str, int], bool]]] = [[] for _ in range(6)]
     for named in planner.named:
         for axis in axes:
             text = f"{axis.name}={{}} beside {named.value} of the source"
             listed = [sizes for sizes in calls if sizes[axis.name] == named.value]
             if listed and named.kind is SizeUse.EQUAL:
                 whole = {one.name: listed[0][one.name] for one in axes}
-                rounds[0].append((f"{text.format(named.value)}, as listed", whole))
+                rounds[0].append((f"{text.format(named.value)}, as listed", whole, False))
             tried = [sizes[axis.name] for sizes in others]
             first = _turn(named, is_constant=named.value in constant, tried=tried)
             for turn, size in zip((first, -1, -1), _beside(named, axis), strict=False):
                 if within(axis, size):
-                    rounds[turn].append((text.format(size), {**low, axis.name: size}))
+                    above = named.kind is SizeUse.BOUND and size > named.value
+                    rounds[turn].append((text.format(size), {**low, axis.name: size}, above))
         for last in axes[-1:] if named.kind is SizeUse.BOUND else ():
             for count in _counts(problem, {**base, **low}, last.name):
                 below = named.value // count
                 for turn, size in ((2, below + 1), (-1, below)):
                     if size > low[last.name] and within(last, size):
                         text = f"{count * size} elements beside {named.value} of the source"
-                        rounds[turn].append((text, {**low, last.name: size}))
+                        rounds[turn].append((text, {**low, last.name: size}, size > below))
     for planned in rounds:
         yield from planned
 

@@ -116,21 +116,25 @@ HOT_SUM: tuple[Regime, ...] = (
 
 def fills_for(problem: Problem, regime: Regime) -> dict[str, Fill]:
     """Return the fill of every tensor input but the opaque ones."""
-    specs = tensor_inputs(problem)
-    ranks = [
-        len(spec.shape)
-        for spec in specs
-        if family(spec) == "real" and not isinstance(spec.domain, Positive | Opaque)
-    ]
-    main_rank = min(max(ranks, default=0), 2)
+    rank = main_rank(problem)
     return {
-        spec.name: _fill_of(spec, regime, main_rank)
-        for spec in specs
+        spec.name: _fill_of(spec, regime, rank)
+        for spec in tensor_inputs(problem)
         if not isinstance(spec.domain, Opaque)
     }
 
 
-def _fill_of(spec: TensorSpec, regime: Regime, main_rank: int) -> Fill:
+def main_rank(problem: Problem) -> int:
+    """Return from how many dimensions on a real tensor is a main input; others are side inputs."""
+    ranks = [
+        len(spec.shape)
+        for spec in tensor_inputs(problem)
+        if family(spec) == "real" and not isinstance(spec.domain, Positive | Opaque)
+    ]
+    return min(max(ranks, default=0), 2)
+
+
+def _fill_of(spec: TensorSpec, regime: Regime, rank: int) -> Fill:
     kind = family(spec)
     if kind == "index":
         return regime.index
@@ -140,7 +144,7 @@ def _fill_of(spec: TensorSpec, regime: Regime, main_rank: int) -> Fill:
         return default_fill(spec)
     if isinstance(spec.domain, Probability):
         return fill("normal", scale=2.0)
-    chosen = regime.main if len(spec.shape) >= main_rank else regime.side
+    chosen = regime.main if len(spec.shape) >= rank else regime.side
     scale = chosen.parameters.get("scale", 1.0)
     narrow = (
         spec.dtype.float_format.maximum < 1e5

@@ -10,17 +10,16 @@ the exact minimum.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cuassay.inputs.discrete import is_flag, with_ones
 from cuassay.inputs.elements import has_magnitude, peak, simplest_elements
 from cuassay.inputs.fills import family, kinds_for
 from cuassay.inputs.geometry import least, legal, tensor_inputs, try_sizes
 from cuassay.inputs.scalars import default_scalar
 from cuassay.model import serial
-from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Opaque
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec, VarAxis
@@ -38,7 +37,7 @@ _PLAIN = {
     "integers": ("zeros", "ones", "uniform"),
     "choice": ("zeros", "ones", "uniform"),
 }
-_FLAG = ("ones", "zeros", "uniform")  # a mask of one element; of more, "zeros" attends to nothing
+_FLAG = ("ones", "zeros", "uniform")  # of a mask of rows "zeros" attends to nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,10 +217,8 @@ def _plainer(search: _Search, spec: TensorSpec) -> Iterator[Fill]:
     """
     present = search.best.fills.get(spec.name)
     kinds = _PLAIN[family(spec)]
-    if family(spec) == "mask":
-        sizes = resolve(search.problem.axes, search.best.axes)
-        if math.prod(shape_of(spec.shape, sizes)) == 1:
-            kinds = _FLAG
+    if family(spec) == "mask" and is_flag(with_ones(search.problem, spec)):
+        kinds = _FLAG
     for kind in kinds:
         yield Fill(kind=kind)
         if kind != "ones" or search.inputs is None or not has_magnitude(spec):

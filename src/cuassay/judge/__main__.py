@@ -6,6 +6,7 @@ Standard output and error are a log: references and libraries may print what the
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -39,8 +40,8 @@ from cuassay.model.jobs import (
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.syscalls import set_dumpable
 
-# The driver's names for them are engine.judge_process.PREWARM and DRIVER.
-PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
+# The driver's names for them are engine.judge_process.PREWARM, DRIVER and STARTED.
+PREWARM, DRIVER, STARTED = "CUASSAY_PREWARM", "CUASSAY_DRIVER", "CUASSAY_STARTED"
 _WATCH_S = 0.5
 _RunsCandidate: TypeAlias = TrialJob | ReplayJob | BuildJob | ExecuteJob | ProveJob | LoopJob
 _KERNEL_SIGNS = ("triton", "load_inline", "__global__")
@@ -48,7 +49,7 @@ _KERNEL_SIGNS = ("triton", "load_inline", "__global__")
 
 def main() -> int:
     """Judge the job on standard input and write its events; return the exit code."""
-    started = float(os.environ.get("CUASSAY_STARTED", time.time()))
+    started = float(os.environ.pop(STARTED, time.time()))
     set_dumpable(False)  # no other process of this user reads the seed out of this one
     with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as sink, ExitStack() as stack:
 
@@ -76,9 +77,29 @@ def _prepared(wish: dict[str, Any], driver: int) -> Nursery:
     if not wish.get("no_sandbox"):
         _confined(wish["device"], wish.get("within", ()), wish["hide"])
     _end_with_driver(driver)
+    _open_gpu(wish["device"])
     with contextlib.suppress(ImportError):  # told with the job
         _verbs().prepare(wish["device"])
     return nursery
+
+
+def _open_gpu(device: str) -> None:
+    """Let the driver make the GPU's context while torch is imported: half a second without Python.
+
+    Torch, and all else that uses CUDA's runtime, takes the one that is there. What fails here
+    fails again where it is needed, and is told there.
+    """
+
+    def retain() -> None:
+        with contextlib.suppress(OSError, AttributeError, ValueError):
+            driver = ctypes.CDLL("libcuda.so.1")
+            handle, context = ctypes.c_int(), ctypes.c_void_p()
+            number = int(device.partition(":")[2] or 0)
+            if not driver.cuInit(0) and not driver.cuDeviceGet(ctypes.byref(handle), number):
+                driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
+
+    if device.startswith("cuda"):
+        threading.Thread(target=retain, daemon=True).start()
 
 
 def _verbs() -> ModuleType:
@@ -143,6 +164,8 @@ def _guarded(
             if not prepared:  # a thread that is started before would not be confined
                 _confined(job.device or _likely_kind(), job.within, writable)
                 _end_with_driver(driver)
+                if nursery is not None:
+                    _open_gpu(nursery.device)
             _verbs().run(job, emit, started, nursery)
     except UsageError as error:
         emit(EngineStopped(exit_code=2, message=str(error)))

@@ -6,6 +6,7 @@ import itertools
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 
+from cuassay import build
+from cuassay.build.cuda_facade import MULTIPROCESSORS
 from cuassay.checks.gpu.timing import timed
 from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.checks.machine.faults import MachineCheck, recording_of
@@ -22,6 +25,7 @@ from cuassay.checks.registry import all_checks
 from cuassay.checks.state.apart import Apart001
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
+from cuassay.formats.execute import load_reference
 from cuassay.inputs.seeds import new_root
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.decide.built_sizes import follow_built_sizes
@@ -34,10 +38,11 @@ from cuassay.judge.diagnose.blamed_lines import with_text
 from cuassay.judge.diagnose.clues import gather
 from cuassay.judge.diagnose.minimise import Minimiser
 from cuassay.judge.diagnose.source_views import source_views
-from cuassay.judge.environment import environment
+from cuassay.judge.environment import choose_device, environment
 from cuassay.judge.kept import failures
 from cuassay.judge.measure import power, selection, speed
 from cuassay.judge.measure.choose import choose
+from cuassay.judge.plan.launch_sizes import launch_sizes
 from cuassay.judge.plan.preconditions import check_constraints, generate_once
 from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.run.bookings import Booking, Queue, gpu_of
@@ -91,8 +96,10 @@ if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
 
 T = TypeVar("T")
-_CORES = 4  # for the judge, the candidate's processes and the PTX machine
+# For the judge, the candidate's processes and the PTX machine: with one side beside the first, two.
+_CORES = (4, 8)
 _SPARES_BESIDE = 2  # workers kept ready for checks of which each has its own process
+_LAUNCH_SIZES_S = 5.0
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
 
@@ -120,15 +127,15 @@ class TrialPlan:
 
     `smallest` looks for minimal counterexamples, `causes` for the causes of what is wrong,
     `extras` evaluates the benchmark's own rule, power and times. None of these three decides.
-    With `concurrent` checks that allow it run at the same time as the others, in processes of
-    their own; None: at `quick` on a GPU, where the host has processors for it.
+    `beside` is how many sides run checks that allow it at the same time as the others, in processes
+    of their own; None: at `quick` on a GPU one, or two where the host has processors for them.
     """
 
     checks: tuple[Check, ...]
     smallest: bool = True
     causes: bool = True
     extras: bool = True
-    concurrent: bool | None = None
+    beside: int | None = None
     start: StartRunner = Runner
 
 
@@ -161,18 +168,19 @@ class _Bench:
         return self.job.profile is Profile.QUICK
 
     @property
-    def has_concurrent(self) -> bool:
-        """Whether checks run beside others.
+    def sides_beside(self) -> int:
+        """How many sides of checks run beside the first.
 
-        Not where others judge at the same time, whose processes take turns on the GPU with ours,
-        and not where the first wrong result ends all.
+        None where others judge at the same time, whose processes take turns on the GPU with ours,
+        and none where the first wrong result ends all.
         """
-        wished, job = self.plan.concurrent, self.job
+        wished, job = self.plan.beside, self.job
         if wished is not None or job.fail_fast or job.isolated:
-            return bool(wished) and not job.fail_fast
-        if not self.quick or not self.device.startswith("cuda"):
-            return False
-        return len(os.sched_getaffinity(0)) >= _CORES and self.trial.is_alone
+            return 0 if job.fail_fast else wished or 0
+        if not self.quick or not self.device.startswith("cuda") or not self.trial.is_alone:
+            return 0
+        cores = len(os.sched_getaffinity(0))
+        return sum(cores >= least for least in _CORES)
 
     def runner(
         self,
@@ -237,7 +245,7 @@ def judged(
     digest: str,
     toolchain: Mapping[str, str],
     emit: Callable[[Event], None],
-    started: float,
+    timeline: Timeline,
     nursery: Nursery | None = None,
     truths: Truths | None = None,
     plan: TrialPlan | None = None,
@@ -261,7 +269,7 @@ def judged(
         truths=truths,
         isolated=job.isolated,
         gpu_memory_gib=job.gpu_memory_gib,
-        timeline=Timeline(started),
+        timeline=timeline,
     )
     plan = plan or TrialPlan(checks=all_checks())
     emit(
@@ -310,14 +318,14 @@ def judged(
             generate_once(trial)
         machine = _use_machine(bench)
         _tune(bench, runner)
-        second = _second_runner(bench, runner)
+        beside = _runners_beside(bench, runner)
         if trial.problem.built:
             bench.optional("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
         tried = Tried(problem, runner)
         if device.startswith("cuda"):
             bench.optional("", lambda: _begin(bench, runner, machine))
-        checked = _run_checks(bench, runner, control, tried, second)
+        checked = _run_checks(bench, runner, control, tried, beside)
         decision, reason = decide(bind(checked.reports, job.require), profile=job.profile)
         wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
         proved = _proved(bench, wanted) if wanted else ()
@@ -333,10 +341,10 @@ def judged(
         reports = bind(found, job.require)
         diagnoses = _diagnosed(bench, reports, runner, machine) if plan.causes else ()
         timing = Timing(
-            total_s=time.time() - started,
+            total_s=time.time() - timeline.started,
             build_s=runner.build_s,
             truth_s=trial.truth_s,
-            candidate_s=runner.candidate_s + (second.candidate_s if second else 0.0),
+            candidate_s=sum(one.candidate_s for one in (runner, *beside)),
             compare_s=trial.compare_s,
         )
         stood = runner.walls
@@ -425,7 +433,31 @@ def _use_machine(bench: _Bench) -> Replayer:
     )
     bench.trial.use_machine(replayer)
     bench.trial.read_sources(source.text for source in bench.candidate.sources)
+    if not bench.quick and not replayer.absent and not bench.trial.problem.built:
+        bench.optional("sizes at which its launches change", lambda: _name_launch_sizes(bench))
     return replayer
+
+
+def _name_launch_sizes(bench: _Bench) -> None:
+    """Plan shapes beside sizes at which the candidate's launches change.
+
+    In a process of its own, on a CPU: what it keeps of calls that compute nothing is wrong.
+    """
+    trial, candidate, nursery = bench.trial, bench.candidate, bench.host.get()
+    hosted, units = trial, MULTIPROCESSORS
+    if bench.device.startswith("cuda"):
+        build.prepare(candidate, device="cpu", notify=lambda text: bench.emit(Progress(text=text)))
+        units = torch.cuda.get_device_properties(bench.device).multi_processor_count
+        hosted = JudgeTrial(
+            trial.problem,
+            load_reference(trial.problem),
+            profile=trial.profile,
+            device=choose_device("cpu"),
+            root_seed=trial.seed("launches"),
+        )
+    with Runner(hosted, candidate, device="cpu", nursery=nursery, host=bench.host) as apart:
+        named = launch_sizes(hosted, apart, limit_s=_LAUNCH_SIZES_S, multiprocessors=units)
+    trial.name_sizes(named)
 
 
 def _make_truths(trial: JudgeTrial, runner: Runner) -> None:
@@ -455,14 +487,16 @@ def _tune(bench: _Bench, runner: Runner) -> None:
         bench.optional("", tune)  # what goes wrong here goes wrong in a check, which says so
 
 
-def _second_runner(bench: _Bench, runner: Runner) -> Runner | None:
+def _runners_beside(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
     """Return what runs the checks beside others, if any are to run so.
 
     Two first builds of the same sources would get into each other's way.
     """
-    if not bench.has_concurrent:
-        return None
-    return bench.runner(bench.candidate, lazy=not runner.built, spares=_SPARES_BESIDE)
+    count = bench.sides_beside
+    return tuple(
+        bench.runner(bench.candidate, lazy=not runner.built, spares=_SPARES_BESIDE // count)
+        for _ in range(count)
+    )
 
 
 def _control(bench: _Bench) -> Control:
@@ -533,9 +567,8 @@ class _Side:
         self.stopped = False  # set by whom it waits for: no further check begins
         self._before: Check | None = None  # the last one that ran a scenario
 
-    def run(self, checks: Iterable[Check]) -> None:
+    def run(self, checks: Sequence[Check]) -> None:
         """Run checks in order; with `fail_fast` those after the first wrong result do not run."""
-        checks = tuple(checks)
         for check, following in itertools.zip_longest(checks, checks[1:]):
             if self.stopped or not self.built:
                 return
@@ -545,6 +578,11 @@ class _Side:
                 self.reports.append(_not_run(check))
             else:
                 self._run(check)
+
+    def take(self, left: deque[Check]) -> None:
+        """Run the first check of those that are left, and so on: other sides take theirs."""
+        while left and not self.stopped and self.built:
+            self._run(left.popleft())
 
     def _run(self, check: Check) -> None:
         trial, runner = self.trial, self._runner
@@ -590,23 +628,23 @@ class _Side:
 
 
 def _run_checks(
-    bench: _Bench, runner: Runner, control: Control, tried: Tried, second: Runner | None
+    bench: _Bench, runner: Runner, control: Control, tried: Tried, beside: Sequence[Runner]
 ) -> _Checked:
-    """Run the checks in order, in `second` those that may run at the same time as others."""
+    """Run the checks in order, in `beside` those that may run at the same time as others."""
     job, trial = bench.job, bench.trial
     # A given seed asks for the same trial again: what others left must not change it.
     entry = bench.candidate.entry_file
     trial.preset("known", failures.known(trial.problem, entry) if job.seed is None else ())
-    name, heavy = _naming(job), threading.Lock() if second is not None else None
+    name, heavy = _naming(job), threading.Lock() if beside else None
     main = _Side(bench, trial, runner, control, tried, emit=bench.emit, name=name, heavy=heavy)
     checks = _in_turn(bench)
-    if second is not None and heavy is not None:
+    if heavy is not None:
         leading = [check for check in checks if check.leads]
         alone = [check for check in checks if check.quiet or _begun_ahead(check)]
         main.run(leading)
         others = [check for check in checks if check not in leading and check not in alone]
         if main.built:
-            _run_concurrently(bench, main, others, second, heavy, name)
+            _run_concurrently(bench, main, others, beside, heavy, name)
         checks = alone
     main.run(checks)
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
@@ -618,56 +656,26 @@ def _run_concurrently(
     bench: _Bench,
     main: _Side,
     checks: Sequence[Check],
-    runner: Runner,
+    beside: Sequence[Runner],
     heavy: threading.Lock,
     name: Callable[[Finding], Finding],
 ) -> None:
-    """Run checks on two sides at a time; what both found is told in the order of one side.
+    """Run checks on several sides at a time; what all found is told in the order of one side.
 
-    One thread judges at a time, while the other waits for its processes.
+    One thread judges at a time, while the others wait for their processes. The main side runs what
+    runs on no other; the others take what is left of the rest, what waits longest first.
     """
-    trial = main.trial.concurrent()
-    runner.work_for(trial)
-    reference = bench.runner(
-        reference_candidate(trial.problem), lazy=True, spares=0, lane=Lane.REFERENCE, trial=trial
-    )
-    control = Control(trial, reference, partial(judge_scenario, trial))
-    events: list[Event] = []
+    events: list[list[Event]] = [[] for _ in beside]
     numbers = itertools.count()
-    side = _Side(
-        bench,
-        trial,
-        runner,
-        control,
-        Tried(trial.problem, runner),
-        emit=events.append,
-        name=lambda finding: replace(finding, id=f"beside {next(numbers)}"),
-        heavy=heavy,
-        lane=Lane.BESIDE,
-    )
-    others = [check for check in checks if check.concurrent]
-    turns, failed = Turns(), list[BaseException]()
-
-    def work() -> None:
-        try:
-            with turns.taken():
-                side.run(sorted(others, key=lambda check: not check.waits))  # the longest first
-        except BaseException as error:  # raised again where it is waited for
-            failed.append(error)
-
-    thread = threading.Thread(target=work, name="checks beside others", daemon=True)
-    thread.start()
-    try:
-        with turns.taken():
-            main.run(check for check in checks if not check.concurrent)
-        side.stopped = not main.built
-    except BaseException:
-        side.stopped = True
-        raise
-    finally:
-        thread.join()
-    if failed:
-        raise failed[0]
+    sides = [
+        _beside(bench, main.trial, runner, heavy, told, lambda: f"beside {next(numbers)}")
+        for runner, told in zip(beside, events, strict=True)
+    ]
+    rest = [check for check in checks if check.concurrent]
+    with _working(sides, sorted(rest, key=lambda check: not check.waits)) as turns, turns.taken():
+        main.run([check for check in checks if not check.concurrent])
+        for side in sides:
+            side.stopped = not main.built
     if not main.built:
         return
     names: dict[str, Finding] = {}
@@ -687,22 +695,86 @@ def _run_concurrently(
                 bench.emit(CheckFinished(report=reports[-1]))
             case _:
                 bench.emit(event)
-    main.built = side.built
-    main.reports = [*main.reports, *reports] if side.built else reports[-1:]
-    main.graded += side.graded
-    main.examination.take(side.examination)
-    main.tried.take(side.tried)
-    main.trial.take(trial)
+    main.built = all(side.built for side in sides)
+    unbuilt = [report for side in sides if not side.built for report in side.reports]
+    main.reports = [*main.reports, *reports] if main.built else [_renamed(unbuilt[0], named)]
+    for side in sides:
+        main.graded += side.graded
+        main.examination.take(side.examination)
+        main.tried.take(side.tried)
+        main.trial.take(side.trial)
 
 
-def _in_order(events: Iterable[Event], checks: Sequence[Check]) -> list[Event]:
+@contextmanager
+def _working(sides: Sequence[_Side], checks: Iterable[Check]) -> Iterator[Turns]:
+    """Let sides take checks, each in a thread, until all are done; beside the turns of this block.
+
+    What raises in this block stops them. What raised in theirs is raised after it.
+    """
+    turns, left, failed = Turns(), deque(checks), list[BaseException]()
+
+    def work(side: _Side) -> None:
+        try:
+            with turns.taken():
+                side.take(left)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [
+        threading.Thread(target=work, args=(side,), name=f"checks beside others {n}", daemon=True)
+        for n, side in enumerate(sides)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield turns
+    except BaseException:
+        for side in sides:
+            side.stopped = True
+        raise
+    finally:
+        for thread in threads:
+            thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _beside(
+    bench: _Bench,
+    trial: JudgeTrial,
+    runner: Runner,
+    heavy: threading.Lock,
+    told: list[Event],
+    new_id: Callable[[], str],
+) -> _Side:
+    """Return a side for a thread of its own, which tells its events to `told`."""
+    own = trial.concurrent()
+    runner.work_for(own)
+    reference = bench.runner(
+        reference_candidate(own.problem), lazy=True, spares=0, lane=Lane.REFERENCE, trial=own
+    )
+    return _Side(
+        bench,
+        own,
+        runner,
+        Control(own, reference, partial(judge_scenario, own)),
+        Tried(own.problem, runner),
+        emit=told.append,
+        name=lambda finding: replace(finding, id=new_id()),
+        heavy=heavy,
+        lane=Lane.BESIDE,
+    )
+
+
+def _in_order(sides: Iterable[Iterable[Event]], checks: Sequence[Check]) -> list[Event]:
     """Return the events of each check together, in the order of the checks."""
     found: dict[str, list[Event]] = {check.code: [] for check in checks}
-    code = ""
-    for event in events:
-        if isinstance(event, CheckStarted):
-            code = event.code
-        found[code].append(event)
+    for events in sides:
+        code = ""
+        for event in events:
+            if isinstance(event, CheckStarted):
+                code = event.code
+            found[code].append(event)
     return [event for told in found.values() for event in told]
 
 

@@ -14,18 +14,24 @@ class Timeline:
     """Collects spans. `started` is the trial's beginning as `time.time()` has it."""
 
     def __init__(self, started: float | None = None) -> None:
-        self._started = time.time() if started is None else started
+        self.started = time.time() if started is None else started
         self.spans: list[Span] = []
+
+    def passed(self, lane: Lane, what: str) -> None:
+        """Note what took the time from the last span's end, or the trial's beginning, to now."""
+        begin_s = self.spans[-1].end_s if self.spans else 0.0
+        end_s = time.time() - self.started
+        self.spans.append(Span(lane=lane, what=what, begin_s=begin_s, end_s=end_s, parts_s={}))
 
     @contextmanager
     def span(self, lane: Lane, what: str) -> Iterator[Parts]:
         """Note how long this block takes, also where it raises, and into what it divides it."""
         parts = Parts()
-        begin_s = time.time() - self._started
+        begin_s = time.time() - self.started
         try:
             yield parts
         finally:
-            end_s = time.time() - self._started
+            end_s = time.time() - self.started
             self.spans.append(
                 Span(lane=lane, what=what, begin_s=begin_s, end_s=end_s, parts_s=parts.seconds)
             )

@@ -56,9 +56,11 @@ from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.compare.outputs import Comparison, compare, measure
 from cuassay.oracle.grade import least_family
+from cuassay.oracle.lift.magnitudes import magnitudes
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
+from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
 
 if TYPE_CHECKING:
@@ -70,15 +72,17 @@ Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed inclu
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
 _MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
+_MOST_BROKEN = {Profile.QUICK: 6, Profile.STANDARD: 16, Profile.DEEP: 64}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
-_UNLIKE = 2  # answers of other bits than the reference's own, after which none is expected
+_BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
 _RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
 _LIGHT = 4  # of the planned memory one part in four is taken by a scenario beside another
 _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
+_OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
 
@@ -120,6 +124,10 @@ class JudgeTrial:
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
         self._truths: Truths = OrderedDict() if truths is None else truths
+        # Those of the sides beside as well: which of them a side knows decides what it asks for.
+        self._made_by_all: weakref.WeakValueDictionary[str, Truth] = weakref.WeakValueDictionary()
+        self._kept_by_all = [self._truths]
+        self._owns: OrderedDict[str, tuple[OwnError, ...]] = OrderedDict()  # of all sides
         gpu = device.startswith("cuda")
         self._memory_gib = planned_memory_gib(profile, gpu_memory_gib) if gpu else None
         limit_gib = self._memory_gib if gpu else host_plan_gib(profile)
@@ -143,7 +151,7 @@ class JudgeTrial:
         # The run that was compared last, and which of its answers rough truth showed to be right.
         self._right: tuple[weakref.ref[Run], set[tuple[str, tuple[ResultItem, ...]]]] | None = None
         self._unexplained = 0  # answers that rough truth did not show to be right
-        self._unlike_written = 0  # answers whose bits were not the reference's own
+        self._beyond_own = 0  # answers beyond the reference's own error, less those within it
         self._graded = False  # a failure beyond the policy was held against every family
         self.record = True
 
@@ -227,10 +235,11 @@ class JudgeTrial:
         """Return the same trial for checks that run at the same time as those of this one.
 
         What it learns of the candidate stays apart, so that what either makes of an answer does
-        not depend on who was first. `take` adds it up.
+        not depend on who was first. `take` adds it up. A truth that both ask for is made once.
         """
         made = copy.copy(self)
         made._truths = self._truths.copy()
+        self._kept_by_all.append(made._truths)
         made.kinds, made.comparisons, made._lowered, made._right = {}, [], {}, None
         made.truth_s = made.compare_s = 0.0
         return made
@@ -242,6 +251,7 @@ class JudgeTrial:
         self.kinds |= beside.kinds
         self.comparisons += beside.comparisons
         self._lowered = beside._lowered | self._lowered
+        self._kept_by_all[:] = [one for one in self._kept_by_all if one is not beside._truths]
 
     def is_light(self, cases: Sequence[Case]) -> bool:
         """Whether a scenario leaves most of the planned memory to one at the same time."""
@@ -264,7 +274,11 @@ class JudgeTrial:
 
     def read_sources(self, texts: Iterable[str]) -> None:
         """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
-        self._named = named_sizes(texts)
+        self.name_sizes(named_sizes(texts))
+
+    def name_sizes(self, named: Iterable[NamedSize]) -> None:
+        """Plan shapes beside these sizes as well, from now on."""
+        self._named = tuple(dict.fromkeys((*self._named, *named)))
         for purpose in ("shapes", "beyond"):
             self._plans.pop(purpose, None)
 
@@ -432,6 +446,7 @@ class JudgeTrial:
             self._problem,
             base,
             facts,
+            most=_MOST_BROKEN[self._profile],
             inputs=self.inputs,
             run=run,
             seed=lambda name: self.seed(FACTS, name),
@@ -671,6 +686,11 @@ class JudgeTrial:
         values = list(self.inputs(case).values())
         return self._capped(lambda: lift(self._reference.call, values, names=names))
 
+    def magnitudes(self, case: Case) -> tuple[float, ...]:
+        """Return the largest magnitude of each floating input and of what each operation makes."""
+        values = list(self.inputs(case).values())
+        return self._capped(lambda: magnitudes(self._reference.call, values))
+
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError.
 
@@ -687,10 +707,10 @@ class JudgeTrial:
         return self._made(case, key if key in self._truths else f"{key} rough", draws=_ROUGH_DRAWS)
 
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether rough truth shows an answer to be right. False says nothing: ask `compare`.
+        """Whether an answer is seen to be right without a full truth. False: ask `compare`.
 
-        Most answers of a trial are right, and a full truth runs the reference twice as often. One
-        that is the reference's own as written, bit for bit, needs no truth: it is a trusted one.
+        Most answers of a trial are right, and a full truth takes the reference ten times and
+        more. As near to truth as the reference as written is right; else rough truth is asked.
         """
         key, items = _values(case), tuple(items)
         if self._right is not None and not self.record:  # a second look at what was right
@@ -699,12 +719,13 @@ class JudgeTrial:
                 return True
         if key in self._truths or self._unexplained > _ROUGH_FAILURES:
             return False
-        if f"{key} rough" not in self._truths and self._is_as_written(case, run, items):
+        if f"{key} rough" not in self._truths and self._is_near(case, run, items):
             self._note_right(run, key, items)
             return True
         truth = self.rough(case)
         self._unexplained += 1
         if truth.ill_conditioned:
+            self._unexplained -= 1
             return False
         started = time.perf_counter()
         with self.timeline.span(Lane.COMPARE, _sizes(case)):
@@ -718,26 +739,73 @@ class JudgeTrial:
             self.comparisons.extend(found)
         return True
 
+    def decides(self, case: Case) -> bool:
+        """Whether truth of a case decides anything; where rough truth says no, it does not."""
+        rough = self._truths.get(f"{_values(case)} rough")
+        if rough is not None and rough.ill_conditioned:
+            return False
+        return not self.truth(case).ill_conditioned
+
     def _note_right(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> None:
         if self._right is None or self._right[0]() is not run:
             self._right = (weakref.ref(run), set())
         self._right[1].add((key, items))
 
-    def _is_as_written(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether an answer has the bits of the reference's own; a few that differ end the asking.
+    def _is_near(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Whether an answer is as near to truth as the reference as written.
 
-        A copy, a gather or a kernel that calls the same functions has them.
+        So is what has its bits: a copy, a gather, a kernel that calls the same functions.
         """
-        if self._unlike_written >= _UNLIKE:
+        if self._beyond_own >= _BEYOND_OWN:
             return False
-        written = self.as_written(list(self.inputs(case).values()))
-        got = matched(self._problem, [tuple(one.shape) for one in written], run, items)
-        same = all(
-            isinstance(one, torch.Tensor) and _same_bits(one.to(own.device), own)
-            for one, own in zip(got, written, strict=True)
+        started = time.perf_counter()
+        self._make_room(case)
+        with self.timeline.span(Lane.TRUTH, f"its own error, {_sizes(case)}"):
+            owns = self._own_errors(case)
+            shapes = [tuple(own.written.shape) for own in owns]
+            got = matched(self._problem, shapes, run, items)
+            near = all(
+                isinstance(one, torch.Tensor) and own.explains(one)
+                for one, own in zip(got, owns, strict=True)
+            )
+        self.truth_s += time.perf_counter() - started
+        self._beyond_own = max(0, self._beyond_own - 1) if near else self._beyond_own + 1
+        return near
+
+    def moves(self, first: Case, second: Case) -> bool:
+        """Whether the reference's answers to two cases differ by far more than it errs itself.
+
+        A wrong False or True costs a plan some of its power, and no verdict: no truth is made.
+        """
+        started = time.perf_counter()
+        with self.timeline.span(Lane.TRUTH, f"what moves it, {_sizes(second)}"):
+            before, after = self._own_errors(first), self._own_errors(second)
+            far = any(old.is_far_from(new) for old, new in zip(before, after, strict=True))
+        self.truth_s += time.perf_counter() - started
+        return far
+
+    def _own_errors(self, case: Case) -> tuple[OwnError, ...]:
+        """Return the reference's own errors on a case, kept where they are small.
+
+        Of one case a trial asks for many answers: what earlier calls returned is looked at again.
+        """
+        key = _values(case)
+        if key in self._owns:
+            self._owns.move_to_end(key)
+            return self._owns[key]
+        made = self._capped(
+            lambda: own_errors(
+                self._reference.call,
+                list(self.inputs(case).values()),
+                self._problem.outputs,
+                seed=derive(case.seed, "truth"),
+                accumulation=self._problem.accumulation,
+            )
         )
-        self._unlike_written += not same
-        return same
+        self._owns[key] = made
+        while sum(own.nbytes for owns in self._owns.values() for own in owns) > _OWN_BYTES:
+            self._owns.popitem(last=False)
+        return made
 
     def _tensors(
         self, run: Run, items: Iterable[ResultItem], truth: Truth
@@ -758,13 +826,22 @@ class JudgeTrial:
             truth = self._truths[key]
             self.kinds[truth.kind] = truth.reason
             return truth
-        started = time.perf_counter()
-        self._make_room(case)
-        with self.timeline.span(Lane.TRUTH, _sizes(case)):
-            truth = self._capped(lambda: self._made_truth(case, precision, draws))
-        self.truth_s += time.perf_counter() - started
+        truth = self._once(
+            key, case, _sizes(case), lambda: self._made_truth(case, precision, draws)
+        )
         self.kinds[truth.kind] = truth.reason
-        self._truths[key] = truth
+        return truth
+
+    def _once(self, key: str, case: Case, what: str, make: Callable[[], Truth]) -> Truth:
+        """Return and keep a truth that this side asks for the first time."""
+        truth = self._made_by_all.get(key)
+        if truth is None:
+            started = time.perf_counter()
+            self._make_room(case)
+            with self.timeline.span(Lane.TRUTH, what):
+                truth = self._capped(make)
+            self.truth_s += time.perf_counter() - started
+        self._truths[key] = self._made_by_all[key] = truth
         self._evict()
         return truth
 
@@ -781,9 +858,19 @@ class JudgeTrial:
                 return made
 
     def relieve(self) -> bool:
-        """Make room after memory ran out; return whether our own cap ended it, and gave way."""
+        """Make room after memory ran out; return whether our own cap ended it, and gave way.
+
+        First what is kept is let go. Only what does not fit then shows that the plan was wrong:
+        no plan keeps a case from being judged.
+        """
         capped = self._cap.active
-        self.forget()
+        if not any(self._kept_by_all) and not self._owns:
+            self._cap.widen()
+        for kept in self._kept_by_all:
+            kept.clear()
+        self._owns.clear()
+        if self._device.startswith("cuda"):
+            torch.cuda.empty_cache()
         return capped
 
     def _made_truth(self, case: Case, precision: Precision, draws: int | None) -> Truth:
@@ -806,8 +893,13 @@ class JudgeTrial:
         if room is None or not self._truths or self._room.is_small(self._problem, case):
             return
         left = room - self._room.need(self._problem, case).judge
-        while self._truths and sum(map(truth_bytes, self._truths.values())) > left:
+        while self._truths and self._kept_bytes > left:
             self._truths.popitem(last=False)
+
+    @property
+    def _kept_bytes(self) -> int:
+        """The bytes of all kept truths, those of the sides beside too."""
+        return sum(map(truth_bytes, self._made_by_all.values()))
 
     def gradients(
         self,
@@ -825,24 +917,23 @@ class JudgeTrial:
         """
         asked = f"gradients of {' '.join(outputs)} {upstream is Upstream.ONES} {seed}"
         key = _key(f"{_values(case)} {asked}", precision)
-        if key not in self._truths:
-            started = time.perf_counter()
-            with self.timeline.span(Lane.TRUTH, f"gradients, {_sizes(case)}"):
-                self._truths[key] = self._capped(
-                    lambda: gradients.truth_of(
-                        self._problem,
-                        self._reference.call,
-                        case,
-                        self.inputs(case),
-                        outputs=outputs,
-                        upstream=upstream,
-                        seed=seed,
-                        precision=precision,
-                    )
-                )
-            self.truth_s += time.perf_counter() - started
-            self._evict()
-        return self._truths[key]
+        if key in self._truths:
+            return self._truths[key]
+        return self._once(
+            key,
+            case,
+            f"gradients, {_sizes(case)}",
+            lambda: gradients.truth_of(
+                self._problem,
+                self._reference.call,
+                case,
+                self.inputs(case),
+                outputs=outputs,
+                upstream=upstream,
+                seed=seed,
+                precision=precision,
+            ),
+        )
 
     def dependence(self, case: Case) -> Mapping[str, torch.Tensor]:
         """Return, by floating input, a gradient that is 0 where no floating output depends on it.
@@ -953,22 +1044,11 @@ class JudgeTrial:
                     hits[spec.name] = _counts(ids, spec, sizes)
         return hits
 
-    def forget(self) -> None:
-        """Let go of every kept truth and of the device memory behind it, since it ran short.
-
-        Where cuassay's own plan made it short, the judge may take more from now on: no plan
-        keeps a case from being judged.
-        """
-        self._truths.clear()
-        if self._device.startswith("cuda"):
-            torch.cuda.empty_cache()
-            self._cap.widen()
-
     def _evict(self) -> None:
         limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
         if self._memory_gib is not None:
             limit = min(limit, int(self._memory_gib / _CACHE_SHARE * 2**30))
-        while len(self._truths) > 1 and sum(map(truth_bytes, self._truths.values())) > limit:
+        while len(self._truths) > 1 and self._kept_bytes > limit:
             self._truths.popitem(last=False)
 
 

@@ -29,6 +29,7 @@ from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.prebuild import prebuild
 from cuassay.judge.run.stuck import ended_where_stuck
 from cuassay.judge.session import judged
+from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
@@ -46,7 +47,7 @@ from cuassay.model.jobs import (
     TrainJob,
     TrialJob,
 )
-from cuassay.model.verdict import Profile
+from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.guest.process.preload import prepare_triton
 from cuassay.sandbox.host.nursery import Nursery
 
@@ -82,6 +83,8 @@ def check(
     job: TrialJob, emit: Callable[[Event], None], started: float, nursery: Nursery | None
 ) -> None:
     """Judge a candidate and emit its verdict."""
+    timeline = Timeline(started)
+    timeline.passed(Lane.JUDGE, "Python and its imports")
     if nursery is not None and nursery.device.startswith("cuda"):
         _warm_up()
     notes: list[str] = []
@@ -98,6 +101,7 @@ def check(
     toolchain = build.toolchain(device)
     if job.run_dir:
         write_snapshot(Path(job.run_dir), problem, candidate)
+    timeline.passed(Lane.JUDGE, "the problem's and the candidate's files")
     with judged(
         job,
         problem,
@@ -107,7 +111,7 @@ def check(
         digest=candidate_digest(candidate, toolchain),
         toolchain=toolchain,
         emit=emit,
-        started=started,
+        timeline=timeline,
         nursery=nursery if nursery and nursery.device == device else None,
     ) as ended:
         emit(EngineFinished(verdict=dataclasses.replace(ended.verdict, notes=tuple(notes))))

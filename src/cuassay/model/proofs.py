@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-_NOT_WRITTEN = "whether what is read was written before is no part of it"
+_NOT_WRITTEN = "whether what is read was written before is another property: initialized"
 
 
 class Property(StrEnum):
@@ -14,7 +14,11 @@ class Property(StrEnum):
 
     MEMORY = "memory"  # every access in bounds and aligned
     RACES = "races"  # threads are in order wherever they share memory, barriers are met by all
+    INITIALIZED = "initialized"  # every byte that is read was written before
     EQUAL = "equal"  # outputs are the reference's expressions at some sizes, up to rounding
+
+
+LAUNCHES = (Property.MEMORY, Property.RACES, Property.INITIALIZED)  # what launches are asked for
 
 
 class ProofAnswer(StrEnum):
@@ -43,7 +47,8 @@ class Claim:
     them. Refuted: `sizes` with `block` and `thread`, and `data` that show it. Unknown: `reason` at
     `ptx_line`; `suspects` are sizes that the solver names and that were run without a fault, or
     are too large to run.
-    `file` and `line` are the source's.
+    `file` and `line` are the source's. `gpu` says what a GPU showed of a refutation, which stands
+    without it.
     """
 
     what: Property
@@ -60,6 +65,7 @@ class Claim:
     thread: tuple[int, int, int] | None = None
     data: tuple[Datum, ...] = ()
     suspects: tuple[Mapping[str, int], ...] = ()
+    gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +130,7 @@ class ProofEvidence:
     calls: tuple[CallProof, ...] = ()
     refused: str = ""
     equality: Equality | None = None
-    wanted: tuple[Property, ...] = (Property.MEMORY, Property.RACES)
+    wanted: tuple[Property, ...] = LAUNCHES
 
     def of(self, what: Property) -> ProofAnswer:
         """REFUTED if a launch is, PROVED if all of them are and there is one, else UNKNOWN."""

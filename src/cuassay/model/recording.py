@@ -37,12 +37,15 @@ class Region:
     """One allocation: its name for reports, its address, its size in bytes.
 
     `dtype`, as torch names it, is that of the tensor that was passed, where it is known.
+    `unwritten` is said of what is recorded without memory: some byte was never written by the
+    host or by an operation of torch.
     """
 
     name: str
     base: int
     nbytes: int
     dtype: str = ""
+    unwritten: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +193,10 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
         "cluster": launch.cluster,
         "shared_bytes": launch.shared_bytes,
         "arguments": [argument.hex() for argument in launch.arguments],
-        "regions": [[item.name, item.base, item.nbytes, item.dtype] for item in launch.regions],
+        "regions": [
+            [item.name, item.base, item.nbytes, item.dtype, *([True] if item.unwritten else [])]
+            for item in launch.regions
+        ],
         "contents": {str(k): put(data) for k, data in launch.contents.items()},
         "written": {str(k): put(data) for k, data in launch.written.items()},
     }
@@ -315,8 +321,10 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
     listed = item["regions"]
     _require_few("regions of a launch", listed, _REGIONS)
     regions = tuple(
-        Region(name=str(n), base=int(b), nbytes=int(s), dtype=str(*kind))
-        for n, b, s, *kind in listed
+        Region(
+            name=str(n), base=int(b), nbytes=int(s), dtype=str(*more[:1]), unwritten=any(more[1:])
+        )
+        for n, b, s, *more in listed
     )
     total = sum(region.nbytes for region in regions)
     most = LIMIT_BYTES if item["contents"] else _LIMIT_ADDRESSES

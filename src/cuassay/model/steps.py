@@ -316,9 +316,9 @@ class Configurations(StepBase):
     """Call once with each configuration that the candidate's Triton autotuners may choose.
 
     At most `most` calls, and none begins after `budget_s`. The facts name them: `configurations`
-    the number of the longest list, `configuration K` what was launched, `result K` where its
-    result lies among the answer's items (`start:count`), `refused K` why a GPU cannot run it.
-    Equal results are sent once, `kept` different ones at most.
+    the number of the longest list, `autotuners` how many have a list, `configuration K` what was
+    launched, `result K` where its result lies among the answer's items (`start:count`), `refused K`
+    why a GPU cannot run it. Equal results are sent once, `kept` different ones at most.
     """
 
     words: ClassVar = "being called with each configuration of its autotuner"

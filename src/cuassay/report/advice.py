@@ -11,6 +11,9 @@ _BY_CODE = {
     "also across atomics, tiles and the grid",
     "NUM003": "keep intermediates in float32 where callers need the reference's precision, or "
     "state the precision policy that they accept",
+    "NUM004": "clamp nothing that the reference does not, and keep intermediates in a type of the "
+    "reference's range",
+    "NUM005": "let NaN through: use a maximum that propagates it, and no nan_to_num",
     "META001": "the operator's own identities fail: look for a constant, an offset or a missing "
     "normalisation",
     "FUZZ001": "handle every legal value: large, tiny, equal, zero and mixed-sign inputs",

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from cuassay.home import home
@@ -52,25 +52,26 @@ def readable(source: Mapping[str, str], *, device: str, closed: Sequence[Path] =
     what it holds one by one, but for these and for hidden files: a module in such a folder can
     still be imported.
     """
-    apart = [Path(os.path.realpath(path)) for path in (home(), Path.home(), *closed)]
+    apart = frozenset(os.path.realpath(path) for path in (home(), Path.home(), *closed))
+    above = apart.union(str(folder) for path in apart for folder in Path(path).parents)
     found: dict[str, None] = {}
-    for path in _candidates(source, device):
+    for path in dict.fromkeys(_candidates(source, device)):
         # A folder above everything would allow everything, keys among it.
         if os.path.isabs(path) and os.path.realpath(path) != "/" and os.path.exists(path):
-            found |= dict.fromkeys(_narrowed(path, apart))
+            found |= dict.fromkeys(_narrowed(path, apart, above))
     return list(found)
 
 
-def _narrowed(path: str, apart: Sequence[Path]) -> Iterator[str]:
-    real = Path(os.path.realpath(path))
-    if not any(real == one or real in one.parents for one in apart):
+def _narrowed(path: str, apart: Set[str], above: Set[str]) -> Iterator[str]:
+    """Yield a path; where it is one of `above`, `apart` or a folder above it, what it holds."""
+    real = os.path.realpath(path)
+    if real not in above:
         yield path
         return
     with contextlib.suppress(OSError):
         for entry in os.scandir(real):
-            inner = Path(entry.path)
-            if not entry.name.startswith(".") and inner not in apart:
-                yield from _narrowed(entry.path, apart)
+            if not entry.name.startswith(".") and entry.path not in apart:
+                yield from _narrowed(entry.path, apart, above)
 
 
 def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 import sysconfig
 from pathlib import Path
@@ -151,3 +152,17 @@ def test_load_inline_is_built_in_the_folder(
     built = build.load(candidate(INLINE), problem(), device="cpu", folder=tmp_path)
     assert built.call(torch.ones(2)).tolist() == [2.0, 2.0]  # type: ignore[attr-defined]
     assert len(list(tmp_path.glob("inline/*/*.so"))) == 1
+
+
+def test_light_headers_have_the_names_that_torchs_own_add(tmp_path: Path) -> None:
+    """A source that says torch::kFloat32 took torch's own headers: 40 s and more of nvcc."""
+    include = compile_units.torch_include()
+    added = (include / "torch" / "csrc" / "api" / "include" / "torch" / "types.h").read_text()
+    names = re.findall(r"^(?:constexpr auto|using) (\w+) =", added, re.MULTILINE)
+    assert {"kFloat32", "kI64", "Dtype"} <= set(names)
+    light = (
+        torch_headers.write_light_headers(tmp_path, ["torch::kFloat32"], include)
+        / "cuassay_light_torch.h"
+    )
+    text = light.read_text()
+    assert [name for name in names if not re.search(rf"\b{name} =", text)] == []

@@ -31,10 +31,14 @@ CUDA = r"""
 #define THREADS 32
 __constant__ float shift[1];
 struct Row { const float* data; int n; };
+template <typename T> C10_HOST_DEVICE static constexpr T once = T(1);
+struct Shifted {
+  C10_DEVICE C10_ALWAYS_INLINE static float by(float x) { return x * once<float>; }
+};
 template <typename scalar_t>
 __global__ void scale(const scalar_t* __restrict__ x, scalar_t* y, float factor, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = static_cast<scalar_t>(static_cast<float>(x[i]) * factor + shift[0]);
+  if (i < n) y[i] = static_cast<scalar_t>(static_cast<float>(x[i]) * factor + Shifted::by(*shift));
 }
 __global__ void add(Row row, float* y, const float* kept) {
   for (int i = threadIdx.x; i < row.n; i += blockDim.x) y[i] += row.data[i] + kept[0];

@@ -66,7 +66,7 @@ def answered(compare: str) -> ProofEvidence:
 def test_a_guarded_kernel_is_proved_and_its_law_is_told() -> None:
     evidence = answered("<")
     assert evidence.answer is ProofAnswer.PROVED
-    assert [evidence.of(what) for what in evidence.wanted] == [ProofAnswer.PROVED] * 2
+    assert [evidence.of(what) for what in evidence.wanted] == [ProofAnswer.PROVED] * 3
     (call,) = evidence.calls
     (launch,) = call.launches
     assert (call.fitted, call.confirmed) == (10, 5)
@@ -144,7 +144,7 @@ GATHER = """extern "C" __global__ void k(const int* x, float* y, int n) {
 def test_an_index_refutes_where_the_domain_lets_callers_pass_it(
     high: list[list[object]], free: bool, answer: ProofAnswer
 ) -> None:
-    asked = {**WANTED, "values": {"x": [[0], high[0], 4, free]}}
+    asked = {**WANTED, "values": {"x": [[0], high[0], 4, free, False]}}
     data = prove(memoryview(packed(outlines("<", GATHER), asked)))
     claim = serial.loads(ProofEvidence, data.decode()).calls[0].launches[0].claims[0]
     assert claim.answer is answer
@@ -157,7 +157,7 @@ def test_one_element_too_many_is_refuted_with_sizes_and_thread() -> None:
     evidence = answered("<=")
     assert evidence.answer is ProofAnswer.REFUTED
     (launch,) = evidence.calls[0].launches
-    memory, _ = launch.claims
+    memory, *_ = launch.claims
     n = memory.sizes["n"]
     assert n % 128
     assert memory.thread == (n % 128, 0, 0)
@@ -221,4 +221,4 @@ def test_only_what_may_stand_anywhere_refutes_by_data(
 ) -> None:
     spec = TensorSpec(name="x", dtype=DType.INT32, shape=("rows",), domain=domain)
     asked = wanted(dataclasses.replace(problem(), inputs=(spec,), stated=facts))
-    assert asked["values"]["x"][-1] is free
+    assert asked["values"]["x"][3:] == [free, isinstance(domain, Offsets)]

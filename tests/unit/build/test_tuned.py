@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cuassay.build import tuned
 
 pytest.importorskip("triton")
 
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
 from triton.runtime.autotuner import Autotuner, Config
+
+async_compile = pytest.importorskip("triton.runtime._async_compile")
 
 Calls = list[object]
 _BRIEF = [8] * 4 + [2] * 4 + [4] * 4  # one call compiles, three are timed
@@ -99,3 +107,100 @@ def test_lists_of_one_configuration_are_not_counted(folder: Path) -> None:
     _process()
     Autotuner(_Kernel([]), ["x"], [Config({})], [], None, None)
     assert tuned.lists() == 1
+
+
+class _Compiled(_Kernel):
+    """Notes in which thread each configuration is compiled, as Triton's own kernels are."""
+
+    def __init__(self, called: Calls) -> None:
+        super().__init__(called)
+        self.compiled: list[tuple[int, int]] = []
+
+    def run(self, x: object, n: int, BLOCK: int, **named: object) -> None:
+        if not named.get("warmup"):
+            super().run(x, n, BLOCK)
+            return
+
+        def compiled() -> None:
+            time.sleep(0.05)
+            self.compiled.append((BLOCK, threading.get_ident()))
+            if BLOCK == 2:
+                raise ValueError("too much shared memory")
+
+        mode: Any = async_compile.active_mode.get()
+        mode.submit(BLOCK, compiled, lambda _: None)
+
+
+def test_a_list_is_compiled_on_all_processors_before_it_is_tuned(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    called: Calls = []
+    kernel = _Compiled(called)
+    configs = [Config({"BLOCK": block}) for block in (8, 2, 4)]
+    tuner = Autotuner(kernel, ["x", "n", "BLOCK"], configs, ["n"], None, None)
+    tuner[(1,)](object(), 16)
+    assert sorted(block for block, _ in kernel.compiled) == [2, 4, 8]
+    assert len({thread for _, thread in kernel.compiled}) == 3
+    assert called == [*_BRIEF, 2]  # what did not compile is left to the call
+    tuner.run(object(), 32)  # of the choice alone nothing is compiled ahead
+    assert len(kernel.compiled) == 3
+
+
+_KERNEL = """
+import triton
+import triton.language as tl
+
+CONFIGS = [triton.Config({"BLOCK": n}, num_warps=w) for n in (64, 128) for w in (1, 2)]
+
+@triton.autotune(CONFIGS, ["n"])
+@triton.heuristics({"EVEN": lambda given: given["n"] % given["BLOCK"] == 0})
+@triton.jit
+def double(x, y, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + place, 2 * tl.load(x + place, mask=place < n), mask=place < n)
+"""
+
+
+class _Driver:
+    """Says that there is an H100, and can launch nothing."""
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_current_target(self) -> Any:
+        return GPUTarget("cuda", 90, 32)
+
+
+def test_tritons_own_kernels_are_compiled_before_they_are_launched(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(driver, "_active", _Driver())
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "kernel.py").write_text(_KERNEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    kernel: Any = importlib.import_module("kernel").double
+    tensors = torch.zeros(256), torch.zeros(256)
+    launched = pytest.raises(AttributeError)  # that driver has no launcher
+    with launched:
+        kernel[(1,)](*tensors, 256)
+    compiled = kernel.fn.fn.device_caches[0][0]
+    assert len(compiled) == 4
+    assert all("ptx" in one.asm for one in compiled.values())
+
+
+def test_a_hook_of_a_configuration_is_called_by_its_call_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    kernel = _Compiled([])
+    configs = [Config({"BLOCK": block}, pre_hook=lambda _: None) for block in (8, 2)]
+    tuner = Autotuner(kernel, ["x", "n", "BLOCK"], configs, ["n"], None, None)
+    tuner.run(object(), 16)
+    assert kernel.compiled == []

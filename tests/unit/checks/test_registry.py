@@ -30,6 +30,8 @@ def test_the_order_is_host_state_first() -> None:
         "KNOWN001",
         "NUM001",
         "NUM002",
+        "NUM004",
+        "NUM005",
         "META001",
         "SHP001",
         "FUZZ001",

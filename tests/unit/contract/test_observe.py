@@ -19,10 +19,12 @@ from cuassay.contract.facts import (
     fact_words,
 )
 from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
+from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.plan.preconditions import generate_once
 from cuassay.judge.plan.smoke import smoke
 from cuassay.model.domain import Mask, Positive, Real
+from tests.support.foreign import kernelbench
 from tests.unit.contract.problems import foreign, rotary, trial_of
 
 _SIZES = {"batch": 3, "seq": 7, "dim": 5}
@@ -146,3 +148,20 @@ def test_what_is_declared_is_not_given_up(tmp_path: Path) -> None:
     kept, found = without_contradicted(stated, values, _SIZES)  # type: ignore[arg-type]
     assert kept.input("gate").domain == Positive(low=1e-3)
     assert found == ()
+
+
+def test_what_is_constant_of_a_modules_state_is_changed_at_once(tmp_path: Path) -> None:
+    """A network has hundreds of such tensors: each alone was a call, and a truth, of its own."""
+    trial = trial_of(load_problem(str(kernelbench(tmp_path))))
+    base, broken = trial.cases("facts")
+    changed = [name for name, fill in broken.fills.items() if fill.parameters]
+    assert len(changed) > 1
+    assert set(changed) < set(trial.problem.state)
+    before, after = trial.inputs(base), trial.inputs(broken)
+    for name in trial.problem.state:
+        value, other = before[name], after[name]
+        assert isinstance(value, torch.Tensor)
+        assert isinstance(other, torch.Tensor)
+        assert torch.equal(value, other) == (name not in changed)
+    told = [known for known in trial.facts if known.broken]
+    assert {known.fact.input for known in told if isinstance(known.fact, Constant)} >= set(changed)

@@ -36,3 +36,23 @@ def test_the_terminal_lists_them(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "Found by experiment" in text
     assert "every row of position_ids counts up from 0" in text
     assert "Tried on the reference:" in text
+
+
+def test_workloads_list_what_the_axes_do_not_tell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    definition = tmp_path / "definition.json"
+    rotary(tmp_path)
+    told = json.loads(definition.read_text(encoding="utf-8"))
+    told["axes"]["width"] = {"type": "const", "value": 7}
+    told["axes"]["twice"] = {"type": "expr", "expression": "width * 2"}
+    definition.write_text(json.dumps(told), encoding="utf-8")
+    assert main(["problem", "show", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    axes, workloads = text.split("Workloads (")
+    assert "= 7" in axes
+    assert "width * 2" in axes
+    listed = workloads.split("\n\n")[0]
+    assert "batch=" in listed
+    assert "width" not in listed
+    assert "twice" not in listed

@@ -222,13 +222,20 @@ def test_masks_by_kind() -> None:
     assert not draw(spec(DType.BOOL, Real()), "zeros").any()
 
 
-@pytest.mark.parametrize("shape", [("one",), ()])
+@pytest.mark.parametrize("shape", [("1",), ()])
 def test_a_mask_of_one_element_is_a_flag_with_both_its_values(shape: tuple[str, ...]) -> None:
     flag = TensorSpec(name="training", dtype=DType.BOOL, shape=shape, domain=Mask())
     fill = Fill(kind="uniform")
-    drawn = {bool(make(flag, fill, sizes={"one": 1}, seed=n, device="cpu")) for n in range(20)}
+    drawn = {bool(make(flag, fill, sizes={}, seed=n, device="cpu")) for n in range(20)}
     assert drawn == {False, True}
-    assert not make(flag, Fill(kind="zeros"), sizes={"one": 1}, seed=1, device="cpu").any()
+    assert not make(flag, Fill(kind="zeros"), sizes={}, seed=1, device="cpu").any()
+
+
+def test_a_mask_of_one_row_and_one_column_is_no_flag() -> None:
+    mask = TensorSpec(name="mask", dtype=DType.BOOL, shape=("rows", "columns"), domain=Mask())
+    sizes = {"rows": 1, "columns": 1}
+    kept = [make(mask, Fill(kind="uniform"), sizes=sizes, seed=n, device="cpu") for n in range(20)]
+    assert all(bool(one) for one in kept), "what a soft-max of nothing is, few references define"
 
 
 def test_integers_and_choices_stay_in_their_lists() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from cuassay.inputs.named_sizes import NamedSize, SizeUse, named_sizes
 from cuassay.inputs.plan import plan_cases
+from cuassay.model.case import Case
+from cuassay.model.problem import ConstAxis
 from cuassay.model.verdict import Profile
-from tests.support.fake_trial import scaled_add
+from tests.support.fake_trial import axis, problem, scaled_add, tensor
 
 PYTHON = """
 LIMIT = 4 * 1024
@@ -127,6 +129,29 @@ def test_one_case_lies_beyond_the_highest_threshold() -> None:
     assert beyond(300, 100) == [{"rows": 301, "cols": 301}]
     assert beyond(400) == [{"rows": 401, "cols": 2}, {"rows": 2, "cols": 401}]  # room for one
     assert beyond(600) == [{"rows": 301, "cols": 2}, {"rows": 2, "cols": 301}]  # as elements
+
+
+def test_a_case_above_a_threshold_may_be_larger_than_others() -> None:
+    made = problem(
+        "wide_rows",
+        axes=[axis("rows", maximum=1 << 20), ConstAxis(name="hidden", value=2048)],
+        inputs=[tensor("x", "rows", "hidden")],
+        outputs=[tensor("y", "rows", "hidden")],
+        workloads=[{"rows": 4}],
+    )
+
+    def planned(kind: SizeUse, value: int) -> dict[int, Case]:
+        cases = plan_cases(
+            made, "shapes", profile=Profile.QUICK, root_seed=1, named=[named(value, kind)]
+        )
+        return {case.axes["rows"]: case for case in cases}
+
+    assert 601 in planned(SizeUse.BOUND, 600)
+    assert 600 not in planned(SizeUse.BOUND, 600)
+    assert not {600, 601} & set(planned(SizeUse.EQUAL, 600))
+    assert 8193 not in planned(SizeUse.BOUND, 8192)  # too large for a CPU
+    # Rows of many sizes, so that one case tells an epsilon as well as a mask.
+    assert planned(SizeUse.BOUND, 600)[601].fills["x"].kind == "mixed_scale"
 
 
 def test_a_listed_size_comes_with_the_sizes_that_it_is_listed_with() -> None:

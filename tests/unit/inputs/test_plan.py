@@ -16,7 +16,7 @@ from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, least, 
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import PURPOSES, plan_cases
 from cuassay.model.case import Case
-from cuassay.model.domain import Opaque, Real
+from cuassay.model.domain import Offsets, Opaque, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
     ConstAxis,
@@ -253,6 +253,20 @@ def test_an_output_that_the_reference_sizes_depends_on_every_axis() -> None:
     )
     axes = (*problem.axes, VarAxis(name="out0", derived=True))
     assert growth_axes(dataclasses.replace(problem, axes=axes, outputs=decided)) == ()
+
+
+def test_the_number_of_parts_that_offsets_cut_is_no_length_of_a_sum() -> None:
+    """A loop over 65536 parts of 64 rows takes minutes and tells nothing of its sums."""
+    problem = foreign()
+    cut = TensorSpec(
+        name="offsets", dtype=DType.INT32, shape=("parts",), domain=Offsets(axis="rows")
+    )
+    axes = (*problem.axes, VarAxis(name="parts"))
+    found = dataclasses.replace(problem, axes=axes, inputs=(*problem.inputs, cut))
+    assert growth_axes(found) == ("rows",)
+    weights = dataclasses.replace(cut, name="w", dtype=DType.FLOAT32, domain=Real())
+    weighted = dataclasses.replace(found, inputs=(*found.inputs, weights))
+    assert set(growth_axes(weighted)) == {"rows", "parts"}
 
 
 def test_fit_halves_but_keeps_what_it_must() -> None:

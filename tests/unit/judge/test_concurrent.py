@@ -18,12 +18,12 @@ from cuassay.sandbox.host.turns import Turns, await_readable, waiting
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
 
-_CHECKS = ("API002", "MEM002", "NUM001", "LAYOUT001", "DET001")
+_CHECKS = ("API002", "MEM002", "NUM001", "META001", "LAYOUT001", "DET001")
 
 
 @pytest.fixture(scope="module")
 def gates() -> Iterator[tuple[Gate, Gate]]:
-    with Gate("cpu", concurrent=False) as plain, Gate("cpu", concurrent=True) as beside:
+    with Gate("cpu", beside=0) as plain, Gate("cpu", beside=2) as beside:
         yield plain, beside
 
 
@@ -44,7 +44,7 @@ def _judged(gate: Gate, name: str) -> tuple[Verdict, list[Event]]:
 def test_a_verdict_is_that_of_one_check_after_another(gates: tuple[Gate, Gate], name: str) -> None:
     (plain, _), (beside, events) = (_judged(gate, name) for gate in gates)
     ran = {span.what for span in beside.timeline if span.lane is Lane.BESIDE}
-    assert ran == {"LAYOUT001"}
+    assert ran == {"LAYOUT001", "META001"}
     assert [report.code for report in beside.checks] == [*_CHECKS]
     assert (beside.decision, beside.precision_grade) == (plain.decision, plain.precision_grade)
     assert (beside.coverage, beside.tried_sizes) == (plain.coverage, plain.tried_sizes)

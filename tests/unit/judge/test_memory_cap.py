@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -42,13 +43,14 @@ def test_the_cap_follows_the_plan_and_ends_with_it(monkeypatch: pytest.MonkeyPat
     cap.allow(25 << 30)
     cap.allow(1 << 30)  # less than there is
     cap.widen()
+    cap.allow(90 << 30)
     cap.widen()
     assert not cap.active
     cap.widen()
     Cap("cuda:1", None)
-    assert gpu.shares == [0.2, 0.25, 0.5, 1.0, 1.0]
+    assert gpu.shares == [0.2, 0.25, 0.3125, 0.9, 1.0, 1.0]
     assert not Cap("cpu", 1).active
-    assert len(gpu.shares) == 5
+    assert len(gpu.shares) == 6
 
 
 def test_a_truth_that_meets_the_cap_is_made_again(
@@ -57,21 +59,25 @@ def test_a_truth_that_meets_the_cap_is_made_again(
     gpu = _Gpu(monkeypatch)
     trial = trial_of(rotary(tmp_path))
     case = trial.cases("small")[0]
+    values = trial.inputs(case)
+    beside = trial.concurrent()
+    kept = beside.truth(dataclasses.replace(case, seed=case.seed + 1))
     failures = [torch.OutOfMemoryError("full"), torch.OutOfMemoryError("still full")]
-    trial._cap = Cap("cuda", 25 << 30)
+    trial._cap, trial._device = Cap("cuda", 80 << 30), "cuda"
 
-    def short(self: JudgeTrial, *given: object) -> Truth:
+    def short(self: JudgeTrial, *asked: object) -> Truth:
         if failures:
             raise failures.pop()
-        values = list(self.inputs(case).values())
-        return make_truth(self.reference.call, values, self.problem.outputs, seed=1, draws=2)
+        given = list(values.values())
+        return make_truth(self.reference.call, given, self.problem.outputs, seed=1, draws=2)
 
     monkeypatch.setattr(JudgeTrial, "_made_truth", short)
-    monkeypatch.setattr(trial, "forget", trial._cap.widen)
-    trial.inputs(case)
+    monkeypatch.setattr(JudgeTrial, "inputs", lambda self, case: values)
     assert gpu.emptied == 0
     assert trial.truth(case).draws == 2
-    assert gpu.shares == [0.25, 0.5, 1.0]  # as often as the cap has to give way
+    assert gpu.shares == [0.8, 1.0]  # once: what a side beside had kept went first
+    assert kept.draws
+    assert not beside._truths
     assert gpu.emptied  # what torch keeps beyond the plan is not kept from others
     failures.append(torch.OutOfMemoryError("really full"))
     trial._truths.clear()

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
 import torch
 
-from cuassay.checks.base import Check, Run
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.interface.inputs_used import Api003
 from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.checks.state.earlier_calls import State001
 from cuassay.judge.decide.examine import Examination
-from cuassay.model.outcome import CheckReport, Failed, Passed, Skipped
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed, Skipped
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRunner
@@ -126,3 +127,22 @@ def test_a_check_that_changes_the_process_keeps_its_own() -> None:
     (report,), ran = examined(honest, Ghost001())
     assert not isinstance(report.outcome, Skipped) or not ran.asked
     assert all(ran.asked)
+
+
+@pytest.mark.parametrize("gives_way", [True, False])
+def test_planning_that_meets_our_own_bound_on_memory_is_done_again(
+    gives_way: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, own = [0], State001.propose
+
+    def propose(self: State001, trial: Trial) -> Iterator[Scenario]:
+        asked[0] += 1
+        if asked[0] < 3:
+            raise torch.OutOfMemoryError("as much as was planned")
+        yield from own(self, trial)
+
+    monkeypatch.setattr(State001, "propose", propose)
+    monkeypatch.setattr(JudgeTrial, "relieve", lambda self: gives_way)
+    (report,), _ = examined(honest, State001())
+    assert isinstance(report.outcome, Passed if gives_way else Inconclusive)
+    assert asked == [3 if gives_way else 1]

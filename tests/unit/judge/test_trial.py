@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -16,8 +17,9 @@ from cuassay.formats.execute import load_reference
 from cuassay.judge import trial as module
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
-from cuassay.model.problem import Scalar
 from cuassay.model.verdict import Lane, Profile
+from cuassay.oracle.truth import own_error
+from cuassay.oracle.truth.own_error import OwnError
 from cuassay.sandbox.local import LocalRunner
 
 
@@ -68,39 +70,88 @@ def _one_percent_off(right: Tensor) -> Tensor:
     return right * 1.01
 
 
-def test_an_answer_of_the_references_own_bits_needs_no_truth(trial: JudgeTrial) -> None:
+def _beyond_its_own(right: Tensor) -> Tensor:
+    """As an honest kernel that rounds in the middle, where the reference does not."""
+    noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(1)).clamp(-2, 2)
+    return (right.float() * (1.0 + 1.15 * 2.0**-8 * noise)).to(right.dtype)
+
+
+def _rough(trial: JudgeTrial) -> int:
+    return sum(truth.draws == 2 for truth in trial._truths.values())
+
+
+@pytest.mark.parametrize("change", [_as_it_is, _one_bit_off])
+def test_an_answer_as_near_as_the_references_own_needs_no_truth(
+    trial: JudgeTrial, change: Callable[[Tensor], Tensor]
+) -> None:
     first = trial.cases("small")[0]
     cases = [dataclasses.replace(first, seed=first.seed + number) for number in range(8)]
-    assert not any(_wrong(trial, case, _as_it_is) for case in cases)
-    assert _made(trial) == 0
+    assert not any(_wrong(trial, case, change) for case in cases)
+    assert not trial._truths
     assert _wrong(trial, cases[0], _one_percent_off) == 1  # what was right says nothing of others
 
 
-def test_kernels_of_other_bits_are_not_held_against_the_reference_as_written_for_long(
+def test_kernels_that_err_more_are_not_held_against_the_references_own_error_for_long(
     trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
-    own = trial.as_written
+    asked: list[Case] = []
+    own = trial._own_errors
 
-    def as_written(values: Sequence[Tensor | Scalar]) -> tuple[Tensor, ...]:
-        asked.append(len(values))
-        return own(values)
+    def own_errors(case: Case) -> tuple[OwnError, ...]:
+        asked.append(case)
+        return own(case)
 
-    monkeypatch.setattr(trial, "as_written", as_written)
+    monkeypatch.setattr(trial, "_own_errors", own_errors)
     first = trial.cases("small")[0]
     for number in range(6):
         case = dataclasses.replace(first, seed=first.seed + number)
-        assert not _wrong(trial, case, _one_bit_off)
-    assert len(asked) == module._UNLIKE
-    assert _made(trial) == 6
+        assert not _wrong(trial, case, _beyond_its_own)
+    assert len(asked) == module._BEYOND_OWN
+    assert _rough(trial) == 6
+
+
+def test_a_case_is_held_against_the_references_own_error_as_often_as_asked_and_run_once(
+    trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, asked = trial.cases("small")[0], list[int]()
+    made = own_error.own_errors
+
+    def counted(*given: Any, **named: Any) -> Any:
+        asked.append(named["seed"])
+        return made(*given, **named)
+
+    monkeypatch.setattr(module, "own_errors", counted)
+    for _ in range(3):
+        assert not _wrong(trial, case, lambda right: right)
+    other = dataclasses.replace(case, seed=case.seed + 1)
+    assert not _wrong(trial, other, lambda right: right)
+    assert len(asked) == len(set(asked)) == 2
+    monkeypatch.setattr(module, "_OWN_BYTES", 0)
+    for _ in range(2):
+        assert not _wrong(trial, dataclasses.replace(case, seed=case.seed + 2), lambda right: right)
+    assert len(asked) == 4
+    assert not trial._owns
 
 
 def test_a_right_answer_needs_rough_truth_alone(trial: JudgeTrial) -> None:
     case = trial.cases("small")[0]
-    assert not _wrong(trial, case, _one_bit_off)
+    assert not _wrong(trial, case, _beyond_its_own)
     assert trial.rough(case).draws == 2
-    assert _made(trial) == 1
+    assert len(trial._truths) == 1
     assert len(trial.comparisons) == 1
+
+
+def test_a_case_that_decides_nothing_needs_no_full_truth(trial: JudgeTrial) -> None:
+    def cancelling(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        return ((x.float() + 1e9) * 1.001 - 1.001e9).to(x.dtype)
+
+    reference = dataclasses.replace(trial.reference, call=cancelling)
+    chaotic = JudgeTrial(trial.problem, reference, profile=Profile.QUICK, device="cpu", root_seed=7)
+    case = chaotic.cases("small")[0]
+    assert not _wrong(chaotic, case, _one_percent_off)
+    assert [truth.draws for truth in chaotic._truths.values()] == [2]
+    assert not chaotic.decides(case)
+    assert trial.decides(case)
 
 
 def test_a_wrong_answer_is_held_against_the_full_truth(trial: JudgeTrial) -> None:

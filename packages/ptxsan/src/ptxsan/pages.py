@@ -29,14 +29,14 @@ def zeros(
 ) -> NDArray[Any]:
     """Return a writable array of zeros of this shape and dtype, alive as long as it is used.
 
-    One that is not `reserved` may be larger than memory: only what is touched takes room. Raises
-    MemoryError where the system has no room.
+    One that is not `reserved` may be larger than memory, and than a worker's limit of private
+    memory: only what is touched takes room. Raises MemoryError where the system has no room.
     """
     count = math.prod(shape) if isinstance(shape, tuple) else shape
     size = count * np.dtype(dtype).itemsize
     if size < _SMALL_BYTES:
         return np.zeros(shape, dtype)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0 if reserved else _NORESERVE)
+    flags = mmap.MAP_ANONYMOUS | (mmap.MAP_PRIVATE if reserved else mmap.MAP_SHARED | _NORESERVE)
     try:
         memory = mmap.mmap(-1, size, flags=flags)
     except OSError as error:

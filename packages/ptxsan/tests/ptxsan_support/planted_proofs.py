@@ -11,15 +11,19 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from ptxsan.prove.law import Integers, Number
+from ptxsan_support import planted_unwritten
 from ptxsan_support.proofs import SAFE, Subject, subject_of, up
 
 
 class Expected(StrEnum):
-    """What is planted: nothing, a fault of memory, or one of order (races, barriers)."""
+    """What is planted: nothing, a fault of memory, one of order (races, barriers), or a read of
+    memory that nobody wrote.
+    """
 
     SAFE = "safe"
     MEMORY = "memory"
     RACES = "races"
+    INITIALIZED = "initialized"
 
 
 _ANYTHING = {
@@ -275,10 +279,14 @@ _SHOWN_AT_2_31 = ("an index in bytes that wraps", "a negative start at 2^31")
 
 
 def _every() -> Iterator[tuple[str, Expected, Subject]]:
-    twins = {one.name: one for one in (*SAFE, *TWINS)}
+    twins = {one.name: one for one in (*SAFE, *TWINS, *planted_unwritten.TWINS)}
     for name, twin in twins.items():
         yield name, Expected.SAFE, twin
-    for start, faults in _FAULTS:
+    unwritten = tuple(
+        (start, tuple((what, Expected.INITIALIZED, old, new) for what, old, new in faults))
+        for start, faults in planted_unwritten.FAULTS
+    )
+    for start, faults in (*_FAULTS, *unwritten):
         (twin,) = (
             one
             for name, one in twins.items()

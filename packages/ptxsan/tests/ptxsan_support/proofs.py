@@ -39,6 +39,7 @@ class Subject:
     shared: Dim = field(default=lambda sizes: 0)
     listed: int = 0  # elements that the proof has to cover
     integers: Mapping[str, Integers] = field(default_factory=dict)  # of buffers: p0, p1, ...
+    unwritten: frozenset[int] = frozenset()  # numbers of buffers that nobody wrote
 
     @property
     def domain(self) -> Domain:
@@ -76,6 +77,7 @@ class Subject:
             module=module, kernel="k", grid=(grid[0], grid[1], grid[2]), block=self.block,
             shared_bytes=self.shared(sizes), arguments=tuple(arguments), regions=tuple(regions),
             names=tuple(f"p{number}" for number in range(len(regions))),
+            unwritten=tuple(number in self.unwritten for number in range(len(regions))),
         )  # fmt: skip
         return Observation(sizes=sizes, launches=(launched,))
 
@@ -130,7 +132,8 @@ _ONE: Dim = lambda s: 1  # noqa: E731
 def subject_of(
     name: str, source: str, axes: str, grid: Dim | tuple[Dim, ...], block: int | tuple[int, int],
     arguments: str, elements: str, shared: Dim = lambda s: 0,
-    integers: Mapping[str, Integers] | None = None, **legal: AxisDomain,
+    integers: Mapping[str, Integers] | None = None, unwritten: tuple[int, ...] = (),
+    **legal: AxisDomain,
 ) -> Subject:  # fmt: skip
     """Read `p:4*n*m i:n` as arguments and `n*m, n` as tensors."""
     dims = grid if isinstance(grid, tuple) else (grid,)
@@ -152,6 +155,7 @@ def subject_of(
         elements=tuple(tuple(one.strip().split("*")) for one in elements.split(",")),
         shared=shared,
         integers=integers or {},
+        unwritten=frozenset(unwritten),
     )
 
 

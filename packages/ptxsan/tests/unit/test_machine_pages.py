@@ -68,3 +68,14 @@ def test_a_mirror_shows_the_same_megabytes_over_and_over() -> None:
     held[5] = 7
     assert held[5 + (1 << 28)] == 7
     assert pages.mirror(10).tolist() == [0] * 10
+
+
+def test_what_is_not_reserved_is_beyond_a_workers_limit() -> None:
+    code = (
+        "import resource; from ptxsan import pages\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))\n"
+        "held = [pages.zeros(3 << 30, reserved=False) for _ in range(3)]\n"
+        "held[2][-1] = 7; print(held[2][-1], held[0][-1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["7", "0"]

@@ -48,6 +48,10 @@ _CUDA_LIBRARIES = ("-lcuda", "-lcudart", "-lcublas", "-lcudnn", "-lcurand", "-lc
 _LIBRARIES = {"cublas": "cuBLAS", "cudnn": "cuDNN", "cufft": "cuFFT", "curand": "cuRAND",
               "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "nvrtc": "NVRTC", "nccl": "NCCL",
               "cuda": "the CUDA runtime", "cu": "the CUDA driver"}  # fmt: skip
+_MACROS = (  # c10/macros/Macros.h: where a function runs has to be seen
+    "C10_HOST_DEVICE=__host__ __device__", "C10_DEVICE=__device__", "C10_HOST=__host__",
+    "C10_ALWAYS_INLINE=__forceinline__",
+)  # fmt: skip
 _DEVICE_WORDS = frozenset(
     {"c10", "at", "torch", "gpuAtomicAdd", "gpuAtomicAddNoReturn", "C10_HOST_DEVICE"}
 )
@@ -128,6 +132,7 @@ def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: P
             first=_first(all_of_torch=beyond),
             system=_system(),
             defines=tuple(dict.fromkeys(defines)),
+            expanded=_MACROS,
             folders=tuple(dict.fromkeys(folders)),
             host_flags=("-DCUASSAY_ALL_OF_TORCH",) if beyond else (),
             device_flags=tuple(

@@ -22,6 +22,25 @@ _NEEDS_ALL = re.compile(
     r"torch::(?:nn|jit|autograd|optim|data|serialize|fft|linalg|special|nested|sparse|python)\b"
     r"|TORCH_LIBRARY|requires_grad|NoGradGuard|AutoGradMode"
 )
+# What torch/types.h adds to the names of `at`.
+_WIDTHS = {
+    "Byte": "UInt8 U8", "Char": "Int8 I8", "Short": "Int16 I16", "Int": "Int32 I32",
+    "Long": "Int64 I64", "UInt16": "UInt16 U16", "UInt32": "UInt32 U32", "UInt64": "UInt64 U64",
+    "Half": "Float16 F16", "Float": "Float32 F32", "Double": "Float64 F64",
+}  # fmt: skip
+_NAMES = (
+    "namespace torch {",
+    "using namespace at;",
+    "using std::nullopt;",
+    "using std::optional;",
+    "using Dtype = at::ScalarType;",
+    *(
+        f"constexpr auto k{name} = at::k{kind};"
+        for kind, names in _WIDTHS.items()
+        for name in names.split()
+    ),
+    "}",
+)
 _ALWAYS = ("empty", "empty_like", "zeros", "zeros_like", "ones", "full", "from_blob")
 
 
@@ -67,7 +86,7 @@ def write_light_headers(folder: Path, texts: Sequence[str], torch_include: Path)
         "#include <torch/csrc/utils/pybind.h>",
         "#include <torch/csrc/Exceptions.h>",
         "#endif",
-        "namespace torch { using namespace at; }",
+        *_NAMES,
     ]
     include = folder / "light"
     write_text(include / "cuassay_light_torch.h", "\n".join([*lines, ""]))

@@ -151,7 +151,7 @@ class MachineRecorder:
                 continue
             contents[place] = region.buffer.data.tobytes()
             flags = region.buffer.initialised
-            if flags is not None and not flags.all():
+            if _partly_unwritten(region.buffer):
                 written[place] = _packed(flags)
         self._add_bytes(sum(map(len, contents.values())))
         self.keep(ptx, _replaced(launch, {"contents": contents, "written": written}))
@@ -253,8 +253,14 @@ class MachineLauncher:
         with self._lock:
             for tensor in tensors:
                 self.arena.add(tensor)
+            outline = self.recorder.on and self.recorder.outline
             regions = tuple(
-                Region(name=item.buffer.name, base=item.base, nbytes=item.buffer.data.nbytes)
+                Region(
+                    name=item.buffer.name,
+                    base=item.base,
+                    nbytes=item.buffer.data.nbytes,
+                    unwritten=outline and _partly_unwritten(item.buffer),
+                )
                 for item in self.arena.regions
             )
             plain = RecordedLaunch(
@@ -267,7 +273,7 @@ class MachineLauncher:
                 arguments=tuple(arguments),
                 regions=regions,
             )
-            if self.recorder.on and self.recorder.outline:
+            if outline:
                 self.recorder.keep(ptx, plain)
                 self.recorder.keep_variables(self._variables(ptx, entry))
                 return
@@ -397,6 +403,10 @@ def _digest(buffer: Any) -> bytes:
     if buffer.initialised is not None:
         found.update(buffer.initialised)
     return found.digest()
+
+
+def _partly_unwritten(buffer: Any) -> bool:
+    return buffer.initialised is not None and not buffer.initialised.all()
 
 
 def _packed(flags: Any) -> bytes:

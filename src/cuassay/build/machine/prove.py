@@ -22,6 +22,7 @@ from cuassay.model.proofs import (
 )
 from cuassay.model.recording import Recording
 from ptxsan.errors import MachineError
+from ptxsan.prove.alone import alone
 from ptxsan.prove.law import (
     Axis,
     CallLaw,
@@ -51,7 +52,7 @@ from ptxsan.prove.memory import (
 )
 from ptxsan.syntax import SourceLine
 
-_TEXT, _CLASSES = 600, 16
+_TEXT, _CLASSES = 600, 32
 
 
 def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: Any) -> bytes:
@@ -59,7 +60,7 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
 
     `wanted` holds `axes` (name -> [low, high or None, multiple]), `tensors` (shapes: lists of
     expressions in reverse Polish notation), `values` (input -> [low, high, bytes, whether any
-    of these may stand anywhere]), `listed`
+    of these may stand anywhere, whether they rise from the lower to the upper bound]), `listed`
     (the problem's own sizes of the axes), `limit_s`, `elements` (what tensors stay below; 0: as
     usual).
     """
@@ -75,7 +76,9 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
                 "cluster": one.cluster,
                 "shared_bytes": one.shared_bytes,
                 "arguments": [data.hex() for data in one.arguments],
-                "regions": [[each.name, each.base, each.nbytes] for each in one.regions],
+                "regions": [
+                    [each.name, each.base, each.nbytes, each.unwritten] for each in one.regions
+                ],
             }
             for one in recording.launches
         ]
@@ -110,9 +113,13 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
     )
     values = {
         str(name): Integers(
-            low=expression(low), high=expression(high), nbytes=int(nbytes), free=bool(free)
+            low=expression(low),
+            high=expression(high),
+            nbytes=int(nbytes),
+            free=bool(free),
+            rising=bool(rising),
         )
-        for name, (low, high, nbytes, free) in asked["values"].items()
+        for name, (low, high, nbytes, free, rising) in asked["values"].items()
     }
     observations = [_observation(call, asked["modules"]) for call in asked["calls"]]
     found = []
@@ -129,6 +136,7 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
                 claims=(
                     _claim(Property.MEMORY, answer.answer),
                     _claim(Property.RACES, answer.races),
+                    _claim(Property.INITIALIZED, answer.initialized),
                 ),
                 seconds=answer.seconds,
                 solver_s=answer.solver_s,
@@ -179,15 +187,16 @@ def _observation(call: Mapping[str, Any], modules: Sequence[str]) -> Observation
                                 (one["grid"], one["block"], one["cluster"]))  # fmt: skip
         launches.append(
             Launched(
-                module=modules[one["module"]],
+                module=alone(modules[one["module"]], one["kernel"]),
                 kernel=one["kernel"],
                 grid=grid,
                 block=block,
                 cluster=cluster,
                 shared_bytes=int(one["shared_bytes"]),
                 arguments=tuple(bytes.fromhex(text) for text in one["arguments"]),
-                regions=tuple((int(base), int(size)) for _, base, size in one["regions"]),
-                names=tuple(str(name) for name, _, _ in one["regions"]),
+                regions=tuple((int(base), int(size)) for _, base, size, *_ in one["regions"]),
+                names=tuple(str(name) for name, *_ in one["regions"]),
+                unwritten=tuple(any(more) for _, _, _, *more in one["regions"]),
             )
         )
     sizes = {str(name): int(size) for name, size in call["sizes"].items()}

@@ -14,17 +14,18 @@ from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
-from cuassay.model.outcome import Finding, Where
-from cuassay.model.scenario import Allocate, Scenario
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.scenario import Allocate, Release, Scenario, Step
 from cuassay.model.steps import Configurations
-from cuassay.model.trace import ScenarioResult, done_steps
+from cuassay.model.trace import ScenarioResult, StepDone, done_steps
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
 
-_MOST = {"cpu": 32, "cuda": 96}
-_BUDGET_S = {"cpu": 45.0, "cuda": 75.0}
+MOST = {"cpu": 32, "cuda": 96}
+BUDGET_S = {"cpu": 45.0, "cuda": 75.0}
 _QUICK_S = 10.0
 _NAMED = 4  # configurations named in a message
 _PLACE = re.compile(r"(\d{1,4}):(\d{1,3})")
@@ -50,15 +51,16 @@ class Config001(Check):
         (too much shared memory) are left out, as Triton does.
 
     Can it be wrong?
-        A kernel that keeps its answer, or a CUDA graph, does not ask its autotuner again:
-        such configurations count as not judged. Those beyond 96 (32 on a CPU), and those that
+        A kernel that keeps its answer, or a CUDA graph, does not ask its autotuner again: that is
+        a condition of use (`configurations`). Those beyond 96 (32 on a CPU), and those that
         do not fit into the time, are not judged either; the result says how many were.
 
     Example
         "wrong with 2 of 35 configurations of the autotuner: _norm: BLOCK_M: 64, num_warps: 16".
 
     Options
-        --profile quick gives them 10 s, standard and deep 75 s (45 s on a CPU).
+        --profile quick gives them 10 s a size, standard and deep 75 s (45 s on a CPU).
+        --require configurations makes the condition binding.
     """
 
     code = "CONFIG001"
@@ -67,37 +69,62 @@ class Config001(Check):
     group = "configurations"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield one scenario a size."""
+        """Yield one scenario: the sizes one after another."""
         kind = "cuda" if trial.device.startswith("cuda") else "cpu"
         quick = trial.profile is Profile.QUICK
-        budget_s = _QUICK_S if quick else _BUDGET_S[kind]
+        budget_s = _QUICK_S if quick else BUDGET_S[kind]
         small = trial.cases("small")[:1]
         cases = [placed(case, axes) for axes in settings(trial) for case in small]
         if quick:
             # The other branch of a kernel that has one for large sizes, with a list of its own.
             large = [timed(trial).cases[0]] if kind == "cuda" else []
             cases = [*cases[-1:], *large]
-        for case in cases:
-            step = Configurations(slot="a", most=_MOST[kind], budget_s=budget_s)
-            yield Scenario(
-                label="each configuration of the autotuner",
-                cases=(case,),
-                steps=(Allocate(slot="a", case=0), step),
-                timeout_s=4.0 * _BUDGET_S[kind],
-            )
+        steps: list[Step] = []
+        for number in range(len(cases)):
+            slot = f"a{number}"
+            steps += [
+                Allocate(slot=slot, case=number),
+                Configurations(slot=slot, most=MOST[kind], budget_s=budget_s),
+                Release(name=slot),
+            ]
+        yield Scenario(
+            label="each configuration of the autotuner",
+            cases=tuple(cases),
+            steps=tuple(steps),
+            timeout_s=4.0 * BUDGET_S[kind] * len(cases),
+        )
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Name the configurations whose result is wrong where another's is right."""
-        case, walked = scenario.cases[0], done_steps(scenario, run.result, Configurations)
+        walked = _walked(scenario, run.result)
         if not walked:
             return
-        record = walked[0][1]
-        facts = dict(record.facts)
-        tried = tried_configurations(facts)
-        if not tried:
-            raise NothingToCheckError("no Triton autotuner chose a configuration")
-        if trial.truth(case).ill_conditioned:
-            raise CannotJudgeError(trial.truth(case).ill_conditioned)
+        if not any(tried_configurations(dict(record.facts)) for _, record in walked):
+            tuners = max(_count(dict(record.facts), "autotuners") for _, record in walked)
+            if not tuners:
+                raise NothingToCheckError("no Triton autotuner chose a configuration")
+            yield self.finding(
+                f"{tuners} autotuner{'s were' if tuners > 1 else ' was'} not asked in later calls: "
+                "the kernel keeps a CUDA graph or an answer, or uses them at other sizes",
+                scenario=scenario,
+                finding_class=FindingClass.UNSAFE,
+                severity=Severity.MEDIUM,
+                condition="configurations: only those that were chosen first are judged",
+            )
+            return
+        undecided = ""
+        for case, record in walked:
+            undecided = trial.truth(case).ill_conditioned
+            if not undecided:
+                yield from self._at(trial, scenario, run, case, record)
+        if undecided and len(walked) == 1:
+            raise CannotJudgeError(undecided)
+
+    def _at(
+        self, trial: Trial, scenario: Scenario, run: Run, case: Case, record: StepDone
+    ) -> Iterator[Finding]:
+        """Judge the configurations at the sizes of one case."""
+        tried = tried_configurations(dict(record.facts))
         compared: dict[str, tuple[Comparison, ...]] = {}
         for one in tried:
             if one.place not in compared:
@@ -126,15 +153,29 @@ class Config001(Check):
         """Say how many configurations were judged, and how many there are."""
         texts = []
         for scenario, result in seen:
-            walked = done_steps(scenario, result, Configurations)
-            facts = dict(walked[0][1].facts) if walked else {}
-            total = cleaned_text(facts.get("configurations", "0"), 6)
-            refused = sum(key.startswith("refused ") for key in facts)
-            text = f"{len(tried_configurations(facts))} of {total} configurations"
-            text += f", {refused} refused by the device" if refused else ""
-            sizes = ", ".join(f"{n} = {size}" for n, size in scenario.cases[0].axes.items())
-            texts.append(f"{text} at {sizes}")
+            for case, record in _walked(scenario, result):
+                facts = dict(record.facts)
+                total = _count(facts, "configurations")
+                refused = sum(key.startswith("refused ") for key in facts)
+                text = f"{len(tried_configurations(facts))} of {total} configurations"
+                text += f", {refused} refused by the device" if refused else ""
+                sizes = ", ".join(f"{n} = {size}" for n, size in case.axes.items())
+                texts.append(f"{text} at {sizes}")
         return "; ".join(texts)
+
+
+def _walked(scenario: Scenario, result: ScenarioResult) -> list[tuple[Case, StepDone]]:
+    """Return the cases at which the configurations were walked through, and what came back."""
+    places = {step.slot: step.case for step in scenario.steps if isinstance(step, Allocate)}
+    return [
+        (scenario.cases[places[step.slot]], record)
+        for step, record in done_steps(scenario, result, Configurations)
+    ]
+
+
+def _count(facts: dict[str, str], name: str) -> int:
+    text = cleaned_text(facts.get(name, "0"), 6)
+    return int(text) if text.isdecimal() else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

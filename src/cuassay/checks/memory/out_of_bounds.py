@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import first_raised, memory_fault, signal_name
+from cuassay.checks.kernels.configurations import BUDGET_S, MOST
 from cuassay.checks.numeric.common import where as where_of
 from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.numeric.listed_sizes import settings
@@ -21,7 +22,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
-from cuassay.model.steps import Mode, ReadGuards
+from cuassay.model.steps import Configurations, Mode, ReadGuards
 from cuassay.model.trace import Finished, Killed, StepDone, done_steps
 from cuassay.model.verdict import Profile
 
@@ -32,6 +33,7 @@ _POISONS = (Poison.NAN, Poison.NAN, Poison.NEGATED)  # equal bits are asked of t
 _NAN, _FINITE = "NaN", "a finite number"
 _ZONES = ("before", "after", "freed")
 _SHOWN = 3
+_LIMIT_S, _TAIL_LIMIT_S = 60.0, 300.0  # of a step: a tail walks through configurations
 _FAULT_SIGNALS = (4, 6, 7, 11)  # SIGILL, SIGABRT, SIGBUS, SIGSEGV
 
 
@@ -91,12 +93,16 @@ class Mem002(Check):
     least_decided = 0.0  # guard zones take memory of their own, and may run out of it
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield one scenario per shape: small, listed, and later a tail with odd axes."""
+        """Yield one scenario per shape: small, listed, later odd tails with every configuration."""
         small = trial.cases("small")[:1]
         cases: list[Case] = [placed(case, axes) for axes in settings(trial) for case in small]
+        tails: list[Case] = []
         if trial.profile is not Profile.QUICK:
-            cases += [c for c in _tails(trial) if all(dict(c.axes) != dict(k.axes) for k in cases)]
-        for case in cases:
+            beyond = [placed(c, k.axes) for k in trial.cases("beyond")[-1:] for c in small]
+            for case in (*_tails(trial), *beyond):
+                if all(dict(case.axes) != dict(known.axes) for known in (*cases, *tails)):
+                    tails.append(case)
+        for case in (*cases, *tails):
             steps: list[Step] = [Allocate(slot="a", case=0)]
             for poison in _POISONS:
                 steps += [
@@ -104,9 +110,20 @@ class Mem002(Check):
                     ReadResult(result="r"),
                     Release(name="r"),
                 ]
+            if case in tails:
+                # What an autotuner would choose elsewhere writes beyond a tail that the chosen
+                # block does not have.
+                kind = "cuda" if trial.device.startswith("cuda") else "cpu"
+                steps.append(Configurations(slot="a", most=MOST[kind], budget_s=BUDGET_S[kind]))
             label = f"guard zones: {case.label}"
             steps.append(ReadGuards())
-            yield Scenario(label=label, cases=(case,), steps=tuple(steps), mode=self.mode)
+            yield Scenario(
+                label=label,
+                cases=(case,),
+                steps=tuple(steps),
+                mode=self.mode,
+                timeout_s=_TAIL_LIMIT_S if case in tails else _LIMIT_S,
+            )
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report damaged zones, then faults, then outputs that follow what memory holds."""

@@ -73,6 +73,7 @@ class Meta001(Check):
     code = "META001"
     title = "Metamorphic relations of the reference"
     classes = ("A12", "A13", "C9", "L2", "L6", "L7", "N6", "N7", "O5")
+    concurrent = True
     grades = True
 
     def skip(self, trial: Trial) -> str:

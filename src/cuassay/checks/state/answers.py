@@ -49,11 +49,12 @@ def reads_of(scenario: Scenario, run: Run) -> list[Read]:
 def wrong_outputs(trial: Trial, read: Read, run: Run, *, closely: bool = False) -> list[Comparison]:
     """Return the failed comparisons of a read; none where its case cannot decide.
 
-    What a rough truth explains is right, unless the error is to be seen `closely`.
+    What the reference's own error or a rough truth explains is right, unless the error is to be
+    seen `closely`.
     """
     if not closely and trial.explains(read.case, run, read.items):
         return []
-    if trial.truth(read.case).ill_conditioned:
+    if not trial.decides(read.case):
         return []
     return [c for c in trial.compare(read.case, run, read.items) if not c.passed]
 

@@ -20,7 +20,7 @@ from math import prod
 from cuassay.checks.base import Trial
 from cuassay.checks.interface.inputs_used import pairs_of
 from cuassay.checks.numeric.listed_sizes import HOME_ELEMENTS, elements_of, home_axes
-from cuassay.checks.state.answers import moved_names, placed, reseeded, truth_moved
+from cuassay.checks.state.answers import moved_names, placed, reseeded
 from cuassay.checks.state.covering import Row, cover
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.geometry import legal, try_sizes
@@ -616,7 +616,7 @@ class _Writer:
             label = f"element {position} of {name} moved"
             case = dataclasses.replace(base, label=label, fills={**base.fills, name: fill})
             try:
-                moves_truth = truth_moved(trial, base, case)
+                moves_truth = trial.moves(base, case)
             except CannotJudgeError:  # the reference cannot run it: nothing to compare
                 moves_truth = False
             if moves_truth:

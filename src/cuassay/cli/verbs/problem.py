@@ -82,11 +82,18 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     if lines:
         yield "\nJudged by"
         yield from (f"  {line}" for line in lines)
+    # Sizes that the axes above do not tell already.
+    told = {axis.get("name"): axis.get("value") for axis in document.get("axes") or ()}
+    computed = {a.get("name") for a in document.get("axes") or () if a.get("kind") == "expr"}
     workloads = document.get("workloads") or ()
     yield f"\nWorkloads ({len(workloads)})"
     for workload in workloads[:_WORKLOADS]:
-        sizes = ", ".join(f"{_text(n)}={s}" for n, s in (workload.get("axes") or {}).items())
-        yield f"  {_text(workload.get('id', ''))}: {sizes}"
+        sizes = ", ".join(
+            f"{_text(name)}={size}"
+            for name, size in (workload.get("axes") or {}).items()
+            if name not in computed and told.get(name) != size
+        )
+        yield f"  {_text(workload.get('id', ''))}: {sizes or 'as above'}"
     if len(workloads) > _WORKLOADS:
         yield f"  and {len(workloads) - _WORKLOADS} more (--json lists them)"
     # What was found by experiment, with its evidence, and what the reference refused.

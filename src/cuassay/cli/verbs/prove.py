@@ -27,8 +27,8 @@ from cuassay.cli.sinks import say
 )
 @click.option(
     "--only", "only", multiple=True, metavar="PROPERTY",
-    type=click.Choice(["memory", "races", "equal"]),
-    help="Prove memory, races or equal alone; may be repeated.  [default: all]",
+    type=click.Choice(["memory", "races", "initialized", "equal"]),
+    help="Prove memory, races, initialized or equal alone; may be repeated.  [default: all]",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")

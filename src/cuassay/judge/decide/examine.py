@@ -176,13 +176,13 @@ class Examination:
         tally = Tally(least_decided=check.least_decided)
         outcome: Outcome
         try:
-            outcome = self._skipped(check) or self._outcome(check, tally)
+            outcome = self._with_room(check, tally)
         except NothingToCheckError as error:
             outcome = Skipped(reason=str(error), applicable=False)
         except CannotJudgeError as error:
             outcome = Inconclusive(reason=str(error))
         except torch.OutOfMemoryError:
-            self._trial.forget()
+            self._trial.relieve()
             outcome = Inconclusive(reason="out of memory in the judge while planning the check")
         except (BuildStopped, KeyboardInterrupt):
             raise
@@ -219,6 +219,15 @@ class Examination:
             return Skipped(reason=reason, applicable=False)
         missing = check.missing()
         return Skipped(reason=missing) if missing else None
+
+    def _with_room(self, check: Check, tally: Tally) -> Outcome:
+        """Return what a check finds; where planning meets our own bound on memory, plan again."""
+        while True:
+            try:
+                return self._skipped(check) or self._outcome(check, tally)
+            except torch.OutOfMemoryError:
+                if tally.ran or not self._trial.relieve():
+                    raise
 
     def _outcome(self, check: Check, tally: Tally) -> Outcome:
         """Run what a check proposes, then what a search for it comes upon."""

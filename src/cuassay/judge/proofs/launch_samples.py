@@ -1,14 +1,19 @@
 """Launches of a candidate at many sizes, without running its kernels: what launch laws are fit to.
 
 Sizes are drawn so that ceilings, tails, powers of two and thresholds show: one axis at a time
-around a middle, then all together, then the workloads' own as far as memory allows.
+around a middle, then all together, then the workloads' own as far as memory allows. Where other
+code is launched at other sizes (Triton compiles a kernel for a power of two above a row's length),
+each piece of the domain has a law of its own: more sizes are drawn around those that launch it.
 """
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.machine.faults import recorded_call, recording_of
@@ -22,6 +27,7 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.recording import Recording, decode
 
+_SPECIAL = 16  # Triton compiles other code for arguments that are multiples of it
 _ELEMENTS = 1 << 24  # of one call's tensors together
 _FEW, MOST_ELEMENTS = 12, 1 << 28  # a problem of large tensors is recorded at this many times them
 _LADDER = (
@@ -31,6 +37,9 @@ _LADDER = (
     *(65_536, 100_000, 262_144, 1_000_000, 1_048_576, 4_000_000),
 )
 _ALONE, _TOGETHER = 14, 24  # sizes of one axis alone, and of all axes together
+_PIECES, _PIECE = 3, 12  # from so many kinds of calls on, each is to have so many sizes
+_AROUND, _MOST = 3, 400  # sizes around a kind's for each of the plan's, and all in all
+_Kind: TypeAlias = tuple[tuple[str, str], ...]  # (PTX, kernel) a launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +135,22 @@ def record(
     """Return the launches of one call at each of the sizes, as long as `going` says so."""
     found: list[LaunchSample] = []
     refused: list[tuple[Mapping[str, int], str]] = []
-    for bound in sizes:
-        if not going():
+    kinds: dict[_Kind, list[LaunchSample]] = {}
+    tried: set[tuple[int, ...]] = set()
+    free = [axis.name for axis in trial.problem.var_axes()]
+    waiting, around = deque(sizes), 0
+    while going():
+        near = None
+        if (around < _AROUND or not waiting) and len(found) < _MOST:
+            near = sizes_around(trial.problem, list(kinds.values()), tried)
+        if near is None and not waiting:
             break
+        around = around + 1 if near is not None else 0
+        bound = near if near is not None else waiting.popleft()
+        key = tuple(bound[name] for name in free)
+        if key in tried:
+            continue
+        tried.add(key)
         axes = resolve(trial.problem.axes, bound)
         try:
             scenario = recorded_call(placed(case, axes), outline=True)
@@ -140,11 +162,14 @@ def record(
                 raised = first_raised(run)
                 said = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
                 raise CuassayError(reason or (ended.message if ended else said))
-            found.append(
-                LaunchSample(
-                    axes=axes, recording=decode(bytes(recording.cpu().contiguous().numpy()))
-                )
+            sample = LaunchSample(
+                axes=axes, recording=decode(bytes(recording.cpu().contiguous().numpy()))
             )
+            found.append(sample)
+            texts = sample.recording.modules
+            kind = tuple((texts[one.module], one.kernel) for one in sample.recording.launches)
+            if kind:
+                kinds.setdefault(kind, []).append(sample)
         except CuassayError as error:
             refused.append((axes, str(error)))
             if len(refused) > 8 and not found:
@@ -152,11 +177,43 @@ def record(
     return Samples(found=tuple(found), refused=tuple(refused))
 
 
-def classes(samples: Samples) -> Iterator[tuple[LaunchSample, ...]]:
-    """Yield the samples whose launches are of the same kernels of the same PTX, in order."""
-    groups: dict[tuple[tuple[str, str], ...], list[LaunchSample]] = {}
-    for one in samples.found:
-        texts = one.recording.modules
-        key = tuple((texts[each.module], each.kernel) for each in one.recording.launches)
-        groups.setdefault(key, []).append(one)
-    yield from map(tuple, groups.values())
+def sizes_around(
+    problem: Problem, kinds: Sequence[Sequence[LaunchSample]], tried: Collection[tuple[int, ...]]
+) -> dict[str, int] | None:
+    """Return sizes that may launch what few of the others did, or None.
+
+    `kinds` are samples by what they launch, `tried` the sizes of all axes that were recorded.
+    They are between the sizes that did, or near them along one axis; the kind that is nearest to
+    having enough comes first, as every kind costs a compilation.
+    """
+    if len(kinds) < _PIECES:
+        return None
+    axes = problem.var_axes()
+    most = _most_elements(problem)
+    few = [one for one in kinds if len(one) < _PIECE]
+    for kind in sorted(few, key=len, reverse=True):
+        draw = random.Random(len(tried))
+        middle = draw.choice(kind).axes
+        for attempt in range(4 * _PIECE):
+            sizes = {axis.name: middle[axis.name] for axis in axes}
+            for axis in axes if attempt % 2 else [draw.choice(axes)]:
+                low = min(one.axes[axis.name] for one in kind)
+                high = max(one.axes[axis.name] for one in kind)
+                if attempt % 4 < 2 or low == high:  # beyond what was seen
+                    low, high = max(1, low * 3 // 4), high * 4 // 3 + 2
+                step = axis.multiple_of if attempt % 3 else math.lcm(axis.multiple_of, _SPECIAL)
+                sizes[axis.name] = _legal(axis, draw.randint(low, high), step)
+            key = tuple(sizes[axis.name] for axis in axes)
+            if key not in tried and _fits(problem, sizes, most):
+                return sizes
+    return None
+
+
+def _legal(axis: VarAxis, size: int, step: int) -> int:
+    """Return a legal size of an axis near another one, a multiple of `step` if there is one."""
+    if axis.sizes:
+        return min(axis.sizes, key=lambda one: abs(one - size))
+    found = max(-(-size // step) * step, axis.minimum)
+    if axis.maximum is not None and found > axis.maximum:
+        found = axis.maximum // axis.multiple_of * axis.multiple_of
+    return found

@@ -29,6 +29,7 @@ from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import recorded
 from cuassay.judge.proofs.equal_reference import equality
 from cuassay.judge.proofs.launch_samples import MOST_ELEMENTS, Samples, plan, record
+from cuassay.judge.proofs.on_gpu import shown as on_gpu_shown
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.run.machine_worker import asked
 from cuassay.judge.run.runner import Runner
@@ -44,6 +45,7 @@ from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import ProveJob
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem, TensorSpec, VarAxis
 from cuassay.model.proofs import (
+    LAUNCHES,
     Claim,
     Datum,
     LaunchProof,
@@ -67,6 +69,7 @@ _FUNCTION = "cuassay.build.machine.prove:prove"
 _FAULTS = {
     Property.MEMORY: ("out-of-bounds", "address-overflow", "misaligned"),
     Property.RACES: ("race", "unordered", "divergent-barrier", "deadlock"),
+    Property.INITIALIZED: ("uninitialised",),
 }
 _INTEGER_BYTES = {DType.INT32: 4, DType.INT64: 8}
 
@@ -159,7 +162,7 @@ def evidence_of(
     `limit_s` is the time for one launch, `elements` what tensors stay below; 0: as usual.
     """
     evidence, samples = ProofEvidence(), Samples(found=(), refused=())
-    if {Property.MEMORY, Property.RACES} & set(wanted):
+    if set(LAUNCHES) & set(wanted):
         try:
             evidence, samples = _launches_proved(
                 trial, candidate, digest, host, limit_s=limit_s, elements=elements, emit=emit
@@ -194,7 +197,8 @@ def _launches_proved(
             ProofEvidence,
             timeout_s=60.0 + 24 * limit_s,
         )
-    return _confirmed(evidence, trial, candidate, case, digest, host), samples
+    confirmed = _confirmed(evidence, trial, candidate, case, digest, host)
+    return _on_gpu(confirmed, trial, candidate, case, host, emit), samples
 
 
 def request_of(problem: Problem, samples: Samples, *, limit_s: float, elements: int = 0) -> bytes:
@@ -287,6 +291,49 @@ def _confirmed(
     return dataclasses.replace(evidence, calls=calls)
 
 
+def _on_gpu(
+    evidence: ProofEvidence,
+    trial: JudgeTrial,
+    candidate: Candidate,
+    case: Case,
+    host: HostNursery,
+    emit: Callable[[Event], None],
+) -> ProofEvidence:
+    """Run the first refutation of each property on the GPU, if there is one; say what it shows."""
+    refuted = [one for what in LAUNCHES for call in evidence.calls for one in call.claims(what)]
+    refuted = [one for one in refuted if one.answer is ProofAnswer.REFUTED]
+    device = choose_device(None)
+    if not refuted or device == "cpu":
+        return evidence
+    on_gpu = JudgeTrial(
+        trial.problem, load_reference(trial.problem), profile=trial.profile, device=device,
+        root_seed=0,
+    )  # fmt: skip
+    said: dict[int, str] = {}
+    for one in {each.what: each for each in reversed(refuted)}.values():
+        again = placed(case, resolve(trial.problem.axes, one.sizes))
+        emit(Progress(text=f"running the refutation of {one.what} on the GPU"))
+        said[id(one)] = on_gpu_shown(
+            on_gpu, candidate, again, one, host, notify=lambda text: emit(Progress(text=text))
+        )
+    calls = tuple(
+        dataclasses.replace(
+            call,
+            launches=tuple(
+                dataclasses.replace(
+                    launch,
+                    claims=tuple(
+                        dataclasses.replace(one, gpu=said.get(id(one), "")) for one in launch.claims
+                    ),
+                )
+                for launch in call.launches
+            ),
+        )
+        for call in evidence.calls
+    )
+    return dataclasses.replace(evidence, calls=calls)
+
+
 def _whole(
     trial: JudgeTrial, candidate: Candidate, again: Case, host: HostNursery, claim: Claim
 ) -> torch.Tensor | None:
@@ -373,7 +420,8 @@ def wanted(problem: Problem) -> dict[str, Any]:
             if bounds is not None:
                 stated = any(fact.input == spec.name for fact in problem.stated)
                 free = not stated and _is_free(spec)
-                values[spec.name] = [*bounds, _INTEGER_BYTES[spec.dtype], free]
+                rising = not stated and isinstance(spec.domain, Offsets) and len(spec.shape) == 1
+                values[spec.name] = [*bounds, _INTEGER_BYTES[spec.dtype], free, rising]
     listed = [
         {name: workload.axes[name] for name in axes}
         for workload in problem.workloads

@@ -26,6 +26,7 @@ from cuassay.oracle.truth.operations import ARITHMETIC, EXACT, STEPS, TRANSCENDE
 from cuassay.oracle.truth.precision import GRIDS, Family, Stored
 from cuassay.oracle.truth.random_errors import Noise, look_first
 from cuassay.oracle.truth.reductions import (
+    BY_ATOMICS,
     PRODUCTS,
     REDUCTIONS,
     SCATTERED,
@@ -34,7 +35,7 @@ from cuassay.oracle.truth.reductions import (
 )
 
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
-_GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
+_GUARD_BYTES = {"cpu": 1 << 30, "cuda": 1 << 33}  # kept deviations of one truth
 
 
 class Deviations:
@@ -89,15 +90,21 @@ def is_step(asked: Operation) -> bool:
 
 
 class StepHook(PassThrough):
-    """Changes nothing; says whether a jump was met, and a scattered sum of a narrow type."""
+    """Changes nothing; says whether a jump was met, and a scattered sum of a narrow type.
+
+    `by_atomics`: one that a GPU rounds after each addition.
+    """
 
     def __init__(self) -> None:
         self.discontinuous = False
         self.scatters_narrow = False
+        self.by_atomics = False
 
     def replace(self, operation: Operation) -> object:
         """Look at the operation and let it run."""
-        self.scatters_narrow |= operation.name in SCATTERED and operation.nominal in GRIDS
+        narrow = operation.nominal in GRIDS
+        self.scatters_narrow |= narrow and operation.name in SCATTERED
+        self.by_atomics |= narrow and operation.name in BY_ATOMICS
         self.discontinuous = self.discontinuous or is_step(operation)
         return NotImplemented
 

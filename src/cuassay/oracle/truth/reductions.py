@@ -27,7 +27,7 @@ from torch import Tensor
 
 from cuassay.oracle.lift.operation import Operation
 from cuassay.oracle.truth.random_errors import sizeable
-from cuassay.oracle.truth.systematic import block_drift, drift, equal_drift
+from cuassay.oracle.truth.systematic import block_drift, drift, equal_drift, repeats
 
 TENSOR_CORE_LEAN = 0.25  # of n u mean|P|; half of it where all terms have one sign
 _CHUNKS = 16
@@ -193,17 +193,20 @@ def _product(a: Tensor, b: Tensor, tensor_cores: bool) -> Tensor | None:
         total = a @ b
         noise = _walk(total, squares, float(terms))
         return _at_least(noise, equal_drift(total, squares, float(terms)))
+    repeated = repeats(a, b)
     prefix, walked, top = (torch.zeros_like(squares) for _ in range(3))
     right = -2 if b.dim() >= 2 else -1
     parts = zip(a.tensor_split(_CHUNKS, -1), b.tensor_split(_CHUNKS, right), strict=True)
     for left, other in parts:
         prefix += left @ other
         walked += prefix.square()
-        top = torch.maximum(top, prefix.abs())
+        if repeated is not None:
+            top = torch.maximum(top, prefix.abs())
     walked *= terms / _CHUNKS
     noise = torch.maximum(_walk(prefix, squares, float(terms)).square_(), walked).sqrt_()
     noise = _at_least(noise, equal_drift(prefix, squares, float(terms)))
-    noise = _at_least(noise, block_drift(a, b, prefix, top))
+    if repeated is not None:
+        noise = torch.maximum(noise, block_drift(repeated, prefix, top, terms))
     if tensor_cores and terms >= _MIN_LEAN:  # `walked` is n mean P^2, and mean|P| <= its root
         noise = torch.maximum(noise, walked.mul_(terms).sqrt_().mul_(TENSOR_CORE_LEAN))
     return noise
@@ -212,7 +215,10 @@ def _product(a: Tensor, b: Tensor, tensor_cores: bool) -> Tensor | None:
 def _convolution(asked: Operation, out: Tensor) -> Tensor:
     named, weight = asked.named, asked.named["weight"]
     plain = {**named, "input": named["input"].square(), "weight": weight.square(), "bias": None}
-    terms = float(weight.shape[0] if named.get("transposed") else weight[0].numel())
+    terms: Tensor | float = float(weight[0].numel())
+    if named.get("transposed"):  # strides and borders decide how many meet in an element
+        ones = {"input": torch.ones_like(named["input"][:1]), "weight": torch.ones_like(weight)}
+        terms = asked.op(**{**plain, **ones})
     return (_walk(out, asked.op(**plain), terms).square_() + out.square()).sqrt_()
 
 
@@ -278,6 +284,9 @@ def _in_order(name: str, named: Mapping[str, Any], terms: Tensor) -> Tensor | No
     return torch.zeros_like(named["self"]).index_add_(0, rows, squares)
 
 
+# What torch adds on a GPU by atomics of the result's own type, each addition rounded, in another
+# order each time; index_put and the gradient of an embedding sort first and add in float32.
+BY_ATOMICS = ("index_add", "scatter_add", "scatter_reduce")
 SCATTERED = ("index_add", "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward")
 REDUCTIONS: Mapping[str, Callable[[Operation, Tensor], Tensor | None]] = {
     **dict.fromkeys(("sum", "mean", "nansum"), _sum),

@@ -155,7 +155,7 @@ def _achievable(runs: Runs) -> Scale:
     if deviations and ambiguous is None and value.numel():
         own = 1.0 / (len(deviations) + _PRIOR_DRAWS)
         room = element_room(full, deviations, third, share=own, limit=limit_w(value.numel()))
-    full, noise = _exact_zeros(value, full.sqrt_()), _exact_zeros(value, noise.sqrt_())
+    full, noise = exact_zeros(value, full.sqrt_()), exact_zeros(value, noise.sqrt_())
     if ambiguous is not None:
         largest = torch.stack([m.abs() for m in deviations]).amax(0).double()
         if tied is not None:
@@ -291,7 +291,7 @@ def _shared_by_row(noise: Tensor, value: Tensor) -> Tensor:
     return square * torch.where(size > 0, noise.sum(-1, keepdim=True) / size, 0.0)
 
 
-def _exact_zeros(value: Tensor, scale: Tensor) -> Tensor:
+def exact_zeros(value: Tensor, scale: Tensor) -> Tensor:
     """Zeros that carry no noise stay exact; other scales stay above what float32 flushes."""
     if scale.numel() == 0 or bool(scale.amin() > _LEAST_SCALE):
         return scale

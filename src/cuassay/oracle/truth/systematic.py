@@ -93,11 +93,17 @@ def drift(values: Tensor, top: Tensor) -> Tensor | None:
     return found.view(top.shape) if any_repeats else None
 
 
-def equal_drift(total: Tensor, squares: Tensor, terms: Tensor | float) -> Tensor:
-    """Return the drift, in u, of `terms` addends where all are equal (S^2 = n Q), else 0."""
+def equal_drift(total: Tensor, squares: Tensor, terms: Tensor | float) -> Tensor | None:
+    """Return the drift, in u, of `terms` addends where all are equal (S^2 = n Q), else 0.
+
+    None where they are equal nowhere.
+    """
     energy = squares * terms
     equal = (energy - total.square()).abs() <= energy * _EQUAL
-    safe = torch.where(equal & (energy > 0), total, 0.0).double()
+    equal &= energy > 0
+    if not bool(equal.any()):
+        return None
+    safe = torch.where(equal, total, 0.0).double()
     addend = safe / (terms.clamp_min(1) if isinstance(terms, Tensor) else terms)
     found = torch.zeros_like(safe)
     for level in range(LEVELS):
@@ -106,26 +112,33 @@ def equal_drift(total: Tensor, squares: Tensor, terms: Tensor | float) -> Tensor
     return (found * terms / UNIT).to(total.dtype)
 
 
-def block_drift(a: Tensor, b: Tensor, total: Tensor, top: Tensor) -> Tensor | None:
-    """Return the drift, in u, of a @ b where products repeat; None where none does.
+def repeats(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return which share of neighbours and of strangers are equal products in each sum of a @ b.
+
+    None where no sum has enough of them to drift.
+    """
+    other = b.movedim(-2, -1) if b.dim() >= 2 else b
+    shares: list[Tensor | None] = []
+    for look in (_neighbours, _strangers):
+        one, two = look(a), look(other)
+        both = bool(one.mean() > _REPEATED) and bool(two.mean() > _REPEATED)
+        product = one @ (two.movedim(-1, -2) if b.dim() >= 2 else two) if both else None
+        shares.append(None if product is None else (product / one.shape[-1]).double())
+    found = next((share for share in shares if share is not None), None)
+    if found is None:
+        return None
+    near, far = (torch.zeros_like(found) if share is None else share for share in shares)
+    return (near, far) if bool((torch.maximum(near, far) > _REPEATED).any()) else None
+
+
+def block_drift(repeated: tuple[Tensor, Tensor], total: Tensor, top: Tensor, terms: int) -> Tensor:
+    """Return the drift, in u, of sums of products that repeat as `repeats` says.
 
     Each group of equal products drifts by its length times a remainder as good as random on
     the grid of the largest partial sum `top`. Sums on float32's grid are taken as exact ones.
     """
-    terms = a.shape[-1]
-    other = b.movedim(-2, -1) if b.dim() >= 2 else b
-    shares = []
-    for look in (_neighbours, _strangers):
-        one, two = look(a), look(other)
-        if bool(one.mean() > _REPEATED) and bool(two.mean() > _REPEATED):
-            shares.append(one @ (two.movedim(-1, -2) if b.dim() >= 2 else two) / one.shape[-1])
-        else:
-            shares.append(torch.zeros_like(total))
-    near, far = (share.double() for share in shares)
-    repeated = torch.maximum(near, far) > _REPEATED
-    if not bool(repeated.any()):
-        return None
+    near, far = repeated
     grid = _grid(top.double(), 0)
     drifted = (grid / UNIT) * (terms * _run(near, far, terms) / 12).sqrt()
-    inexact = repeated & (_remainder(total.double(), grid) != 0)
+    inexact = (torch.maximum(near, far) > _REPEATED) & (_remainder(total.double(), grid) != 0)
     return torch.where(inexact, drifted, 0.0).to(total.dtype)

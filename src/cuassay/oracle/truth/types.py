@@ -103,7 +103,7 @@ class OutputTruth:
     least: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Truth:
     """Truth of one case. `kind` is float64 or float32, `reason` says why.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cuassay.model.proofs import (
+    LAUNCHES,
     CallProof,
     Claim,
     ProofAnswer,
@@ -24,6 +25,11 @@ _WORDS = {
         ProofAnswer.REFUTED: "REFUTED: threads race, or not all of a block meet a barrier",
         ProofAnswer.UNKNOWN: "NOT PROVED: some threads may race at some size",
     },
+    Property.INITIALIZED: {
+        ProofAnswer.PROVED: "PROVED: every byte that is read was written before",
+        ProofAnswer.REFUTED: "REFUTED: a launch computes with memory that nobody wrote",
+        ProofAnswer.UNKNOWN: "NOT PROVED: some launch may read memory that nobody wrote",
+    },
     Property.EQUAL: {
         ProofAnswer.PROVED: "PROVED: outputs are the reference's expressions, up to rounding",
         ProofAnswer.REFUTED: "REFUTED: outputs are not the reference's",
@@ -33,6 +39,7 @@ _WORDS = {
 _SHOWN = {
     Property.MEMORY: "accesses in bounds and aligned",
     Property.RACES: "pairs of accesses in order or apart",
+    Property.INITIALIZED: "reads of memory that was written before",
 }
 
 
@@ -72,7 +79,7 @@ def lines(evidence: ProofEvidence) -> Iterator[str]:
         proved = evidence.of(what) is ProofAnswer.PROVED
         scope = ", for all sizes and all data" if proved and what is not Property.EQUAL else ""
         yield f"{what}: {_WORDS[what][evidence.of(what)]}{scope}"
-    if any(evidence.of(what) is ProofAnswer.PROVED for what in (Property.MEMORY, Property.RACES)):
+    if any(evidence.of(what) is ProofAnswer.PROVED for what in LAUNCHES):
         yield from _limits(evidence.calls)
 
 
@@ -91,6 +98,8 @@ def _claim(one: Claim) -> Iterator[str]:
                 place = datum.offset // datum.nbytes
                 yield f"      where element {place:,} of '{_text(datum.input)}' is {datum.value:,}"
             yield f"      {where}{_text(one.reason)}{ptx}"
+            if one.gpu:
+                yield f"      {_text(one.gpu)}; it is refuted by the PTX machine, which ran it"
         case ProofAnswer.UNKNOWN:
             yield f"    {one.what}: not proved: {where}{_text(one.reason)}{ptx}"
             for suspect in one.suspects:

@@ -246,6 +246,8 @@ class Interpreter:
 
     def hold(self, result: str, slot: str, held: list[tuple[str, object]]) -> None:
         """Keep what a call on `slot` returned under a result's name."""
+        for _, value in held:
+            items.unshadowed(value)
         self._results[result] = held
         self._sources[result] = slot
         placement.name_all(held)

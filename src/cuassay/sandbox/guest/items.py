@@ -15,7 +15,8 @@ from cuassay.sandbox.guest.memory.placement import _COPY, _DATA_PTR, _STORAGE, _
 
 _TEXT_CAP = 200
 _MAX_ITEMS = 256
-_CONTIGUOUS = torch.Tensor.contiguous
+_CONTIGUOUS, _DETACH = torch.Tensor.contiguous, torch.Tensor.detach
+_OWN = frozenset(dir(torch.Tensor))
 _HASH_CHUNK = 1 << 22
 _SUB_BYTE = re.compile(r"u?int[1-7]")  # shells without kernels: nothing can be copied
 
@@ -54,6 +55,17 @@ def returned_items(returned: object, names: Sequence[str]) -> list[tuple[str, ob
             for i, member in enumerate(members)
         ]
     return [(names[0] if len(names) == 1 else "", returned)]
+
+
+def unshadowed(value: object) -> None:
+    """Take from a tensor what a candidate set on it in place of torch's own methods.
+
+    `y.detach = lambda: right(x)` would compute the answer when it is read; the memory is judged.
+    """
+    if type(value) is torch.Tensor:  # of a subclass the exact type is judged
+        mine = value.__dict__
+        for name in _OWN.intersection(mine):
+            del mine[name]
 
 
 def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) -> ResultItem:
@@ -101,7 +113,7 @@ def plain_tensor(value: torch.Tensor) -> torch.Tensor:
     """Return `value` as a contiguous torch.Tensor on its device, evaluating a lazy subclass."""
     with torch.no_grad():
         if type(value) is torch.Tensor and not value.is_conj() and not value.is_neg():
-            return _CONTIGUOUS(value.detach())
+            return _CONTIGUOUS(_DETACH(value))  # its own `detach` may be the candidate's
         if value.device.type == "meta":
             raise RuntimeError("the result is a meta tensor: it has a shape but no values")
         target = torch.empty(tuple(value.shape), dtype=value.dtype, device=value.device)

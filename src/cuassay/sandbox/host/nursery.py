@@ -167,6 +167,10 @@ class Nursery(Closing, ForkServer):
             os.close(self._lock)
             trees.remove(self.folder)
             raise NurseryError(f"the worker zygote cannot be started: {error}") from None
+        # First of all: both import while the judge finds out what workers may read.
+        self.plain = Plain(plain, folder)
+        if machine and not self.machine:
+            self.host = Nursery("cpu", hide=hide, machine=True)
         hidden = list(private_dirs()) if hide is None else list(hide)
         common = {
             "hide": [str(path) for path in hidden],
@@ -174,7 +178,7 @@ class Nursery(Closing, ForkServer):
             "readable": readable(os.environ, device=device, closed=_others()),
             "judge": os.getpid(),
         }
-        self.plain = Plain(plain, folder, common)
+        self.plain.common = common
         self._tell(
             common
             | {
@@ -183,8 +187,6 @@ class Nursery(Closing, ForkServer):
                 "told": environment.worker_settings(),
             }
         )
-        if machine and not self.machine:
-            self.host = Nursery("cpu", hide=hide, machine=True)
 
     def _start(self, theirs: socket.socket, plain: socket.socket) -> subprocess.Popen[bytes]:
         """Start the program of `guest.apart`, given as text: no argument names where it is from."""
@@ -268,11 +270,14 @@ class Nursery(Closing, ForkServer):
 
 
 class Plain(ForkServer):
-    """Forks processes that hold nothing of cuassay; see `guest.apart`. `common` as the zygote's."""
+    """Forks processes that hold nothing of cuassay; see `guest.apart`.
 
-    def __init__(self, control: socket.socket, folder: Path, common: Mapping[str, Any]) -> None:
+    It begins to import at once; `common`, the zygote's settings, is needed before the first fork.
+    """
+
+    def __init__(self, control: socket.socket, folder: Path) -> None:
         super().__init__(control, folder, initial="p")
-        self._common = common
+        self.common: Mapping[str, Any] = {}
         imports = ("torch", "numpy", "triton", "triton.language")
         self._tell({"imports": imports, "zygote": "cuassay.sandbox.guest.process.zygote"})
 
@@ -282,7 +287,7 @@ class Plain(ForkServer):
         """See ForkServer. The process has no cache: it writes to its own folder alone."""
         folder = self._place()
         request = {
-            **self._common,
+            **self.common,
             "do": "spawn",
             "id": self._count,
             "confine": "cuassay.sandbox.guest.process.confine",

@@ -3,56 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-import torch
 
 from cuassay.checks.base import Run
 from cuassay.checks.kernels.configurations import Config001
 from cuassay.errors import NothingToCheckError
-from cuassay.model.outcome import Finding
+from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
+from tests.support.autotuned import tuned
 from tests.support.fake_trial import FakeTrial, Function, run_one, scaled_add
 
-triton = pytest.importorskip("triton")
-
-
-class OutOfResources(Exception):
-    """What Triton raises where a configuration needs too much; named as there."""
-
-
-def tuned(
-    wrong: tuple[int, ...] = (), refused: tuple[int, ...] = (), left: float = 0.0
-) -> Function:
-    """Return a kernel whose autotuner has four blocks, wrong or refused with some of them.
-
-    Where it is wrong the last element is `left`.
-    """
-    module = importlib.import_module("triton.runtime.autotuner")
-    configs = [triton.Config({"BLOCK": block}) for block in (16, 32, 64, 128)]
-
-    def launch(x: torch.Tensor, y: torch.Tensor, *, BLOCK: int, **_: Any) -> None:
-        if BLOCK in refused:
-            raise OutOfResources("shared memory")
-        y.copy_(x)
-        if BLOCK in wrong:
-            y.reshape(-1)[-1] = left
-
-    tuner = module.Autotuner.__new__(module.Autotuner)
-    tuner.configs, tuner.arg_names = configs, ["x", "y"]
-    tuner.early_config_prune = tuner.perf_model = None
-    tuner.base_fn = SimpleNamespace(__name__="_copy")
-    tuner.fn = SimpleNamespace(run=launch)
-
-    def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
-        y = torch.empty_like(x)
-        tuner.run(x * gain + bias, y)
-        return y
-
-    return call
+pytest.importorskip("triton")
 
 
 def examined(call: Function) -> tuple[list[Finding], Scenario, Run]:
@@ -101,6 +64,17 @@ def test_where_all_fail_the_configurations_are_not_to_blame() -> None:
 def test_without_an_autotuner_there_is_nothing_to_check() -> None:
     with pytest.raises(NothingToCheckError):
         examined(lambda x, bias, gain: x * gain + bias)
+
+
+def test_an_autotuner_behind_a_kept_answer_is_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuassay.build.tuned._lists", 1)
+    trial = standard()
+    scenario = next(Config001().propose(trial))
+    run = run_one(trial, lambda x, bias, gain: x * gain + bias, scenario)
+    (finding,) = Config001().judge(trial, scenario, run)
+    assert finding.finding_class is FindingClass.UNSAFE
+    assert finding.condition.startswith("configurations: ")
+    assert "1 autotuner was not asked" in finding.message
 
 
 def test_triton_is_left_as_it_was() -> None:

@@ -13,6 +13,8 @@ from cuassay.model.candidate import Convention
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import StepDone
+from cuassay.model.verdict import Profile
+from tests.support.autotuned import tuned
 from tests.support.fake_trial import Function, examine, row_sum, scaled_add
 
 
@@ -88,6 +90,21 @@ def test_an_exception_decides_nothing() -> None:
 
     with pytest.raises(CannotJudgeError, match="ValueError"):
         found(call)
+
+
+def test_a_configuration_that_writes_beyond_an_odd_tail_is_reported() -> None:
+    def beyond(x: torch.Tensor, y: torch.Tensor, block: int) -> None:
+        if block == 128:
+            ctypes.memset(y.data_ptr() + y.numel() * 4, 0, 8)
+
+    trial = scaled_add()
+    call = tuned(also=beyond)
+    assert examine(Mem002(), trial, lambda: call) == []  # quick: the chosen one alone
+    trial = scaled_add()
+    trial.profile = Profile.STANDARD
+    messages = [finding.message for finding in examine(Mem002(), trial, lambda: call)]
+    assert messages
+    assert all("writes 8 bytes beyond the end of" in message for message in messages)
 
 
 def test_every_scenario_runs_in_one_guarded_process() -> None:

@@ -31,6 +31,7 @@ from cuassay.report.terminal.proofs import lines
 ORDERED = Claim(
     what=Property.RACES, answer=ProofAnswer.PROVED, accesses=1, limit_elements=1 << 31
 )  # fmt: skip
+WRITTEN = Claim(what=Property.INITIALIZED, answer=ProofAnswer.PROVED, accesses=4)
 SAFE = Claim(
     what=Property.MEMORY, answer=ProofAnswer.PROVED, accesses=2, discharged={"intervals": 3},
     limit_elements=1 << 31,
@@ -38,16 +39,18 @@ SAFE = Claim(
 FAULT = Claim(
     what=Property.MEMORY, answer=ProofAnswer.REFUTED, sizes={"n": 7}, block=(0, 0, 0),
     thread=(7, 0, 0), reason="reads 4 bytes\x1b[31m beyond its end", file="k.cu", line=3,
-    ptx_line=40,
+    ptx_line=40, gpu="nothing of it shows on this GPU",
 )  # fmt: skip
 GAP = Claim(
     what=Property.MEMORY, answer=ProofAnswer.UNKNOWN, reason="'wgmma' is not followed",
     ptx_line=9, suspects=({"n": 3},),
 )  # fmt: skip
 LAW = ("grid (ceil(n / 256), 1, 1)",)
-PROVED = LaunchProof(kernel="scale", claims=(SAFE, ORDERED), law=LAW, seconds=0.5, solver_s=0.25)
-REFUTED = LaunchProof(kernel="scale", claims=(FAULT, ORDERED))
-UNKNOWN = LaunchProof(kernel="scale", claims=(GAP, ORDERED))
+PROVED = LaunchProof(
+    kernel="scale", claims=(SAFE, ORDERED, WRITTEN), law=LAW, seconds=0.5, solver_s=0.25
+)  # fmt: skip
+REFUTED = LaunchProof(kernel="scale", claims=(FAULT, ORDERED, WRITTEN))
+UNKNOWN = LaunchProof(kernel="scale", claims=(GAP, ORDERED, WRITTEN))
 
 
 def _call(*launches: LaunchProof) -> CallProof:
@@ -83,6 +86,7 @@ def test_a_proof_names_its_scope_its_law_and_what_is_trusted(
         "n from 1", "fitted to 40 calls, confirmed by 20 others", "ceil(n / 256)",
         "2 accesses in bounds and aligned", "PROVED: every launch stays within its memory",
         "races: proved: 1 pairs of accesses", "PROVED: no two threads race",
+        "4 reads of memory that was written before", "PROVED: every byte that is read was written",
         "fewer than 2,147,483,648 elements", "trusted: the law above",
     ):  # fmt: skip
         assert text in out
@@ -95,6 +99,7 @@ def test_a_refutation_names_sizes_thread_and_line(
     out = capsys.readouterr().out
     assert "refuted at n=7, block (0, 0, 0), thread (7, 0, 0)" in out
     assert "k.cu:3: reads 4 bytes" in out
+    assert "nothing of it shows on this GPU; it is refuted by the PTX machine" in out
     assert "\x1b" not in out
 
 
@@ -102,7 +107,7 @@ def test_a_refutation_says_what_inputs_have_to_hold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fault = dataclasses.replace(FAULT, data=(Datum(input="index", offset=12, nbytes=4, value=7),))
-    launch = LaunchProof(kernel="scale", claims=(fault, ORDERED))
+    launch = LaunchProof(kernel="scale", claims=(fault, ORDERED, WRITTEN))
     assert _run(monkeypatch, tmp_path, _call(launch)) == 1
     assert "where element 3 of 'index' is 7" in capsys.readouterr().out
 
@@ -113,7 +118,7 @@ def test_one_launch_that_is_not_proved_leaves_the_whole_unproved(
     assert _run(monkeypatch, tmp_path, _call(PROVED, UNKNOWN)) == 3
     out = capsys.readouterr().out
     assert "not proved: 'wgmma' is not followed (PTX line 9)" in out
-    assert "PROVED: every" not in out
+    assert "PROVED: every launch" not in out
     assert "races: PROVED: no two threads race" in out
 
 
@@ -133,14 +138,15 @@ def test_json(
 
 
 def test_a_verdict_says_of_each_property_what_it_covers() -> None:
-    memory, races = proofs_of(ProofEvidence(calls=(_call(UNKNOWN),)))
+    memory, races, written = proofs_of(ProofEvidence(calls=(_call(UNKNOWN),)))
+    assert written.answer is ProofAnswer.PROVED
     assert (memory.answer, memory.reason) == (ProofAnswer.UNKNOWN, "'wgmma' is not followed")
-    assert memory.scope[-1] == "whether what is read was written before is no part of it"
+    assert memory.scope[-1].endswith("written before is another property: initialized")
     assert races.answer is ProofAnswer.PROVED
     assert races.scope == (
         "n from 1; tensors of 1 to 2,147,483,647 elements; launch law confirmed by 20 calls",
     )
-    (refuted, _) = proofs_of(ProofEvidence(calls=(_call(PROVED), _call(REFUTED))))
+    (refuted, *_) = proofs_of(ProofEvidence(calls=(_call(PROVED), _call(REFUTED))))
     assert refuted.answer is ProofAnswer.REFUTED
     assert refuted.reason.endswith("beyond its end at n=7")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from ptxsan.errors import CompileError, UsageError
 from ptxsan.host.device import compile_device
 from ptxsan.host.expand import Source, expand
-from ptxsan.host.split import Rename, split
+from ptxsan.host.split import Rename, Split, split
 from ptxsan.host.tokens import tokenize
 from ptxsan.nvrtc import include_folders
 
@@ -31,14 +31,17 @@ class Options:
     `prelude` is included first in the host's text, as a file for which a precompiled header may
     lie beside; `first` are include folders before all others, where headers stand in for the
     toolkit's; `defines`, `folders` and `host_flags`, `device_flags` are the program's own.
-    `rename` rewords tokens of the host's text; `device_prelude` is text before the device's where
-    that names one of `device_words`, `device_headers` are headers that it may include.
+    `expanded` are macros that headers define which are not the program's own, and that say what
+    its functions are. `rename` rewords tokens of the host's text; `device_prelude` is text before
+    the device's where that names one of `device_words`, `device_headers` are headers that it may
+    include.
     """
 
     prelude: Path = NATIVE / "cuda_host.h"
     first: tuple[Path, ...] = ()
     system: tuple[Path, ...] = ()
     defines: tuple[str, ...] = ()
+    expanded: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     host_flags: tuple[str, ...] = ()
     device_flags: tuple[str, ...] = ()
@@ -74,20 +77,20 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
     folder.mkdir(parents=True, exist_ok=True)
     system = (*options.system, *map(Path, include_folders()))
     source = Source(
-        path=path, folders=options.folders, defines=options.defines, system=system,
-        compiler=options.compiler,
+        path=path, folders=options.folders, defines=(*options.defines, *options.expanded),
+        system=system, compiler=options.compiler,
     )  # fmt: skip
     host_text = expand(source, folder / "host", arch=None)
     parted = split(host_text, rename=options.rename)
     target = folder / f"{path.name}.o"
     try:
-        _compile_host(parted.host, path, target, options, system)
+        _compile_host(parted, path, target, options, system)
     except CompileError:
         # Bodies that are `__host__ __device__` in name may be the device's alone in fact.
         retried = split(host_text, rename=options.rename, both=False)
         if retried.host == parted.host:
             raise
-        _compile_host(retried.host, path, target, options, system)
+        _compile_host(retried, path, target, options, system)
     if not parted.kernels:
         return Compiled(object=target, ptx="", names={})
     # The functions that an object file defines, by their C++ names.
@@ -137,12 +140,14 @@ def _matched(names: Mapping[str, str], kernels: Mapping[str, str], ptx: str) -> 
 
 
 def _compile_host(
-    text: str, path: Path, target: Path, options: Options, system: Sequence[Path]
+    parted: Split, path: Path, target: Path, options: Options, system: Sequence[Path]
 ) -> None:
     unit = target.with_suffix(".cpp")
-    unit.write_text(text, encoding="utf-8")
+    unit.write_text(parted.host, encoding="utf-8")
     command = [options.compiler, "-x", "c++", "-fPIC", "-w", "-fno-strict-aliasing"]
     command += [*host_options(options, system), "-include", str(options.prelude)]
+    if parted.cub:  # its templates give one name two meanings, which g++ 12 refuses
+        command += ["-include", str(NATIVE / "cub_host.h"), "-fpermissive"]
     command += [f"-iquote{path.parent}", *(f"-I{one}" for one in options.folders)]
     command += [*(f"-D{one}" for one in options.defines), "-c", str(unit), "-o", str(target)]
     run_compiler(command, f"{path.name} does not compile for the host", {str(unit): path.name})
@@ -296,13 +301,19 @@ def _expression(plain: str, kernels: frozenset[str]) -> str | None:
 def _called(plain: str) -> str:
     """Return `ns::scale<float, 4>` of `void ns::scale<float, 4>(float*, int)`."""
     text = plain.replace("(anonymous namespace)::", "")
-    depth, end, start = 0, len(text), 0
+    end, start = len(text), 0
+    opened: list[str] = []
     for place, letter in enumerate(text):
-        depth += (letter in "<([") - (letter in ">)]" and text[place - 1 : place] != "-")
-        if letter == "(" and depth == 1 and place:
+        if letter == "(" and not opened and place:
             end = place
             break
-        if letter == " " and depth == 0:
+        if letter in "<([":
+            opened.append(letter)
+        elif letter in ")]" or (letter == ">" and opened and opened[-1] == "<"):
+            # A `>` in parentheses compares, and that of `->` does neither.
+            if opened and text[place - 1 : place + 1] != "->":
+                opened.pop()
+        elif letter == " " and not opened:
             start = place + 1
     return _FUNCTION_ARGUMENT.sub(lambda found: _called(found["function"]), text[start:end])
 

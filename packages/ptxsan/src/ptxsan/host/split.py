@@ -40,7 +40,7 @@ _DEVICE_HEADERS = (
     "cuda_pipeline", "cuda_awbarrier", "cuda/", "cub/", "thrust/", "cuComplex.h", "cuda/std/",
     "math_constants.h", "curand_kernel.h", "vector_types.h", "nv/",
 )  # fmt: skip
-_NOT_FOR_HOST = ("cub/", "cuda/", "mma.h", "cuda_pipeline", "cuda_awbarrier", "cooperative_groups")
+_NOT_FOR_HOST = ("cuda/", "mma.h", "cuda_pipeline", "cuda_awbarrier", "cooperative_groups")
 
 
 class Role(Enum):
@@ -90,12 +90,14 @@ class Split:
     """The two texts, and the names of the kernels that the source defines.
 
     `doubtful` are line ranges (first, last; of the device's text, from 1) of declarations that the
-    device may not need: what does not compile of them may go.
+    device may not need: what does not compile of them may go. `cub` says that structures of the
+    host's text hold CUB's types, as it asks how many bytes they have.
     """
 
     host: str
     device: str
     kernels: frozenset[str]
+    cub: bool = False
     doubtful: tuple[tuple[int, int], ...] = ()
 
 
@@ -289,8 +291,10 @@ def split(text: str, *, rename: Rename | None = None, both: bool = True) -> Spli
     directives = [token for token in every if token.kind is Kind.DIRECTIVE]
     items = tuple(_Scope(tokens).items(0, len(tokens)))
     device, doubtful = _device_text(text, tokens, directives, items)
+    host, cub = _host_text(text, tokens, directives, items, rename=rename, both=both)
     return Split(
-        host=_host_text(text, tokens, directives, items, rename=rename, both=both),
+        host=host,
+        cub=cub,
         device=device,
         kernels=frozenset(item.name for item in items if item.is_kernel),
         doubtful=doubtful,
@@ -305,11 +309,9 @@ def _host_text(
     *,
     rename: Rename | None,
     both: bool,
-) -> str:
+) -> tuple[str, bool]:
+    """Return the host's text, and whether it names CUB's types."""
     edited = _Edited(text)
-    for directive in directives:
-        if _include(directive.text).startswith(_NOT_FOR_HOST):
-            edited.replace(directive.start, directive.end)
     removed = [False] * len(tokens)
 
     def remove(first: int, last: int, new: str = "") -> None:
@@ -352,7 +354,15 @@ def _host_text(
         new = rename(tokens, index) if rename is not None else None
         if new is not None:
             edited.replace(token.start, token.end, new)
-    return edited.result()
+    cub = any(
+        one.text == "cub" and after.text == "::" and not removed[index]
+        for index, (one, after) in enumerate(itertools.pairwise(tokens))
+    )
+    absent = _NOT_FOR_HOST if cub else ("cub/", *_NOT_FOR_HOST)
+    for directive in directives:
+        if _include(directive.text).startswith(absent):
+            edited.replace(directive.start, directive.end)
+    return edited.result(), cub
 
 
 def _passed(tokens: Sequence[Token], kernels: frozenset[str]) -> set[str]:
@@ -560,6 +570,10 @@ def _device_text(
 
     def visit(item: Item, *, member: bool) -> None:
         if item.is_kernel or item.has(*_DEVICE_VARIABLE):
+            if item.role is Role.OTHER and not item.name:  # a variable: NVRTC takes no `__host__`
+                for token in tokens[item.first : item.last]:
+                    if token.text == "__host__":
+                        edited.replace(token.start, token.end)
             return
         match item.role:
             case Role.FUNCTION if item.has("constexpr", "consteval"):

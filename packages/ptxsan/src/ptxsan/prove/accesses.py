@@ -12,13 +12,17 @@ from ptxsan.isa import Memory
 from ptxsan.prove.machine import Allocation
 from ptxsan.prove.state import Path, Value
 from ptxsan.prove.terms import (
+    FALSE,
+    TRUE,
     All,
+    Atom,
     Choice,
     Eq,
     Formula,
     Le,
     Poly,
     conjunction,
+    disjunction,
     negated,
     of,
 )
@@ -26,6 +30,8 @@ from ptxsan.prove.transfer import Step
 from ptxsan.syntax import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
 
 _CASES = 8
+_COMPARED = 8  # earlier integers of rising ones that one is compared with
+_NULL_PAGE = 0xFFFF  # no memory lies at addresses that are as small
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +117,9 @@ def _access(
         offset = address - allocation.base if allocation is not None else address
         goals: tuple[tuple[str, Formula], ...] = ()
         why = ""
-        if allocation is None:
+        if allocation is None and address.within(0, _NULL_PAGE):
+            goals = (("through a null pointer, of", FALSE),)  # proved where no thread gets there
+        elif allocation is None:
             why = "the address is of no allocation that is known"
         elif allocation.length is None:
             why = f"no law was found for the length of {allocation.name}"
@@ -174,7 +182,7 @@ def loaded(step: Step, found: list[Access]) -> dict[str, Value] | None:
     width = int(kind[1:])
     targets = _targets(one.operands[0])
     values: dict[str, Value] = {}
-    for name in targets:
+    for number, name in enumerate(targets):
         signed = kind[0] == "s"
         low = -(1 << (width - 1)) if signed else 0
         atom = step.thread.atoms.symbol(
@@ -186,7 +194,33 @@ def loaded(step: Step, found: list[Access]) -> dict[str, Value] | None:
             # The bits are those of a number within bounds: as signed they are that number.
             atom.low = -(1 << (width - 1))
             atom.facts = (Le(known[0] - of(atom)), Le(of(atom) - known[1]))
+            if allocation.rising:
+                atom.facts += _rising(allocation, found[0].offset + number * width // 8, atom)
     return values
+
+
+def _rising(allocation: Allocation, place: Poly, atom: Atom) -> tuple[Formula, ...]:
+    """Return what holds of an integer at a place of memory that holds rising ones.
+
+    It holds of places outside of the memory as well, if one thinks of the first and the last
+    integer going on there.
+    """
+    assert allocation.values is not None
+    assert allocation.length is not None
+    low, high = allocation.values
+    value, last = of(atom), allocation.length - allocation.value_bytes
+    found = [
+        disjunction([Le(of(1) - place), Le(value - low)]),
+        disjunction([Le(place - last + 1), Le(high - value)]),
+    ]
+    for other, earlier in allocation.read[-_COMPARED:]:
+        least, most = (place - other).interval()
+        if least is not None and least >= 0:
+            found.append(Le(of(earlier) - value))
+        if most is not None and most <= 0:
+            found.append(Le(value - of(earlier)))
+    allocation.read.append((place, atom))
+    return tuple(one for one in found if one != TRUE)
 
 
 def _targets(operand: Operand) -> tuple[str, ...]:
@@ -195,21 +229,26 @@ def _targets(operand: Operand) -> tuple[str, ...]:
 
 
 def loaded_parameter(step: Step) -> dict[str, Value] | None:
-    """Return what a load from parameter space gives."""
+    """Return what a load from parameter space gives; None where its place is not known."""
     one = step.one
     place = isa.parameter(one)
     assert place is not None
-    if isa.row(one).memory is not Memory.READ or not isinstance(place.base, Symbol):
+    if isa.row(one).memory is not Memory.READ:
         return None
-    known = {each.name for each in step.thread.program.params}
-    if place.base.name not in known:
+    address = step.value(place.base)
+    if not isinstance(address, Poly):
+        return None
+    allocation = step.thread.allocation_of(address)
+    if allocation is None or allocation.space != "param":
+        return None
+    start = (address - allocation.base).constant
+    if start is None:
         return None
     nbytes = size_of(one.parts[-1])
-    values: dict[str, Value] = {}
-    for number, name in enumerate(definitions(one)):
-        offset = place.base.offset + place.offset + number * nbytes
-        values[name] = step.thread.parameter(place.base.name, offset, nbytes)
-    return values
+    return {
+        name: step.thread.parameter(allocation.name, start + place.offset + number * nbytes, nbytes)
+        for number, name in enumerate(definitions(one))
+    }
 
 
 def whole(goals: tuple[tuple[str, Formula], ...]) -> Formula:

@@ -79,13 +79,29 @@ class Carried:
     after: tuple[tuple[Path, Poly | None], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle:
+    """How iterations of a loop end, in terms of `counter`: the number of those before.
+
+    `entry` is the path on which the loop is met. A thread begins another iteration if and only if
+    all of one of `again` holds. Where `leaves`, one that ends its last iteration is on one of
+    `out`; else it may end its run in the loop.
+    """
+
+    counter: Atom
+    entry: Path
+    again: tuple[Path, ...]
+    out: tuple[Path, ...]
+    leaves: bool
+
+
 @dataclass(slots=True)
 class Execution:
     """One kernel, followed for all threads. `accesses` are what has to be shown.
 
     `branches` are those that the path does not decide. `counters` are the numbers of iterations
     with the header of their loop, `carried` the unknowns of registers that a loop changes, `loads`
-    those that one load from one place gave.
+    those that one load from one place gave, `cycles` are the loops by their headers.
     """
 
     thread: Thread
@@ -98,6 +114,7 @@ class Execution:
     counters: dict[Atom, int] = field(default_factory=dict)
     carried: dict[Atom, Carried] = field(default_factory=dict)
     loads: dict[Atom, tuple[Allocation, Poly]] = field(default_factory=dict)
+    cycles: dict[int, Cycle] = field(default_factory=dict)
     steps: int = 0
     _numbers: Numbers = field(init=False)
     _live: Liveness = field(init=False)
@@ -327,6 +344,13 @@ class Execution:
                 for name, (atom, one) in held.items():
                     ends = tuple((p, _poly(s.registers.get(name))) for _, p, s in back)
                     self.carried[atom] = replace(one, after=ends)
+                self.cycles[header] = Cycle(
+                    counter=counter,
+                    entry=path,
+                    again=tuple(p[len(path) + len(facts) :] for _, p, _ in back),
+                    out=tuple(p[len(path) :] for _, p, _ in out),
+                    leaves=not any(map(self._may_end, blocks)),
+                )
                 return out
             del self.accesses[noted:], self.branches[parted:]
             self.gaps = gaps
@@ -334,6 +358,12 @@ class Execution:
             guesses = kept
         line = self.program.body[first].line
         raise GivenUpError(f"line {line}: no invariant of the loop was found")
+
+    def _may_end(self, block: int) -> bool:
+        """Whether a thread may end its run at the end of a block."""
+        one = self.program.blocks[block]
+        ends = isa.row(self.program.body[one.end - 1]).ends
+        return ends in (Ends.RETURN, Ends.EXIT) or not one.successors
 
     def _symbol(
         self, header: int, name: str, low: int, high: int | None = None, *, data: bool = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from typing import TypeAlias
@@ -138,7 +138,8 @@ def evaluated(expression: Expression, sizes: Sizes) -> int:
 class Launched:
     """One launch: `module` is its PTX text, `regions` the memory that it saw, (base, bytes).
 
-    `names` are those of the regions, where they are known.
+    `names` are those of the regions, where they are known; `unwritten` says of each whether there
+    are bytes in it that neither the host nor an operation of torch wrote before.
     """
 
     module: str
@@ -150,6 +151,7 @@ class Launched:
     regions: tuple[tuple[int, int], ...]
     cluster: tuple[int, int, int] = (1, 1, 1)
     names: tuple[str, ...] = ()
+    unwritten: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,13 +194,15 @@ Word: TypeAlias = Scalar | Place | Lawless
 class Integers:
     """What integers of `nbytes` bytes a region holds: within [low, high].
 
-    `free`: any of these may stand anywhere, whatever the others are.
+    `free`: any of these may stand anywhere, whatever the others are. `rising`: the first is `low`,
+    the last is `high`, and none is less than the one before (offsets of sequences).
     """
 
     low: Expression
     high: Expression
     nbytes: int
     free: bool = False
+    rising: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +211,9 @@ class LaunchLaw:
 
     `words` maps (argument, byte offset, bytes) to what lies there. `regions` are the lengths of
     the memory that pointers reach, in bytes; None where there is no law; `names` their names,
-    empty where they differ. `grid` and `block` are extents along x, y and z.
+    empty where they differ. `grid` and `block` are extents along x, y and z. `unwritten` are the
+    numbers of regions of which nobody but launches may have written some byte before, each with
+    the earlier launches that were given them: (launch, its region).
     """
 
     module: str
@@ -220,6 +226,7 @@ class LaunchLaw:
     parameter_bytes: tuple[int, ...]
     names: tuple[str, ...] = ()
     clustered: bool = False
+    unwritten: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def name_of(self, region: int) -> str:
         """Return how messages call a region."""
@@ -304,10 +311,13 @@ def _law_of_class(
     fitter = Fitter([one.sizes for one in rows], len(fitting))
     for part in parts:
         fitter.offer(part)
-    launches = tuple(
-        _law_of_launch([one.launches[place] for one in rows], fitter)
-        for place in range(len(inside[0].launches))
-    )
+    places: list[tuple[tuple[int, ...], ...]] = []  # bases of each launch's regions, one a row
+    launches: tuple[LaunchLaw, ...] = ()
+    for place in range(len(inside[0].launches)):
+        of_one = [one.launches[place] for one in rows]
+        law, reached = _law_of_launch(of_one, fitter)
+        launches = (*launches, replace(law, unwritten=_unwritten(of_one, reached, places)))
+        places.append(reached)
     return CallLaw(
         launches=launches,
         scope=_scope(inside, every, launches),
@@ -316,6 +326,30 @@ def _law_of_class(
         witness=min(inside, key=lambda one: sum(one.sizes.values())),
         seen=tuple(one.sizes for one in inside),
     )
+
+
+def _unwritten(
+    rows: list[Launched],
+    reached: tuple[tuple[int, ...], ...],
+    earlier: list[tuple[tuple[int, ...], ...]],
+) -> dict[int, tuple[tuple[int, int], ...]]:
+    """Return which regions are not written, each with the earlier launches that may have."""
+    found = {}
+    for number, bases in enumerate(reached):
+        fresh = any(
+            unwritten
+            for row, here in zip(rows, bases, strict=True)
+            for (base, _), unwritten in zip(row.regions, row.unwritten, strict=False)
+            if base == here
+        )
+        if fresh:
+            found[number] = tuple(
+                (launch, region)
+                for launch, regions in enumerate(earlier)
+                for region, others in enumerate(regions)
+                if others == bases
+            )
+    return found
 
 
 def _scope(
@@ -360,19 +394,22 @@ def _divisions(
                     yield found
 
 
-def _law_of_launch(rows: list[Launched], fitter: Fitter) -> LaunchLaw:
+def _law_of_launch(
+    rows: list[Launched], fitter: Fitter
+) -> tuple[LaunchLaw, tuple[tuple[int, ...], ...]]:
+    """Return a launch's law, and the addresses of its regions: one a row for each."""
     first = rows[0]
     sizes = tuple(map(len, first.arguments))
     block = tuple(fitter.fit([row.block[axis] for row in rows]) for axis in range(3))
     for law in block:
         if law is not None and not isinstance(law, Number):
             fitter.offer(law)
-    words, regions, names = _words(rows, fitter)
+    words, regions, names, reached = _words(rows, fitter)
     for length in regions:
         if isinstance(length, Sum):  # a grid is often made of the elements of a buffer
             fitter.offer(_elements(length))
     grid = tuple(fitter.fit([row.grid[axis] for row in rows]) for axis in range(3))
-    return LaunchLaw(
+    found = LaunchLaw(
         module=first.module,
         kernel=first.kernel,
         grid=grid,
@@ -384,6 +421,7 @@ def _law_of_launch(rows: list[Launched], fitter: Fitter) -> LaunchLaw:
         names=names,
         clustered=any(row.cluster != (1, 1, 1) for row in rows),
     )
+    return found, reached
 
 
 def _elements(length: Sum) -> Sum:
@@ -394,8 +432,15 @@ def _elements(length: Sum) -> Sum:
 
 def _words(
     rows: list[Launched], fitter: Fitter
-) -> tuple[dict[tuple[int, int, int], Word], tuple[Expression | None, ...], tuple[str, ...]]:
-    """Return what lies in the arguments, and the lengths of what their pointers reach."""
+) -> tuple[
+    dict[tuple[int, int, int], Word],
+    tuple[Expression | None, ...],
+    tuple[str, ...],
+    tuple[tuple[int, ...], ...],
+]:
+    """Return what lies in the arguments, and of what their pointers reach the lengths, the names
+    and the addresses (one a row).
+    """
     found: dict[tuple[int, int, int], Word] = {}
     reached: dict[tuple[int, ...], int] = {}  # bases, one a row -> number of the region
     lengths: list[Expression | None] = []
@@ -455,7 +500,8 @@ def _words(
                 for row, here in zip(rows, bases, strict=True)
             ]
             lengths[number] = fitter.fit(sizes)
-    return found, tuple(lengths), tuple(_name(rows, bases) for bases in reached)
+    names = tuple(_name(rows, bases) for bases in reached)
+    return found, tuple(lengths), names, tuple(reached)
 
 
 def _name(rows: list[Launched], bases: tuple[int, ...]) -> str:

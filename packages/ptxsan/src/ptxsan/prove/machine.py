@@ -35,7 +35,8 @@ class Allocation:
     """Memory with a name: its address is `alignment * atom`, its length in bytes `length`.
 
     `values` are bounds of the integers of `value_bytes` bytes in it, where they are known and
-    the kernel writes nothing there.
+    the kernel writes nothing there; `rising`: from the lower to the upper bound, in order. `read`
+    are the places of these that were read, and what was read there.
     """
 
     name: str
@@ -45,6 +46,8 @@ class Allocation:
     length: Poly | None
     values: tuple[Poly, Poly] | None = None
     value_bytes: int = 0
+    rising: bool = False
+    read: list[tuple[Poly, Atom]] = field(default_factory=list)
 
     @property
     def base(self) -> Poly:
@@ -252,6 +255,9 @@ class Thread:
                     "dynamic shared memory", "shared", max(one.align, 16), length
                 )
             self._symbols[one.name] = dynamic
+        for given in self.program.params:  # structures are read at addresses that registers hold
+            length = of(given.bytes)
+            self._symbols[given.name] = self._allocate(given.name, "param", 1, length)
         for one in self.program.local:
             self._symbols[one.name] = self._allocate(one.name, "local", one.align, of(one.bytes))
         for each in self.program.globals:

@@ -3,8 +3,8 @@
 Memory: every load, store, atomic and asynchronous copy lies within the allocation that its
 address was computed from, and at a multiple of its bytes. Order: no two threads touch one byte
 without a barrier between, unless both read or both are atomic, and all threads of a block meet
-the same barriers. A refutation is a size at which the machine runs into the fault, never the
-solver's word alone.
+the same barriers. Written: every byte that is read was written before. A refutation is a size at
+which the machine runs into the fault, never the solver's word alone.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from ptxsan import isa
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding
 from ptxsan.parser import parse
@@ -23,15 +24,37 @@ from ptxsan.program import build
 from ptxsan.prove import law as L
 from ptxsan.prove.accesses import Access
 from ptxsan.prove.execute import Execution, GivenUpError
-from ptxsan.prove.machine import MOST_BLOCKS, Axes, AxisDomain, Domain, Thread
-from ptxsan.prove.races import Parted, Unordered, ordered
-from ptxsan.prove.replay import MEMORY_FAULTS, MOST_OF_ONE, ORDER_FAULTS, Datum, replay
-from ptxsan.prove.solver import Countered, Open, Shown, Solver, closure
-from ptxsan.prove.terms import Atom, Atoms, Flag, Symbol, atoms_of, literals, value_of
+from ptxsan.prove.machine import MOST_BLOCKS, Allocation, Axes, AxisDomain, Domain, Thread
+from ptxsan.prove.races import Order, Parted, Unordered, ordered
+from ptxsan.prove.replay import (
+    MEMORY_FAULTS,
+    MOST_OF_ONE,
+    ORDER_FAULTS,
+    UNWRITTEN_FAULTS,
+    Datum,
+    replay,
+    risen,
+)
+from ptxsan.prove.solver import Countered, Discharge, Open, Shown, Solver, closure
+from ptxsan.prove.terms import (
+    TRUE,
+    Atom,
+    Atoms,
+    Flag,
+    Symbol,
+    atoms_of,
+    decided,
+    literals,
+    value_of,
+)
+from ptxsan.prove.threads import Threads
+from ptxsan.prove.unwritten import Before, covered
 from ptxsan.syntax import SourceLine
 
 NARROWER = (1 << 29,)
-_REPLAYS = 4
+_REPLAYS = 6
+_MOST_RISING = 1 << 12  # integers of a refutation
+_DOUBTED = 10  # lines of the source that are asked about, once one failed
 _LARGEST, _LARGEST_S = 4, 6.0  # launches of which some blocks run, and seconds for each
 _ALSO = 3
 LEAST_CONFIRMED = 3
@@ -76,13 +99,15 @@ Bounds: TypeAlias = Mapping[int, L.Integers]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchAnswer:
-    """The answers to one launch: whether it stays within its memory, and whether its threads are
-    in order wherever they share some. `seconds` counts everything.
+    """The answers to one launch: whether it stays within its memory, whether its threads are in
+    order wherever they share some, and whether what is read was written. `seconds` counts
+    everything.
     """
 
     kernel: str
     answer: Answer
     races: Answer
+    initialized: Answer
     seconds: float
     solver_s: float = 0.0
     questions: Mapping[str, int] = field(default_factory=dict)
@@ -90,11 +115,16 @@ class LaunchAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Safe:
-    """A launch whose memory is safe, as it was followed."""
+    """A launch whose memory is safe, as it was followed.
+
+    `in_order` says that it is only if its threads are in order: integers are those of the domain
+    because nobody else writes a place before it is read.
+    """
 
     proved: Proved
     execution: Execution
     axes: Axes
+    in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +135,7 @@ class _Failure:
     sizes: Mapping[str, int] | None = None
     block: tuple[int, int, int] = (0, 0, 0)
     data: tuple[Datum, ...] = ()
+    plain: bool = False  # sizes and the thread's place decide it, no data
 
 
 def prove_launch(
@@ -115,12 +146,14 @@ def prove_launch(
     values: Bounds | None = None,
     limit_s: float = 60.0,
     also: Sequence[Mapping[str, int]] = (),
+    earlier: Sequence[L.LaunchLaw | None] = (),
 ) -> LaunchAnswer:
     """Answer whether a launch stays within its memory for all sizes of a domain.
 
     `values` maps a region's number to the integers in it, where the domain knows them and the
     kernel does not write there. `also` are sizes to run the launch at
-    where nothing is proved. Raises MachineError where z3 is not installed.
+    where nothing is proved. `earlier` are the launches of the call before it, None for one whose
+    memory was not proved. Raises MachineError where z3 is not installed.
     """
     started = time.perf_counter()
     until = started + limit_s
@@ -128,6 +161,7 @@ def prove_launch(
     values = values or {}
     why = "not proved, as the launch was not proved to stay within its memory"
     races: Answer = Unknown(line=0, source=None, reason=why)
+    initialized: Answer = races
     doubts: list[_Failure] = []
     limits = (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit))
     for limit in limits:
@@ -136,7 +170,16 @@ def prove_launch(
         if isinstance(found, _Safe):
             answer: Answer = found.proved
             solver.until = time.perf_counter() + limit_s
-            races = _in_order(law, found, solver, also, values)
+            order, races = _in_order(law, found, solver, also, values)
+            if found.in_order and not isinstance(races, Proved):
+                answer = Unknown(
+                    line=0, source=None,
+                    reason="what it reads of an input may have been written by another thread",
+                )  # fmt: skip
+                races = initialized
+                break
+            solver.until = time.perf_counter() + limit_s
+            initialized = _written(law, found, solver, also, values, order, earlier)
             break
         doubts += found
         answer = _judged(law, found, also if limit == limits[-1] else (), MEMORY_FAULTS, values)
@@ -152,6 +195,7 @@ def prove_launch(
         kernel=law.kernel,
         answer=answer,
         races=races,
+        initialized=initialized,
         seconds=time.perf_counter() - started,
         solver_s=sum(solver.spent_s.values()),
         questions=dict(solver.asked),
@@ -177,11 +221,17 @@ def prove_call(
         )
         nothing = Unknown(line=0, source=None, reason=why)
         return [
-            LaunchAnswer(kernel=one.kernel, answer=nothing, races=nothing, seconds=0.0)
+            LaunchAnswer(
+                kernel=one.kernel, answer=nothing, races=nothing, initialized=nothing, seconds=0.0
+            )
             for one in law.launches
         ]
-    found = []
+    found: list[LaunchAnswer] = []
     for one in law.launches:
+        earlier = [
+            launch if isinstance(answer.answer, Proved) else None
+            for launch, answer in zip(law.launches, found, strict=False)
+        ]
         known = {
             number: values[name]
             for number, name in enumerate(one.names)
@@ -190,7 +240,7 @@ def prove_call(
         found.append(
             prove_launch(
                 one, law.scope, domain, values=known, limit_s=limit_s,
-                also=(law.witness.sizes, *law.seen[-_ALSO:]),
+                also=(law.witness.sizes, *law.seen[-_ALSO:]), earlier=earlier,
             )
         )  # fmt: skip
     return found
@@ -219,7 +269,14 @@ def _attempt(
     domain: Domain,
     values: Bounds,
     solver: Solver,
+    *,
+    trusted: bool = True,
 ) -> _Safe | list[_Failure]:
+    """Follow a launch and settle what it has to be.
+
+    Where the kernel writes a region with known integers they are taken to be there (`trusted`)
+    only while each place is read before anything is written there; else they are dropped.
+    """
     if law.clustered:
         return [_Failure(None, "clusters of blocks are not followed")]
     try:
@@ -232,11 +289,13 @@ def _attempt(
     for number, one in values.items():
         held = thread.region(number)
         held.values, held.value_bytes = (axes.poly(one.low), axes.poly(one.high)), one.nbytes
+        held.rising = one.rising and held.length is not None
     execution = Execution(thread, program, solver, until=solver.until)
     try:
         execution.run()
         written = {one.allocation for one in execution.accesses if one.what != "read"}
-        if any(one.values is not None for one in written if one is not None):
+        changed = {one for one in written if one is not None and one.values is not None}
+        if changed and not (trusted and _read_first(execution, changed)):
             kept = {n: v for n, v in values.items() if thread.region(n) not in written}
             return _attempt(law, scope, domain, kept, solver)
     except (GivenUpError, MachineError) as error:
@@ -245,14 +304,55 @@ def _attempt(
             _Failure(None, str(error), line),
             *_checked(execution, axes, solver, values, most=1)[0],
         ]
-    failures, discharged = _checked(execution, axes, solver, values, most=3)
+    most = 1 if changed else _DOUBTED
+    failures, discharged = _checked(execution, axes, solver, values, most=most)
+    if changed and (failures or execution.gaps):
+        return _attempt(law, scope, domain, values, solver, trusted=False)
     gaps = [_Failure(None, why, line) for line, why in sorted(execution.gaps.items())]
     if failures or gaps:
         return [*gaps, *failures]
     proved = Proved(
         accesses=len(execution.accesses), discharged=dict(discharged), limit=domain.limit
     )
-    return _Safe(proved=proved, execution=execution, axes=axes)
+    return _Safe(proved=proved, execution=execution, axes=axes, in_order=bool(changed))
+
+
+def _read_first(execution: Execution, regions: set[Allocation]) -> bool:
+    """Whether a thread reads nothing of regions behind a place where it may have written them.
+
+    If its threads are in order as well, and no barrier lets one read what another wrote, then
+    every read finds what was there before the launch: the first that did not would have been
+    found to race with what was written.
+    """
+    program = execution.program
+    if any(isa.row(one).orders is not isa.Orders.NOTHING for one in program.body):
+        return False
+    owner = {
+        site: number
+        for number, block in enumerate(program.blocks)
+        for site in range(block.start, block.end)
+    }
+    read: set[tuple[Allocation, int]] = set()
+    behind: set[tuple[Allocation, int]] = set()
+    for one in execution.accesses:
+        if one.allocation is None or one.allocation not in regions:
+            continue
+        if one.what != "write":
+            if one.what != "read":
+                return False
+            read.add((one.allocation, one.site))
+            continue
+        block = owner[one.site]
+        sites = set(range(one.site + 1, program.blocks[block].end))
+        waiting, seen = list(program.blocks[block].successors), set[int]()
+        while waiting:
+            number = waiting.pop()
+            if number not in seen:
+                seen.add(number)
+                sites.update(range(program.blocks[number].start, program.blocks[number].end))
+                waiting += program.blocks[number].successors
+        behind.update((one.allocation, site) for site in sites)
+    return read.isdisjoint(behind)
 
 
 def _in_order(
@@ -261,15 +361,15 @@ def _in_order(
     solver: Solver,
     also: Sequence[Mapping[str, int]],
     values: Bounds,
-) -> Answer:
+) -> tuple[Order | None, Answer]:
     """Answer whether the threads of a launch whose memory is safe are in order."""
     try:
         order = ordered(safe.execution, solver)
     except MachineError as error:
-        return Unknown(line=error.line, source=None, reason=str(error))
+        return None, Unknown(line=error.line, source=None, reason=str(error))
     if not order.failures:
         limit = safe.proved.limit
-        return Proved(accesses=order.pairs, discharged=order.discharged, limit=limit)
+        return order, Proved(accesses=order.pairs, discharged=order.discharged, limit=limit)
     failures = []
     for one in order.failures:
         sizes = None if one.values is None else safe.axes.sizes(one.values)
@@ -284,7 +384,62 @@ def _in_order(
                 )
                 text = f"{what}: {reason}" if reason else what
                 failures.append(_Failure(first, text, first.instruction.line, sizes))
-    return _judged(law, failures, also, ORDER_FAULTS, values)
+    return order, _judged(law, failures, also, ORDER_FAULTS, values)
+
+
+def _written(
+    law: L.LaunchLaw,
+    safe: _Safe,
+    solver: Solver,
+    also: Sequence[Mapping[str, int]],
+    values: Bounds,
+    order: Order | None,
+    earlier: Sequence[L.LaunchLaw | None],
+) -> Answer:
+    """Answer whether what a launch whose memory is safe reads was written before."""
+    thread = safe.execution.thread
+    try:
+        before = list(_before(law, safe, solver, earlier))
+        seen = covered(
+            safe.execution, solver,
+            fresh=[thread.region(number) for number in law.unwritten],
+            alike=order.alike if order is not None else None, before=before,
+        )  # fmt: skip
+    except (GivenUpError, MachineError) as error:
+        return Unknown(line=getattr(error, "line", 0), source=None, reason=str(error))
+    if not seen.failures:
+        return Proved(accesses=seen.reads, discharged=seen.discharged, limit=safe.proved.limit)
+    failures = [
+        _Failure(
+            one.access, one.reason, one.access.instruction.line,
+            None if one.values is None else safe.axes.sizes(one.values),
+        )
+        for one in seen.failures
+    ]  # fmt: skip
+    return _judged(law, failures, also, UNWRITTEN_FAULTS, values)
+
+
+def _before(
+    law: L.LaunchLaw, safe: _Safe, solver: Solver, earlier: Sequence[L.LaunchLaw | None]
+) -> Iterator[Before]:
+    """Yield the earlier launches that were given memory which nobody else wrote."""
+    given = {number for launches in law.unwritten.values() for number, _ in launches}
+    for number in sorted(given):
+        one = earlier[number] if number < len(earlier) else None
+        if one is None:
+            continue
+        program = build(parse(one.module), one.kernel)
+        thread = Thread(program=program, atoms=safe.axes.atoms, axes=safe.axes, law=one)
+        execution = Execution(thread, program, solver, until=solver.until)
+        execution.run()
+        same = {
+            safe.execution.thread.region(region): thread.region(other)
+            for region, launches in law.unwritten.items()
+            for launch, other in launches
+            if launch == number
+        }
+        if not execution.gaps:
+            yield Before(execution=execution, same=same)
 
 
 def _name(access: Access) -> str:
@@ -294,18 +449,28 @@ def _name(access: Access) -> str:
 def _checked(
     execution: Execution, axes: Axes, solver: Solver, values: Bounds, *, most: int
 ) -> tuple[list[_Failure], Counter[str]]:
-    """Return the first failures, and what settled the other goals."""
+    """Return failures of the first `most` lines that have some, and what settled other goals."""
     failures: list[_Failure] = []
     discharged: Counter[str] = Counter()
+    threads = Threads(execution.thread)
+    places: set[object] = set()  # the lines of the source that failed: an unrolled loop has one
     for access in execution.accesses:
-        if len(failures) >= most:
+        place = access.instruction.source or access.instruction.line
+        if place in places:
+            continue
+        if len(places) >= most:
             break
+        failed = len(failures)
         if access.why:
             lawless = "; ".join(f"{k}: {v}" for k, v in execution.thread.lawless.items())
             why = f"{access.why}{f' ({lawless})' if lawless else ''}"
             failures.append(_Failure(access, why, access.instruction.line))
+            places.add(place)
             continue
         for word, goal in access.goals:
+            if decided(goal) != TRUE and threads.hold(access.path, goal):
+                discharged[str(Discharge.THREADS)] += 1
+                continue
             match solver.answer(access.path, goal):
                 case Shown(by):
                     discharged[str(by)] += 1
@@ -315,31 +480,40 @@ def _checked(
                         f"a {access.what} of {access.nbytes} bytes {word} {_name(access)}, says z3"
                     )
                     line, block = access.instruction.line, execution.thread.block(held)
-                    data = _data(execution, access, held, values)
-                    failures.append(_Failure(access, reason, line, sizes, block, data))
+                    data = _data(execution, access, held, values, sizes)
+                    plain = not any(one.data for one in closure(_deciding(access)))
+                    failures.append(_Failure(access, reason, line, sizes, block, data, plain))
                     break
                 case Open(reason):
                     text = f"a {access.what} of {access.nbytes} bytes: {reason}"
                     failures.append(_Failure(access, text, access.instruction.line))
                     break
+        if len(failures) > failed:
+            places.add(place)
     return failures, discharged
 
 
 def _data(
-    execution: Execution, access: Access, held: Mapping[Atom, int], values: Bounds
+    execution: Execution,
+    access: Access,
+    held: Mapping[Atom, int],
+    values: Bounds,
+    sizes: Mapping[str, int],
 ) -> tuple[Datum, ...]:
     """Return what inputs hold in a counterexample, where nothing else that is read decides it.
 
-    What memory holds that is not free is not known, nor what a float makes a branch do.
+    What memory holds that is neither free nor rising is not known, nor what a float makes a
+    branch do. Of rising integers all are returned.
     """
     thread = execution.thread
-    regions = {thread.region(number): number for number in values if values[number].free}
-    deciding = set(access.offset.atoms)
-    for formula in access.path:
-        deciding |= atoms_of(formula)
-        if any(isinstance(one, Flag) for one in literals(formula)):
-            return ()
-    read = [one for one in closure(deciding) if one.data and isinstance(one.meaning, Symbol)]
+    regions = {
+        thread.region(number): number for number, one in values.items() if one.free or one.rising
+    }
+    if any(isinstance(one, Flag) for formula in access.path for one in literals(formula)):
+        return ()
+    read = [
+        one for one in closure(_deciding(access)) if one.data and isinstance(one.meaning, Symbol)
+    ]
     known = _Values(held)
     found: dict[tuple[int, int], Datum] = {}
     for atom in read:
@@ -356,7 +530,28 @@ def _data(
         found[number, place] = Datum(
             region=number, name=allocation.name, offset=place, nbytes=nbytes, value=value
         )
-    return tuple(found.values())
+    for allocation, number in regions.items():
+        one, length = values[number], thread.law.regions[number]
+        here = {place: datum for (at, place), datum in found.items() if at == number}
+        if not one.rising or not here or length is None:
+            continue
+        count = L.evaluated(length, sizes) // one.nbytes
+        known_ones = {place // one.nbytes: datum.value for place, datum in here.items()}
+        bounds = L.evaluated(one.low, sizes), L.evaluated(one.high, sizes)
+        whole = risen(count, *bounds, known_ones) if count <= _MOST_RISING else None
+        if whole is None or any(place % one.nbytes for place in here):
+            return ()
+        for place, value in enumerate(whole):
+            found[number, place * one.nbytes] = Datum(
+                region=number, name=allocation.name, offset=place * one.nbytes,
+                nbytes=one.nbytes, value=value,
+            )  # fmt: skip
+    return tuple(found[key] for key in sorted(found))
+
+
+def _deciding(access: Access) -> set[Atom]:
+    """Return what decides whether an access is made, and where."""
+    return set(access.offset.atoms).union(*map(atoms_of, access.path))
 
 
 class _Values(dict[Atom, int]):
@@ -366,9 +561,15 @@ class _Values(dict[Atom, int]):
         return max(atom.low or 0, 0)
 
 
+def _doubtful(one: _Failure) -> int:
+    """Order suspects: what sizes decide, what known data decides, what other memory decides."""
+    return 0 if one.plain else 1 if one.data else 2
+
+
 def _run_alone(law: L.LaunchLaw, doubts: list[_Failure], values: Bounds) -> Refuted | None:
     """Run the suspected blocks of launches that are too large to run whole."""
-    for one in [doubt for doubt in doubts if doubt.sizes is not None][:_REPLAYS]:
+    known = [doubt for doubt in doubts if doubt.sizes is not None]
+    for one in sorted(known, key=_doubtful)[:_REPLAYS]:
         found = _shown(law, one, MEMORY_FAULTS, values, blocks=(one.block,))
         if found is not None:
             return found
@@ -433,7 +634,8 @@ def _judged(
     values: Bounds,
 ) -> Refuted | Unknown:
     """Run what was suspected; a fault that the machine shows refutes."""
-    suspects = [one for one in failures if one.sizes is not None][:_REPLAYS]
+    doubts = [one for one in failures if one.sizes is not None]
+    suspects = sorted(doubts, key=_doubtful)[:_REPLAYS]
     for one in (*suspects, *(_Failure(None, "", sizes=sizes) for sizes in also)):
         found = _shown(law, one, faults, values)
         if found is not None:

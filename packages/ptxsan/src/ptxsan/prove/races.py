@@ -72,12 +72,17 @@ class Parted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What was found: `pairs` were shown. Failures are all that were looked at, at most a few."""
+    """What was found: `pairs` were shown. Failures are all that were looked at, at most a few.
+
+    `alike` are the unknowns of loops with barriers that are the same in all threads of a block
+    in an iteration; None where not all threads were shown to meet the same barriers.
+    """
 
     pairs: int
     barriers: int
     discharged: Mapping[str, int]
     failures: tuple[Unordered | Parted, ...]
+    alike: frozenset[Atom] | None = None
 
 
 def ordered(execution: Execution, solver: Solver, *, most: int = 2) -> Order:
@@ -116,7 +121,10 @@ class _Races:
     def result(self) -> Order:
         gap = self._not_followed()
         if gap is not None:
-            return Order(pairs=0, barriers=0, discharged={}, failures=(gap,))
+            if self._intervals.irregular() is None:
+                self._check_barriers()
+            alike = self._alike if self._barriers else None
+            return Order(pairs=0, barriers=0, discharged={}, failures=(gap,), alike=alike)
         self._check_barriers()
         if not self._failures:
             self._check_pairs()
@@ -125,6 +133,7 @@ class _Races:
             barriers=len(self._intervals.barriers),
             discharged=dict(self._discharged),
             failures=tuple(self._failures),
+            alike=self._alike if self._barriers else None,
         )
 
     def _not_followed(self) -> Parted | None:

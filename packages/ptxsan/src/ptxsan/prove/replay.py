@@ -22,6 +22,7 @@ MOST_BYTES = 1 << 28
 MOST_THREADS = 1 << 22
 MOST_OF_ONE = 1 << 33  # bytes: half of the addresses that an allocation has in the machine
 MEMORY_FAULTS = frozenset((Kind.OUT_OF_BOUNDS, Kind.ADDRESS_OVERFLOW, Kind.MISALIGNED))
+UNWRITTEN_FAULTS = frozenset((Kind.UNINITIALISED,))
 ORDER_FAULTS = frozenset((Kind.RACE, Kind.UNORDERED, Kind.DIVERGENT_BARRIER, Kind.DEADLOCK))
 
 
@@ -63,6 +64,24 @@ def furnished(
         memory[one.offset : one.offset + nbytes] = raw
 
 
+def risen(count: int, low: int, high: int, known: Mapping[int, int]) -> tuple[int, ...] | None:
+    """Return `count` integers that rise from `low` to `high` and are as `known` at some places.
+
+    The others are as small as they may be. None where there are no such integers.
+    """
+    found, last = [], low
+    for place in range(count):
+        end = high if place == count - 1 else None
+        value = known.get(place, end if end is not None else last)
+        if value < last or value > high or (place == 0 and value != low):
+            return None
+        if end is not None and value != end:
+            return None
+        found.append(value)
+        last = value
+    return tuple(found) if known.keys() <= set(range(count)) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """What the machine found at sizes: faults, or why there is no answer.
@@ -95,7 +114,7 @@ def replay(
     Of a launch that is too large to run, `blocks` run alone, on memory that has only the pages
     that they touch. A GPU may run them first, so what they run into before any other block is a
     fault of the launch; who races with whom they do not show. `values` says which
-    integers regions hold, by number; `data` are some of those that are free.
+    integers regions hold, by number; `data` are some of those that are free, or all rising ones.
 
     Scalar arguments without a law make it impossible, or that do not fit their bytes: host code
     would launch something else.
@@ -114,6 +133,8 @@ def replay(
         return Replayed(sizes=sizes, why="the launch has no complete law")
     numbers = [L.evaluated(one, sizes) for one in known if one is not None]
     grid, block, shared, lengths = numbers[:3], numbers[3:6], numbers[6], numbers[7:]
+    if Kind.UNINITIALISED in kinds:
+        blocks = ()  # what other blocks write is not known of some that run alone
     large = sum(lengths) > MOST_BYTES or math.prod((*grid, *block)) > MOST_THREADS
     races = not kinds.isdisjoint(ORDER_FAULTS)
     some = [one for one in blocks if all(0 <= a < b for a, b in zip(one, grid, strict=True))]
@@ -126,21 +147,20 @@ def replay(
     draw = np.random.default_rng(seed)
     buffers = []
     for number, length in enumerate(lengths):
-        memory = pages.zeros(length, reserved=not large)
         held = (values or {}).get(number)
-        if held is not None and held.free:
-            bounds = L.evaluated(held.low, sizes), L.evaluated(held.high, sizes)
-            if large and not bounds[0] <= 0 <= bounds[1]:
-                return Replayed(sizes=sizes, why="it is too large to fill with legal integers")
-            try:
-                furnished(
-                    memory, *bounds, held.nbytes, [one for one in data if one.region == number]
-                )
-            except ValueError as error:
-                return Replayed(sizes=sizes, why=str(error))
-        elif seed is not None and not large:
-            memory[:] = draw.random(-(-length // 4), np.float32).view(np.uint8)[:length]
-        buffers.append(Buffer(name=law.name_of(number), data=memory))
+        here = [one for one in data if one.region == number]
+        try:
+            memory = pages.zeros(length, reserved=not large)
+            if held is not None and (held.free or held.rising):
+                _fill(memory, held, sizes, here, large=large)
+            elif seed is not None and not large:
+                memory[:] = draw.random(-(-length // 4), np.float32).view(np.uint8)[:length]
+        except (MemoryError, ValueError) as error:
+            return Replayed(sizes=sizes, why=str(error))
+        # What an earlier launch may have written counts as written.
+        unwritten = Kind.UNINITIALISED in kinds and law.unwritten.get(number) == ()
+        flags = np.zeros(length, np.bool_) if unwritten else None
+        buffers.append(Buffer(name=law.name_of(number), data=memory, initialised=flags))
     arguments, inside = _arguments(law, sizes, buffers)
     launch = Launch(
         kernel=law.kernel, grid=(grid[0], grid[1], grid[2]), block=(block[0], block[1], block[2]),
@@ -167,6 +187,27 @@ def replay(
     return Replayed(
         sizes=sizes, faults=faults, why=report.inconclusive or "", accesses=len(set(touching))
     )
+
+
+def _fill(
+    memory: NDArray[np.uint8],
+    held: L.Integers,
+    sizes: Mapping[str, int],
+    data: Sequence[Datum],
+    *,
+    large: bool,
+) -> None:
+    """Make the zeros of a region integers that it may hold, with `data` among them.
+
+    Of a `large` one only what is named is touched. Raises ValueError where that cannot be.
+    """
+    low, high = L.evaluated(held.low, sizes), L.evaluated(held.high, sizes)
+    if large and not low <= 0 <= high:
+        raise ValueError("it is too large to fill with legal integers")
+    if held.rising and not data and len(memory) >= held.nbytes:
+        last = (len(memory) // held.nbytes - 1) * held.nbytes
+        data = (Datum(region=0, name="", offset=last, nbytes=held.nbytes, value=high),)
+    furnished(memory, low, high, held.nbytes, data)
 
 
 def _fitting(law: L.LaunchLaw, sizes: Mapping[str, int]) -> bool:

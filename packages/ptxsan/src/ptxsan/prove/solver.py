@@ -55,6 +55,7 @@ class Discharge(StrEnum):
     INTERVALS = "intervals"
     LINEAR = "linear arithmetic with products"
     NONLINEAR = "nonlinear arithmetic"
+    THREADS = "threads one by one"  # not by the solver: see `threads`
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def _merged_two(
     shared = path[:common]
     whole = shared if joined == TRUE else (*shared, joined)
     registers: dict[str, Value] = {}
-    for name in live:
+    for name in sorted(live):  # new atoms are numbered in one order
         a, b = state.registers.get(name), other.registers.get(name)
         if a is None or b is None:
             continue

@@ -102,6 +102,50 @@ def test_what_nvcc_takes_beside_the_standard_is_taken(tmp_path: Path) -> None:
     assert not found.wrong
 
 
+CUB = r"""
+#include <cstdio>
+#include <type_traits>
+#include <cub/block/block_load.cuh>
+template <int N> struct Traits {
+  using Load = cub::BlockLoad<float, N, 4, cub::BLOCK_LOAD_WARP_TRANSPOSE>;
+  static constexpr int bytes = sizeof(typename Load::TempStorage);
+};
+template <class T> struct Known { static constexpr bool value = sizeof(T) == 4; };
+// The demangled name of its result has comparisons in parentheses.
+template <class T, int N>
+__global__ std::enable_if_t<(N > 0) && Known<T>::value> total(const T* x, T* y) {
+  extern __shared__ char memory[];
+  auto& own = reinterpret_cast<typename Traits<N>::Load::TempStorage&>(memory);
+  T here[4];
+  typename Traits<N>::Load(own).Load(x, here);
+  y[threadIdx.x] = here[0] + here[1] + here[2] + here[3];
+}
+int main() {
+  float host[256], *x, *y;
+  for (int i = 0; i < 256; ++i) host[i] = i;
+  if (cudaMalloc(&x, 1024) || cudaMalloc(&y, 256)) return 2;
+  if (cudaMemcpy(x, host, 1024, cudaMemcpyHostToDevice)) return 2;
+  total<float, 64><<<1, 64, Traits<64>::bytes - SHORT>>>(x, y);
+  if (cudaGetLastError()) return 3;
+  if (cudaMemcpy(host, y, 256, cudaMemcpyDeviceToHost)) return 4;
+  printf("%d %g\n", Traits<64>::bytes, host[63]);
+}
+"""
+
+
+@pytest.mark.parametrize("short", [0, 16])
+def test_host_code_knows_how_many_bytes_cub_wants(tmp_path: Path, short: int) -> None:
+    source = tmp_path / "cub.cu"
+    source.write_text(CUB)
+    report = run_program([source], defines=(f"SHORT={short}",))
+    (launch,) = report.launches
+    if short:
+        assert {one.kind for one in launch.findings} == {Kind.OUT_OF_BOUNDS}
+    else:
+        assert not launch.findings
+        assert report.output.split()[1] == "1014"
+
+
 def test_what_does_not_compile_is_told_with_the_compilers_log(tmp_path: Path) -> None:
     file = tmp_path / "broken.cu"
     file.write_text("#include <cstdio>\nint main() { return undefined_name; }\n")

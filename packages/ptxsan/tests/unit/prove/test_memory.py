@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+import re
 
 import pytest
 
@@ -14,7 +15,7 @@ from ptxsan import nvrtc
 from ptxsan.prove.law import Axis, Expression, Integers, Number
 from ptxsan.prove.machine import AxisDomain
 from ptxsan.prove.memory import Answer, Proved, Refuted, Unknown, prove_call, prove_launch
-from ptxsan.prove.replay import replay
+from ptxsan.prove.replay import replay, risen
 from ptxsan_support.mutants import mutants
 from ptxsan_support.proofs import FAULTY, SAFE, Subject
 
@@ -168,6 +169,146 @@ def test_indices_from_memory_are_anything_unless_the_domain_bounds_them() -> Non
     from_one = answer(Axis("rows"), low=1)
     assert isinstance(from_one, Refuted)
     assert from_one.data
+
+
+LENGTHS = """extern "C" __global__ void k(const int* from, float* y, const float* x, int n) {
+  int first = from[blockIdx.x], last = from[blockIdx.x + 1];
+  if (threadIdx.x == 0) y[last - first - LEAST] = 1.f;
+  for (int i = first + threadIdx.x; i < last; i += 32) y[i] = x[i];
+}"""
+
+
+def _of_lengths(least: int) -> Subject:
+    from ptxsan_support.proofs import subject_of
+
+    return subject_of(
+        f"lengths of sequences, at least {least}", LENGTHS.replace("LEAST", str(least)), "n b",
+        lambda s: s["b"], 32, "p:4*b+4 p:4*n+4 p:4*n i:n", "n, b",
+    )  # fmt: skip
+
+
+def test_offsets_of_sequences_are_in_order() -> None:
+    offsets = Integers(low=Number(0), high=Axis("n"), nbytes=4, rising=True)
+    law = _of_lengths(0).law()
+    (launch,) = law.launches
+    domain = _of_lengths(0).domain
+    answer = prove_launch(launch, law.scope, domain, values={0: offsets}).answer
+    assert isinstance(answer, Proved)
+    unordered = dataclasses.replace(offsets, rising=False)
+    answer = prove_launch(launch, law.scope, domain, values={0: unordered}).answer
+    assert isinstance(answer, Unknown)
+    # An empty sequence is what refutes, in offsets that somebody may pass.
+    law = _of_lengths(1).law()
+    (launch,) = law.launches
+    answer = prove_launch(launch, law.scope, domain, values={0: offsets}).answer
+    assert isinstance(answer, Refuted)
+    given = [one.value for one in answer.data]
+    assert given == sorted(given)
+    assert len(given) == answer.sizes["b"] + 1
+    assert (given[0], given[-1]) == (0, answer.sizes["n"])
+
+
+@pytest.mark.parametrize(
+    ("count", "known", "expected"),
+    [
+        (4, {}, (0, 0, 0, 9)),
+        (4, {1: 3}, (0, 3, 3, 9)),
+        (4, {1: 3, 2: 2}, None),
+        (4, {0: 1}, None),
+        (4, {3: 8}, None),
+        (4, {4: 9}, None),
+        (1, {}, None),
+    ],
+)
+def test_some_offsets_are_made_whole(
+    count: int, known: dict[int, int], expected: tuple[int, ...] | None
+) -> None:
+    assert risen(count, 0, 9, known) == expected
+
+
+ADVANCED = """extern "C" __global__ void k(int* at, const float* table, float* y, int n) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i >= n) return;
+  BODY
+}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "safe"),
+    [
+        ("int j = at[i]; at[i] = j + 1; y[i] = table[j];", True),
+        ("y[i] = 0.f; int j = at[i]; at[i] = j + 1; y[i] = table[j];", True),
+        ("int j = at[i]; if (j) at[i] = n; else at[i] = j - 1; y[i] = table[j];", True),
+        # What another thread wrote, or this one.
+        ("int j = at[(i + 1) % n]; at[i] = n; y[i] = table[j];", False),
+        ("at[i] = at[i] + 1; __threadfence(); y[i] = table[((volatile int*)at)[i]];", False),
+        (
+            "for (int c = 0; c < 2; ++c) {"
+            "  int j = ((volatile int*)at)[i]; at[i] = j + 1; y[i] += table[j]; }",
+            False,
+        ),
+        ("int j = at[i]; at[i ^ 1] = n; __syncthreads(); y[i] = table[j + at[i]];", False),
+        ("int j = atomicAdd(&at[i % 3], 1); y[i] = table[j];", False),
+    ],
+)
+def test_integers_are_the_domains_until_somebody_writes_them(body: str, safe: bool) -> None:
+    from ptxsan_support.proofs import subject_of, up
+
+    subject = subject_of(
+        "advanced", ADVANCED.replace("BODY", body), "n rows", lambda s: up(s["n"], 64), 64,
+        "p:4*n+16 p:4*rows p:4*n i:n", "n, rows",
+    )  # fmt: skip
+    law = subject.law()
+    values = {0: Integers(low=Number(0), high=_less_one("rows"), nbytes=4)}
+    answer = prove_launch(law.launches[0], law.scope, subject.domain, values=values).answer
+    assert isinstance(answer, Proved) is safe
+
+
+NULL = """extern "C" __global__ void k(const float* x, float* y, float* extra, int n) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) y[i] = x[i];
+  if (GUARD) extra[i % 4] = 1.f;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "expected"),
+    [
+        ("n == 70003 && i == 5", Refuted),
+        ("extra && n == 70003", Proved),
+        ("i >= 64 * ((n + 63) / 64)", Proved),
+    ],
+)
+def test_a_null_pointer_is_followed_only_where_no_thread_gets(guard: str, expected: type) -> None:
+    from ptxsan_support.proofs import subject_of, up
+
+    subject = subject_of(
+        "null", NULL.replace("GUARD", guard), "n", lambda s: up(s["n"], 64), 64,
+        "p:4*n p:4*n l:0*n i:n", "n",
+    )  # fmt: skip
+    (answer,) = prove_call(subject.law(), subject.domain)
+    assert isinstance(answer.answer, expected)
+    if isinstance(answer.answer, Refuted):
+        assert answer.answer.sizes == {"n": 70003}
+
+
+def test_a_parameter_is_read_at_an_address_in_a_register() -> None:
+    subject = SAFE[0]
+    law = subject.law()
+    found = re.search(
+        r"ld\.param\.(?P<type>[usb]32)\s+(?P<to>%r\d+), \[(?P<name>\w+)\];", subject.ptx
+    )
+    assert found is not None
+
+    def answer(offset: int) -> Answer:
+        far = f".reg .b64 %far; mov.b64 %far, {found['name']}; add.s64 %far, %far, 8;"
+        text = f"{far} ld.param.{found['type']} {found['to']}, [%far+{offset}];"
+        module = subject.ptx.replace(found[0], text, 1)
+        changed = dataclasses.replace(law.launches[0], module=module)
+        return prove_launch(changed, law.scope, subject.domain).answer
+
+    assert isinstance(answer(-8), Proved)
+    assert not isinstance(answer(0), Proved), "nothing is known of what lies behind a parameter"
 
 
 def _less_one(name: str):  # type: ignore[no-untyped-def]

@@ -34,6 +34,7 @@ FORMS = (
     "and.b32 %r6, %r2, 508; shl.b32 %r7, %r3, 10; or.b32 %r8, %r6, %r7; or.b32 %r4, %r8, 512;",
     "and.b32 %r6, %r2, 127; shl.b32 %r7, %r6, 2; or.b32 %r8, %r7, 1536; xor.b32 %r4, %r8, 516;",
     "and.b32 %r6, %r2, 48; and.b32 %r7, %r3, 15; shl.b32 %r8, %r7, 4; or.b32 %r4, %r6, %r8;",
+    "and.b32 %r6, %r2, -32; shl.b32 %r7, %r6, 3; and.b32 %r8, %r2, 31; or.b32 %r4, %r7, %r8;",
     "cvt.u32.u16 %r4, %h1;", "selp.b32 %r4, %r2, %r3, %p1;", "mov.u32 %r4, %r2;",
 )  # fmt: skip
 COMPARISONS = tuple(

@@ -29,6 +29,7 @@ from cuassay.sandbox.guest.memory.placement import poisoned_memory
 # What Triton's own autotuner counts as infinitely slow, by name: too much shared memory and so on.
 _REFUSALS = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError")
 _TEXT = 300
+_AHEAD = 16  # configurations compiled at once
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ def configurations(host: Host, step: Configurations) -> Made:
                     facts.append((f"result {number}", places[digest]))
             facts.append((f"configuration {number}", taken[:_TEXT]))
             choice.number += 1
-    facts.append(("configurations", str(choice.longest)))
+    facts += [("configurations", str(choice.longest)), ("autotuners", str(tuned.lists()))]
     return Made(items=tuple(found), tensors=tuple(tensors), facts=tuple(facts))
 
 
@@ -112,7 +113,10 @@ def _forced(choice: _Choice) -> Iterator[None]:
     def run(self: Any, *given: Any, **named: Any) -> Any:
         self.nargs = dict(zip(self.arg_names, given, strict=False))
         usable = self.prune_configs(named) if len(self.configs) > 1 else self.configs
-        config = usable[choice.number % len(usable)]
+        place = choice.number % len(usable)
+        if place % _AHEAD == 0:
+            tuned.compile_ahead(self, usable[place : place + _AHEAD], named)
+        config = usable[place]
         choice.longest = max(choice.longest, len(usable))
         choice.taken.append(f"{self.base_fn.__name__}: {config}")
         if config.pre_hook is not None:

@@ -1,0 +1,195 @@
+"""NUM004: values as large as the reference takes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.numeric.common import comparison_finding, one_by_one
+from cuassay.checks.numeric.relation_members import own_fill, with_parameters
+from cuassay.checks.plain_first import with_scalars, wrong_read
+from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.errors import NothingToCheckError
+from cuassay.inputs.geometry import tensor_inputs
+from cuassay.model.case import Case
+from cuassay.model.domain import Real
+from cuassay.model.dtype import DType
+from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.problem import Problem, TensorSpec
+from cuassay.model.scenario import Scenario
+
+_LIMIT, _LIMIT_BEYOND = 2.0**14, 2.0**40  # of what the reference computes, beyond float16 too
+# Exponents of two. Inputs that exceed float16 themselves are large enough: the larger, the more
+# often a result is ill-conditioned.
+_LEAST, _MOST, _MOST_BEYOND = 3, 14, 18
+_HALF = 2.0**16  # where float16 ends
+_CONSTANT = 2.0**24  # what a reference makes so large at usual inputs is a mask, and no result
+
+
+class Tries(enum.StrEnum):
+    """What a scenario makes large."""
+
+    SIDES = "large weights and biases"
+    MAINS = "large main inputs"
+    ALL = "values beyond float16"
+
+
+class Num004(Check):
+    """Values as large as the reference takes them
+
+    What it does
+        Multiplies inputs by a power of two: those of the fewest dimensions (weights, biases) and
+        the others apart, as far as nothing that the reference computes on its way exceeds 2^14;
+        then all of them by up to 2^18, where float16 has ended and bfloat16 and float32 have
+        not.
+
+    Why it matters
+        A weight of 300 after a normalisation makes outputs of 1000. A kernel that clamps to +-64
+        "for stability", or saturates a packed intermediate, is right on every standard normal
+        input. float16 inside of a float32 operator overflows where nobody expects it.
+
+    How it decides
+        A plain call comes first and must be right. Each output is then judged as NUM001 judges.
+        Where the reference stays below 2^14 a wrong answer rejects: every floating type of 16
+        bits has room to spare. Beyond float16 it is a condition of use, unless the problem
+        declares that inputs may be so large.
+
+    Can it be wrong?
+        How far inputs can grow is found by running the reference, which bounds what it computes
+        as written. A kernel that squares what the reference does not has 2^28 to deal with, which
+        float32 and bfloat16 hold. Inputs with declared bounds keep to them.
+
+    Example
+        "with weight 512 times as large: y[3, 17] is 64.0, expected 1113.2".
+
+    Options
+        --require magnitudes makes the condition binding.
+    """
+
+    code = "NUM004"
+    title = "Values as large as the reference takes them"
+    classes = ("N6", "N10", "O3")
+    concurrent = True
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield a scenario for each group of inputs that can be made larger.
+
+        Raises NothingToCheckError where none can.
+        """
+        nothing = True
+        for small in trial.cases("small")[:1]:
+            base = with_scalars(trial, small)
+            plain = trial.magnitudes(base)
+            for tries in Tries:
+                large = _largest(trial, base, plain, tries)
+                if large is not None:
+                    nothing = False
+                    steps = one_by_one(range(2))
+                    yield Scenario(label=tries, cases=(base, large), steps=steps)
+        if nothing:
+            raise NothingToCheckError("no input can be made larger")
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Blame what is right for usual values and wrong for large ones."""
+        reads = reads_of(scenario, run)
+        if len(reads) < len(scenario.cases) or wrong_read(trial, run, reads[0]):
+            return
+        large = scenario.cases[1]
+        for comparison in wrong_outputs(trial, reads[1], run):
+            found = comparison_finding(
+                self, trial, scenario, large, comparison, lead=f"right before, and {_grown(large)}"
+            )
+            if scenario.label == Tries.ALL:
+                found = dataclasses.replace(
+                    found,
+                    finding_class=FindingClass.UNSAFE,
+                    severity=Severity.MEDIUM,
+                    condition="magnitudes: right up to 2^14, wrong where values exceed float16",
+                )
+            yield found
+
+
+def _largest(trial: Trial, base: Case, plain: Sequence[float], tries: Tries) -> Case | None:
+    """Return the base with inputs as large as the reference takes them, None where none grow."""
+    beyond = tries is Tries.ALL
+    specs = _grown_by(trial.problem, tries)
+    if not specs or (beyond and any(s.dtype is DType.FLOAT16 for s in _floating(trial.problem))):
+        return None
+    limit = _LIMIT_BEYOND if beyond else _LIMIT
+    low, high = _LEAST - 1, _MOST_BEYOND if beyond else _MOST
+    largest, reached = None, 0.0
+    while low < high:  # the largest exponent that fits, by halving
+        exponent = (low + high + 1) // 2
+        case = _scaled(base, specs, exponent, label=tries)
+        grown = _reached(plain, trial.magnitudes(case))
+        if grown <= limit:
+            low, largest, reached = exponent, case, grown
+        else:
+            high = exponent - 1
+    wanted = 2.0 * _HALF if beyond else 2.0 * _reached(plain, plain)
+    return largest if reached >= wanted else None
+
+
+def _grown_by(problem: Problem, tries: Tries) -> list[TensorSpec]:
+    """Return the inputs that a scenario makes larger: those that no bound keeps small."""
+    from cuassay.inputs.fills import family
+    from cuassay.inputs.regimes import main_rank
+
+    rank = main_rank(problem)
+    free = [
+        spec
+        for spec in tensor_inputs(problem)
+        if family(spec) == "real" and spec.dtype.itemsize > 1 and _is_unbounded(spec.domain)
+    ]
+    match tries:
+        case Tries.SIDES:
+            return [spec for spec in free if len(spec.shape) < rank]
+        case Tries.MAINS:
+            return [spec for spec in free if len(spec.shape) >= rank]
+        case Tries.ALL:
+            return free
+
+
+def _is_unbounded(domain: object) -> bool:
+    if not isinstance(domain, Real):
+        return False
+    return domain.high is None and (domain.low is None or domain.low >= 0.0)
+
+
+def _floating(problem: Problem) -> Iterator[TensorSpec]:
+    for spec in (*tensor_inputs(problem), *problem.outputs):
+        if spec.dtype.is_floating:
+            yield spec
+
+
+def _scaled(base: Case, specs: Iterable[TensorSpec], exponent: int, *, label: str) -> Case:
+    grown = {
+        spec.name: with_parameters(own_fill(base, spec), {"scale_by": 2.0**exponent})
+        for spec in specs
+    }
+    return dataclasses.replace(base, label=label, fills={**base.fills, **grown})
+
+
+def _reached(plain: Sequence[float], grown: Sequence[float]) -> float:
+    """Return the largest number on the way, infinity where one overflowed or the way is another.
+
+    What is huge or infinite at usual inputs already is a constant of the reference: a mask.
+    """
+    if len(plain) != len(grown):
+        return math.inf
+    pairs = [(p, g) for p, g in zip(plain, grown, strict=True) if p < _CONSTANT]
+    return max((g if math.isfinite(g) else math.inf for _, g in pairs), default=0.0)
+
+
+def _grown(case: Case) -> str:
+    """Return `wrong with weight, bias 512 times as large`."""
+    scales = {
+        name: fill.parameters["scale_by"]
+        for name, fill in case.fills.items()
+        if "scale_by" in fill.parameters
+    }
+    names = ", ".join(scales)
+    return f"wrong with {names} {next(iter(scales.values())):,.0f} times as large"
