@@ -21,6 +21,8 @@ CODES = {
     "NUM001",
     "NUM002",
     "NUM003",
+    "NUM004",
+    "NUM005",
     "SHP001",
     "MEM001",
     "API001",

@@ -116,7 +116,8 @@ def _largest(trial: Trial, base: Case, plain: Sequence[float], tries: Tries) -> 
     """Return the base with inputs as large as the reference takes them, None where none grow."""
     beyond = tries is Tries.ALL
     specs = _grown_by(trial.problem, tries)
-    if not specs or (beyond and any(s.dtype is DType.FLOAT16 for s in _floating(trial.problem))):
+    all_specs = (*tensor_inputs(trial.problem), *trial.problem.outputs)
+    if not specs or (beyond and any(spec.dtype is DType.FLOAT16 for spec in all_specs)):
         return None
     limit = _LIMIT_BEYOND if beyond else _LIMIT
     low, high = _LEAST - 1, _MOST_BEYOND if beyond else _MOST
@@ -157,12 +158,6 @@ def _is_unbounded(domain: object) -> bool:
     if not isinstance(domain, Real):
         return False
     return domain.high is None and (domain.low is None or domain.low >= 0.0)
-
-
-def _floating(problem: Problem) -> Iterator[TensorSpec]:
-    for spec in (*tensor_inputs(problem), *problem.outputs):
-        if spec.dtype.is_floating:
-            yield spec
 
 
 def _scaled(base: Case, specs: Iterable[TensorSpec], exponent: int, *, label: str) -> Case:

@@ -672,7 +672,8 @@ def _writes(execution: Execution) -> dict[Allocation, list[Access]]:
     """Return the plain stores to each allocation: those of which it is known what they write."""
     found: dict[Allocation, list[Access]] = defaultdict(list)
     for one in execution.accesses:
-        plain = isa.row(one.instruction).memory is Memory.WRITE and one.instruction.base == "st"
+        row = isa.row(one.instruction)  # what others take part in, or ends later, is not followed
+        plain = row.memory is Memory.WRITE and not (row.joins or row.objects or row.steers)
         if one.what == "write" and plain and one.allocation is not None and not one.why:
             found[one.allocation].append(one)
     return found
