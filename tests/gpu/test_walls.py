@@ -106,4 +106,5 @@ def test_the_command_line_judges_within_the_walls(walls: Mapping[str, str], tmp_
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     stood = json.loads(done.stdout)["walls"]
-    assert {n: stood[n] for n, how in walls.items() if how == STANDS and stood[n] != STANDS} == {}
+    standing = [wall.name for wall in WALLS if walls[wall.name] == STANDS]
+    assert {name: stood[name] for name in standing if stood[name] != STANDS} == {}
