@@ -265,8 +265,7 @@ class Thread:
             self._symbols[one.name] = dynamic
         for given in self.program.params:  # structures are read at addresses that registers hold
             length = of(given.bytes)
-            alignment = given.offset & -given.offset or _ALIGNMENT  # `.ptr .align` is not its own
-            self._symbols[given.name] = self._allocate(given.name, "param", alignment, length)
+            self._symbols[given.name] = self._allocate(given.name, "param", given.align, length)
         for one in self.program.local:
             self._symbols[one.name] = self._allocate(one.name, "local", one.align, of(one.bytes))
         for each in self.program.globals:
