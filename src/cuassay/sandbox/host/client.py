@@ -73,8 +73,8 @@ class WorkerPool(Closing):
         self._shared = nursery
         self._spare_count = spares
         self._nursery = nursery or Nursery(device)
-        digest = candidate_digest(candidate, toolchain(device))
-        self._cache = (keep or cache_dir()) / digest
+        self.digest = candidate_digest(candidate, toolchain(device))
+        self._cache = (keep or cache_dir()) / self.digest
         self._cache.mkdir(parents=True, exist_ok=True)
         self._segments = Segments(device)
         self._current: WorkerHandle | None = None
