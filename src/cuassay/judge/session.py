@@ -76,6 +76,7 @@ from cuassay.model.outcome import (
 from cuassay.model.problem import Problem
 from cuassay.model.proofs import Proof, Property
 from cuassay.model.scenario import Allocate, Call, Scenario
+from cuassay.model.steps import Mode
 from cuassay.model.verdict import (
     BenchmarkRule,
     Decision,
@@ -583,11 +584,12 @@ class _Side:
 
     def run(self, checks: Sequence[Check]) -> None:
         """Run checks in order; with `fail_fast` those after the first wrong result do not run."""
-        for check, following in itertools.zip_longest(checks, checks[1:]):
+        for place, check in enumerate(checks):
             if self.stopped or not self.built:
                 return
-            if following is not None:
-                self._runner.expect(following.mode)
+            # Whose process is of a mode of its own starts while two checks run before it.
+            modes = [after.mode for after in checks[place + 1 : place + 3]]
+            self._runner.expect(next((one for one in modes if one is not Mode.PLAIN), Mode.PLAIN))
             if self._bench.job.fail_fast and any(report.wrong for report in self.reports):
                 self.reports.append(_not_run(check))
             else:
