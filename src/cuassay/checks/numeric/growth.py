@@ -28,8 +28,8 @@ class Num002(Check):
     What it does
         Feeds the inputs on which a sum kept in bfloat16 or float16 loses terms: index inputs
         with natural (Zipf) frequencies, one hot id, two hot ids; gradients that share a sign
-        and gradients that cancel; a sum whose second half takes the first one back. Then lengthens each reduction axis and fits how the error
-        grows with its length.
+        and gradients that cancel; a sum whose second half takes the first one back. Then
+        lengthens each reduction axis and fits how the error grows with its length.
 
     Why it matters
         A bfloat16 counter of ones stops at 256. Uniform token ids, a quota of matching
