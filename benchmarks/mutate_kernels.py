@@ -6,8 +6,9 @@
 A fault is a function that yields edits of a source: the mistakes that language models make in
 kernels, by the syntax of Python and Triton (`PYTHON`) and by the text of CUDA C++ (`CUDA`). Which
 sites are taken is drawn by --seed, kinds in turn, so that a run that is cut short has seen them
-all. Mutants belong below build/ or outside the repository: their sources are not ours. A mutant
-may be equivalent to its original: what is accepted has to be read.
+all. References serve as kernels too: they have many more operators. Mutants belong below build/
+or outside the repository: their sources are not ours. A mutant may be equivalent to its original:
+what is accepted has to be read.
 """
 
 from __future__ import annotations
@@ -89,17 +90,37 @@ class Source:
                 yield node
 
     def in_kernels(self) -> Iterator[ast.AST]:
-        """Yield every node of the kernels."""
-        for function in self.kernels():
+        """Yield every node of the kernels, of what the entry function runs where there is none."""
+        for function in list(self.kernels()) or self.reached():
             for statement in function.body:
                 yield from ast.walk(statement)
 
+    def reached(self) -> list[ast.FunctionDef | ast.ClassDef]:
+        """Return the functions and classes that the entry function names, and those they name."""
+        known = {
+            node.name: node
+            for node in self.tree.body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
+        entry = self.entry_function()
+        pending = [known.get(self.entry) or known.get("Model") or entry]
+        found: dict[str, ast.FunctionDef | ast.ClassDef] = {}
+        while pending:
+            node = pending.pop()
+            if node is None or node.name in found:
+                continue
+            found[node.name] = node
+            names = [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
+            pending += [known.get(name) for name in names]
+        return list(found.values())
+
     def on_host(self) -> Iterator[ast.AST]:
-        """Yield every node outside of the kernels."""
-        inside = {id(node) for node in self.in_kernels()}
-        for node in ast.walk(self.tree):
-            if id(node) not in inside:
-                yield node
+        """Yield every node of what the entry function runs, outside of the kernels."""
+        inside = {id(node) for one in self.kernels() for node in ast.walk(one)}
+        for function in self.reached():
+            for node in ast.walk(function):
+                if id(node) not in inside:
+                    yield node
 
     def entry_function(self) -> ast.FunctionDef | None:
         """Return the entry function, the method `forward` for a module."""
@@ -172,12 +193,22 @@ def mask_moved(source: Source) -> Edits:
                 words = f"{source.words(left)} {{}} {source.words(right)}"
                 yield source.swap(node, words.format("<="))
                 yield source.swap(node, f"{words.format('<')} - 1")
+            case ast.Compare(
+                left=left, ops=[ast.Gt() | ast.GtE() | ast.LtE()], comparators=[right]
+            ):
+                turned = {ast.Gt: ">=", ast.GtE: ">", ast.LtE: "<"}[type(node.ops[0])]
+                yield source.swap(node, f"{source.words(left)} {turned} {source.words(right)}")
             case _:
                 pass
 
 
 def filler_wrong(source: Source) -> Edits:
-    """What a masked load holds beyond the tail: one for zero, zero for minus infinity."""
+    """What a masked load holds beyond the tail: one for zero, zero for minus infinity.
+
+    Where nothing is reduced the store is masked as well, and nobody sees what fills the tail.
+    """
+    if not any(is_call(node, "sum", "max", "min", "dot") for node in source.in_kernels()):
+        return
     for _, filler in calls_with(source, "other", "load"):
         zero = source.words(filler).strip() in ("0", "0.0")
         yield source.swap(filler, "1.0" if zero else "0.0")
@@ -213,9 +244,15 @@ def extreme_swapped(source: Source) -> Edits:
     turned = {"max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum"}
     for node in source.in_kernels():
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="tl"), attr=name) as function):
-                if name in turned:
-                    yield source.swap(function, f"tl.{turned[name]}")
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="tl" | "torch" as of), attr=name) as function
+            ) if name in turned:
+                yield source.swap(function, f"{of}.{turned[name]}")
+            case ast.Call(
+                func=ast.Attribute(value=value, attr="amax" | "amin" as name) as function
+            ):
+                other = "amin" if name == "amax" else "amax"
+                yield source.swap(function, f"{source.words(value)}.{other}")
             case _:
                 pass
 
@@ -244,8 +281,10 @@ def widening_dropped(source: Source) -> Edits:
     for node in source.in_kernels():
         match node:
             case ast.Call(func=ast.Attribute(value=value, attr="to"), args=[kind]):
-                if "float32" in source.words(kind) and is_call(value, "load"):
+                if "float32" in source.words(kind) and not is_call(value, "to"):
                     yield source.swap(node, source.words(value))
+            case ast.Call(func=ast.Attribute(value=value, attr="float"), args=[]):
+                yield source.swap(node, source.words(value))
             case _:
                 pass
 
@@ -304,7 +343,12 @@ def grid_rounded_down(source: Source) -> Edits:
 
 
 def contiguity_assumed(source: Source) -> Edits:
-    """A stride that is taken for the one of a contiguous tensor, or a copy that is left out."""
+    """A stride that is taken for the one of a contiguous tensor, or a copy that is left out.
+
+    Of kernels alone: operators of torch take any strides.
+    """
+    if not any(source.kernels()):
+        return
     for node in source.on_host():
         match node:
             case ast.Call(func=ast.Attribute(value=value, attr="contiguous"), args=[]):
@@ -465,7 +509,7 @@ CUDA: Mapping[str, tuple[str, str]] = {
     "epsilon_larger": (r"\b(\d?\.?\d*e-(?:0?[5-9]|1\d))f?\b", r"(100.0f * \1f)"),
     "bound_inclusive": (r"if\s*\((\w+)\s*>=\s*(\w+)\)\s*return;", r"if (\1 > \2) return;"),
     "bound_short": (r"if\s*\((\w+)\s*>=\s*(\w+)\)\s*return;", r"if (\1 >= \2 - 1) return;"),
-    "guard_moved": (r"if\s*\((\w+)\s*<\s*(\w+)\)", r"if (\1 <= \2)"),
+    "guard_moved": (r"if\s*\((\w+)\s*<\s*([A-Za-z]\w*)\)", r"if (\1 <= \2)"),
     "extreme_swapped": (r"\bfmaxf\(", "fminf("),
     "atomic_plain": (r"atomicAdd\(\s*([^,;]+),\s*([^;]+)\);", r"*(\1) += (\2);"),
     "target_unset": (r"torch::zeros(_like)?\(", r"torch::empty\1("),
@@ -540,7 +584,9 @@ def mutants(kernel: Kernel, packed: Path) -> dict[str, list[tuple[str, str]]]:
     sizes = usual_sizes(packed / kernel.problem)
     document: dict[str, Any] | None = json.loads(whole) if path.suffix == ".json" else None
     sources = document["sources"] if document else [{"path": path.name, "content": whole}]
-    entry = document["spec"]["entry_point"].rpartition("::")[2] if document else "forward"
+    entry = "run" if re.search(r"^def run\(", whole, re.MULTILINE) else "forward"
+    if document:
+        entry = document["spec"]["entry_point"].rpartition("::")[2]
     found: dict[str, list[tuple[str, str]]] = {}
     for place, one in enumerate(sources):
         text = one["content"]
