@@ -239,14 +239,16 @@ def decide(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> N
     def ask(pair: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         if "refused" in pair:
             return {"refused": pair["refused"]}
+        path, problem = Path(pair["path"]).resolve(), Path(pair["problem"])
         command = [
-            sys.executable, "-m", "cuassay", "prove", pair["path"], "--problem",
-            pair["problem"], "--only", "memory", "--only", "races", "--json",
-            "--elements", str(pair["elements"]),
+            sys.executable, "-m", "cuassay", "prove", str(path), "--problem",
+            str(problem.resolve()) if problem.exists() else pair["problem"],
+            "--only", "memory", "--only", "races", "--only", "initialized", "--json",
+            *(("--elements", str(pair["elements"])) if "elements" in pair else ()),
         ]  # fmt: skip
         ran = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=timeout_s,
-            cwd=Path(pair["path"]).parent,
+            cwd=path.parent,
         )  # fmt: skip
         return _decided(ran.stdout, ran.stderr)
 
