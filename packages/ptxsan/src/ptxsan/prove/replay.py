@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 28
 MOST_THREADS = 1 << 22
-MOST_OF_ONE = 1 << 33  # bytes: half of the addresses that an allocation has in the machine
+MOST_OF_ONE = 1 << 36  # bytes: half of the addresses that an allocation has in the machine
 MEMORY_FAULTS = frozenset((Kind.OUT_OF_BOUNDS, Kind.ADDRESS_OVERFLOW, Kind.MISALIGNED))
 UNWRITTEN_FAULTS = frozenset((Kind.UNINITIALISED,))
 ORDER_FAULTS = frozenset((Kind.RACE, Kind.UNORDERED, Kind.DIVERGENT_BARRIER, Kind.DEADLOCK))
