@@ -311,6 +311,43 @@ def test_a_parameter_is_read_at_an_address_in_a_register() -> None:
     assert not isinstance(answer(0), Proved), "nothing is known of what lies behind a parameter"
 
 
+TABLE = """extern "C" __global__ void k(const float* x, float* y, const int* w, int n, int half) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  int ends[2] = {half, LAST};  // of the rows of x
+  OVER
+  const int* end = ends;
+  if (i < n) {
+    while (i >= *end) { x += n; ++end; }
+    y[i] = x[i];
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("last", "over", "rows", "expected"),
+    [
+        ("n", "", 2, Proved),
+        ("n", "if (i < n) ends[0] = w[i] & 1;", 2, Proved),
+        ("n", "", 1, Refuted),  # a row that is not there
+        ("n - 1", "", 2, Refuted),  # the last thread walks out of the table
+        ("n", "if (i < n) ends[1 - (w[i] & 1)] = 0;", 2, Refuted),  # where nobody knows
+    ],
+)
+def test_a_table_of_the_threads_own_is_walked(
+    last: str, over: str, rows: int, expected: type
+) -> None:
+    from ptxsan_support.proofs import subject_of, up
+
+    source = TABLE.replace("LAST", last).replace("OVER", over)
+    subject = subject_of(
+        "table", source, "n", lambda s: up(s["n"], 64), 64,
+        f"p:{4 * rows}*n p:4*n p:4*n i:n i:n//2", "n",
+    )  # fmt: skip
+    assert "ld.local" in subject.ptx
+    (answer,) = prove_call(subject.law(), subject.domain)
+    assert isinstance(answer.answer, expected)
+
+
 def _less_one(name: str):  # type: ignore[no-untyped-def]
     from ptxsan.prove.law import Sum
 
