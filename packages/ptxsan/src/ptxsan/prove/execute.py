@@ -316,17 +316,12 @@ class Execution:
         """Follow a loop for any number of iterations; return the jumps out of it."""
         blocks = self._graph.loops[header]
         first = self.program.blocks[header].start
-        changed = {
-            name
-            for block in blocks
-            for site in range(self.program.blocks[block].start, self.program.blocks[block].end)
-            for name in definitions(self.program.body[site])
-        }
+        changed = {name for one in self._body(blocks) for name in definitions(one)}
         live = {*self._live.before(first), *state.words}
         unrolled = self._unrolled(header, blocks, changed, path, state)
         if unrolled is not None:
             return unrolled
-        if any(self._stores(block) for block in blocks):
+        if any(map(_stores_own, self._body(blocks))):
             changed |= state.words
         loop = self._discovered(header, blocks, path, state, changed & live)
         guesses, stepping = list(loop.guesses), dict(loop.steps)
@@ -369,14 +364,9 @@ class Execution:
         line = self.program.body[first].line
         raise GivenUpError(f"line {line}: no invariant of the loop was found")
 
-    def _stores(self, block: int) -> bool:
-        """Whether a block writes memory that may be the thread's own."""
-        one = self.program.blocks[block]
-        return any(
-            isa.row(each).memory not in (Memory.NONE, Memory.HINT, Memory.READ)
-            and isa.space_of(each) in ("local", "generic")
-            for each in self.program.body[one.start : one.end]
-        )
+    def _body(self, blocks: Iterable[int]) -> list[Instruction]:
+        parts = (self.program.blocks[block] for block in blocks)
+        return [one for part in parts for one in self.program.body[part.start : part.end]]
 
     def _unrolled(
         self, header: int, blocks: frozenset[int], changed: set[str], path: Path, state: State
@@ -386,11 +376,7 @@ class Execution:
 
         None: it is no such loop, or it may go on after a few iterations.
         """
-        body = [
-            self.program.body[site]
-            for block in blocks
-            for site in range(self.program.blocks[block].start, self.program.blocks[block].end)
-        ]
+        body = self._body(blocks)
         walked = {
             place.base.name
             for one in body
@@ -446,11 +432,7 @@ class Execution:
         """Return the predicates that decide whether a loop is left, or what they are made of."""
         if header not in self._leaves:
             blocks = self._graph.loops[header]
-            body = [
-                self.program.body[site]
-                for block in blocks
-                for site in range(self.program.blocks[block].start, self.program.blocks[block].end)
-            ]
+            body = self._body(blocks)
             found = {
                 one.predicate.name
                 for block in blocks
@@ -551,11 +533,10 @@ class Execution:
             if isinstance(held, Poly):
                 tokens[name] = self.thread.atoms.symbol(f"{name} here", None, None)
                 start.registers[name] = of(tokens[name])
-        for block in blocks:
-            for site in range(self.program.blocks[block].start, self.program.blocks[block].end):
-                for name in definitions(self.program.body[site]):
-                    if name not in tokens:
-                        start.registers.pop(name, None)
+        for one in self._body(blocks):
+            for name in definitions(one):
+                if name not in tokens:
+                    start.registers.pop(name, None)
         self._compared[header] = []
         self._quiet += 1
         try:
@@ -622,6 +603,12 @@ class _Guess:
         """Return it of an iteration, with what the loop then carries; what is not given stays."""
         value = of(iteration) if self.counts else carried.get(self.mark, of(self.mark))
         return replaced(self.formula, self.mark, value)
+
+
+def _stores_own(one: Instruction) -> bool:
+    """Whether an instruction may write the thread's own memory."""
+    stores = isa.row(one).memory not in (Memory.NONE, Memory.HINT, Memory.READ)
+    return stores and isa.space_of(one) in ("local", "generic")
 
 
 def _bounds_of(atom: Atom, first: Poly) -> list[_Guess]:
