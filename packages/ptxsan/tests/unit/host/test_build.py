@@ -39,5 +39,6 @@ def test_the_runtime_is_called_where_nvidias_is_loaded_too(tmp_path: Path) -> No
         f"ctypes.CDLL({str(tmp_path / 'nvidia.so')!r}, mode=ctypes.RTLD_GLOBAL); "
         f"print(ctypes.CDLL({str(tmp_path / 'program.so')!r}).devices())"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
