@@ -8,6 +8,7 @@ each piece of the domain has a law of its own: more sizes are drawn around those
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from collections import deque
@@ -20,16 +21,18 @@ from cuassay.checks.machine.faults import recorded_call, recording_of
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CuassayError
+from cuassay.inputs.fills import family
 from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
-from cuassay.model.axes import resolve
-from cuassay.model.case import Case
-from cuassay.model.problem import Problem, VarAxis
+from cuassay.model.axes import resolve, shape_of
+from cuassay.model.case import Case, Fill
+from cuassay.model.problem import Problem, TensorSpec, VarAxis
 from cuassay.model.recording import Recording, decode
 
 _SPECIAL = 16  # Triton compiles other code for arguments that are multiples of it
 _ELEMENTS = 1 << 24  # of one call's tensors together
 _FEW, MOST_ELEMENTS = 12, 1 << 28  # a problem of large tensors is recorded at this many times them
+_LARGE = 1 << 18  # elements of a tensor that are not drawn
 _LADDER = (
     *(1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 129),
     *(160, 200, 255, 256, 257, 384, 500, 511, 512, 513, 640, 777, 1000, 1023, 1024, 1025, 1536),
@@ -153,7 +156,7 @@ def record(
         tried.add(key)
         axes = resolve(trial.problem.axes, bound)
         try:
-            scenario = recorded_call(placed(case, axes), outline=True)
+            scenario = recorded_call(_light(trial.problem, placed(case, axes)), outline=True)
             run = runner(scenario)
             reason = inconclusive_reason(run)
             ended = termination_finding(scenario, run, problem=trial.problem)
@@ -175,6 +178,22 @@ def record(
             if len(refused) > 8 and not found:
                 break
     return Samples(found=tuple(found), refused=tuple(refused))
+
+
+def _light(problem: Problem, case: Case) -> Case:
+    """Return a case with zeros in its large tensors of numbers.
+
+    No kernel runs, and to draw them takes longer than the call. Indices, offsets and masks, which
+    host code may read, are drawn.
+    """
+    fills = {
+        spec.name: Fill(kind="zeros")
+        for spec in problem.inputs
+        if isinstance(spec, TensorSpec)
+        and family(spec) in ("real", "integers")
+        and math.prod(shape_of(spec.shape, case.axes)) > _LARGE
+    }
+    return dataclasses.replace(case, fills={**case.fills, **fills})
 
 
 def sizes_around(

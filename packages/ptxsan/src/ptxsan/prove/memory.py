@@ -55,6 +55,7 @@ NARROWER = (1 << 29,)
 _REPLAYS = 6
 _MOST_RISING = 1 << 12  # integers of a refutation
 _DOUBTED = 10  # lines of the source that are asked about, once one failed
+_WHOLE_S = 40.0  # for whole launches at suspected sizes
 _LARGEST, _LARGEST_S = 4, 6.0  # launches of which some blocks run, and seconds for each
 _ALSO = 3
 LEAST_CONFIRMED = 3
@@ -636,7 +637,15 @@ def _judged(
     """Run what was suspected; a fault that the machine shows refutes."""
     doubts = [one for one in failures if one.sizes is not None]
     suspects = sorted(doubts, key=_doubtful)[:_REPLAYS]
+    until = time.perf_counter() + _WHOLE_S
+    if faults is MEMORY_FAULTS:  # a block may show them alone
+        for one in suspects:
+            found = _shown(law, one, faults, values, blocks=(one.block,), apart=True)
+            if found is not None:
+                return found
     for one in (*suspects, *(_Failure(None, "", sizes=sizes) for sizes in also)):
+        if time.perf_counter() > until:
+            break
         found = _shown(law, one, faults, values)
         if found is not None:
             return found
@@ -655,6 +664,7 @@ def _shown(
     values: Bounds,
     *,
     blocks: tuple[tuple[int, int, int], ...] = (),
+    apart: bool = False,
 ) -> Refuted | None:
     """Return the fault that the machine runs into at a doubt's sizes, with its data and without.
 
@@ -665,8 +675,9 @@ def _shown(
     for seed in (None, 1) if kinds is ORDER_FAULTS else (None,):
         for data in dict.fromkeys((doubt.data, ())):
             ran = replay(
-                law, doubt.sizes, kinds, seed=seed, blocks=blocks, values=values, data=data
-            )
+                law, doubt.sizes, kinds, seed=seed, blocks=blocks, apart=apart, values=values,
+                data=data,
+            )  # fmt: skip
             for fault in ran.faults:
                 if not data or fault.ptx_line == doubt.line:
                     return Refuted(sizes=doubt.sizes, finding=fault, data=data)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 28
 MOST_THREADS = 1 << 22
-MOST_OF_ONE = 1 << 36  # bytes: half of the addresses that an allocation has in the machine
+FEW_THREADS = 1 << 13  # a launch of no more runs as quickly as one of its blocks
+MOST_OF_ONE = 1 << 37  # bytes: half of the addresses that an allocation has in the machine
 MEMORY_FAULTS = frozenset((Kind.OUT_OF_BOUNDS, Kind.ADDRESS_OVERFLOW, Kind.MISALIGNED))
 UNWRITTEN_FAULTS = frozenset((Kind.UNINITIALISED,))
 ORDER_FAULTS = frozenset((Kind.RACE, Kind.UNORDERED, Kind.DIVERGENT_BARRIER, Kind.DEADLOCK))
@@ -103,6 +104,7 @@ def replay(
     seed: int | None = None,
     limit_s: float = 20.0,
     blocks: Sequence[tuple[int, int, int]] = (),
+    apart: bool = False,
     values: Mapping[int, L.Integers] | None = None,
     data: Sequence[Datum] = (),
 ) -> Replayed:
@@ -111,10 +113,11 @@ def replay(
     `kinds` are the faults to look for. Memory holds zeros, or with a seed float32 numbers of
     (0, 1): threads that write the same zero are not told from threads that agree.
 
-    Of a launch that is too large to run, `blocks` run alone, on memory that has only the pages
-    that they touch. A GPU may run them first, so what they run into before any other block is a
-    fault of the launch; who races with whom they do not show. `values` says which
-    integers regions hold, by number; `data` are some of those that are free, or all rising ones.
+    Of a launch that is too large to run, and if `apart` of any with more than FEW_THREADS,
+    `blocks` run alone, on memory that has only the pages that they touch. A GPU may run them
+    first, so what they run into before any other block is a fault of the launch; who races with
+    whom they do not show. `values` says which integers regions hold, by number; `data` are some
+    of those that are free, or all rising ones.
 
     Scalar arguments without a law make it impossible, or that do not fit their bytes: host code
     would launch something else.
@@ -135,7 +138,8 @@ def replay(
     grid, block, shared, lengths = numbers[:3], numbers[3:6], numbers[6], numbers[7:]
     if Kind.UNINITIALISED in kinds:
         blocks = ()  # what other blocks write is not known of some that run alone
-    large = sum(lengths) > MOST_BYTES or math.prod((*grid, *block)) > MOST_THREADS
+    most_threads = FEW_THREADS if apart else MOST_THREADS
+    large = sum(lengths) > MOST_BYTES or math.prod((*grid, *block)) > most_threads
     races = not kinds.isdisjoint(ORDER_FAULTS)
     some = [one for one in blocks if all(0 <= a < b for a, b in zip(one, grid, strict=True))]
     if large and (races or not some or max(lengths, default=0) > MOST_OF_ONE):

@@ -230,7 +230,7 @@ A_SEEN, A_UPDATED = 56, 60  # u32 each: 1: read or written; updated by atomics
 A_WRITERS = 64  # u64: who writes each granule (blind.py), 0: not asked
 A_GIVEN = 72  # u64: what blind loads of this allocation see, 0: B_GARBAGE
 A_RECORD = 80
-REGION_SHIFT = 37  # each allocation has 128 GiB of addresses for itself, its bytes in the middle
+REGION_SHIFT = 38  # each allocation has 256 GiB of addresses for itself, its bytes in the middle
 
 A_FREED = 4  # of A_FLAGS: beside 1, read-only
 
