@@ -262,7 +262,10 @@ def loaded(step: Step, found: list[Access]) -> dict[str, Value] | None:
         known = allocation.values if allocation is not None else None
         if known is not None and allocation is not None and width == 8 * allocation.value_bytes:
             # The bits are those of a number within bounds: as signed they are that number.
-            atom.low = -(1 << (width - 1))
+            (least, _), (_, most) = known[0].interval(), known[1].interval()
+            bottom, top = -(1 << (width - 1)), low + (1 << width) - 1
+            atom.low = bottom if least is None else max(bottom, least)
+            atom.high = top if most is None else min(top, most)
             atom.facts = (Le(known[0] - of(atom)), Le(of(atom) - known[1]))
             if allocation.rising:
                 atom.facts += _rising(allocation, found[0].offset + number * width // 8, atom)
