@@ -33,6 +33,8 @@ from ptxsan.prove.replay import (
     ORDER_FAULTS,
     UNWRITTEN_FAULTS,
     Datum,
+    Extent,
+    extent,
     replay,
     risen,
 )
@@ -184,15 +186,14 @@ def prove_launch(
             initialized = _written(law, found, solver, also, values, order, earlier)
             break
         doubts += found
-        answer = _judged(law, found, also if limit == limits[-1] else (), MEMORY_FAULTS, values)
+        if limit == limits[-1]:
+            answer = _judged(law, found, also, MEMORY_FAULTS, values, beyond=doubts)
+        else:
+            answer = _judged(law, found, (), MEMORY_FAULTS, values)
         if isinstance(answer, Refuted):
             break
     else:
-        answer = (
-            _run_alone(law, doubts, values)
-            or _run_largest(law, scope, domain, values, also)
-            or answer
-        )
+        answer = _run_largest(law, scope, domain, values, also) or answer
     return LaunchAnswer(
         kernel=law.kernel,
         answer=answer,
@@ -560,16 +561,6 @@ def _doubtful(one: _Failure) -> int:
     return 0 if one.plain else 1 if one.data else 2
 
 
-def _run_alone(law: L.LaunchLaw, doubts: list[_Failure], values: Bounds) -> Refuted | None:
-    """Run the suspected blocks of launches that are too large to run whole."""
-    known = [doubt for doubt in doubts if doubt.sizes is not None]
-    for one in sorted(known, key=_doubtful)[:_REPLAYS]:
-        found = _shown(law, one, MEMORY_FAULTS, values, blocks=(one.block,))
-        if found is not None:
-            return found
-    return None
-
-
 def _run_largest(
     law: L.LaunchLaw,
     scope: L.Scope,
@@ -620,28 +611,48 @@ def _runs_alone(law: L.LaunchLaw, domain: Domain, sizes: Mapping[str, int]) -> b
     )
 
 
+def _extent(law: L.LaunchLaw, one: _Failure) -> Extent | None:
+    return None if one.sizes is None else extent(law, one.sizes)
+
+
 def _judged(
     law: L.LaunchLaw,
     failures: list[_Failure],
     also: Sequence[Mapping[str, int]],
     faults: frozenset[Kind],
     values: Bounds,
+    *,
+    beyond: Sequence[_Failure] = (),
 ) -> Refuted | Unknown:
-    """Run what was suspected; a fault that the machine shows refutes."""
-    doubts = [one for one in failures if one.sizes is not None]
-    suspects = sorted(doubts, key=_doubtful)[:_REPLAYS]
-    until = time.perf_counter() + _WHOLE_S
-    if faults is MEMORY_FAULTS:  # a block may show them alone
-        for one in suspects:
-            found = _shown(law, one, faults, values, blocks=(one.block,), apart=True)
-            if found is not None:
-                return found
-    for one in (*suspects, *(_Failure(None, "", sizes=sizes) for sizes in also)):
-        if time.perf_counter() > until:
-            break
+    """Run what was suspected; a fault that the machine shows refutes.
+
+    Small launches come first, as they are easier to look at. A fault of memory is then looked for
+    in the suspected blocks by themselves, those of `beyond` too, whose launches may be too large
+    to run; then in launches that take long.
+    """
+    suspects = sorted((one for one in failures if one.sizes is not None), key=_doubtful)[:_REPLAYS]
+    whole = [*suspects, *(_Failure(None, "", sizes=sizes) for sizes in also)]
+    small: list[_Failure] = []
+    alone: list[_Failure] = []
+    if faults is MEMORY_FAULTS:
+        small = [one for one in whole if _extent(law, one) is Extent.SMALL]
+        alone = [one for one in suspects if _extent(law, one) is Extent.WHOLE]
+        large = [one for one in beyond if _extent(law, one) is Extent.LARGE]
+        alone += sorted(large, key=_doubtful)[:_REPLAYS]
+    for one in small:
         found = _shown(law, one, faults, values)
         if found is not None:
             return found
+    for one in alone:
+        found = _shown(law, one, faults, values, blocks=(one.block,))
+        if found is not None:
+            return found
+    until = time.perf_counter() + _WHOLE_S
+    for one in whole:
+        if one not in small and time.perf_counter() < until:
+            found = _shown(law, one, faults, values)
+            if found is not None:
+                return found
     first = failures[0]
     source = first.access.instruction.source if first.access is not None else None
     return Unknown(
@@ -657,7 +668,6 @@ def _shown(
     values: Bounds,
     *,
     blocks: tuple[tuple[int, int, int], ...] = (),
-    apart: bool = False,
 ) -> Refuted | None:
     """Return the fault that the machine runs into at a doubt's sizes, with its data and without.
 
@@ -668,9 +678,8 @@ def _shown(
     for seed in (None, 1) if kinds is ORDER_FAULTS else (None,):
         for data in dict.fromkeys((doubt.data, ())):
             ran = replay(
-                law, doubt.sizes, kinds, seed=seed, blocks=blocks, apart=apart, values=values,
-                data=data,
-            )  # fmt: skip
+                law, doubt.sizes, kinds, seed=seed, blocks=blocks, values=values, data=data
+            )
             for fault in ran.faults:
                 if not data or fault.ptx_line == doubt.line:
                     return Refuted(sizes=doubt.sizes, finding=fault, data=data)
