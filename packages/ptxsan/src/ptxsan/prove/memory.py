@@ -104,7 +104,8 @@ Bounds: TypeAlias = Mapping[int, L.Integers]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchAnswer:
     """The answers to one launch: whether it stays within its memory, whether its threads are in
-    order wherever they share some, and whether what is read was written. `seconds` counts
+    order wherever they share some, and whether what is read was written. `written` are the
+    names of the regions that it may write, None where its memory is not proved. `seconds` counts
     everything.
     """
 
@@ -113,6 +114,7 @@ class LaunchAnswer:
     races: Answer
     initialized: Answer
     seconds: float
+    written: frozenset[str] | None = None
     solver_s: float = 0.0
     questions: Mapping[str, int] = field(default_factory=dict)
 
@@ -167,12 +169,19 @@ def prove_launch(
     races: Answer = Unknown(line=0, source=None, reason=why)
     initialized: Answer = races
     doubts: list[_Failure] = []
+    written: frozenset[str] | None = None
     limits = (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit))
     for limit in limits:
         solver.until = until if limit == domain.limit else time.perf_counter() + limit_s
         found = _attempt(law, scope, replace(domain, limit=limit), values, solver)
         if isinstance(found, _Safe):
             answer: Answer = found.proved
+            touched = {one.allocation for one in found.execution.accesses if one.what != "read"}
+            written = frozenset(
+                law.name_of(number)
+                for number in range(len(law.regions))
+                if found.execution.thread.region(number) in touched
+            )
             solver.until = time.perf_counter() + limit_s
             order, races = _in_order(law, found, solver, also, values)
             if found.in_order and not isinstance(races, Proved):
@@ -199,6 +208,7 @@ def prove_launch(
         answer=answer,
         races=races,
         initialized=initialized,
+        written=written if isinstance(answer, Proved) else None,
         seconds=time.perf_counter() - started,
         solver_s=sum(solver.spent_s.values()),
         questions=dict(solver.asked),
@@ -214,8 +224,8 @@ def prove_call(
 ) -> list[LaunchAnswer]:
     """Answer for every launch of a class of calls, at most `limit_s` seconds each.
 
-    `values` maps the name of an input to the integers in it: used where a call has one launch,
-    which writes nothing there. Raises MachineError without z3.
+    `values` maps the name of an input to the integers in it: used where no earlier launch of the
+    call may have written there. Raises MachineError without z3.
     """
     if not is_confirmed(law, domain):
         why = (
@@ -235,11 +245,13 @@ def prove_call(
             launch if isinstance(answer.answer, Proved) else None
             for launch, answer in zip(law.launches, found, strict=False)
         ]
+        changed = [answer.written for answer in found]
         known = {
             number: values[name]
             for number, name in enumerate(one.names)
-            if values is not None and name in values and len(law.launches) == 1
-        }
+            if values is not None and name in values
+            and all(names is not None and name not in names for names in changed)
+        }  # fmt: skip
         found.append(
             prove_launch(
                 one, law.scope, domain, values=known, limit_s=limit_s,
