@@ -171,6 +171,30 @@ def test_indices_from_memory_are_anything_unless_the_domain_bounds_them() -> Non
     assert from_one.data
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("y[i] = 0.f;", Proved), ("if (i < n) ((int*)index)[i] = 1 << 20;", Unknown)],
+)
+def test_integers_are_the_domains_after_launches_that_do_not_write_them(
+    written: str, expected: type
+) -> None:
+    from ptxsan_support.proofs import compiled, subject_of, up
+
+    subject = subject_of(
+        "gather", GATHER, "n rows", lambda s: up(s["n"], 64), 64,
+        "p:4*n p:4*rows p:4*n i:n", "n, rows",
+    )  # fmt: skip
+    law = subject.law()
+    first = compiled(GATHER.replace("y[i] = table[index[i]];", written))
+    both = dataclasses.replace(
+        law, launches=(dataclasses.replace(law.launches[0], module=first), *law.launches)
+    )
+    values = {"p0": Integers(low=Number(0), high=_less_one("rows"), nbytes=4, free=True)}
+    before, after = prove_call(both, subject.domain, values=values)
+    assert isinstance(before.answer, Proved)
+    assert isinstance(after.answer, expected)
+
+
 LENGTHS = """extern "C" __global__ void k(const int* from, float* y, const float* x, int n) {
   int first = from[blockIdx.x], last = from[blockIdx.x + 1];
   if (threadIdx.x == 0) y[last - first - LEAST] = 1.f;
