@@ -56,6 +56,7 @@ def smoke(trial: JudgeTrial) -> Truth:
 def _truth(trial: JudgeTrial) -> Truth:
     case = smallest_case(trial)
     try:
+        trial.learn_unit(case)
         return trial.truth(case)
     except torch.OutOfMemoryError:
         raise trial.too_large(case) from None
