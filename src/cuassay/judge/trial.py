@@ -333,8 +333,8 @@ class JudgeTrial:
             self._break_inputs()
             return self._plans[purpose]
         if purpose not in self._plans:
-            self._room.learn_from_workload(self._problem)
             self._learn()
+            self._room.learn_from_workload(self._problem)
             accepted = self._accepted(purpose, self._planned(purpose))
             self._plans[purpose] = self._within_memory(purpose, accepted)
         return self._plans[purpose]
