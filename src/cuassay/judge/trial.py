@@ -49,7 +49,7 @@ from cuassay.judge.run.memory import Cap, available_bytes, host_plan_gib, total_
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.axes import resolve, shape_of
-from cuassay.model.case import LOOPS, Case
+from cuassay.model.case import LOOPS, Case, Fill
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar, StateSource, TensorSpec, VarAxis
 from cuassay.model.scenario import Call
@@ -146,6 +146,7 @@ class JudgeTrial:
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
         self._own_alone = False
+        self._varied: Mapping[str, Fill] = {}  # of the problem's own values, so that truth decides
         self._built_condition = ""
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
@@ -336,7 +337,8 @@ class JudgeTrial:
             self._learn()
             self._room.learn_from_workload(self._problem)
             accepted = self._accepted(purpose, self._planned(purpose))
-            self._plans[purpose] = self._within_memory(purpose, accepted)
+            found = self._within_memory(purpose, accepted)
+            self._plans[purpose] = tuple(map(self._with_varied, found))
         return self._plans[purpose]
 
     def _planned(self, purpose: str) -> tuple[Case, ...]:
@@ -445,6 +447,36 @@ class JudgeTrial:
         if not found and purpose in _NEEDED:
             return self._own(purpose)
         return tuple(found)
+
+    def seek_deciding_values(self) -> None:
+        """Vary what is constant of the problem's own values where truth decides nothing with them.
+
+        The mean of what a new GroupNorm returns is zero, say, and all that a kernel returns of it
+        is noise. With other weights and biases it is not. What is varied is what API004 varies.
+        """
+        if self._problem.origin == "native" or any(map(self._decided, self.cases("numeric"))):
+            return
+        broken = self.cases(FACTS)[1::2]
+        for case in broken:
+            if case.in_domain and self._decided(case):
+                self._varied = case.fills
+                kept = {name: self._plans[name] for name in (FACTS, SLICES)}
+                self._plans.clear()
+                self._plans |= kept
+                return
+
+    def _decided(self, case: Case) -> bool:
+        try:
+            return not self.rough(case).ill_conditioned
+        except CuassayError:
+            return True  # what a reference refuses is found out elsewhere
+
+    def _with_varied(self, case: Case) -> Case:
+        """Return a case with the problem's own values varied, where they have to be."""
+        if not self._varied or case.benchmark or not case.generator:
+            return case
+        free = {name: fill for name, fill in self._varied.items() if name not in case.fills}
+        return dataclasses.replace(case, fills={**case.fills, **free})
 
     def _break_inputs(self) -> None:
         """Plan the cases that break one fact, or change slices, of the problem's own inputs.

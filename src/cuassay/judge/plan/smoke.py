@@ -50,6 +50,8 @@ def smoke(trial: JudgeTrial) -> Truth:
     if trial.problem.origin == "native":
         _check_shapes(trial, truth)
     _check_draws(trial)
+    if truth.ill_conditioned:
+        trial.seek_deciding_values()
     return truth
 
 
