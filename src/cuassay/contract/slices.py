@@ -88,9 +88,11 @@ def _axes(problem: Problem, runs: Sequence[Values]) -> Iterator[_Axis]:
         if spec.name in problem.state:
             continue  # never drawn again: API005 loads another state
         for dim, size in enumerate(drawn[0].shape):
+            if size < 2:
+                continue
             keys = [row_keys(value, dim) for value in drawn if value.shape == drawn[0].shape]
             kinds, which, counts = torch.unique(keys[0], return_inverse=True, return_counts=True)
-            if size < 2 or len(kinds) == 1:
+            if len(kinds) == 1:
                 continue  # all alike: a fact of its own, which is broken elsewhere
             same = torch.stack([keys[0] == other for other in keys]).all(dim=0)
             repeated = frozenset((counts[which] > 1).nonzero().reshape(-1).tolist())
@@ -112,7 +114,9 @@ def row_keys(value: torch.Tensor, dim: int) -> torch.Tensor:
     rows = (raw_bytes(rows) if word is None else rows.view(word)).reshape(value.shape[dim], -1)
     generator = torch.Generator(device="cpu").manual_seed(dim)
     keys = torch.zeros(len(rows), dtype=torch.int64, device=value.device)
-    for part in rows.split(max(1, _AT_ONCE // len(rows)), dim=1):
+    width = max(1, _AT_ONCE // len(rows))
+    for start in range(0, rows.shape[1], width):
+        part = rows[:, start : start + width]
         by = torch.randint(-(2**62), 2**62, (part.shape[1],), generator=generator)
         keys += (part.long() * (2 * by + 1).to(value.device)).sum(dim=1)
     return keys

@@ -158,7 +158,7 @@ _CPU = {
 }
 _CUDA = {
     Profile.QUICK: Budget(
-        work=WorkLimit(pace=_CUDA_PACE, case_s=4.0, workload_s=4.0, check_s=16.0),
+        work=WorkLimit(pace=_CUDA_PACE, case_s=4.0, workload_s=4.0, check_s=24.0),
         numeric_cases=4,
         numeric_workloads=2,
         numeric_elements=2**29,

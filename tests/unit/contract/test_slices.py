@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 import torch
 
 from cuassay.contract.accept import own_case
+from cuassay.contract.breaks import Values
 from cuassay.contract.slices import row_keys, slice_cases
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.case_inputs import case_inputs
+from cuassay.model.case import Case
 from tests.unit.contract.problems import foreign
 
 
@@ -40,21 +43,29 @@ def test_slices_of_a_long_cache_are_found_in_no_time_and_changed_in_part(tmp_pat
         generator="get_inputs",
     )
     reference = load_reference(problem)
-    assert reference.generator is not None
-    runs = [reference.generator({"n": 1 << 16}, torch.device("cpu")) for _ in range(3)]
     base = own_case(problem, {"n": 1 << 16}, seed=1, label="own")
+
+    def inputs(case: Case) -> Values:
+        return case_inputs(problem, case, device="cpu", reference=reference)
+
+    def run(values: Values) -> list[torch.Tensor]:
+        made = reference.call(*values.values())
+        assert isinstance(made, torch.Tensor)
+        return [made]
+
     cases = slice_cases(
         problem,
         base,
         (),
         most=2,
-        runs=runs,
-        run=lambda values: [reference.call(*values.values())],
-        inputs=lambda case: case_inputs(problem, case, device="cpu", reference=reference),
+        runs=[inputs(dataclasses.replace(base, seed=seed)) for seed in range(3)],
+        run=run,
+        inputs=inputs,
         seed=lambda name: 5,
     )
     assert len(cases) == 2
     for case in cases:
         places = case.fills["cache"].parameters["slices"]
+        assert isinstance(places, tuple)
         assert 512 <= len(places) <= 1024
-        assert min(places) >= 1 << 14
+        assert min(map(int, places)) >= 1 << 14
