@@ -51,7 +51,14 @@ from cuassay.model import serial
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import LOOPS, Case, Fill
 from cuassay.model.precision import Precision
-from cuassay.model.problem import Problem, Scalar, StateSource, TensorSpec, VarAxis
+from cuassay.model.problem import (
+    STATE_SOURCE,
+    Problem,
+    Scalar,
+    StateSource,
+    TensorSpec,
+    VarAxis,
+)
 from cuassay.model.scenario import Call
 from cuassay.model.steps import Backward, CallInto, CompiledCall, StreamCall, Upstream
 from cuassay.model.trace import ResultItem
@@ -83,6 +90,7 @@ _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full
 _BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
 _RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
 _JUDGED_RUNS = 3  # of the reference, on a case that a scenario judges, its own errors included
+_HEAVY_S = 1.0  # of a truth, by count
 _CALLS = (Call, CallInto, StreamCall, CompiledCall, Backward)
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
@@ -475,7 +483,9 @@ class JudgeTrial:
         """Return a case with the problem's own values varied, where they have to be."""
         if not self._varied or case.benchmark or not case.generator:
             return case
-        free = {name: fill for name, fill in self._varied.items() if name not in case.fills}
+        own = case.scalars.get(STATE_SOURCE, StateSource.GIVEN.value) != StateSource.GIVEN.value
+        taken = {*case.fills, *(self._problem.state if own else ())}  # a module has its own state
+        free = {name: fill for name, fill in self._varied.items() if name not in taken}
         return dataclasses.replace(case, fills={**case.fills, **free})
 
     def _break_inputs(self) -> None:
@@ -793,6 +803,14 @@ class JudgeTrial:
         key = _values(case)
         return self._made(case, key if key in self._truths else f"{key} rough", draws=_ROUGH_DRAWS)
 
+    def first_truth(self, case: Case) -> Truth:
+        """Return the truth that tells whether a case decides anything; rough where runs are long.
+
+        Rough truth takes half as long, and what it shows to be right needs no other.
+        """
+        heavy = self._room.truth_s(self._problem, case) > _HEAVY_S
+        return self.rough(case) if heavy else self.truth(case)
+
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
         """Whether an answer is seen to be right without a full truth. False: ask `compare`.
 
@@ -831,7 +849,7 @@ class JudgeTrial:
         rough = self._truths.get(f"{_values(case)} rough")
         if rough is not None and rough.ill_conditioned:
             return False
-        return not self.truth(case).ill_conditioned
+        return not self.first_truth(case).ill_conditioned
 
     def _note_right(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> None:
         if self._right is None or self._right[0]() is not run:

@@ -460,7 +460,7 @@ class Examination:
         """Return why no output of the only case of a scenario can be judged, if so."""
         if len(scenario.cases) != 1 or scenario.fresh:
             return ""
-        return self._trial.truth(scenario.cases[0]).ill_conditioned
+        return self._trial.first_truth(scenario.cases[0]).ill_conditioned
 
     def _raise_if_unbuilt(self, scenario: Scenario, run: Run) -> None:
         match run.result.termination:

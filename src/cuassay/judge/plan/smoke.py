@@ -59,7 +59,7 @@ def _truth(trial: JudgeTrial) -> Truth:
     case = smallest_case(trial)
     try:
         trial.learn_unit(case)
-        return trial.truth(case)
+        return trial.first_truth(case)
     except torch.OutOfMemoryError:
         raise trial.too_large(case) from None
 
