@@ -40,6 +40,7 @@ _DRAWS = 4  # noisy runs of a truth that memory has to hold
 _FLOOR = 2  # axes stop here while that helps: faults of row 0 must show
 GIB = 1 << 30
 _TRUTH_RUNS = 8  # of the reference in float64, for one truth: draws, and what trusted kernels err
+_ALIKE = 0.1  # operations at two sizes that differ by no more are those of no loop
 _FREE_S = 0.02  # a run of which so little is certain costs nothing
 
 
@@ -68,11 +69,15 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unit:
-    """What the reference does at small sizes, from which an upper bound at others follows."""
+    """What the reference does at small sizes, from which an upper bound at others follows.
+
+    `loops`: whether it may make more operations at others.
+    """
 
     axes: Mapping[str, int]
     elements: int
     live: Live
+    loops: bool = True
 
     def grown(self, problem: Problem, sizes: Mapping[str, int]) -> Live:
         """Return what it does at `sizes` at most, if loops and products grow with one axis each."""
@@ -80,7 +85,7 @@ class _Unit:
         larger = max(1.0, elements(problem, sizes) / max(self.elements, 1))
         return dataclasses.replace(
             self.live,
-            operations=math.ceil(self.live.operations * longest),
+            operations=math.ceil(self.live.operations * (longest if self.loops else 1.0)),
             elements=math.ceil(self.live.elements * larger * longest),
             multiply_adds=math.ceil(self.live.multiply_adds * larger * longest),
         )
@@ -162,7 +167,13 @@ class Room:
         live = self._run(problem, case, _inputs(problem, case))
         if not live.complete and not live.endless:
             live = watched_run(self._reference.call, values())
-        self._unit = _Unit(axes=dict(case.axes), elements=elements(problem, case.axes), live=live)
+        before, loops = self._unit, True
+        if before is not None and live.complete and before.live.complete:
+            made = (before.live.operations, live.operations)
+            alike = max(made) - min(made) <= _ALIKE * max(made)
+            loops = before.axes == case.axes or not alike
+        count = elements(problem, case.axes)
+        self._unit = _Unit(axes=dict(case.axes), elements=count, live=live, loops=loops)
 
     def learn_from_workload(self, problem: Problem) -> None:
         """Count what the reference does at its smallest workload, where nothing is known yet."""
@@ -184,8 +195,11 @@ class Room:
         if unit is None or case.state is not None:
             return 0.0
         most = unit.grown(problem, case.axes)
-        if _seconds(most, limit.pace) <= _FREE_S:
+        seconds = _seconds(most, limit.pace)
+        if seconds <= _FREE_S:
             return 0.0
+        if not unit.loops and seconds - most.operations * limit.pace.operation_s <= _FREE_S:
+            return seconds
         live = self._run(problem, case, _inputs(problem, case))
         if live.endless:
             return math.inf
