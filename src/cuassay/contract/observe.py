@@ -90,8 +90,10 @@ def holds(kind: FactKind, tensor: torch.Tensor, *, dim: int = 0) -> bool:
     if not tensor.numel():
         return True
     tensor, last = _readable(tensor), tensor.shape[-1] if tensor.dim() else 0
-    if tensor.numel() > _LARGE and not holds(kind, _part(kind, tensor), dim=dim):
-        return False
+    if tensor.numel() > _LARGE:
+        part = _part(kind, tensor)
+        if part.numel() < tensor.numel() and not holds(kind, part, dim=dim):
+            return False
     match kind:
         case FactKind.CONSTANT:
             return bool((tensor == tensor.reshape(-1)[0]).all())
