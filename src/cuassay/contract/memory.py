@@ -10,6 +10,7 @@ Time is counted, not measured: what the reference computes, in seconds by a `Pac
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
+from cuassay.contract.accept import own_case
 from cuassay.dispatch_modes import WithoutMemory
 from cuassay.inputs.budget import Pace, WorkLimit, room_bytes
 from cuassay.inputs.geometry import elements, least_sizes, shrunk_sizes, workload_sizes
@@ -90,6 +92,15 @@ class _Unit:
             multiply_adds=math.ceil(self.live.multiply_adds * larger * longest),
         )
 
+    def larger(self, problem: Problem, sizes: Mapping[str, int]) -> Live:
+        """Return the same operations on as many more elements as inputs and outputs have."""
+        larger = elements(problem, sizes) / max(self.elements, 1)
+        return dataclasses.replace(
+            self.live,
+            elements=math.ceil(self.live.elements * larger),
+            multiply_adds=math.ceil(self.live.multiply_adds * larger),
+        )
+
 
 def _seconds(live: Live, pace: Pace) -> float:
     if live.endless:
@@ -118,6 +129,8 @@ class Room:
         self._reference, self._device = reference, device
         self.limit_gib, self._limit = limit_gib, work_limit
         self._unit: _Unit | None = None
+        self._values: Callable[[Case], Sequence[Tensor | Scalar]] | None = None
+        self._followed: dict[str, Live] = {}
         self._live: dict[str, Live] = {}
         self._without_memory = WithoutMemory()
         self._conditions: dict[str, None] = {}
@@ -157,16 +170,17 @@ class Room:
         return self._at(problem, sizes).work
 
     def learn_unit(
-        self, problem: Problem, case: Case, values: Callable[[], Sequence[Tensor | Scalar]]
+        self, problem: Problem, case: Case, values: Callable[[Case], Sequence[Tensor | Scalar]]
     ) -> None:
         """Count what the reference does on a case, from which plans tell what others cost at most.
 
-        With `values`, the inputs, where tensors without data cannot follow it. Raises what the
-        reference raises then.
+        With `values`, the inputs of a case, where tensors without data cannot follow it. Raises
+        what the reference raises then.
         """
+        self._values = values
         live = self._run(problem, case, _inputs(problem, case))
         if not live.complete and not live.endless:
-            live = watched_run(self._reference.call, values())
+            live = watched_run(self._reference.call, values(case))
         before, loops = self._unit, True
         if before is not None and live.complete and before.live.complete:
             made = (before.live.operations, live.operations)
@@ -201,9 +215,9 @@ class Room:
         if not unit.loops and seconds - most.operations * limit.pace.operation_s <= _FREE_S:
             return seconds
         live = self._run(problem, case, _inputs(problem, case))
-        if live.endless:
-            return math.inf
-        return _seconds(live if live.complete else most, limit.pace)
+        if not live.complete and not live.endless:
+            live = self._with_data(problem, case)
+        return _seconds(live, limit.pace)
 
     def truth_s(self, problem: Problem, case: Case) -> float:
         """Return the seconds that truth of a case takes, by count."""
@@ -235,6 +249,24 @@ class Room:
             return True
         least = least or _bare(problem, least_sizes(problem, sizes))
         return work <= 2 * self.work(problem, least.axes)
+
+    def _with_data(self, problem: Problem, case: Case) -> Live:
+        """Return what the reference does at the sizes of a case, seen in a run with data.
+
+        As much as on the smallest case, with more elements, where that has no room or fails.
+        """
+        assert self._unit is not None
+        key = repr(sorted(case.axes.items()))
+        if key not in self._followed:
+            own = own_case(problem, case.axes, seed=1, label="")
+            found = self._unit.larger(problem, case.axes)
+            if self._values is not None and (
+                self.bytes is None or self.need(problem, own).plain <= self.bytes
+            ):
+                with contextlib.suppress(Exception):  # what it refuses is found out elsewhere
+                    found = watched_run(self._reference.call, self._values(own))
+            self._followed[key] = found
+        return self._followed[key]
 
     def _at(self, problem: Problem, sizes: Mapping[str, int]) -> Live:
         case = _bare(problem, sizes)

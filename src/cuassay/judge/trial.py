@@ -318,7 +318,9 @@ class JudgeTrial:
 
     def learn_unit(self, case: Case) -> None:
         """Count what the reference does on a small case, from which plans tell what others cost."""
-        self._room.learn_unit(self._problem, case, lambda: list(self.inputs(case).values()))
+        self._room.learn_unit(
+            self._problem, case, lambda wanted: list(self.inputs(wanted).values())
+        )
 
     def read_sources(self, texts: Iterable[str]) -> None:
         """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""

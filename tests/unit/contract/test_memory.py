@@ -129,7 +129,7 @@ def test_work_bounds_the_cases_of_which_truth_is_made(tmp_path: Path) -> None:
         work_limit=_limit(workload_s=0.5),
     )
     small = own_case(problem, {"rows": 64, "cols": 16}, seed=1, label="small")
-    room.learn_unit(problem, small, list)
+    room.learn_unit(problem, small, lambda case: [])
     case = own_case(problem, {"rows": 2048, "cols": 16}, seed=1, label="long")
     assert room.work(problem, case.axes) > 2**24
     assert not room.holds(problem, case)
@@ -314,3 +314,22 @@ def test_every_purpose_keeps_to_the_limit_of_work_and_workloads_may_take_more(
         assert purpose == "benchmark" or max(found) <= 2**17, purpose
     assert [case.axes["rows"] for case in trial.cases("benchmark")] == [64]  # as it is
     assert trial.plan_conditions == ()
+
+
+def test_a_loop_over_values_is_counted_with_data(tmp_path: Path) -> None:
+    problem = foreign(
+        tmp_path,
+        "import torch\n\ndef run(x):\n"
+        "    for row in range(int((x[:, 0] == x[:, 0]).sum())):\n        x = x + 1\n"
+        "    return x\n",
+        axes=("rows", "cols"),
+        inputs={"x": (("rows", "cols"), "float32")},
+        output=("rows", "cols"),
+        sizes=({"rows": 64, "cols": 16},),
+    )
+    trial = trial_of(problem)
+    room, small = trial._room, trial.cases("small")[0]
+    trial.learn_unit(small)
+    wide = dataclasses.replace(small, axes={**small.axes, "cols": 4096})
+    long = dataclasses.replace(small, axes={**small.axes, "rows": 1024})
+    assert room.run_s(problem, wide) < 0.1 < 0.2 < room.run_s(problem, long)
