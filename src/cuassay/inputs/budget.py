@@ -87,7 +87,7 @@ _CPU = {
     Profile.QUICK: Budget(
         work=WorkLimit(
             pace=_CPU_PACE,
-            case_s=4.0,
+            case_s=8.0,
             workload_s=16.0,
             check_s=16.0,
             machine=2**24,
@@ -110,7 +110,7 @@ _CPU = {
     Profile.STANDARD: Budget(
         work=WorkLimit(
             pace=_CPU_PACE,
-            case_s=16.0,
+            case_s=32.0,
             workload_s=64.0,
             check_s=80.0,
             machine=2**27,
@@ -136,7 +136,7 @@ _CPU = {
     Profile.DEEP: Budget(
         work=WorkLimit(
             pace=_CPU_PACE,
-            case_s=64.0,
+            case_s=128.0,
             workload_s=256.0,
             check_s=800.0,
             machine=2**29,
