@@ -59,7 +59,7 @@ def _work(kind: str) -> Callable[[], object]:
         driver.cuCtxCreate_v2(ctypes.byref(context), 0, device)
         driver.cuCtxDestroy_v2(context)
 
-    return {
+    doing: dict[str, Callable[[], object]] = {
         "launch and wait": launch_and_wait,
         "launch": lambda: x.add_(1),
         "allocate and free": allocate_and_free,
@@ -67,7 +67,8 @@ def _work(kind: str) -> Callable[[], object]:
         "handle": lambda: driver.cuIpcGetMemHandle(handle, pointer),
         "copy": large.cpu,
         "context": make_context,
-    }[kind]
+    }
+    return doing[kind]
 
 
 def _one(start: Any, done: Any, each_s: float) -> None:
