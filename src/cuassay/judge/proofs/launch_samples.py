@@ -223,7 +223,7 @@ def _changed(scenario: Scenario, run: Run) -> set[str]:
     seen: dict[str, list[torch.Tensor]] = {}
     for step, record in done_steps(scenario, run.result, ReadInputs):
         for item in record.items:
-            if item.name == step.only:
+            if item.name == step.only and item.buffer >= 0:
                 seen.setdefault(item.name, []).append(raw_bytes(run.tensor(item)))
     return {
         name for name, (first, *others) in seen.items()
