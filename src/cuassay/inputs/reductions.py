@@ -9,7 +9,7 @@ sum. Intermediates that are rounded once, each, show no such error, as the sum i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from cuassay.inputs.fills import family
 from cuassay.inputs.geometry import (
@@ -37,6 +37,7 @@ _PARTS = 8  # of the power of two below a length: halving would stop far below t
 _APART = 4  # factor between the lengths of a series that ends at the axis's own maximum
 _SHORTEST = 16  # below it an exponent is that of the first few terms
 _TAKES_BACK = -(1.0 + 2.0**-6)  # times the first half of a sum: exact steps of bfloat16
+_FEW_ELEMENTS = 1 << 21  # that a sum of two blocks may have wherever it runs
 _HALF = 0.7  # a length this much below the last one tells the exponent nothing new
 
 
@@ -55,10 +56,19 @@ def hot(planner: Planner) -> tuple[Case, ...]:
         sizes = fitted_sizes(
             planner.problem, changed, budget=budget.hot_elements, keep={axis.name}, floor=16
         )
-    if not planner.is_affordable(sizes):
-        fits = planner.is_affordable
-        sizes = shrunk_sizes(planner.problem, sizes, small_enough=fits, keep={axis.name})
-        sizes = shrunk_sizes(planner.problem, sizes, small_enough=fits, floor=_SHORTEST)
+    # A batch below the floor may leave a case too large; where constant axes do, nothing helps.
+    most = _BASE_FACTOR * budget.hot_elements
+
+    def fits(sizes: Mapping[str, int]) -> bool:
+        return elements(planner.problem, sizes) <= most and planner.is_affordable(sizes)
+
+    for keep in ({axis.name}, ()):
+        smaller = shrunk_sizes(
+            planner.problem, sizes, small_enough=fits, keep=keep, floor=_SHORTEST if not keep else 2
+        )
+        if fits(smaller):
+            sizes = smaller
+            break
     cases = [
         planner.case(
             f"hot {regimes[i % len(regimes)].name}",
@@ -96,7 +106,15 @@ def _halves(planner: Planner, axis: VarAxis) -> Case | None:
     found = _fitting(planner, axis, [budget.hot_length])
     if not found:
         return None
-    sizes = shrunk_sizes(problem, found[0], small_enough=planner.is_affordable, floor=_SHORTEST)
+    most = max(budget.hot_elements, _FEW_ELEMENTS)
+    sizes = shrunk_sizes(
+        problem,
+        found[0],
+        small_enough=lambda sizes: (
+            elements(problem, sizes) <= most and planner.is_affordable(sizes)
+        ),
+        floor=_SHORTEST,
+    )
     case = planner.case(
         "hot halves that cancel",
         sizes,

@@ -110,6 +110,12 @@ def test_indices_and_declared_bounds_leave_sums_as_they_are() -> None:
     assert all("halves" not in case.label for case in hot)
 
 
+def test_constant_axes_that_exceed_any_budget_leave_the_hot_axis_long() -> None:
+    problem = _with_constants(1 << 17, 1 << 13)
+    hot = plan_cases(problem, "hot", profile=Profile.QUICK, root_seed=3, device="cuda")
+    assert all(case.axes["tokens"] == 32768 for case in hot)
+
+
 def _halves(name: str) -> tuple[Case, tuple[torch.Tensor, torch.Tensor]]:
     problem = registry.get(name)
     cases = plan_cases(problem, "hot", profile=Profile.QUICK, root_seed=3)
