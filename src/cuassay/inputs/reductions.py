@@ -26,7 +26,7 @@ from cuassay.inputs.geometry import (
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import HOT_INDEX, HOT_SUM, Regime, main_rank
 from cuassay.model.case import Case, Fill
-from cuassay.model.domain import Real
+from cuassay.model.domain import Opaque, Real
 from cuassay.model.problem import Problem, VarAxis
 
 _NARROW = 64  # width of the other axes in a growth test: enough terms for stable statistics
@@ -95,6 +95,7 @@ def _halves(planner: Planner, axis: VarAxis) -> Case | None:
         spec
         for spec in tensor_inputs(problem)
         if axis.name in spec.shape and family(spec) == "real" and spec.dtype.itemsize > 1
+        if not isinstance(spec.domain, Opaque)
     ]
     signed = [
         spec
