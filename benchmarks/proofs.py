@@ -96,7 +96,7 @@ def record_one(line: str, target: Path) -> None:
         samples = sampled(trial, candidate, trial.cases("small")[0], host, lambda event: None)
     finally:
         host.close()
-    target.write_bytes(request_of(problem, samples, limit_s=_LAUNCH_S))
+    target.write_bytes(request_of(trial.problem, samples, limit_s=_LAUNCH_S))
 
 
 def prove(
