@@ -9,7 +9,7 @@ sum. Intermediates that are rounded once, each, show no such error, as the sum i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from cuassay.inputs.fills import family
 from cuassay.inputs.geometry import (
@@ -56,15 +56,11 @@ def hot(planner: Planner) -> tuple[Case, ...]:
         sizes = fitted_sizes(
             planner.problem, changed, budget=budget.hot_elements, keep={axis.name}, floor=16
         )
-    # A batch below the floor may leave a case too large; where constant axes do, nothing helps.
-    most = _BASE_FACTOR * budget.hot_elements
-
-    def fits(sizes: Mapping[str, int]) -> bool:
-        return elements(planner.problem, sizes) <= most and planner.is_affordable(sizes)
-
+    # What constant axes make too large to be judged is shortened until it is not.
+    fits = planner.is_affordable
     for keep in ({axis.name}, ()):
         smaller = shrunk_sizes(
-            planner.problem, sizes, small_enough=fits, keep=keep, floor=_SHORTEST if not keep else 2
+            planner.problem, sizes, small_enough=fits, keep=keep, floor=2 if keep else _SHORTEST
         )
         if fits(smaller):
             sizes = smaller
