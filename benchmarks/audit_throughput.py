@@ -1,7 +1,8 @@
 """Candidates per minute of an audit at `quick`: the zoo as SOL-ExecBench directories.
 
 On local lanes and through Ray, on one GPU and on more. Every run has the same seed and must end
-with the same table. `--modes` chooses: local or ray with the number of lanes (local1, ray4), and
+with the same table. `--modes` chooses: local or ray with the number of trials side by side
+(local1, ray4), `local` alone for the number that an audit chooses by itself, and
 `warm`, which runs locally on every GPU and counts for nothing, so that builds are there for all;
 `--candidates` their number (60 on a GPU, 4 on a CPU); `--limit-s` starts no further mode after
 that time; `--mode-limit-s` interrupts each mode after that time and counts what had ended. Each
@@ -25,7 +26,7 @@ from typing import Any
 from audit_tree import write_tree
 from common import ROOT, save
 
-from cuassay.engine.executors import visible_gpus
+from cuassay.engine.executors import audit_lanes, local_lanes, visible_gpus
 from cuassay.errors import CuassayError
 from cuassay.report import audit_json
 from cuassay.store import audits
@@ -40,9 +41,13 @@ def audit(
 
     One that has not ended after `limit_s` is interrupted, and what ended until then counts.
     """
-    lanes = int("".join(filter(str.isdigit, mode)) or max(gpus, 1))
+    given = "".join(filter(str.isdigit, mode))
+    device = "cuda" if gpus else "cpu"
+    default = audit_lanes(device, None) if mode == "local" else local_lanes(device, None)
+    lanes = int(given or len(default))
     command = [sys.executable, "-m", "cuassay", "audit", str(tree), "--run", str(run)]
-    command += ["--profile", "quick", "--seed", str(_SEED), "--json", "--lanes", str(lanes)]
+    command += ["--profile", "quick", "--seed", str(_SEED), "--json"]
+    command += [] if mode == "local" else ["--lanes", str(lanes)]
     command += ["--executor", "ray"] if mode.startswith("ray") else []
     command += [] if gpus else ["--device", "cpu"]
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
@@ -154,7 +159,7 @@ def main() -> int:
     gpus = len(visible_gpus())
     parser = argparse.ArgumentParser()
     counts = [count for count in (1, 2, 4, 8) if count <= max(gpus, 1)]
-    modes = ["warm", *(f"{kind}{count}" for count in counts for kind in ("local", "ray"))]
+    modes = ["warm", "local", *(f"{kind}{count}" for count in counts for kind in ("local", "ray"))]
     parser.add_argument("--modes", default=",".join(modes))
     parser.add_argument("--candidates", type=int, default=60 if gpus else 4)
     parser.add_argument("--limit-s", type=float, default=1e9)

@@ -7,6 +7,7 @@ the rest. A line names the candidate, the profile, the secret seed, the verdict 
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import secrets
@@ -74,11 +75,14 @@ def run_trials(
     resume: bool,
     say: Callable[[Row], None],
     isolated: bool = True,
+    limit_s: float = 0.0,
 ) -> list[Row]:
     """Judge every trial, each under a fresh secret seed; return the rows in order of trials.
 
-    Kernels that are not `isolated` run in the judge's own process: for trusted ones alone.
+    After `limit_s` (0: no limit) none is begun, and those that did not end have no row. Kernels
+    that are not `isolated` run in the judge's own process: for trusted ones alone.
     """
+    deadline = time.monotonic() + (limit_s or math.inf)
     journal.parent.mkdir(parents=True, exist_ok=True)
     if not resume:
         journal.unlink(missing_ok=True)
@@ -96,7 +100,10 @@ def run_trials(
                 out.write(json.dumps(asdict(row)) + "\n")
                 out.flush()
                 say(row)
-    return [rows[trial.key] for trial in trials]
+            if time.monotonic() > deadline:
+                pool.shutdown(wait=False, cancel_futures=True)
+                break
+    return [rows[trial.key] for trial in trials if trial.key in rows]
 
 
 def _batches(trials: Sequence[Trial], isolated: bool) -> list[list[Trial]]:

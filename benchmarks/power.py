@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from common import ROOT, save
@@ -31,6 +32,10 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--device", default=cuda_or_cpu())
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
+    parser.add_argument("--journal", type=Path, help="where rows go as they come")
+    parser.add_argument(
+        "--time-limit", type=float, default=0.0, help="seconds until no trial begins; 0: none"
+    )
     return parser.parse_args(arguments)
 
 
@@ -135,17 +140,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the pairs, print the tables, save the rows; 1 for a false alarm or a miss."""
     given = options(sys.argv[1:] if arguments is None else arguments)
     pairs = chosen(given.pairs, given.device)
+    wanted = trials(pairs, given.profile, given.seeds)
     rows = run_trials(
-        trials(pairs, given.profile, given.seeds),
+        wanted,
         device=given.device,
         processes=given.processes,
-        journal=ROOT / "build" / "zoo" / f"power-{given.device}.ndjson",
+        journal=given.journal or ROOT / "build" / "zoo" / f"power-{given.device}.ndjson",
         resume=given.resume,
+        limit_s=given.time_limit,
         say=say,
     )
     results = {profile: summary(pairs, rows, profile) for profile in given.profile}
     table("class", results, "classes")
     table("check", results, "checks")
+    if len(rows) < len(wanted):
+        print(f"\n{len(wanted) - len(rows)} trials are left: run again with --resume")
     bad = 0
     for profile, found in results.items():
         print(

@@ -96,7 +96,7 @@ def record_one(line: str, target: Path) -> None:
         samples = sampled(trial, candidate, trial.cases("small")[0], host, lambda event: None)
     finally:
         host.close()
-    target.write_bytes(request_of(problem, samples, limit_s=_LAUNCH_S))
+    target.write_bytes(request_of(trial.problem, samples, limit_s=_LAUNCH_S))
 
 
 def prove(
@@ -311,7 +311,8 @@ def planted_one(name: str, *, until: float, checks: int) -> None:
     """Print what is proved of one planted kernel, and what its runs at random sizes show."""
     from ptxsan.prove.memory import Proved, Refuted, prove_call
     from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, UNWRITTEN_FAULTS, replay
-    from ptxsan_support.planted_proofs import PLANTED, Expected
+    from ptxsan_support.planted_proofs import PLANTED
+    from ptxsan_support.planting import Expected
 
     expected, subject = next((kind, one) for found, kind, one in PLANTED if found == name)
     started = time.monotonic()

@@ -237,6 +237,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Time the packed kernels and print their medians."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--packed", type=Path, default=ROOT / "build" / "wild")
+    parser.add_argument(
+        "--kernel", nargs=2, metavar=("FILE", "PROBLEM"), help="this one, and none that is packed"
+    )
     parser.add_argument("--peer", type=Path, default=Path("SOL-ExecBench"), help="its checkout")
     parser.add_argument("--kinds", nargs="*", default=list(_KINDS), choices=_KINDS)
     parser.add_argument("--documents", type=Path, help="folder for the verdicts as JSON")
@@ -248,13 +251,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--each", type=float, default=120.0, help="seconds for one command")
     parser.add_argument("--time-limit", type=float, default=1e9, help="seconds for all")
     given = parser.parse_args(arguments)
-    kernels = [
-        kernel
-        for kernel in read_index(given.packed)
-        if kernel.set == "sol" and kernel.label == "correct" and kernel.language in given.language
-    ]
+    if given.kernel is not None:
+        file, problem = (str(Path(place).resolve()) for place in given.kernel)
+        kernels = [Kernel(set="given", name=Path(file).stem, path=file, problem=problem)]
+    else:
+        found = [
+            kernel
+            for kernel in read_index(given.packed)
+            if kernel.set == "sol"
+            and kernel.label == "correct"
+            and kernel.language in given.language
+        ]
+        kernels = spread(found)[given.skip :][: given.count]
     bench = Bench(given)
-    bench.run(spread(kernels)[given.skip :][: given.count])
+    bench.run(kernels)
     bench.save()
     return 0
 

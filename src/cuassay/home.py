@@ -33,6 +33,11 @@ def cache_dir() -> Path:
     return home() / "cache"
 
 
+def apart_dir() -> Path:
+    """Return the folder of what candidates compiled in processes apart, by their digests."""
+    return cache_dir() / "apart"
+
+
 def keys_dir() -> Path:
     """Return the folder of the keys that sign certificates, and of the list of revocations."""
     return home() / "keys"
@@ -41,4 +46,4 @@ def keys_dir() -> Path:
 def private_dirs() -> tuple[Path, ...]:
     """Return the folders that no candidate may read: keys, seeds, and what trials left."""
     kept = ("failures", "guard", "hypothesis", "loops")
-    return keys_dir(), runs_dir(), audits_dir(), *(home() / name for name in kept)
+    return keys_dir(), runs_dir(), audits_dir(), apart_dir(), *(home() / name for name in kept)

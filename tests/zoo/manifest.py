@@ -207,6 +207,7 @@ last_tile_dropped           | rmsnorm                     | SHP001 NUM001       
 branch_for_widths           | rmsnorm                     | SHP001                 | O7
 triton_launch_threshold     | swiglu@float32              | SHP001                 | O7 | standard
 branch_above_local_limits   | rmsnorm                     | SHP001                 | O7
+branch_for_two_sizes        | rmsnorm                     | SHP001                 | O7
 last_rows_dropped           | rmsnorm_backward            | SHP001 NUM001          | O10
 triton_floor_grid           | swiglu@float32              | SHP001 MEM001 NUM001   | O10 M5
 # over-fit to shapes: shape table
@@ -249,6 +250,7 @@ tile128_embedding_grad      | embedding_grad              | NUM002 NUM001       
 tree_embedding_grad         | embedding_grad              | NUM002 NUM001          | N2 N15
 bf16_norm_weight_grad       | rmsnorm_backward            | NUM002 NUM001          | N2
 half_atomics                | moe_scatter                 | NUM002 NUM001          | N1 N15
+rounded_once_a_block        | zoo:weighted_values         | NUM002                 | N3
 bf16_recurrence             | zoo:decayed_sum             | NUM002 NUM001          | N9
 narrow_accumulator          | fp8_gemm                    | NUM002 NUM001          | N5 | standard
 triton_bf16_accumulator     | gemm@float32                | NUM002 NUM001          | N2 N8

@@ -115,6 +115,19 @@ def weighted_mean(
     return (weights @ values.to(torch.float32)).to(scores.dtype)
 
 
+@problem(
+    axes={"rows": (1, 4096), "keys": (1, 128), "width": (1, 512)},
+    workloads=({"rows": 64, "keys": 128, "width": 32},),
+    reduction_axes=("keys",),
+)
+def weighted_values(
+    weights: Annotated[torch.Tensor, tensor("bfloat16", "rows", "keys")],
+    values: Annotated[torch.Tensor, tensor("bfloat16", "keys", "width")],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", "width", name="y")]:
+    """Sums of values under given weights, of two blocks of 64 at most."""
+    return (weights.to(torch.float32) @ values.to(torch.float32)).to(weights.dtype)
+
+
 @problem(axes={"rows": (1, 4096), "columns": (1, 64)}, workloads=({"rows": 40, "columns": 3},))
 def tiny_rows(x: _Rows) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", name="y")]:
     """Sums of three terms: groups too small for ratios of errors."""

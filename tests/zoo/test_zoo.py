@@ -35,6 +35,8 @@ CODES = {
 # Faults too small, or too rarely met, for plain probes: only the gate sees them.
 _SUBTLE = (
     "branch_above_local_limits",
+    "branch_for_two_sizes",
+    "rounded_once_a_block",
     "triton_launch_threshold",
     "buffer_for_many_rows",
     "limited_outputs",

@@ -1,7 +1,9 @@
 """Where trials run: the executor's interface, and lanes on this machine.
 
-A trial is a process tree of its own (judge, zygote, workers). A lane runs one at a time: one
-lane a GPU, which sees no other GPU, so that one lane and many give the same verdicts.
+A trial is a process tree of its own (judge, zygote, workers). A lane runs one at a time and sees
+one GPU. Lanes share a GPU: most of a trial is Python, compilers and waiting. What a trial plans
+does not depend on who runs beside it; one that gave no verdict beside others is judged once more
+with its GPU to itself, so that one lane and many give the same verdicts.
 """
 
 from __future__ import annotations
@@ -25,10 +27,18 @@ from cuassay.engine.builders import Builders, needs_build
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
 from cuassay.model.jobs import TrialJob
+from cuassay.model.verdict import Decision
 
 Watcher = Callable[["Task", str, Event], None]
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_OFF = 2  # the exit code of a file that is off, whoever runs beside
 _LOOK_S = 0.5  # how often a lane that waits for a build asks whether the audit was stopped
-_CORES_FOR_SPARES = 4  # of each lane, before a second judge may start beside the first
+_CORES_FOR_SPARES = 2  # of each lane, before a second judge may start beside the first
+_CORES_FOR_BUILDS = 8  # of each CPU lane that builds for the GPU's lanes
+_CORES_OF_A_TRIAL = 2.5  # Python in the judge or in a worker, and what the next judge imports
+# What a trial at `quick` books of a GPU, and the contexts of the judge that waits beside it.
+GIB_OF_A_TRIAL = 14.125
+_GIB_OF_A_SPARE = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +105,33 @@ def local_lanes(device: str | None, count: int | None) -> tuple[DeviceLane, ...]
         return tuple(DeviceLane(name=f"cpu:{number}", device="cpu") for number in range(wanted))
     gpus = visible or ("0",)
     return tuple(
-        DeviceLane(name=f"cuda:{gpu}", device="cuda", environment={"CUDA_VISIBLE_DEVICES": gpu})
+        DeviceLane(name=f"cuda:{gpu}", device="cuda", environment={_VISIBLE: gpu})
         for gpu in gpus[: count or len(gpus)]
+    )
+
+
+def audit_lanes(device: str | None, count: int | None) -> tuple[DeviceLane, ...]:
+    """Return the lanes of an audit here: `count`, or as many as processors and memory allow.
+
+    Those of a GPU share it. `device` is as for `local_lanes`.
+    """
+    alone = local_lanes(device, None)
+    if alone[0].device != "cuda":
+        return local_lanes(device, count)
+    if count is None:
+        of_cores = _cores() / len(alone) / _CORES_OF_A_TRIAL
+        of_memory = _least_memory_gib() / (GIB_OF_A_TRIAL + _GIB_OF_A_SPARE)
+        count = len(alone) * max(1, int(min(of_cores, of_memory)))
+    return tuple(
+        dataclasses.replace(lane, name=lane.name if not number else f"{lane.name}.{number}")
+        for place in range(count)
+        for number, lane in [(place // len(alone), alone[place % len(alone)])]
     )
 
 
 def visible_gpus() -> tuple[str, ...]:
     """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    chosen = os.environ.get(_VISIBLE)
     if chosen is not None:
         return tuple(name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1"))
     if shutil.which("nvidia-smi") is None:
@@ -114,6 +143,17 @@ def visible_gpus() -> tuple[str, ...]:
     except (OSError, subprocess.TimeoutExpired):
         return ()
     return tuple(re.findall(r"^GPU (\d+):", listed, re.MULTILINE))
+
+
+def _least_memory_gib() -> float:
+    """Return the memory of the smallest GPU of this machine; 0 where nobody says."""
+    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0.0
+    found = [int(line) for line in listed.stdout.split() if line.isdigit()]
+    return min(found, default=0) / 1024
 
 
 class LocalExecutor:
@@ -143,9 +183,31 @@ class LocalExecutor:
     def run(
         self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
     ) -> Iterator[TaskEnded]:
-        """See Executor."""
+        """See Executor. What has no verdict beside others on its GPU is judged again at last."""
+        on_gpus = [lane for lane in self._lanes if lane.device == "cuda"]
+        gpus = {lane.environment.get(_VISIBLE): lane for lane in reversed(on_gpus)}
+        shared = len(gpus) < len(on_gpus)
+        undecided: dict[str, TaskEnded] = {}
+        for ended in self._on(self._lanes, tasks, stop, watch):
+            if shared and not _has_verdict(ended):
+                undecided[ended.task.id] = ended
+            else:
+                yield ended
+        left = [another_attempt(ended.task) for ended in undecided.values()]
+        for ended in self._on(tuple(gpus.values()), left, stop, watch) if left else ():
+            undecided.pop(ended.task.id)
+            yield ended
+        yield from undecided.values()  # the audit was stopped: what they had
+
+    def _on(
+        self,
+        lanes: Sequence[DeviceLane],
+        tasks: Sequence[Task],
+        stop: Callable[[], bool],
+        watch: Watcher,
+    ) -> Iterator[TaskEnded]:
         # The tasks that a CPU lane builds first: CUDA C++ for a GPU lane.
-        if not self._spares or not any(lane.device == "cuda" for lane in self._lanes):
+        if not self._spares or not any(lane.device == "cuda" for lane in lanes):
             builds = {}
         else:
             builds = {task.id: task for task in tasks if needs_build(task.files)}
@@ -158,14 +220,14 @@ class LocalExecutor:
                     name: dataclasses.replace(task.job, device="cuda")
                     for name, task in builds.items()
                 },
-                count=max(1, _cores() // _CORES_FOR_SPARES - len(self._lanes)),
-                environment=self._lanes[0].environment,
+                count=max(1, _cores() // _CORES_FOR_BUILDS),
+                environment=lanes[0].environment,
                 timeout_s=self._timeout_s,
                 done=shared.arrive,
             )
         threads = [
             threading.Thread(target=self._serve, args=(lane, shared), daemon=True)
-            for lane in self._lanes
+            for lane in lanes[: len(tasks)]
         ]
         try:
             yield from shared.served(threads)
@@ -331,6 +393,23 @@ def _ended(task: Task, last: Event | None, lane: str, duration_s: float) -> Task
     if not isinstance(last, EngineFinished | EngineStopped):
         last = EngineStopped(exit_code=3, message="the trial ended without a word")
     return TaskEnded(task=task, event=last, lane=lane, duration_s=duration_s)
+
+
+def another_attempt(task: Task) -> Task:
+    """Return a task to be run once more, in a run folder of its own."""
+    attempt = task.attempt + 1
+    folder = task.folder.with_name(f"{task.folder.name.rpartition('-')[0]}-{attempt}")
+    job = dataclasses.replace(task.job, run_label=str(folder))
+    return dataclasses.replace(task, job=job, attempt=attempt, folder=folder)
+
+
+def _has_verdict(ended: TaskEnded) -> bool:
+    """Whether nobody who runs beside a trial could have kept it from what it said."""
+    match ended.event:
+        case EngineFinished(verdict=verdict):
+            return verdict.decision is not Decision.INCONCLUSIVE
+        case EngineStopped(exit_code=code):
+            return code == _OFF
 
 
 def _cores() -> int:

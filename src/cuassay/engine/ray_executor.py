@@ -24,7 +24,15 @@ from typing import Any
 
 from cuassay import __version__
 from cuassay.engine import run
-from cuassay.engine.executors import DeviceLane, LaneQueue, Task, TaskEnded, Watcher, judge_for
+from cuassay.engine.executors import (
+    DeviceLane,
+    LaneQueue,
+    Task,
+    TaskEnded,
+    Watcher,
+    another_attempt,
+    judge_for,
+)
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.shipping import packed, unpacked
 from cuassay.errors import CannotJudgeError, missing_extra
@@ -229,11 +237,9 @@ class RayExecutor:
 
     def _again(self, task: Task, lane: str, shared: LaneQueue) -> None:
         """Put a task back, or report it where it was lost too often."""
-        attempt = task.attempt + 1
-        if attempt - shared.first_attempt(task) < ATTEMPTS:
-            folder = task.folder.with_name(f"{task.folder.name.rpartition('-')[0]}-{attempt}")
-            job = dataclasses.replace(task.job, run_label=str(folder))
-            shared.put_back(dataclasses.replace(task, job=job, attempt=attempt, folder=folder))
+        another = another_attempt(task)
+        if another.attempt - shared.first_attempt(task) < ATTEMPTS:
+            shared.put_back(another)
             return
         message = f"its machine was lost {ATTEMPTS} times, last on {lane}: no verdict"
         stopped = EngineStopped(exit_code=3, message=message)

@@ -28,7 +28,8 @@ class Budget:
     four times `hot_elements`. `hot_length` is the wished length of the hot axis and
     `growth_lengths` the lengths that a growth test tries: both end at the axis's maximum.
     `small_work` is the most that the axes of a small case may multiply to: attention's scores
-    and gathered pages are no elements of inputs or outputs. `work` bounds what a call computes
+    and gathered pages are no elements of inputs or outputs. `named_cases` lie beside one number of
+    the candidate's sources, `pair_cases` beside two at once. `work` bounds what a call computes
     (None: nothing does).
     """
 
@@ -49,6 +50,7 @@ class Budget:
     named_cases: int = 6
     named_elements: int = 2**22
     named_large: int = 2
+    pair_cases: int = 2
     listed_elements: int = 0
     recorded_cases: int = 8
     small_elements: int = 2**15
@@ -92,6 +94,7 @@ _CPU = {
         shape_elements=2**17,
         benchmark_cases=2,
         named_cases=16,
+        pair_cases=6,
         listed_elements=2**18,
     ),
     Profile.DEEP: Budget(
@@ -110,6 +113,7 @@ _CPU = {
         shape_elements=2**17,
         benchmark_cases=4,
         named_cases=64,
+        pair_cases=16,
         listed_elements=2**20,
     ),
 }
@@ -132,6 +136,7 @@ _CUDA = {
         benchmark_cases=1,
         benchmark_elements=2**30,
         named_cases=8,
+        pair_cases=3,
         named_elements=2**26,
         small_elements=2**20,
         small_work=2**24,
@@ -152,6 +157,7 @@ _CUDA = {
         benchmark_cases=3,
         benchmark_elements=2**30,
         named_cases=32,
+        pair_cases=8,
         named_elements=2**27,
         named_large=4,
         listed_elements=2**30,
@@ -174,6 +180,7 @@ _CUDA = {
         benchmark_cases=16,
         benchmark_elements=2**30,
         named_cases=96,
+        pair_cases=24,
         named_elements=2**27,
         named_large=8,
         listed_elements=2**30,

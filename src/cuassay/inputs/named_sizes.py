@@ -13,7 +13,7 @@ import contextlib
 import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 _LEAST, _MOST = 2, 1 << 20
@@ -40,6 +40,7 @@ _TILED = {"cdiv": 1, "ceil_div": 1, "range": 2}  # calls with a step, and its po
 
 
 Known: TypeAlias = Mapping[str, Sequence[ast.expr]]
+Use: TypeAlias = "tuple[int, SizeUse, str]"  # the last is what is compared with it
 
 
 class SizeUse(enum.StrEnum):
@@ -52,10 +53,15 @@ class SizeUse(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSize:
-    """One number of the sources and how it is used."""
+    """One number of the sources and how it is used.
+
+    `of` names what is compared with it: a variable (`rows`) or a dimension of one (`x.0`). Empty
+    where the sources do not say, or say several things of which one is not a name.
+    """
 
     value: int
     kind: SizeUse
+    of: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 def named_sizes(texts: Iterable[str]) -> tuple[NamedSize, ...]:
@@ -63,23 +69,27 @@ def named_sizes(texts: Iterable[str]) -> tuple[NamedSize, ...]:
 
     Numbers that are listed or looked up come first, then thresholds, then steps.
     """
-    found: dict[NamedSize, None] = {}
+    found: dict[tuple[int, SizeUse], list[str]] = {}
     for text in texts:
-        for value, kind in _in_text(text):
+        for value, kind, of in _in_text(text):
             if _LEAST <= value <= _MOST:
-                found[NamedSize(value=value, kind=kind)] = None
+                found.setdefault((value, kind), []).append(of)
     order = list(SizeUse)
-    return tuple(sorted(found, key=lambda named: order.index(named.kind)))
+    made = [
+        NamedSize(value=value, kind=kind, of=frozenset(of) if all(of) else frozenset())
+        for (value, kind), of in found.items()
+    ]
+    return tuple(sorted(made, key=lambda named: order.index(named.kind)))
 
 
-def _in_text(text: str) -> Iterator[tuple[int, SizeUse]]:
+def _in_text(text: str) -> Iterator[Use]:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         yield from _in_cuda(text)
         return
     known: dict[str, list[ast.expr]] = {}
-    for name, given in _given(tree):
+    for name, given in (*_given(tree), *_dimensions(tree)):
         known.setdefault(name, []).append(given)
     for node in ast.walk(tree):
         match node:
@@ -87,13 +97,13 @@ def _in_text(text: str) -> Iterator[tuple[int, SizeUse]]:
                 yield from _compared(node, known)
             case ast.Call():
                 yield from _called(node, known)
-            case ast.BinOp(op=ast.Mod() | ast.FloorDiv(), right=right):
-                yield from ((value, SizeUse.STEP) for value in _numbers(right, known))
+            case ast.BinOp(left=left, op=ast.Mod() | ast.FloorDiv(), right=right):
+                yield from _uses(right, SizeUse.STEP, left, known)
             case ast.Dict(keys=keys):
                 for key in keys:
-                    yield from ((value, SizeUse.EQUAL) for value in _numbers(key, known))
+                    yield from _uses(key, SizeUse.EQUAL, None, known)
             case ast.MatchValue(value=value):
-                yield from ((number, SizeUse.EQUAL) for number in _numbers(value, known))
+                yield from _uses(value, SizeUse.EQUAL, None, known)
             case ast.Constant(value=str() as inner) if any(s in inner for s in _CUDA_SIGNS):
                 yield from _in_cuda(inner)
             case _:
@@ -126,27 +136,71 @@ def _given(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                 pass
 
 
-def _called(node: ast.Call, known: Known) -> Iterator[tuple[int, SizeUse]]:
+def _dimensions(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Yield names that a shape is unpacked into, each with its dimension."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(
+                targets=[ast.Tuple(elts=names)], value=ast.Attribute(attr="shape") as shape
+            ):
+                for place, one in enumerate(names):
+                    if isinstance(one, ast.Name):
+                        yield one.id, ast.Subscript(shape, ast.Constant(place), ast.Load())
+            case _:
+                pass
+
+
+def _called(node: ast.Call, known: Known) -> Iterator[Use]:
     """Yield what a call says of sizes: `min(n, 4096)`, `cdiv(n, BLOCK)`, `range(0, n, 128)`."""
     match node.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             if name in _LIMITS:
                 for given in node.args:
-                    yield from ((value, SizeUse.BOUND) for value in _numbers(given, known))
+                    others = [one for one in node.args if one is not given]
+                    of = others[0] if len(others) == 1 else None
+                    yield from _uses(given, SizeUse.BOUND, of, known)
             if name in _TILED:
-                for given in node.args[_TILED[name] : _TILED[name] + 1]:
-                    yield from ((value, SizeUse.STEP) for value in _numbers(given, known))
+                place = _TILED[name]
+                for given in node.args[place : place + 1]:
+                    yield from _uses(given, SizeUse.STEP, node.args[place - 1], known)
         case _:
             return
 
 
-def _compared(node: ast.Compare, known: Known) -> Iterator[tuple[int, SizeUse]]:
+def _compared(node: ast.Compare, known: Known) -> Iterator[Use]:
     sides = [node.left, *node.comparators]
     for operator, left, right in zip(node.ops, sides, sides[1:], strict=False):
         bound = isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE)
         kind = SizeUse.BOUND if bound else SizeUse.EQUAL
-        for side in (left, right):
-            yield from ((value, kind) for value in _numbers(side, known))
+        for side, other in ((left, right), (right, left)):
+            yield from _uses(side, kind, other, known)
+
+
+def _uses(node: ast.expr | None, kind: SizeUse, of: ast.expr | None, known: Known) -> Iterator[Use]:
+    name = "" if of is None else _sized(of, known)
+    yield from ((value, kind, name) for value in _numbers(node, known))
+
+
+def _sized(node: ast.expr, known: Known, *, depth: int = _DEPTH) -> str:
+    """Return the variable or the dimension that an expression is, empty where it is neither.
+
+    `rows` where rows is `x.shape[0]` is `x.0`; a remainder by a step is what it is taken of.
+    """
+    match node:
+        case (
+            ast.Subscript(value=ast.Attribute(value=ast.Name(id=of), attr="shape"), slice=place)
+            | ast.Call(func=ast.Attribute(value=ast.Name(id=of), attr="size"), args=[place])
+        ):
+            return f"{of}.{ast.unparse(place)}"
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return _sized(left, known, depth=depth - 1) if depth else ""
+        case ast.Name(id=name):
+            given = known.get(name, ())
+            if len(given) == 1 and depth:
+                return _sized(given[0], known, depth=depth - 1) or name
+            return name
+        case _:
+            return ""
 
 
 def _numbers(node: ast.expr | None, known: Known, *, depth: int = _DEPTH) -> Iterator[int]:
@@ -203,7 +257,7 @@ def _folded(
             return
 
 
-def _in_cuda(text: str) -> Iterator[tuple[int, SizeUse]]:
+def _in_cuda(text: str) -> Iterator[Use]:
     text = _SUFFIX.sub(r"\1", _COMMENT.sub(" ", text))
     known: dict[str, list[ast.expr]] = {}
     for name, other, value in _CUDA_NAMES.findall(text):
@@ -212,4 +266,4 @@ def _in_cuda(text: str) -> Iterator[tuple[int, SizeUse]]:
     for rule, kind in _CUDA_RULES:
         for found in rule.finditer(text):
             given = ast.parse(found.group(1), mode="eval").body
-            yield from ((value, SizeUse(kind)) for value in _numbers(given, known))
+            yield from ((value, SizeUse(kind), "") for value in _numbers(given, known))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from math import prod
 
+from cuassay.inputs.covering import Row, cover
 from cuassay.inputs.geometry import (
     elements,
     fitted_sizes,
@@ -28,6 +30,8 @@ _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 61, 97, 127, 131, 2
 # All axes at once finds most shape faults in a handful of cases; one axis at a time follows.
 _JOINT = ("v-1", "v+1", "1", "prime", "tile+1", "2", "half tile", "tile-1", "3")
 _WIDE_TILE = 128  # its odd half is a residue of its own: kernels work in two steps of 64
+_MOST_ROWS = 4096  # of sizes of all axes that pairs are chosen from
+_LEVELS = 6  # sizes of one axis in them, at most, beside the small one
 _REGIME: Regime = NUMERIC[0]
 # A branch of the sources has one case, so that its values have to tell an epsilon, a mask of rows
 # and a scale at once: rows of many sizes, scalars that are not the usual ones.
@@ -53,6 +57,7 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     for planned, most, regime in (
         (beside, budget.shape_cases, _REGIME),
         (tuple(_named(planner, base)), budget.named_cases, _BRANCH),
+        (tuple(_pairs(planner, base)), budget.pair_cases, _BRANCH),
     ):
         for name, changes, above in planned:
             if most <= 0:
@@ -120,6 +125,75 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
                         rounds[turn].append((text, {**low, last.name: size}, size > below))
     for planned in rounds:
         yield from planned
+
+
+def _pairs(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int], bool]]:
+    """Yield sizes with two axes or more beside numbers of the sources at once.
+
+    A branch may ask for many rows and for a length of one kind, which cases of one axis at a time
+    never have together. In few cases every pair of axes has every pair of sizes that there is
+    room for: above a threshold, a size that is looked up, a multiple of a step.
+    """
+    axes = planner.problem.var_axes()
+    low = {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
+    found = [_levels(planner.problem, planner.named, axis) for axis in axes]
+    count = _LEVELS
+    while prod(1 + len(levels[:count]) for levels in found) > _MOST_ROWS:
+        count -= 1
+    factors = [[low[axis.name], *levels[:count]] for axis, levels in zip(axes, found, strict=True)]
+    most = max(_limit(planner, base), planner.budget.named_elements)
+
+    def fits(row: Row) -> bool:
+        changes = {axis.name: size for axis, size in zip(axes, row, strict=True)}
+        sizes = try_sizes(planner.problem, base, changes)
+        return sizes is not None and elements(planner.problem, sizes) <= most
+
+    small = tuple(low.values())
+    alone = [
+        (*small[:place], size, *small[place + 1 :])
+        for place, sizes in enumerate(factors)
+        for size in sizes
+    ]
+    rows = cover(factors, strength=2, legal=fits, first=alone)[len(alone) :]
+    seen: set[tuple[int, int]] = set()
+    while rows:  # few of them will run: first those with sizes that no other has had
+        row = max(rows, key=lambda one: len(set(enumerate(one)) - seen))
+        rows.remove(row)
+        seen |= set(enumerate(row))
+        changes = {axis.name: size for axis, size in zip(axes, row, strict=True)}
+        words = ", ".join(f"{name}={size}" for name, size in changes.items())
+        yield f"{words} beside numbers of the source", changes, True
+
+
+def _levels(problem: Problem, named: Iterable[NamedSize], axis: VarAxis) -> list[int]:
+    """Return the sizes of an axis that a branch may ask for, one a number, each kind in turn.
+
+    A number that the sources compare with another size is left out.
+    """
+    kinds: dict[SizeUse, list[int]] = {kind: [] for kind in SizeUse}
+    variable = {each.name for each in problem.var_axes()}
+    dimensions = {
+        f"{spec.name}.{place}": name
+        for spec in tensor_inputs(problem)
+        for number, name in enumerate(spec.shape)
+        for place in (number, number - len(spec.shape))
+    }
+    for one in named:
+        told = {dimensions.get(name, name) for name in one.of}
+        if one.of and told <= variable | set(dimensions.values()) and axis.name not in told:
+            continue
+        match one.kind:
+            case SizeUse.EQUAL:
+                size = one.value
+            case SizeUse.BOUND:
+                size = one.value + axis.multiple_of
+            case SizeUse.STEP:
+                size = max(TILES[0] // one.value, 1) * one.value
+        if within(axis, size):
+            kinds[one.kind].append(size)
+    longest = max(map(len, kinds.values()))
+    turns = product(range(longest), kinds.values())
+    return list(dict.fromkeys(sizes[turn] for turn, sizes in turns if turn < len(sizes)))
 
 
 def _turn(named: NamedSize, *, is_constant: bool, tried: Iterable[int]) -> int:

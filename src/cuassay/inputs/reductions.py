@@ -1,4 +1,10 @@
-"""Cases that lengthen a reduction: hot keys, and the same fills at growing lengths."""
+"""Cases that lengthen a reduction: hot keys, and the same fills at growing lengths.
+
+A sum that is rounded to 16 bits once a block is as good as one that is rounded at its end, as long
+as it has few blocks. Where its second half takes the first one back but for one part in 64, the
+first half's rounding is all that is left of it: one rounding on the way shows, however short the
+sum. Intermediates that are rounded once, each, show no such error, as the sum is one of them.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +18,15 @@ from cuassay.inputs.geometry import (
     fitted_sizes,
     growth_axes,
     legal,
+    shrunk_sizes,
     step_to,
     tensor_inputs,
     try_sizes,
 )
 from cuassay.inputs.planner import Planner
-from cuassay.inputs.regimes import HOT_INDEX, HOT_SUM, Regime
-from cuassay.model.case import Case
+from cuassay.inputs.regimes import HOT_INDEX, HOT_SUM, Regime, main_rank
+from cuassay.model.case import Case, Fill
+from cuassay.model.domain import Real
 from cuassay.model.problem import Problem, VarAxis
 
 _NARROW = 64  # width of the other axes in a growth test: enough terms for stable statistics
@@ -28,6 +36,7 @@ _MOST_ELEMENTS = 3 << 27  # of any case of a growth test: a GPU's time and memor
 _PARTS = 8  # of the power of two below a length: halving would stop far below the limit
 _APART = 4  # factor between the lengths of a series that ends at the axis's own maximum
 _SHORTEST = 16  # below it an exponent is that of the first few terms
+_TAKES_BACK = -(1.0 + 2.0**-6)  # times the first half of a sum: exact steps of bfloat16
 _HALF = 0.7  # a length this much below the last one tells the exponent nothing new
 
 
@@ -46,8 +55,11 @@ def hot(planner: Planner) -> tuple[Case, ...]:
         sizes = fitted_sizes(
             planner.problem, changed, budget=budget.hot_elements, keep={axis.name}, floor=16
         )
-    count = planner.budget.hot_cases
-    return tuple(
+    if not planner.is_affordable(sizes):
+        fits = planner.is_affordable
+        sizes = shrunk_sizes(planner.problem, sizes, small_enough=fits, keep={axis.name})
+        sizes = shrunk_sizes(planner.problem, sizes, small_enough=fits, floor=_SHORTEST)
+    cases = [
         planner.case(
             f"hot {regimes[i % len(regimes)].name}",
             sizes,
@@ -55,8 +67,50 @@ def hot(planner: Planner) -> tuple[Case, ...]:
             workload=planner.first_workload,
             seed_path=("hot", i),
         )
-        for i in range(count)
+        for i in range(budget.hot_cases)
+    ]
+    halves = _halves(planner, axis)
+    return tuple(cases if halves is None else [*cases[:1], halves, *cases[1:]])
+
+
+def _halves(planner: Planner, axis: VarAxis) -> Case | None:
+    """Return a case in which the second half of a sum along an axis takes the first one back.
+
+    Of the inputs with the axis the last one changes its sign, the others repeat themselves. None
+    where none may be negative, and where indices choose what is summed.
+    """
+    problem, budget = planner.problem, planner.budget
+    rank = main_rank(problem)
+    along = [
+        spec
+        for spec in tensor_inputs(problem)
+        if axis.name in spec.shape and family(spec) == "real" and spec.dtype.itemsize > 1
+    ]
+    signed = [
+        spec
+        for spec in along
+        if len(spec.shape) >= rank and spec.domain == Real() and spec.dtype.is_floating
+    ]
+    if not signed or _has_index(problem):
+        return None
+    found = _fitting(planner, axis, [budget.hot_length])
+    if not found:
+        return None
+    sizes = shrunk_sizes(problem, found[0], small_enough=planner.is_affordable, floor=_SHORTEST)
+    case = planner.case(
+        "hot halves that cancel",
+        sizes,
+        Regime(name="halves that cancel", main=Fill(kind="same_sign")),
+        workload=planner.first_workload,
     )
+    mirrored: dict[str, Fill] = {}
+    for spec in along:
+        own = case.fills[spec.name]
+        dims = tuple(dim for dim, name in enumerate(spec.shape) if name == axis.name)
+        by = _TAKES_BACK if spec is signed[-1] else 1.0
+        parameters = {**own.parameters, "mirror": dims, "mirror_by": by}
+        mirrored[spec.name] = Fill(kind=own.kind, parameters=parameters)
+    return dataclasses.replace(case, fills={**case.fills, **mirrored})
 
 
 def growth(planner: Planner) -> tuple[Case, ...]:

@@ -10,6 +10,8 @@ shift, shift_axis          add a number to every slice along a dimension, its si
                            from slice to slice
 roll_slices                roll slice i along this dimension by i places along another one, the
                            last that has values to roll: equal slices then differ
+mirror, mirror_by          the second half of the slices along these dimensions is the first half,
+                           along the first of them times a number: a sum of both cancels
 permute                    one random order (by this seed) of the last dimension, for all rows
 vary, vary_seed            a constant c is replaced: floats by c * (1 +- vary), around 0 by normal
                            numbers times vary; integers by 1..c; of bools the ends of rows flip
@@ -59,6 +61,8 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
         value = (value.double() + amount * signs.reshape(shape)).to(value.dtype)
     if "roll_slices" in fill.parameters:
         value = _rolled(spec, fill, value)
+    if "mirror" in fill.parameters:
+        value = _mirrored(spec, fill, value)
     if "permute" in fill.parameters:
         generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "permute")))
         order = torch.randperm(value.shape[-1], generator=generator)
@@ -66,17 +70,7 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
     if "vary" in fill.parameters:
         value = _varied(spec, fill, value)
     if "slices" in fill.parameters:
-        places, dim = fill.parameters["slices"], int(_number(spec, fill, "slices_axis"))
-        if not 0 <= dim < value.dim():
-            raise _unfit(spec, "slices_axis", dim, f"a dimension of {spec.shape}")
-        if not isinstance(places, tuple) or not all(0 <= p < value.shape[dim] for p in places):
-            raise _unfit(spec, "slices", places, f"places within {value.shape[dim]} slices")
-        seed = int(_number(spec, fill, "slices_seed"))
-        chosen = torch.zeros(value.shape[dim], dtype=torch.bool)
-        chosen[torch.tensor([int(place) for place in places])] = True
-        shape = [-1 if d == dim else 1 for d in range(value.dim())]
-        other = _others(value, torch.Generator(device="cpu").manual_seed(seed))
-        value = torch.where(chosen.reshape(shape).to(value.device), other, value)
+        value = _with_other_slices(spec, fill, value)
     if "spoil" in fill.parameters:
         places, with_ = fill.parameters["spoil"], fill.parameters.get("spoil_with")
         number = float("nan") if with_ == "nan" else _number(spec, fill, "spoil_with")
@@ -119,6 +113,32 @@ def _rolled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     parts = [plain.select(dim, i).roll(i, along - (along > dim)) for i in range(plain.shape[dim])]
     rolled = torch.stack(parts, dim)
     return rolled.view(value.dtype) if narrow else rolled
+
+
+def _with_other_slices(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    places, dim = fill.parameters["slices"], int(_number(spec, fill, "slices_axis"))
+    if not 0 <= dim < value.dim():
+        raise _unfit(spec, "slices_axis", dim, f"a dimension of {spec.shape}")
+    if not isinstance(places, tuple) or not all(0 <= p < value.shape[dim] for p in places):
+        raise _unfit(spec, "slices", places, f"places within {value.shape[dim]} slices")
+    seed = int(_number(spec, fill, "slices_seed"))
+    chosen = torch.zeros(value.shape[dim], dtype=torch.bool)
+    chosen[torch.tensor([int(place) for place in places])] = True
+    shape = [-1 if d == dim else 1 for d in range(value.dim())]
+    other = _others(value, torch.Generator(device="cpu").manual_seed(seed))
+    return torch.where(chosen.reshape(shape).to(value.device), other, value)
+
+
+def _mirrored(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    dims, by = fill.parameters["mirror"], _number(spec, fill, "mirror_by")
+    if not isinstance(dims, tuple) or not all(0 <= dim < value.dim() for dim in dims):
+        raise _unfit(spec, "mirror", dims, f"dimensions of {spec.shape}")
+    for number, dim in enumerate(map(int, dims)):
+        half = value.shape[dim] // 2
+        first = value.narrow(dim, 0, half)
+        other = first if number else (first.double() * by).to(value.dtype)
+        value = torch.cat([first, other, value.narrow(dim, 2 * half, value.shape[dim] % 2)], dim)
+    return value
 
 
 def _varied(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:

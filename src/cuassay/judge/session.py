@@ -76,6 +76,7 @@ from cuassay.model.outcome import (
 from cuassay.model.problem import Problem
 from cuassay.model.proofs import Proof, Property
 from cuassay.model.scenario import Allocate, Call, Scenario
+from cuassay.model.steps import Mode
 from cuassay.model.verdict import (
     BenchmarkRule,
     Decision,
@@ -306,6 +307,7 @@ def judged(
         # Its worker starts to build at once, beside the reference's first run; at `quick` few
         # scenarios need a new process.
         runner = bench.runner(candidate, spares=1 if bench.quick else None)
+        beside = _begin_workers(bench, runner)
         with (
             trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"),
             ended_where_stuck(
@@ -318,7 +320,7 @@ def judged(
             generate_once(trial)
         machine = _use_machine(bench)
         _tune(bench, runner)
-        beside = _runners_beside(bench, runner)
+        beside = beside or _runners_beside(bench, lazy=not runner.build_side_by_side)
         if trial.problem.built:
             bench.optional("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
@@ -331,9 +333,8 @@ def judged(
         proved = _proved(bench, wanted) if wanted else ()
         decision, reason = decide_proofs(decision, reason, proved, wanted)
         emit(DecisionReached(decision=decision, reason=reason))
-        stopped = job.fail_fast and decision is Decision.REJECTED
         found, extras = checked.reports, _Extras()
-        if checked.built and not stopped:
+        if checked.built and not (job.fail_fast and decision is Decision.REJECTED):
             found = _with_smallest_inputs(bench, found, runner, control) if plan.smallest else found
             if not job.isolated:
                 failures.keep(problem, candidate.entry_file, failures.failing_cases(found))
@@ -488,14 +489,28 @@ def _tune(bench: _Bench, runner: Runner) -> None:
         bench.optional("", tune)  # what goes wrong here goes wrong in a check, which says so
 
 
-def _runners_beside(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
+def _begin_workers(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
+    """Begin to start the workers that the first checks ask for; return those that run beside.
+
+    None where one has to build first. A worker takes half a second on a GPU, most of which goes
+    by while the reference runs first.
+    """
+    if not bench.device.startswith("cuda") or not runner.build_side_by_side:
+        return ()
+    beside = _runners_beside(bench, lazy=False)
+    runner.prepare()
+    return beside
+
+
+def _runners_beside(bench: _Bench, *, lazy: bool) -> tuple[Runner, ...]:
     """Return what runs the checks beside others, if any are to run so.
 
-    Two first builds of the same sources would get into each other's way.
+    With `lazy` their workers begin with their first check: two first builds of the same sources
+    would get into each other's way.
     """
     count = bench.sides_beside
     return tuple(
-        bench.runner(bench.candidate, lazy=not runner.built, spares=_SPARES_BESIDE // count)
+        bench.runner(bench.candidate, lazy=lazy, spares=_SPARES_BESIDE // count)
         for _ in range(count)
     )
 
@@ -570,11 +585,12 @@ class _Side:
 
     def run(self, checks: Sequence[Check]) -> None:
         """Run checks in order; with `fail_fast` those after the first wrong result do not run."""
-        for check, following in itertools.zip_longest(checks, checks[1:]):
+        for place, check in enumerate(checks):
             if self.stopped or not self.built:
                 return
-            if following is not None:
-                self._runner.expect(following.mode)
+            # Whose process is of a mode of its own starts while two checks run before it.
+            modes = [after.mode for after in checks[place + 1 : place + 3]]
+            self._runner.expect(next((one for one in modes if one is not Mode.PLAIN), Mode.PLAIN))
             if self._bench.job.fail_fast and any(report.wrong for report in self.reports):
                 self.reports.append(_not_run(check))
             else:

@@ -48,8 +48,12 @@ from cuassay.model.jobs import (
     TrialJob,
 )
 from cuassay.model.verdict import Lane, Profile
+from cuassay.oracle.compare.outputs import measure
 from cuassay.sandbox.guest.process.preload import prepare_triton
 from cuassay.sandbox.host.nursery import Nursery
+
+# Between them the products, sums, roots, exponentials and indices of most references.
+_REHEARSED = ("gemm_bias_gelu", "softmax_softcap", "rmsnorm", "rope_neox")
 
 
 def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
@@ -126,6 +130,28 @@ def prepare(device: str) -> None:
     if device.startswith("cuda"):
         _warm_up()
         importlib.import_module("torch.fx.experimental.symbolic_shapes")
+        rehearse(device)
+
+
+def rehearse(device: str) -> None:
+    """Make truths of operators of the catalog: CUDA loads a kernel when it is launched first.
+
+    Half a second of a trial's first truth is that. What fails here fails in a trial, if it does.
+    """
+    for name in _REHEARSED:
+        with contextlib.suppress(Exception):
+            problem = load_problem(name)
+            trial = JudgeTrial(
+                problem,
+                load_reference(problem),
+                profile=Profile.QUICK,
+                device=device,
+                root_seed=0,
+            )
+            for case in trial.cases("small"):
+                answers = trial.as_written(list(trial.inputs(case).values()))
+                for got, output in zip(answers, trial.truth(case).outputs, strict=True):
+                    measure(got, output)
 
 
 def _warm_up() -> None:

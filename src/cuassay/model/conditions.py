@@ -21,6 +21,7 @@ CONDITIONS = (
     "graph-scalars",
     "graphs",
     "initial-values",
+    "large-tensors",
     "layouts",
     "loaded-state",
     "magnitudes",

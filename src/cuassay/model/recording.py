@@ -38,7 +38,7 @@ class Region:
 
     `dtype`, as torch names it, is that of the tensor that was passed, where it is known.
     `unwritten` is said of what is recorded without memory: some byte was never written by the
-    host or by an operation of torch.
+    host or by an operation of torch; `changed`: one was since the call began.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Region:
     nbytes: int
     dtype: str = ""
     unwritten: bool = False
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,8 @@ class RecordedLaunch:
     `after` gives the bytes of regions as the launch left them where it was recorded: None where
     that is not known at all. `failure` is what the GPU reported of a launch that did not end well.
     `variables` gives the bytes of the module's own variables, by name, as the launch finds them.
+    `results_read` is said of a launch that is recorded without being run: before it, or after the
+    last one, host code took numbers out of what launches that were not run would have written.
     """
 
     module: int
@@ -73,6 +76,7 @@ class RecordedLaunch:
     after: Mapping[int, bytes] | None = None
     failure: str = ""
     variables: Mapping[str, bytes] = field(default_factory=dict)
+    results_read: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +198,7 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
         "shared_bytes": launch.shared_bytes,
         "arguments": [argument.hex() for argument in launch.arguments],
         "regions": [
-            [item.name, item.base, item.nbytes, item.dtype, *([True] if item.unwritten else [])]
+            [item.name, item.base, item.nbytes, item.dtype, item.unwritten, item.changed]
             for item in launch.regions
         ],
         "contents": {str(k): put(data) for k, data in launch.contents.items()},
@@ -204,6 +208,8 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
         found["after"] = {str(k): put(data) for k, data in launch.after.items()}
     if launch.variables:
         found["variables"] = {name: put(data) for name, data in launch.variables.items()}
+    if launch.results_read:
+        found["results_read"] = True
     return found | ({"failure": launch.failure} if launch.failure else {})
 
 
@@ -322,7 +328,12 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
     _require_few("regions of a launch", listed, _REGIONS)
     regions = tuple(
         Region(
-            name=str(n), base=int(b), nbytes=int(s), dtype=str(*more[:1]), unwritten=any(more[1:])
+            name=str(n),
+            base=int(b),
+            nbytes=int(s),
+            dtype=str(*more[:1]),
+            unwritten=any(more[1:2]),
+            changed=any(more[2:3]),
         )
         for n, b, s, *more in listed
     )
@@ -350,6 +361,7 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
         after=after,
         failure=str(item.get("failure", ""))[:_TEXT],
         variables={str(k)[:_TEXT]: blob(n) for k, n in item.get("variables", {}).items()},
+        results_read=bool(item.get("results_read", False)),
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import torch
 
 from cuassay.catalog import registry
 from cuassay.checks.numeric.growth import growth_axis, growth_groups
-from cuassay.inputs.geometry import elements, tensor_inputs
+from cuassay.inputs.geometry import elements, growth_axes, tensor_inputs
+from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.case import Case
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem
@@ -91,3 +93,28 @@ def test_a_series_is_named_after_the_axis_that_may_be_chosen() -> None:
     (group, *_) = growth_groups(plan_cases(problem, "growth", profile=Profile.QUICK, root_seed=3))
     assert group[0].axes["pairs"] != group[-1].axes["pairs"]
     assert growth_axis(problem, group) == "tokens"
+
+
+def test_one_hot_case_has_a_sum_whose_second_half_takes_the_first_back() -> None:
+    case, (a, b) = _halves("gemm")
+    axis = growth_axes(registry.get("gemm"))[0]
+    half = case.axes[axis] // 2
+    first, whole = a[:, :half].double() @ b[:half].double(), a.double() @ b.double()
+    assert float(whole.norm() / first.norm()) < 0.03
+    assert case.axes[axis] >= 512
+
+
+def test_indices_and_declared_bounds_leave_sums_as_they_are() -> None:
+    problem = registry.get("embedding_grad")
+    hot = plan_cases(problem, "hot", profile=Profile.QUICK, root_seed=3)
+    assert all("halves" not in case.label for case in hot)
+
+
+def _halves(name: str) -> tuple[Case, tuple[torch.Tensor, torch.Tensor]]:
+    problem = registry.get(name)
+    cases = plan_cases(problem, "hot", profile=Profile.QUICK, root_seed=3)
+    (case,) = (case for case in cases if case.label == "hot halves that cancel")
+    a, b, *_ = materialise(problem, case, device="cpu").values()
+    assert isinstance(a, torch.Tensor)
+    assert isinstance(b, torch.Tensor)
+    return case, (a, b)

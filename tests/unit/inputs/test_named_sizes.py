@@ -193,3 +193,43 @@ def test_every_declared_workload_runs_at_standard() -> None:
     trial = scaled_add()
     cases = plan_cases(trial.problem, "benchmark", profile=Profile.STANDARD, root_seed=1)
     assert len(cases) == len(trial.problem.workloads)
+
+
+TWO_SIZES = """
+def run(x, bias, gain):
+    rows, cols = x.shape
+    if rows >= 300 and cols % 96 == 0:
+        return slow(x)
+    if bias.size(0) > 7777:
+        return fast(x)
+    return x.sum(-1) if x.numel() > 5000 else x
+"""
+
+
+def test_numbers_know_which_size_they_are_compared_with() -> None:
+    of = {one.value: one.of for one in named_sizes([TWO_SIZES])}
+    assert of[300] == {"x.0"}
+    assert of[96] == {"x.1"}
+    assert of[7777] == {"bias.0"}
+    assert of[5000] == frozenset()
+
+
+def test_two_sizes_of_a_branch_are_met_at_once() -> None:
+    trial = scaled_add()
+    found = named_sizes([TWO_SIZES])
+    cases = plan_cases(trial.problem, "shapes", profile=Profile.QUICK, root_seed=1, named=found)
+    assert {(301, 96)} == {
+        (case.axes["rows"], case.axes["cols"])
+        for case in cases
+        if "numbers of the source" in case.label
+    }
+
+
+def test_numbers_of_no_known_size_are_met_in_pairs() -> None:
+    trial = scaled_add()
+    found = [named(200, SizeUse.BOUND), named(48, SizeUse.STEP), named(500, SizeUse.EQUAL)]
+    cases = plan_cases(trial.problem, "shapes", profile=Profile.DEEP, root_seed=1, named=found)
+    pairs = {(case.axes["rows"], case.axes["cols"]) for case in cases}
+    sizes = (201, 48, 500)
+    wanted = {(a, b) for a in sizes for b in sizes if a * b <= 1 << 16}
+    assert wanted <= pairs

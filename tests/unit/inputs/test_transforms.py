@@ -102,3 +102,22 @@ def test_values_of_the_problems_own_generator_are_transformed() -> None:
     )
     case = Case(label="c", axes={"rows": 4}, fills={"x": fill}, generator=True)
     assert torch.equal(torch.as_tensor(trial.inputs(case)["x"]), torch.tensor([3.0, 2.0, 1.0, 0.0]))
+
+
+def test_a_mirrored_half_takes_the_other_one_back() -> None:
+    plain = _x(DType.BFLOAT16, rows=7).float()
+    mirrored = _x(DType.BFLOAT16, rows=7, mirror=(0,), mirror_by=-2.0).float()
+    assert torch.equal(mirrored[:3], plain[:3])
+    assert torch.equal(mirrored[3:6], -2.0 * plain[:3])
+    assert torch.equal(mirrored[6], plain[6])
+
+
+def test_dimensions_after_the_first_repeat_themselves() -> None:
+    value = _x(mirror=(0, 1), mirror_by=-1.0)
+    assert torch.equal(value[3:], -value[:3])
+    assert torch.equal(value[:, 2:], value[:, :2])
+
+
+def test_a_dimension_that_is_not_there_cannot_be_mirrored() -> None:
+    with pytest.raises(ProblemError, match="mirror"):
+        _x(mirror=(2,), mirror_by=1.0)

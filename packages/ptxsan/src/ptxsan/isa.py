@@ -101,8 +101,9 @@ class Row:
     `joins`: it waits for, or speaks to, other threads; `suspends`: the thread may stop there.
     `copies`: the result is operand 1; `sums`: it adds; `rows`: it touches whole rows of 16 bytes.
     `objects`: it names an mbarrier or completes on one; `clocks`: vector clocks have to be kept;
-    `fetches`: the result is what textures or surfaces hold; `near`: shared addresses go into fields
-    of descriptors, and so have to be small; `part`: where the result's type is spelt.
+    `discards`: what memory held is lost; `fetches`: the result is what textures or surfaces hold;
+    `near`: shared addresses go into fields of descriptors, and so have to be small; `part`: where
+    the result's type is spelt.
     """
 
     base: str
@@ -125,6 +126,7 @@ class Row:
     near: bool = False
     calls: bool = False
     fetches: bool = False
+    discards: bool = False
     part: int = -1
     arch: int = 50
     family: bool = False
@@ -196,7 +198,8 @@ TABLE: tuple[Row, ...] = (
     *_rows("red", result=_N, memory=Memory.UPDATE, cost=8),
     Row(base="red", form=("async",), result=_N, memory=Memory.UPDATE, space="shared", objects=True,
         arch=90, cost=8),
-    *_rows("prefetch", "prefetchu", "applypriority", "discard", result=_N, memory=Memory.HINT),
+    *_rows("prefetch", "prefetchu", "applypriority", result=_N, memory=Memory.HINT),
+    *_rows("discard", result=_N, memory=Memory.HINT, discards=True),
     *_rows("membar", result=_N, orders=Orders.SCOPE, cost=8),
     *_rows("fence", result=_N, orders=Orders.SCOPE, arch=70, cost=8),
     # warps
@@ -322,6 +325,14 @@ def scope_of(one: Instruction, default: str = "gpu") -> str:
 def is_strong(one: Instruction) -> bool:
     """Whether a load or store takes part in synchronisation."""
     return any(part in _STRONG for part in one.parts)
+
+
+def reads_constant(one: Instruction) -> bool:
+    """Whether a load takes for granted that nobody writes there during the launch.
+
+    It may give what was there before any write of the launch, whatever lies between.
+    """
+    return is_load(one) and (one.base == "ldu" or "nc" in one.parts)
 
 
 def is_float(one: Instruction) -> bool:

@@ -110,9 +110,11 @@ def build(module: Module, kernel: str) -> Program:
     )
     parameters, offset = [], 0
     for parameter in entry.params:
-        align = max(parameter.align, 1)
+        # `.ptr .align` is that of the memory behind a pointer, not the pointer's.
+        item = size_of(parameter.type)
+        align = item if item > 1 else max(parameter.align, 1)
         offset = -(-offset // align) * align
-        size = parameter.count * size_of(parameter.type)
+        size = parameter.count * item
         parameters.append(Parameter(name=parameter.name, offset=offset, bytes=size, align=align))
         offset += size
     return Program(

@@ -1,11 +1,12 @@
 """Reads of memory that nobody wrote, planted in kernels that write all they read.
 
-As in `planted_proofs`: a fault is a twin with one text replaced.
+As in `planted_proofs`: a fault is a safe kernel with one text replaced.
 """
 
 from __future__ import annotations
 
 from ptxsan.prove.machine import AxisDomain
+from ptxsan_support.planting import Expected, Fault, Planted
 from ptxsan_support.proofs import Subject, subject_of, up
 
 TWINS: tuple[Subject, ...] = (
@@ -147,60 +148,126 @@ TWINS: tuple[Subject, ...] = (
     ),
 )  # fmt: skip
 
-# Beginning of the twin's name -> (what is planted, the text, what replaces it)
-FAULTS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
-    ("sum of a tile", (
-        ("the tail is not loaded", "tile[threadIdx.x] = i < n ? x[i] : 0.f",
-         "if (i < n) tile[threadIdx.x] = x[i]"),
-        ("a thread too few loads", "tile[threadIdx.x] = i",
-         "if (threadIdx.x < 127) tile[threadIdx.x] = i"),
-        ("at one size in a million", "tile[threadIdx.x] = i",
-         "if (n != 999983) tile[threadIdx.x] = i"),
+_I = Expected.INITIALIZED
+FAULTS: tuple[Planted, ...] = (
+    Planted("sum of a tile", (
+        Fault("the tail is not loaded", _I,
+              "tile[threadIdx.x] = i < n ? x[i] : 0.f",
+              "if (i < n) tile[threadIdx.x] = x[i]",
+              "tile[threadIdx.x] = 0.f; if (i < n) tile[threadIdx.x] = x[i]"),
+        Fault("a thread too few loads", _I,
+              "tile[threadIdx.x] = i",
+              "if (threadIdx.x < 127) tile[threadIdx.x] = i",
+              "if (threadIdx.x < 128) tile[threadIdx.x] = i"),
+        Fault("at one size in a million", _I,
+              "tile[threadIdx.x] = i",
+              "if (n != 999983) tile[threadIdx.x] = i",
+              "if (n != 999983) tile[threadIdx.x] = 1.f; tile[threadIdx.x] = i"),
     )),
-    ("three points", (
-        ("no halo before the first", "if (t == 0) s[0] = i > 0 ? x[i - 1] : 0.f",
-         "if (t == 0 && i > 0) s[0] = x[i - 1]"),
-        ("no halo behind", "if (t == 63)", "if (t == 64)"),
-        ("no halo behind the last", "if (t == 63) s[65] = i + 1 < n ? x[i + 1] : 0.f",
-         "if (t == 63 && i + 1 < n) s[65] = x[i + 1]"),
+    Planted("three points", (
+        Fault("no halo before the first", _I,
+              "if (t == 0) s[0] = i > 0 ? x[i - 1] : 0.f",
+              "if (t == 0 && i > 0) s[0] = x[i - 1]",
+              "if (t == 0 && i > 0) s[0] = x[i - 1]; if (t == 0 && i <= 0) s[0] = 0.f"),
+        Fault("no halo behind", _I,
+              "if (t == 63)",
+              "if (t == 64)",
+              "if (t >= 63)"),
+        Fault("no halo behind the last", _I,
+              "if (t == 63) s[65] = i + 1 < n ? x[i + 1] : 0.f",
+              "if (t == 63 && i + 1 < n) s[65] = x[i + 1]",
+              "if (t == 63) s[65] = 0.f; if (t == 63 && i + 1 < n) s[65] = x[i + 1]"),
     )),
-    ("a slot a warp", (
-        ("idle warps store nothing", "threadIdx.x % 32 == 0)", "threadIdx.x % 32 == 0 && i < n)"),
-        ("a slot too far", "parts[threadIdx.x / 32] = v", "parts[threadIdx.x / 64] = v"),
+    Planted("a slot a warp", (
+        Fault("idle warps store nothing", _I,
+              "threadIdx.x % 32 == 0)",
+              "threadIdx.x % 32 == 0 && i < n)",
+              "(i & 31) == 0)"),
+        Fault("a slot too far", _I,
+              "parts[threadIdx.x / 32] = v",
+              "parts[threadIdx.x / 64] = v",
+              "parts[threadIdx.x >> 5] = v"),
     )),
-    ("tiles in two stages", (
-        ("a stage early", "tile[t & 1][63", "tile[(t + 1) & 1][63"),
-        ("no first stage", "  tile[0][threadIdx.x] = c < cols ? x[c] : 0.f;", ""),
-        ("columns behind the last", "tile[0][threadIdx.x] = c < cols ? x[c] : 0.f",
-         "if (c < cols) tile[0][threadIdx.x] = x[c]"),
+    Planted("tiles in two stages", (
+        Fault("a stage early", _I,
+              "tile[t & 1][63",
+              "tile[(t + 1) & 1][63",
+              "tile[t % 2][63"),
+        Fault("no first stage", _I,
+              "  tile[0][threadIdx.x] = c < cols ? x[c] : 0.f;",
+              "",
+              "  tile[0][threadIdx.x] = 0.f; if (c < cols) tile[0][threadIdx.x] = x[c];"),
+        Fault("columns behind the last", _I,
+              "tile[0][threadIdx.x] = c < cols ? x[c] : 0.f",
+              "if (c < cols) tile[0][threadIdx.x] = x[c]",
+              "if (c < cols) tile[0][threadIdx.x] = x[c]; else tile[0][threadIdx.x] = 0.f"),
     )),
-    ("a result that", (
-        ("added to memory that is empty", "y[i] = x[i]; ", ""),
-        ("the last is only added to", "y[i] = x[i]; ", "if (i < n - 1) y[i] = x[i]; "),
-        ("at one size in a million", "y[i] = x[i]; ", "if (n != 100003) y[i] = x[i]; "),
+    Planted("a result that", (
+        Fault("added to memory that is empty", _I,
+              "y[i] = x[i]; ",
+              "",
+              "y[i] = 0.f; "),
+        Fault("the last is only added to", _I,
+              "y[i] = x[i]; ",
+              "if (i < n - 1) y[i] = x[i]; ",
+              "if (i < n - 1) y[i] = x[i]; else y[i] = 1.f; "),
+        Fault("at one size in a million", _I,
+              "y[i] = x[i]; ",
+              "if (n != 100003) y[i] = x[i]; ",
+              "if (n != 100003) y[i] = x[i]; else y[i] = 0.f; "),
     )),
-    ("bins of", (
-        ("as many bins as threads", "for (int b = threadIdx.x; b < 256; b += 128) bins[b] = 0",
-         "bins[threadIdx.x] = 0"),
-        ("the last bin is left out", "b < 256; b += 128) bins", "b < 255; b += 128) bins"),
+    Planted("bins of", (
+        Fault("as many bins as threads", _I,
+              "for (int b = threadIdx.x; b < 256; b += 128) bins[b] = 0",
+              "bins[threadIdx.x] = 0",
+              "bins[threadIdx.x] = 0, bins[threadIdx.x + 128] = 0"),
+        Fault("the last bin is left out", _I,
+              "b < 256; b += 128) bins",
+              "b < 255; b += 128) bins",
+              "b <= 255; b += 128) bins"),
     )),
-    ("rows held", (
-        ("the last column is not held", "c < cols; c += 64) row", "c < cols - 1; c += 64) row"),
-        ("a stride too long", "c += 64) row[c] = from[c]", "c += 65) row[c] = from[c]"),
-        ("at one width", "c < cols; c += 64) row", "c < cols - (cols == 4099); c += 64) row"),
+    Planted("rows held", (
+        Fault("the last column is not held", _I,
+              "c < cols; c += 64) row",
+              "c < cols - 1; c += 64) row",
+              "c <= cols - 1; c += 64) row"),
+        Fault("a stride too long", _I,
+              "c += 64) row[c] = from[c]",
+              "c += 65) row[c] = from[c]",
+              "c += blockDim.x) row[c] = from[c]"),
+        Fault("at one width", _I,
+              "c < cols; c += 64) row",
+              "c < cols - (cols == 4099); c += 64) row",
+              "c < (cols == 4099 ? 4099 : cols); c += 64) row"),
     )),
-    ("an array", (
-        ("the first is left out", "int t = 0; t < taps; ++t) held",
-         "int t = 1; t < taps; ++t) held"),
-        ("the last is left out", "t < taps; ++t) held", "t < taps - 1; ++t) held"),
+    Planted("an array", (
+        Fault("the first is left out", _I,
+              "int t = 0; t < taps; ++t) held",
+              "int t = 1; t < taps; ++t) held",
+              "int t = taps - 1; t >= 0; --t) held"),
+        Fault("the last is left out", _I,
+              "t < taps; ++t) held",
+              "t < taps - 1; ++t) held",
+              "t <= taps - 1; ++t) held"),
     )),
-    ("a transposed", (
-        ("a column less", "if (c < cols && r < rows) tile", "if (c < cols - 1 && r < rows) tile"),
-        ("the last row", "if (c < cols && r < rows) tile", "if (c < cols && r + 1 < rows) tile"),
+    Planted("a transposed", (
+        Fault("a column less", _I,
+              "if (c < cols && r < rows) tile",
+              "if (c < cols - 1 && r < rows) tile",
+              "if (c <= cols - 1 && r < rows) tile"),
+        Fault("the last row", _I,
+              "if (c < cols && r < rows) tile",
+              "if (c < cols && r + 1 < rows) tile",
+              "if (c < cols && r + 1 <= rows) tile"),
     )),
-    ("a number that", (
-        ("under one value", "if (threadIdx.x == 0) first",
-         "if (threadIdx.x == 0 && x[0] != 0.f) first"),
-        ("by a thread that is not there", "threadIdx.x == 0", "threadIdx.x == 64"),
+    Planted("a number that", (
+        Fault("under one value", _I,
+              "if (threadIdx.x == 0) first",
+              "if (threadIdx.x == 0 && x[0] != 0.f) first",
+              "if (threadIdx.x == 0) first = 1.f; if (threadIdx.x == 0 && x[0] != 0.f) first"),
+        Fault("by a thread that is not there", _I,
+              "threadIdx.x == 0",
+              "threadIdx.x == 64",
+              "threadIdx.x == 63"),
     )),
 )  # fmt: skip

@@ -143,7 +143,9 @@ def watched(
         try:
             launcher.begin_call()
             with launcher.arena.watching(named, outputs, launcher.recorder):
-                return call(*arguments, **options)
+                made = call(*arguments, **options)
+                launcher.end_call()
+                return made
         except UncoveredError as error:
             if mark is not None:
                 mark.write_text(str(error))

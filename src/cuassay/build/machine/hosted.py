@@ -90,7 +90,9 @@ class HostedLaunches:
         self.launcher.arena.drop(base)
 
     def written(self, base: int, nbytes: int, source: int | None) -> None:
-        """Note what the host wrote."""
+        """Note what the host wrote, or copied."""
+        if source is not None:
+            self.launcher.arena.copied(base, source)
         for start, (data, flags) in self._own.items():
             if flags is not None and start <= base < start + data.nbytes:
                 flags[base - start : base - start + nbytes] = True

@@ -169,6 +169,11 @@ class MachineRecorder:
         number = self.modules.setdefault(ptx, len(self.modules))
         self.launches.append(_replaced(launch, {"module": number}))
 
+    def note_results_read(self) -> None:
+        """Note that host code read what launches that were not run would have written."""
+        if self.on and self.launches:
+            self.launches[-1] = _replaced(self.launches[-1], {"results_read": True})
+
     def keep_variables(self, variables: Mapping[str, bytes]) -> None:
         """Keep the values of a module's own variables with the launch that is about to run."""
         if variables:
@@ -202,6 +207,11 @@ class MachineLauncher:
     def begin_call(self) -> None:
         """Give the launches from now on the seconds of one call."""
         self._until = time.monotonic() + _LIMIT_S
+
+    def end_call(self) -> None:
+        """Say of what was recorded whether the call read results that are not there."""
+        if self.arena.results_read:
+            self.recorder.note_results_read()
 
     def function(self, cubin: bytes, name: str) -> int:
         """Parse PTX (once) and return a handle of its kernel `name`. Raises DriverError."""
@@ -260,6 +270,7 @@ class MachineLauncher:
                     base=item.base,
                     nbytes=item.buffer.data.nbytes,
                     unwritten=outline and _partly_unwritten(item.buffer),
+                    changed=outline and item.changed,
                 )
                 for item in self.arena.regions
             )
@@ -272,10 +283,12 @@ class MachineLauncher:
                 shared_bytes=shared_bytes,
                 arguments=tuple(arguments),
                 regions=regions,
+                results_read=outline and self.arena.results_read,
             )
             if outline:
                 self.recorder.keep(ptx, plain)
                 self.recorder.keep_variables(self._variables(ptx, entry))
+                self.arena.postpone(plain.arguments)
                 return
             if self.recorder.on:
                 self.recorder.before(ptx, plain, self.arena)

@@ -21,27 +21,35 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch.multiprocessing import reductions
+from torch.overrides import TorchFunctionMode
 
 from cuassay.build import zones
 from cuassay.build.machine.operations import written_tensors
 from cuassay.build.recording.unwritten import UNWRITTEN
-from cuassay.dispatch_modes import UntracedMode, outside_of_compiler
+from cuassay.dispatch_modes import UntracedMode, outside_of_compiler, tensors_in
 from ptxsan.launch import Buffer, Pointer
 
 _POINTER = struct.Struct("<Q")
+_READS = frozenset((torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__))
 
 
 @dataclass(slots=True, eq=False)
 class HeldRegion:
     """One allocation: torch's storage, if it is one, is kept alive; the machine sees `buffer`.
 
-    The storage begins `zone_bytes` behind `base`, and ends as much before the buffer does.
+    The storage begins `zone_bytes` behind `base`, and ends as much before the buffer does. `given`
+    are the call's arguments; `changed` are those of them that host code, or an operation of torch,
+    has written to since. `pending`: it holds nothing yet of what launches that are recorded, and
+    not run, write there, or what is made of that.
     """
 
     base: int
     storage: torch.UntypedStorage | None
     buffer: Buffer
     zone_bytes: int = 0
+    given: bool = False
+    changed: bool = False
+    pending: bool = False
 
     @property
     def end(self) -> int:
@@ -65,6 +73,8 @@ class StorageArena:
     _regions: dict[int, HeldRegion] = field(default_factory=dict)
     _count: int = 0
     _earlier: dict[int, _Earlier] = field(default_factory=dict)
+    results_read: bool = False  # whether numbers were taken out of memory that is pending
+    _pending: bool = False
 
     def clear(self) -> None:
         """Forget everything: the next call has memory of its own.
@@ -80,6 +90,7 @@ class StorageArena:
         self._earlier = {b: one for b, one in self._earlier.items() if not one.storage.expired()}
         self._regions.clear()
         self._count = 0
+        self.results_read = self._pending = False
 
     @property
     def regions(self) -> tuple[HeldRegion, ...]:
@@ -102,6 +113,7 @@ class StorageArena:
         held = self._regions.get(base - zone)
         if held is not None and held.buffer.data.nbytes == size + 2 * zone:
             held.buffer.name = name or held.buffer.name
+            held.given |= bool(name)
             return
         self._count += 1
         shape = "x".join(map(str, tensor.shape)) or "scalar"
@@ -112,7 +124,7 @@ class StorageArena:
         data = _bytes_around(base, size, zone) if zone else _bytes_of(storage)
         base -= zone
         buffer = Buffer(name=made, data=data, initialised=flags, alignment=_alignment(base))
-        self._regions[base] = HeldRegion(base, storage, buffer, zone)
+        self._regions[base] = HeldRegion(base, storage, buffer, zone, given=bool(name))
 
     def place(
         self,
@@ -143,8 +155,58 @@ class StorageArena:
     def mark_bytes(self, base: int, nbytes: int) -> None:
         """Note that host code wrote bytes at an address."""
         found = self.pointer(base)
-        if found is not None and found.buffer.initialised is not None:
+        if found is None:
+            return
+        for held in self._regions.values():
+            held.changed |= held.given and held.buffer is found.buffer
+        if found.buffer.initialised is not None:
             found.buffer.initialised[found.offset : found.offset + nbytes] = True
+
+    def postpone(self, arguments: Sequence[bytes]) -> None:
+        """Note that a launch with these arguments was recorded and not run."""
+        for data in arguments:
+            for place in range(0, len(data) - 7, 8):
+                self._postpone_at(_POINTER.unpack_from(data, place)[0])
+
+    def copied(self, base: int, source: int) -> None:
+        """Note that host code copied bytes between two addresses."""
+        found = self.pointer(source) if self._pending else None
+        if found is None or not self._holds(found.buffer):
+            return
+        if self.pointer(base) is None:
+            self.results_read = True
+        else:
+            self._postpone_at(base)
+
+    def followed(self, func: Any, read: Any, made: Any) -> None:
+        """Note what an operation of torch read, and what it made or wrote."""
+        if not self._pending or not any(map(self.is_pending, tensors_in(read))):
+            return
+        tags = func.tags
+        masks = [one for one in tensors_in(read) if one.dtype in (torch.bool, torch.uint8)]
+        shaped = torch.Tag.dynamic_output_shape in tags and (
+            func is not torch.ops.aten.index.Tensor or any(map(self.is_pending, masks))
+        )
+        if shaped or torch.Tag.data_dependent_output in tags:
+            self.results_read = True
+        for tensor in tensors_in(made):
+            held = self.held(tensor)
+            if held is not None:
+                held.pending = True
+
+    def is_pending(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor lacks what launches that were not run would have written."""
+        held = self.held(tensor) if self._pending else None
+        return held is not None and held.pending
+
+    def _postpone_at(self, address: int) -> None:
+        found = self.pointer(address)
+        for held in self._regions.values() if found is not None else ():
+            if found is not None and held.buffer is found.buffer:
+                held.pending = self._pending = True
+
+    def _holds(self, buffer: Buffer) -> bool:
+        return any(held.pending for held in self._regions.values() if held.buffer is buffer)
 
     def keep(self, bases: set[int]) -> None:
         """Forget every allocation but those at these addresses."""
@@ -161,7 +223,10 @@ class StorageArena:
         base = tensor.untyped_storage().data_ptr()
         zone = zones.bytes_at(base)
         held = self._regions.get(base - zone)
-        if held is None or held.buffer.initialised is None or not tensor.numel():
+        if held is None or not tensor.numel():
+            return
+        held.changed |= held.given
+        if held.buffer.initialised is None:
             return
         size, flags = tensor.element_size(), torch.from_numpy(held.buffer.initialised)
         strides = (*(step * size for step in tensor.stride()), 1)
@@ -239,7 +304,7 @@ class StorageArena:
             if isinstance(value, torch.Tensor):
                 self.add(value, name, written=name not in unwritten)
         try:
-            with outside_of_compiler(_Watch)(self, recorder):
+            with outside_of_compiler(_Watch)(self, recorder), _Reads(self):
                 yield
         finally:
             self.clear()
@@ -295,13 +360,29 @@ class _Watch(UntracedMode):
         if func in UNWRITTEN:
             self._arena.add(made, written=False)
             return made
-        if func._schema.is_mutable:
-            for tensor in written_tensors(func._schema, args, kwargs):
-                self._arena.mark(tensor)
+        written = written_tensors(func._schema, args, kwargs) if func._schema.is_mutable else ()
+        for tensor in written:
+            self._arena.mark(tensor)
         for tensor in made if isinstance(made, tuple | list) else (made,):
             if isinstance(tensor, torch.Tensor):
                 self._arena.add(tensor)
+        self._arena.followed(func, (args, kwargs), [made, *written])
         return made
+
+
+class _Reads(TorchFunctionMode):
+    """Tells the arena of reads that are no operations of torch: `tolist`, `numpy`."""
+
+    def __init__(self, arena: StorageArena) -> None:
+        super().__init__()
+        self._arena = arena
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in _READS and any(map(self._arena.is_pending, tensors_in(args))):
+            self._arena.results_read = True
+        return func(*args, **(kwargs or {}))
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> np.ndarray[Any, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cuassay.build.machine.replay import plain_names
+from cuassay.errors import CannotJudgeError
 from cuassay.model import serial
 from cuassay.model.proofs import (
     CallProof,
@@ -20,7 +21,7 @@ from cuassay.model.proofs import (
     ProofEvidence,
     Property,
 )
-from cuassay.model.recording import Recording
+from cuassay.model.recording import Recording, Region
 from ptxsan.errors import MachineError
 from ptxsan.prove.alone import alone
 from ptxsan.prove.law import (
@@ -67,6 +68,12 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
     modules: dict[str, int] = {}
     calls = []
     for sizes, recording in recordings:
+        for one in recording.launches:
+            if one.results_read:
+                raise CannotJudgeError(
+                    "host code takes numbers out of what its kernels write: what it launches then "
+                    "is not known, as launches are recorded without being run"
+                )
         launches = [
             {
                 "module": modules.setdefault(recording.modules[one.module], len(modules)),
@@ -77,13 +84,18 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
                 "shared_bytes": one.shared_bytes,
                 "arguments": [data.hex() for data in one.arguments],
                 "regions": [
-                    [each.name, each.base, each.nbytes, each.unwritten] for each in one.regions
+                    [name_of(each), each.base, each.nbytes, each.unwritten] for each in one.regions
                 ],
             }
             for one in recording.launches
         ]
         calls.append({"sizes": dict(sizes), "launches": launches})
     return json.dumps({**wanted, "modules": list(modules), "calls": calls}).encode()
+
+
+def name_of(region: Region) -> str:
+    """Return what a region is called: nobody knows what an input holds that host code changed."""
+    return f"{region.name}, as host code left it" if region.changed else region.name
 
 
 def prove(request: memoryview) -> bytes:

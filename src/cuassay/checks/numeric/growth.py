@@ -28,8 +28,8 @@ class Num002(Check):
     What it does
         Feeds the inputs on which a sum kept in bfloat16 or float16 loses terms: index inputs
         with natural (Zipf) frequencies, one hot id, two hot ids; gradients that share a sign
-        and gradients that cancel. Then lengthens each reduction axis and fits how the error
-        grows with its length.
+        and gradients that cancel; a sum whose second half takes the first one back. Then
+        lengthens each reduction axis and fits how the error grows with its length.
 
     Why it matters
         A bfloat16 counter of ones stops at 256. Uniform token ids, a quota of matching
@@ -44,8 +44,9 @@ class Num002(Check):
     Can it be wrong?
         Growth is judged against the trusted implementation's own growth on the same inputs,
         so an ill-conditioned sum does not reject an honest kernel. Kernels that pre-sum tiles
-        in float32 and add few tiles in bfloat16 stay within one output rounding at short
-        lengths; `deep` uses longer ones.
+        in float32 and add few tiles in bfloat16 stay within one output rounding, but for the
+        sum that takes itself back: there the first tiles' rounding is most of what is left. On
+        a CPU constant axes may leave room for one tile alone.
 
     Example
         A fused embedding-gradient kernel that adds into a bfloat16 table is rejected: rows

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.endings.findings import termination_finding
 from cuassay.checks.numeric.common import message, worst_statistic
+from cuassay.checks.numeric.listed_sizes import odd_axes, sizes_in_words
 from cuassay.checks.numeric.relation_guess import relations
 from cuassay.checks.numeric.relation_members import plain_axis, take_slices
 from cuassay.checks.plain_first import measured
@@ -16,7 +18,7 @@ from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.diagnosis import Cause
-from cuassay.model.outcome import Finding, Severity
+from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.relation import RowsIndependent
 from cuassay.model.scenario import Allocate, Call, Scenario
@@ -33,6 +35,7 @@ _TARGETS = {
 _OVER = 1 << 24  # elements beyond the limit
 _SLICES = 48
 _SHARE = 0.8  # of the free memory of the GPU that a case may take
+_CONDITION = "large-tensors: no tensor has as many as 2^31 elements"
 _COPIES = 3.5  # the candidate, the memory shared with it, the inputs and what they are drawn from
 
 
@@ -50,7 +53,10 @@ class Big001(Check):
 
     How it decides
         The slices are judged against truth for those slices alone, by the statistics of
-        NUM001. Only sizes within the declared bounds of the axes are tried.
+        NUM001. Wrong slices, and a call that does not return, are wrong where the problem declares
+        the bounds of the axis, or a workload is as large. Where nothing is declared, no workload
+        comes near such sizes, and most kernels count in 32 bits as their compiler does by default:
+        then it is a condition of use. Sizes outside of declared bounds are not tried.
 
     Can it be wrong?
         Needs an axis with independent slices (declared, or guessed and confirmed on the
@@ -62,7 +68,8 @@ class Big001(Check):
         memory access, or the tail of the output never written.
 
     Options
-        --profile standard tries 2^31, deep 2^32 as well.
+        --profile standard tries 2^31, deep 2^32 as well; --require large-tensors makes the
+        condition binding.
     """
 
     code = "BIG001"
@@ -73,6 +80,7 @@ class Big001(Check):
     gpu_only = True
     own_process = True
     severity = Severity.CRITICAL
+    judges_failures = True
 
     def skip(self, trial: Trial) -> str:
         """Return why no such size can be tried, or an empty string."""
@@ -89,20 +97,37 @@ class Big001(Check):
         yield from _plans(trial)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
-        """Compare the sampled slices with truth for them."""
+        """Judge how the call ended, then compare the sampled slices with truth for them."""
         few, whole = scenario.cases
-        for _, record in done_steps(scenario, run.result, ReadSlices):
-            for found in trial.compare(few, run, record.items):
-                if not found.passed:
-                    sizes = ", ".join(f"{name} = {size}" for name, size in whole.axes.items())
-                    yield self.finding(
-                        f"at {sizes} sampled slices are wrong: "
-                        f"{message(found, worst_statistic(found))}",
-                        scenario=scenario,
-                        statistic="sampled slices",
-                        **measured(found, few),
-                    )
-                    return
+        ended = termination_finding(scenario, run, problem=trial.problem)
+        reads = done_steps(scenario, run.result, ReadSlices)
+        compared = (one for _, read in reads for one in trial.compare(few, run, read.items))
+        if ended is not None:
+            found = self.finding(
+                f"at {sizes_in_words(trial.problem, whole)}: {ended.message}",
+                scenario=scenario,
+                evidence=ended.evidence,
+                lines=ended.lines,
+            )
+        elif (wrong := next((one for one in compared if not one.passed), None)) is not None:
+            sizes = ", ".join(f"{name} = {size}" for name, size in whole.axes.items())
+            found = self.finding(
+                f"at {sizes} sampled slices are wrong: {message(wrong, worst_statistic(wrong))}",
+                scenario=scenario,
+                statistic="sampled slices",
+                **measured(wrong, few),
+            )
+        else:
+            return
+        undeclared = {axis.name for axis in trial.problem.var_axes() if not axis.declared}
+        if undeclared.intersection(odd_axes(trial.problem, whole)):
+            found = dataclasses.replace(
+                found,
+                finding_class=FindingClass.UNSAFE,
+                severity=Severity.HIGH,
+                condition=_CONDITION,
+            )
+        yield found
 
 
 def _plans(trial: Trial) -> Iterator[Scenario]:

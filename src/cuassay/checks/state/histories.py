@@ -21,8 +21,8 @@ from cuassay.checks.base import Trial
 from cuassay.checks.interface.inputs_used import pairs_of
 from cuassay.checks.numeric.listed_sizes import HOME_ELEMENTS, elements_of, home_axes
 from cuassay.checks.state.answers import moved_names, placed, reseeded
-from cuassay.checks.state.covering import Row, cover
 from cuassay.errors import CannotJudgeError
+from cuassay.inputs.covering import Row, cover
 from cuassay.inputs.geometry import legal, try_sizes
 from cuassay.model.axes import resolve, shape_of, smallest_workload_axes
 from cuassay.model.case import Case, Fill

@@ -87,7 +87,9 @@ class Asked:
 @click.option(
     "--address", metavar="ADDRESS", help="The Ray cluster. Default: cuassay starts one here."
 )
-@click.option("--lanes", type=click.IntRange(1), metavar="N", help="Trials at a time.")
+@click.option(
+    "--lanes", type=click.IntRange(1), metavar="N", help="Trials at a time.  [default: what fits]"
+)
 @options.device_option
 @click.option("--seed", type=int, metavar="N", help="Root seed, to repeat an audit.")
 @click.option(
@@ -276,7 +278,7 @@ def _judge(asked: Asked, plan: Plan, header: AuditHeader, folder: AuditFolder) -
 
 
 def _executor(asked: Asked) -> Executor:
-    from cuassay.engine.executors import LocalExecutor, local_lanes
+    from cuassay.engine.executors import LocalExecutor, audit_lanes
 
     if asked.address is not None and asked.executor != "ray":
         raise UsageError(f"--address {asked.address} is for --executor ray; add that")
@@ -289,7 +291,7 @@ def _executor(asked: Asked) -> Executor:
             lanes=asked.lanes,
             timeout_s=asked.timeout_s,
         )
-    return LocalExecutor(local_lanes(asked.device, asked.lanes), timeout_s=asked.timeout_s)
+    return LocalExecutor(audit_lanes(asked.device, asked.lanes), timeout_s=asked.timeout_s)
 
 
 def _problems_only(asked: Asked, found: Tree) -> int:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _LIMIT = {Profile.QUICK: 24, Profile.STANDARD: 60, Profile.DEEP: 120}
 _CASES = {Profile.QUICK: 8, Profile.STANDARD: 24, Profile.DEEP: 48}
-_SEARCH_S = {Profile.QUICK: 0.5, Profile.STANDARD: 5.0, Profile.DEEP: 20.0}
+_SEARCH_S = {Profile.QUICK: 0.2, Profile.STANDARD: 5.0, Profile.DEEP: 20.0}
 _ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 29}  # of inputs and outputs, run once a mutant
 _QUICK_ELEMENTS = 1 << 23  # `quick` answers in seconds: its mutants run on its smaller cases
 PURPOSES = ("numeric", "small", "shapes", "hot", "arguments")

@@ -38,7 +38,7 @@ _LADDER = (
 )
 _ALONE, _TOGETHER = 14, 24  # sizes of one axis alone, and of all axes together
 _PIECES, _PIECE = 3, 12  # from so many kinds of calls on, each is to have so many sizes
-_AROUND, _MOST = 3, 400  # sizes around a kind's for each of the plan's, and all in all
+_AROUND, _MOST = 3, 800  # sizes around a kind's for each of the plan's, and all in all
 _Kind: TypeAlias = tuple[tuple[str, str], ...]  # (PTX, kernel) a launch
 
 

@@ -16,6 +16,7 @@ from cuassay.build.python import speaks_of_a_gpu
 from cuassay.checks.endings.findings import claims_no_system, first_raised, may_lack_memory
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.errors import CannotJudgeError, NothingToCheckError
+from cuassay.home import apart_dir
 from cuassay.judge.run.busy import keep_busy
 from cuassay.judge.run.machine import HostNursery
 from cuassay.judge.run.memory import shortage
@@ -108,6 +109,7 @@ class Runner:
             device=self._device,
             nursery=lambda: self._pool.nursery,
             limits=DEFAULT_LIMITS,
+            keep=apart_dir() / self._pool.digest,
         )
 
     def __enter__(self) -> Runner:
@@ -153,9 +155,13 @@ class Runner:
         return self._pool.because
 
     @property
-    def built(self) -> bool:
-        """Whether one of its workers has built the candidate."""
-        return self._pool.built
+    def build_side_by_side(self) -> bool:
+        """Whether several workers may build the candidate at once."""
+        return self._pool.build_side_by_side
+
+    def prepare(self) -> None:
+        """Begin to start the workers that are asked for after the first one."""
+        self._pool.prepare()
 
     @property
     def is_starting(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
@@ -51,6 +51,7 @@ from cuassay.sandbox.guest.items import DTYPES, digest, host_memory
 from cuassay.sandbox.guest.memory.placement import byte_of
 from cuassay.sandbox.guest.observe.state_snapshot import TEXT_MOST, differences
 from cuassay.sandbox.guest.transport import aligned_offsets, nbytes
+from cuassay.sandbox.host import kept_kernels
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import ROOT, STATE, Nursery, confined
@@ -90,7 +91,8 @@ def _covered(step: Step) -> bool:
 class Apart(Closing):
     """The processes of one candidate that hold nothing of cuassay, one at a time.
 
-    `candidate` is a Python function. Closing it ends the process.
+    `candidate` is a Python function. Closing it ends the process. What Triton compiles there is
+    kept in `keep`, by the candidate's contents, if that is given.
     """
 
     def __init__(
@@ -101,9 +103,11 @@ class Apart(Closing):
         device: str,
         nursery: Callable[[], Nursery],
         limits: Limits,
+        keep: Path | None = None,
     ) -> None:
         self._candidate, self._problem = candidate, problem
         self._device, self._nursery, self._limits = device, nursery, limits
+        self._keep = keep
         self._segments = Segments(device)
         self._segments.use_bytes("")
         self._worker: WorkerHandle | None = None
@@ -141,6 +145,8 @@ class Apart(Closing):
             finally:
                 execution.close()
             text = execution.text if not execution.healthy else worker.take_output()
+            if self._keep is not None and bare and execution.healthy:
+                kept_kernels.take(worker.folder, self._keep)
             if bare or not execution.healthy:
                 self._end()
         except BaseException:
@@ -164,6 +170,8 @@ class Apart(Closing):
             self.walls = dict(worker.walls)
             if confined() and walls.fallen(worker.walls):
                 raise CannotJudgeError(walls.why_not_run(worker.walls))
+            if self._keep is not None and bare:
+                kept_kernels.lay_out(self._keep, worker.folder)
             root = write_sources(self._candidate, worker.folder)
             reply = worker.ask(
                 {

@@ -22,6 +22,7 @@ from ptxsan.prove.terms import (
     Le,
     Poly,
     conjunction,
+    decided,
     disjunction,
     negated,
     of,
@@ -56,7 +57,7 @@ class Access:
 def of_instruction(step: Step) -> list[Access] | str:
     """Return the accesses of an instruction, or why they are not followed."""
     one = step.one
-    row = isa.row(one)
+    row, space = isa.row(one), isa.space_of(one)
     places = [operand for operand in one.operands if isinstance(operand, Address)]
     if row.objects or row.clocks or "tensor" in one.parts or "bulk" in one.parts:
         return f"'{one.opcode}' is not followed"
@@ -68,10 +69,11 @@ def of_instruction(step: Step) -> list[Access] | str:
     match row.memory:
         case Memory.READ | Memory.WRITE | Memory.UPDATE if alone:
             what = {Memory.READ: "read", Memory.WRITE: "write"}.get(row.memory, "atomic")
-            return _access(step, places[0], width, what)
+            return _access(step, places[0], width, what, space)
         case Memory.READ | Memory.WRITE if "m8n8" in one.parts and len(places) == 1:
             # Each lane gives the address of a row of 16 bytes; of x1 and x2 not all are used.
-            return _access(step, places[0], 16, "read" if row.memory is Memory.READ else "write")
+            what = "read" if row.memory is Memory.READ else "write"
+            return _access(step, places[0], 16, what, space)
         case Memory.COPY if not row.joins and len(places) == 2:
             return _copy(step, places)
         case _:
@@ -79,14 +81,16 @@ def of_instruction(step: Step) -> list[Access] | str:
 
 
 def _copy(step: Step, places: list[Address]) -> list[Access] | str:
-    """Return the accesses of `cp.async [to], [from], size{, read}`."""
+    """Return the accesses of `cp.async [to], [from], size{, read}{, policy of the cache}`."""
     sizes = [one for one in step.one.operands[2:] if isinstance(one, Immediate | Register)]
+    if "L2::cache_hint" in step.one.parts:
+        sizes = sizes[:-1]
     if not sizes or not isinstance(sizes[0], Immediate):
         return f"'{step.one.opcode}' with a size in a register is not followed"
-    nbytes = sizes[0].bits
-    written = _access(step, places[0], nbytes, "write")
+    nbytes, source = sizes[0].bits, isa.space_read(step.one)
+    written = _access(step, places[0], nbytes, "write", isa.space_of(step.one))
     if len(sizes) == 1:
-        return [*written, *_access(step, places[1], nbytes, "read")]
+        return [*written, *_access(step, places[1], nbytes, "read", source)]
     read = step.value(sizes[1])
     if isinstance(read, Poly):
         number = step.number(sizes[1], "u32")
@@ -95,8 +99,8 @@ def _copy(step: Step, places: list[Address]) -> list[Access] | str:
             inner = Step(
                 step.thread, step.numbers, step.state, (*step.path, some), step.one, step.registers
             )
-            return [*written, *_access(inner, places[1], nbytes, "read", most=number)]
-    return [*written, *_access(step, places[1], nbytes, "read")]
+            return [*written, *_access(inner, places[1], nbytes, "read", source, most=number)]
+    return [*written, *_access(step, places[1], nbytes, "read", source)]
 
 
 def width_in_bytes(one: Instruction) -> int:
@@ -106,21 +110,25 @@ def width_in_bytes(one: Instruction) -> int:
 
 
 def _access(
-    step: Step, place: Address, nbytes: int, what: str, *, most: Poly | None = None
+    step: Step, place: Address, nbytes: int, what: str, space: str, *, most: Poly | None = None
 ) -> list[Access]:
-    """Return an access at an address, one for each allocation that it may be in."""
+    """Return an access at an address of a space, one for each allocation that it may be in."""
     base = _address(step, place.base)
     found = []
     for path, address in _cases(step, base, step.path, 0):
-        address = address + place.offset
+        reached, address = step.thread.within(address + place.offset, space)
         allocation = step.thread.allocation_of(address)
         offset = address - allocation.base if allocation is not None else address
         goals: tuple[tuple[str, Formula], ...] = ()
         why = ""
-        if allocation is None and address.within(0, _NULL_PAGE):
+        if allocation is None and reached == "global" and address.within(0, _NULL_PAGE):
             goals = (("through a null pointer, of", FALSE),)  # proved where no thread gets there
         elif allocation is None:
             why = "the address is of no allocation that is known"
+        elif allocation.space != reached:
+            why = f"an address of {allocation.space} memory is used as one of {reached} memory"
+        elif allocation.space == "const" and what != "read":
+            why = f"{allocation.name} is constant memory"
         elif allocation.length is None:
             why = f"no law was found for the length of {allocation.name}"
         else:
@@ -226,6 +234,20 @@ def _rising(allocation: Allocation, place: Poly, atom: Atom) -> tuple[Formula, .
 def _targets(operand: Operand) -> tuple[str, ...]:
     items = operand.items if isinstance(operand, Vector) else (operand,)
     return tuple(one.name for one in items if isinstance(one, Register) and one.name != "_")
+
+
+def of_parameter(step: Step) -> list[Access]:
+    """Return the accesses of a load from parameter space that are not plainly inside."""
+    one = step.one
+    place = isa.parameter(one)
+    if place is None or isa.row(one).memory is not Memory.READ:
+        return []
+    width = width_in_bytes(one)
+    found = _access(step, place, width, "read", "param")
+    plain = all(
+        not one.why and all(decided(goal) == TRUE for _, goal in one.goals) for one in found
+    )
+    return [] if plain else found
 
 
 def loaded_parameter(step: Step) -> dict[str, Value] | None:

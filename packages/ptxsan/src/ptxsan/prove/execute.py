@@ -234,7 +234,7 @@ class Execution:
         written = definitions(one)
         if row.memory is not Memory.NONE and row.memory is not Memory.HINT:
             values = self._touch(step, site)
-        elif row.objects or isa.is_call(one):
+        elif row.objects or row.discards or isa.is_call(one):
             self._gap(one, f"'{one.opcode}' is not followed")
             values = None
         else:
@@ -285,6 +285,8 @@ class Execution:
     def _touch(self, step: Step, site: int) -> dict[str, Value] | None:
         """Note the accesses of an instruction; return what it loads."""
         if isa.parameter(step.one) is not None:
+            if not self._quiet:
+                self.accesses += [replace(one, site=site) for one in accesses.of_parameter(step)]
             return accesses.loaded_parameter(step)
         found = accesses.of_instruction(step)
         if isinstance(found, str):

@@ -16,6 +16,19 @@ class Graph:
     loops: dict[int, frozenset[int]]
 
 
+def behind(program: Program, block: int, site: int) -> set[int]:
+    """Return the sites that may run after a site of a block."""
+    found = set(range(site + 1, program.blocks[block].end))
+    waiting, seen = list(program.blocks[block].successors), set[int]()
+    while waiting:
+        number = waiting.pop()
+        if number not in seen:
+            seen.add(number)
+            found.update(range(program.blocks[number].start, program.blocks[number].end))
+            waiting += program.blocks[number].successors
+    return found
+
+
 def graph_of(program: Program) -> Graph:
     """Return the loops of a program. Raises MachineError for jumps into a loop's middle."""
     successors = [block.successors for block in program.blocks]

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from ptxsan import isa
 from ptxsan.isa import Ends, Orders
 from ptxsan.program import Program
-from ptxsan.prove.graph import Graph, graph_of
+from ptxsan.prove.graph import Graph, behind, graph_of
 from ptxsan.syntax import Immediate, Instruction
 
 _EXIT = -1
@@ -91,6 +91,10 @@ class Intervals:
             if self._reached(following, until) & with_barrier:
                 found.add(self.program.blocks[number].end - 1)
         return frozenset(found)
+
+    def behind(self, site: int) -> set[int]:
+        """Return the sites that a thread may come to after another one."""
+        return behind(self.program, self._block_of[site], site)
 
     def _successors(self) -> dict[int, tuple[int, ...]]:
         found = {}

@@ -26,6 +26,8 @@ from ptxsan.prove.terms import (
 
 _ADDRESSES = 1 << 47
 _ALIGNMENT = 256  # that of what a GPU's allocator gives: cudaMalloc 256, torch's 512
+_WINDOW = 1 << 24  # bytes of a space's window among the generic addresses, and its alignment
+WINDOWED = ("shared", "local", "const")  # spaces whose own addresses are no generic ones
 MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 _THREADS = (1024, 1024, 64)
 
@@ -34,6 +36,7 @@ _THREADS = (1024, 1024, 64)
 class Allocation:
     """Memory with a name: its address is `alignment * atom`, its length in bytes `length`.
 
+    The address is that within its `space`; a generic one is by `Thread.window` greater.
     `values` are bounds of the integers of `value_bytes` bytes in it, where they are known and
     the kernel writes nothing there; `rising`: from the lower to the upper bound, in order. `read`
     are the places of these that were read, and what was read there.
@@ -220,8 +223,13 @@ class Thread:
     _regions: dict[int, Allocation] = field(default_factory=dict)
     _symbols: dict[str, Allocation] = field(default_factory=dict)
     _words: dict[tuple[int, int, int], Poly] = field(default_factory=dict)
+    _windows: dict[str, Atom] = field(init=False)
 
     def __post_init__(self) -> None:
+        most = _ADDRESSES // _WINDOW
+        self._windows = {
+            space: self.atoms.symbol(f"window of {space} memory", 1, most) for space in WINDOWED
+        }
         self.facts += self.axes.facts
         for place, letter in enumerate("xyz"):
             block, grid = self.law.block[place], self.law.grid[place]
@@ -257,14 +265,15 @@ class Thread:
             self._symbols[one.name] = dynamic
         for given in self.program.params:  # structures are read at addresses that registers hold
             length = of(given.bytes)
-            self._symbols[given.name] = self._allocate(given.name, "param", 1, length)
+            self._symbols[given.name] = self._allocate(given.name, "param", given.align, length)
         for one in self.program.local:
             self._symbols[one.name] = self._allocate(one.name, "local", one.align, of(one.bytes))
         for each in self.program.globals:
             size = each.count * size_of(each.type)
             align = max(each.align, size_of(each.type))
+            space = "const" if each.space == "const" else "global"
             self._symbols[each.name] = self._allocate(
-                each.name, "global", align, of(size) if size else None
+                each.name, space, align, of(size) if size else None
             )
 
     def _extent(self, extent: str, place: str, law: L.Expression | None, most: int) -> None:
@@ -284,8 +293,8 @@ class Thread:
 
     def _allocate(self, name: str, space: str, alignment: int, length: Poly | None) -> Allocation:
         alignment = max(alignment, 1)
-        most = (_ADDRESSES if space == "global" else 1 << 18) // alignment
-        atom = self.atoms.symbol(f"address of {name}", 1, most)
+        most = (_ADDRESSES if space == "global" else _WINDOW) // alignment
+        atom = self.atoms.symbol(f"address of {name}", int(space == "global"), most)
         found = Allocation(name=name, space=space, atom=atom, alignment=alignment, length=length)
         self.allocations.append(found)
         return found
@@ -295,6 +304,7 @@ class Thread:
         places = [f"%{word}.{letter}" for word in ("ctaid", "ntid", "nctaid") for letter in "xyz"]
         shared = [self.special[name] for name in places]
         shared += [one.base for one in self.allocations]
+        shared += map(self.window, WINDOWED)
         shared += [one.length for one in self.allocations if one.length is not None]
         shared += self._words.values()
         return frozenset(
@@ -316,6 +326,22 @@ class Thread:
     def symbol(self, name: str) -> Allocation | None:
         """Return the variable with a name; None for a function or what is unknown."""
         return self._symbols.get(name)
+
+    def window(self, space: str) -> Poly:
+        """Return what a generic address of a space is greater by than the space's own address."""
+        return of(self._windows[space]) * _WINDOW if space in self._windows else ZERO
+
+    def within(self, address: Poly, space: str) -> tuple[str, Poly]:
+        """Return the space that an access to an address reaches, and the address within it.
+
+        `space` is the one that the instruction names, or "generic".
+        """
+        if space != "generic":
+            return space, address
+        for one, atom in self._windows.items():
+            if address.terms.get((atom,)) == _WINDOW:
+                return one, address - self.window(one)
+        return "global", address
 
     def allocation_of(self, address: Poly) -> Allocation | None:
         """Return the only allocation whose address is a term of a polynomial, as it is."""

@@ -21,6 +21,7 @@ from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding
 from ptxsan.parser import parse
 from ptxsan.program import build
+from ptxsan.prove import graph
 from ptxsan.prove import law as L
 from ptxsan.prove.accesses import Access
 from ptxsan.prove.execute import Execution, GivenUpError
@@ -342,16 +343,8 @@ def _read_first(execution: Execution, regions: set[Allocation]) -> bool:
                 return False
             read.add((one.allocation, one.site))
             continue
-        block = owner[one.site]
-        sites = set(range(one.site + 1, program.blocks[block].end))
-        waiting, seen = list(program.blocks[block].successors), set[int]()
-        while waiting:
-            number = waiting.pop()
-            if number not in seen:
-                seen.add(number)
-                sites.update(range(program.blocks[number].start, program.blocks[number].end))
-                waiting += program.blocks[number].successors
-        behind.update((one.allocation, site) for site in sites)
+        later = graph.behind(program, owner[one.site], one.site)
+        behind.update((one.allocation, site) for site in later)
     return read.isdisjoint(behind)
 
 

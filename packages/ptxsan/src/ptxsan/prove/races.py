@@ -243,10 +243,26 @@ class _Races:
         )  # fmt: skip
 
     def _threads_apart(self, first: Access, second: Access) -> Iterator[_Case]:
-        """Yield the ways in which two threads of a block may be at both accesses at once."""
+        """Yield the ways in which two threads of a block may be at both accesses at once.
+
+        A load that may give what was there before the launch is not behind any barrier, and has
+        to be apart from earlier writes of its own thread as well.
+        """
         thread = self.execution.thread
         tid = [thread.special[f"%tid.{letter}"] for letter in "xyz"]
         block = self._uniform | self._blocks
+        if isa.reads_constant(second.instruction):
+            other = self._another(block, "threads")
+            yield _Case(
+                left=None, right=other, same_block=True, facts=(), differ=_different(tid, other)
+            )
+            if second.site in self._intervals.behind(first.site):
+                own = block | {atom for one in tid for atom in one.atoms}
+                yield _Case(
+                    left=None, right=self._another(own, "own"), same_block=True, facts=(),
+                    differ=TRUE,
+                )  # fmt: skip
+            return
         for left, right in sorted(
             self._intervals.together(first.site, second.site), key=lambda pair: str(pair)
         ):

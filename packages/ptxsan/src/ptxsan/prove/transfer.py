@@ -414,7 +414,11 @@ def _moved(step: Step) -> Value | None:
 @transfers("cvta")
 def _moved_between_spaces(step: Step) -> Value | None:
     found = step.value(step.one.operands[1])
-    return found if isinstance(found, Poly) and "param" not in step.one.parts else None
+    space = isa.space_of(step.one)
+    if not isinstance(found, Poly) or space == "param":
+        return None
+    window = step.thread.window(space)
+    return found - window if "to" in step.one.parts else found + window
 
 
 @transfers("cvt")

@@ -239,7 +239,9 @@ class _Coverage:
             if access.what == "write" or len(failures) >= self.most:
                 continue
             where = access.allocation
-            if where is None or (where.space == "global" and where not in self.fresh):
+            if where is None or where.space in ("const", "param"):
+                continue
+            if where.space == "global" and where not in self.fresh:
                 continue
             key = access.site, access.offset, access.path
             if key not in shown:
@@ -352,6 +354,8 @@ class _Coverage:
         """Yield writes to the same memory that may come before, and how: the nearest first."""
         assert access.allocation is not None
         found = self._writes.get(access.allocation, [])
+        if isa.reads_constant(access.instruction):
+            found = []  # it may give what was there before the launch
         near = sorted(
             (one for one in found if one.site != access.site),
             key=lambda one: abs(one.site - access.site),

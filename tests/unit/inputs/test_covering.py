@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import pytest
 
-from cuassay.checks.state.covering import Row, cover
+from cuassay.inputs.covering import Row, cover
 
 FACTORS = (("a", "b", "c", "d"), (1, 2, 3), (True, False), ("x", "y", "z"))
 

@@ -1,0 +1,108 @@
+"""What Triton compiled apart is there in the next process apart, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from cuassay.model.case import Case
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.model.steps import Mode
+from cuassay.model.trace import StepDone
+from cuassay.sandbox.host import kept_kernels
+from cuassay.sandbox.host.apart import Apart
+from cuassay.sandbox.host.nursery import Nursery
+from tests.support.workers import LIMITS, candidate, problem
+
+_COUNTS = """
+import os
+
+import torch
+
+
+def run(x):
+    home = os.path.join(os.environ["TRITON_HOME"], ".triton", "cache")
+    found = len(os.listdir(home)) if os.path.isdir(home) else 0
+    os.makedirs(os.path.join(home, "key%d" % found), exist_ok=True)
+    with open(os.path.join(home, "key%d" % found, "kernel.cubin"), "wb") as file:
+        file.write(b"made")
+    return x + found
+"""
+
+
+def test_a_group_of_tritons_cache_is_found_again_in_another_folder(tmp_path: Path) -> None:
+    triton = pytest.importorskip("triton")
+    from triton.runtime.cache import FileCacheManager
+
+    first, second, kept = tmp_path / "first", tmp_path / "second", tmp_path / "kept" / "digest"
+    with triton.knobs.cache.scope():
+        triton.knobs.cache.dir = str(kept_kernels.place(first))
+        made = FileCacheManager("KEY")
+        group = {name: made.put(text, name) for name, text in (("k.cubin", b"a"), ("k.json", b"b"))}
+        made.put_group("k.json", group)
+        kept_kernels.take(first, kept)
+        kept_kernels.lay_out(kept, second)
+        triton.knobs.cache.dir = str(kept_kernels.place(second))
+        found = FileCacheManager("KEY").get_group("k.json")
+    assert found is not None
+    there = kept_kernels.place(second) / "KEY"
+    assert found == {name: str(there / name) for name in ("k.cubin", "k.json")}
+    assert (there / "k.cubin").read_bytes() == b"a"
+
+
+def test_links_pipes_and_what_is_too_much_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "seed").write_text("1234")
+    folder, kept = tmp_path / "folder", tmp_path / "kept" / "digest"
+    cache = kept_kernels.place(folder)
+    (cache / "A").mkdir(parents=True)
+    (cache / "A" / "link").symlink_to(secret / "seed")
+    os.mkfifo(cache / "A" / "pipe")
+    (cache / "A" / "plain").write_bytes(b"plain")
+    (cache / "B").symlink_to(secret)
+    (cache / "A" / "deeper").mkdir()
+    (cache / "A" / "deeper" / "file").write_bytes(b"deeper")
+    kept_kernels.take(folder, kept)
+    assert [path.name for path in kept.iterdir()] == ["A"]
+    assert {p.name: p.read_bytes() for p in (kept / "A").iterdir()} == {
+        "link": b"",
+        "pipe": b"",
+        "plain": b"plain",
+    }
+    monkeypatch.setattr(kept_kernels, "_MOST_BYTES", 100)
+    (cache / "C").mkdir()
+    (cache / "C" / "large").write_bytes(b"x" * 200)
+    kept_kernels.take(folder, kept)
+    assert [path.name for path in kept.parent.iterdir()] == ["digest"]
+    assert [path.name for path in kept.iterdir()] == ["A"]
+
+
+def test_a_process_apart_finds_what_the_one_before_it_made(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
+    case = Case(label="0", axes={"n": 10})
+    asked = Scenario(label="apart", cases=(case,), steps=steps, mode=Mode.APART, timeout_s=60.0)
+
+    def found(keep: Path) -> float:
+        with Apart(
+            candidate(_COUNTS),
+            problem(),
+            device="cpu",
+            nursery=lambda: nursery,
+            limits=LIMITS,
+            keep=keep,
+        ) as apart:
+            run = apart.run(asked, lambda _: {"x": torch.zeros(10)}, fresh=True)
+        record = run.result.records[-1]
+        assert isinstance(record, StepDone)
+        return float(run.tensor(record.items[0])[0])
+
+    assert [found(tmp_path / "one") for _ in range(3)] == [0.0, 1.0, 2.0]
+    assert found(tmp_path / "other") == 0.0
