@@ -365,7 +365,7 @@ def judged(
             truth_reason=trial.kinds.get(kind, ""),
             precision_grade=grade(checked.graded),
             checks=reports,
-            conditions=(*conditions(reports), *filter(None, said), *trial.memory_conditions),
+            conditions=(*conditions(reports), *filter(None, said), *trial.plan_conditions),
             benchmark_rule=extras.rule,
             power=extras.power,
             timing=timing,
