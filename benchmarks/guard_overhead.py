@@ -130,7 +130,12 @@ def _decoding(model: Model, batch: int, context: int) -> Callable[[], None]:
 
 
 def _turns(
-    bare: Callable[[], None], watched: Callable[[], None], *, steps: int, turns: int
+    bare: Callable[[], None],
+    watched: Callable[[], None],
+    *,
+    steps: int,
+    turns: int,
+    guard: Callable[[bool], None],
 ) -> dict[str, Any]:
     """Return milliseconds a step of both, in short turns, and the fall of throughput.
 
@@ -139,13 +144,15 @@ def _turns(
     1 - bare/guarded; its interval holds the true median in 95 of 100 runs (order statistics).
     The mean, which the rare sampled calls weigh on in full, is given with its standard error.
     """
-    for step in (bare, watched) * 2:
+    order = (("bare", bare), ("guarded", watched))
+    for name, step in order * 2:
+        guard(name == "guarded")
         for _ in range(20):
             step()
     times: dict[str, list[float]] = {"bare": [], "guarded": []}
     for turn in range(turns):
-        order = (("bare", bare), ("guarded", watched))
         for name, step in order if turn % 2 else reversed(order):
+            guard(name == "guarded")
             torch.cuda.synchronize()
             start = time.perf_counter()
             for _ in range(steps):
@@ -186,26 +193,38 @@ def throughput(part: str, turns: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
     `part`: training, decode (eager) or graph (decode as a CUDA graph).
     """
-    size = Size()
-    models = []
-    for _ in range(2):
-        torch.manual_seed(0)
-        models.append(Model(size).cuda())
-    options = {**QUIET, "sample": 1e-3}
-    guards = guarded(models[1], **options)
+    torch.manual_seed(0)
+    model = Model(Size()).cuda()
+    bare = model.gradient
+    guards = guarded(model, **{**QUIET, "sample": 1e-3})
+    forwards = {one: one.forward for one in model.modules() if "forward" in one.__dict__}
+    watched = model.gradient
+
+    def guard(on: bool) -> None:
+        """Put the guards on, or take them off: the same model, the same places in memory."""
+        model.gradient = watched if on else bare
+        for one, forward in forwards.items():
+            if on:
+                one.forward = forward
+            else:
+                one.__dict__.pop("forward", None)
+
     if part == "training":
-        steps = [_training(model, (8, 512)) for model in models]
-        yield "training step, 8 x 512 tokens", _turns(*steps, steps=8, turns=turns)
+        step = _training(model, (8, 512))
+        yield "training step, 8 x 512 tokens", _turns(step, step, steps=8, turns=turns, guard=guard)
     for name, batch in (("batch 1", 1), ("batch 64", 64)):
         if part == "training":
             break
-        steps = [_decoding(model, batch, 1024) for model in models]
+        step = _decoding(model, batch, 1024)
         if part == "decode":
-            yield f"decode, eager, {name}", _turns(*steps, steps=20, turns=turns)
+            label = f"decode, eager, {name}"
+            yield label, _turns(step, step, steps=20, turns=turns, guard=guard)
             continue
-        bare, _ = _graphed(steps[0], ())
-        watched, graph = _graphed(steps[1], tuple(guards.values()))
-        found = _turns(bare, watched, steps=40, turns=turns)
+        guard(False)
+        plain, _ = _graphed(step, ())
+        guard(True)
+        replayed, graph = _graphed(step, tuple(guards.values()))
+        found = _turns(plain, replayed, steps=40, turns=turns, guard=lambda on: None)
         yield f"decode, CUDA graph, {name}", found | {"trusted": graph.trusted}
     for one in guards.values():
         one.flush(60)

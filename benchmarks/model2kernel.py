@@ -60,14 +60,19 @@ class Case:
 
 
 _CACHE = {"n": (1, 64_000)}  # the blocks of a paged cache
+# Of paged attention: heads of other than 128 numbers, blocks of other than 16 tokens.
+_PAGED = (
+    r"^    case (?!128:)\d+:\n +LAUNCH_\w+\((?:T, )?\d+[^\n]*\);\n +break;\n",
+    r"^    case (?!16:)\d+: +\\\n +CALL_\w+\(T, (?:CACHE_T, )?\d+[^\n]*\); +\\\n +break; +\\\n",
+)
 # Each token has a slot of its own, so there are as many.
 _BLOCKS_OF_64, _SLOTS_OF_64 = "n+s*b//64", "64*(n+s*b//64)"
 _SLOTS = {"n": (1, 1000)}  # states beside those of the sequences that are batched
 _BUG_CASES: Mapping[str, Case] = {
-    "68": Case(source="attention_kernels.cu", index={5: "1024"}),
+    "68": Case(source="attention_kernels.cu", index={5: "1024"}, without=_PAGED),
     "1295": Case(source="gemm_kernels.cu"),
     "1514-1": Case(source="attention_kernels.cu", axes=_CACHE, sizes={64_000: "n"},
-                   index={4: "32", 6: "n", 7: "s+1"}),
+                   index={4: "32", 6: "n", 7: "s+1"}, without=_PAGED),
     "1514-2": Case(source="cache_kernels.cu"),
     "1841": Case(source="pos_encoding_kernels.cu", index={0: "8192"}),
     "2164": Case(source="pos_encoding_kernels.cu", index={0: "s"}),
@@ -76,7 +81,9 @@ _BUG_CASES: Mapping[str, Case] = {
         r"^ +f\(in_T, out_T, W_T, (?!64,)\d+, narrow\) \\\n",
     )),
     "6649": Case(source="quantization/fp8/common.cu"),
-    "6798": Case(source="gptq_marlin.cu"),
+    "6798": Case(source="gptq_marlin.cu", without=(
+        r"^ +(?:GPTQ|AWQ)_CALL_IF\(8, .*\n", r"^ +AWQ_CALL_IF\(4, .*\n",
+    )),
     "9391": Case(source="quantization/compressed_tensors/int8_quant_kernels.cu"),
     "9425": Case(source="quantization/fp8/common.cu"),
     # One sequence: of several, offsets make empty ones as well, which nobody passes.
@@ -128,6 +135,12 @@ _OPERATOR_CASES: Mapping[str, Case] = {
     "moe_align_block_size": Case(source="moe/moe_align_sum_kernels.cu", index={0: "64"},
                                  shapes={4: ("(6*s*b+960)//16",)}),
     "sgl_moe_align_block_size": Case(source="moe/moe_align_sum_kernels.cu", index={0: "256"}),
+    # A token's number is below 4*s*b or, of a row that only fills a block, that; each expert has
+    # blocks of 16 rows of its own.
+    "moe_wna16_gemm": Case(
+        source="moe/moe_wna16.cu", axes={"n": (1, 1_000_000)}, shapes={6: ("16*n",), 7: ("n",)},
+        index={6: "4*s*b+1", 7: "60", 8: "16*n+1"}, values={10: 16, 11: 128, 12: 256},
+    ),
     "topk_softmax": Case(source="moe/topk_softmax_kernels.cu"),
     "awq_dequantize": Case(source="quantization/awq/gemm_kernels.cu"),
     "awq_gemm": Case(source="quantization/awq/gemm_kernels.cu", shapes={0: ("s*b", "4096")}),
@@ -150,7 +163,7 @@ _OPERATOR_CASES: Mapping[str, Case] = {
     ),
     "paged_attention_v1": Case(
         source="attention/paged_attention_v1.cu", axes=_CACHE, sizes={30: "n"},
-        shapes={6: ("b", "s//16+1")}, index={6: "n", 7: "s+2"},
+        shapes={6: ("b", "s//16+1")}, index={6: "n", 7: "s+2"}, without=_PAGED,
     ),
     "selective_scan_fwd": Case(
         source="mamba/mamba_ssm/selective_scan_fwd.cu", shapes={12: ("b+n", "4096", "64")},
@@ -164,7 +177,7 @@ _OPERATOR_CASES: Mapping[str, Case] = {
         source="attention/paged_attention_v2.cu", axes=_CACHE, sizes={150: "n"},
         shapes=dict.fromkeys((1, 2), ("b", "32", "s//512+1"))
         | {3: ("b", "32", "s//512+1", "128"), 9: ("b", "s//16+1")},
-        index={9: "n", 10: "s+2"},
+        index={9: "n", 10: "s+2"}, without=_PAGED,
     ),
     "allspark_w8a16_gemm": Case(source="quantization/gptq_allspark/allspark_qgemm_w8a16.cu"),
 }  # fmt: skip

@@ -5,6 +5,7 @@
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py equal PAIRS ROWS --jobs 16
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py decide PAIRS ROWS
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py planted ROWS
+    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py corpus ROWS
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py table ROWS...
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py equal-table ROWS...
 
@@ -14,7 +15,8 @@ a kernel into FOLDER. `prove` answers each in a process of its own and appends a
 that have one are passed over. `equal` asks `cuassay prove --only equal` of every pair. `decide`
 asks `cuassay prove` for memory and races (benchmarks/model2kernel.py makes such pairs). `planted`
 proves the planted faults and their twins, and runs what was proved in the PTX machine at random
-sizes, until `--checks` accesses of each proved kernel were looked at again. `table` writes
+sizes, until `--checks` accesses of each proved kernel were looked at again. `corpus` proves the
+PTX machine's own kernels and faults, each at its one launch, for all data. `table` writes
 benchmarks/results/proofs-cpu.json (`--name` has another name; of a kernel's rows the last counts),
 `equal-table` proofs-equal-cpu.json.
 """
@@ -237,14 +239,16 @@ def decide(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> N
     def ask(pair: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         if "refused" in pair:
             return {"refused": pair["refused"]}
+        path, problem = Path(pair["path"]).resolve(), Path(pair["problem"])
         command = [
-            sys.executable, "-m", "cuassay", "prove", pair["path"], "--problem",
-            pair["problem"], "--only", "memory", "--only", "races", "--json",
-            "--elements", str(pair["elements"]),
+            sys.executable, "-m", "cuassay", "prove", str(path), "--problem",
+            str(problem.resolve()) if problem.exists() else pair["problem"],
+            "--only", "memory", "--only", "races", "--only", "initialized", "--json",
+            *(("--elements", str(pair["elements"])) if "elements" in pair else ()),
         ]  # fmt: skip
         ran = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=timeout_s,
-            cwd=Path(pair["path"]).parent,
+            cwd=path.parent,
         )  # fmt: skip
         return _decided(ran.stdout, ran.stderr)
 
@@ -305,6 +309,87 @@ def planted(rows: Path, *, jobs: int, until: float, checks: int) -> None:
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(one, [name for name, _, _ in PLANTED if name not in known]))
+
+
+def corpus(rows: Path, *, jobs: int, until: float) -> None:
+    """Prove the machine's corpus, a row a kernel; a fault that is proved absent is FALSE."""
+    from ptxsan_corpus.corpus import FAULTS, KERNELS
+
+    known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
+
+    def one(name: str) -> None:
+        left_s = until - time.monotonic()
+        if left_s < 5:
+            return
+        command = [sys.executable, str(_HERE), "corpus-one", name]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            print(name, ran.stderr[-400:], flush=True)
+            return
+        row = json.loads(ran.stdout)
+        with rows.open("a", encoding="utf-8") as out:
+            out.write(ran.stdout)
+        said = [row[what] for what in ("memory", "races", "initialized")]
+        print(name, row["expected"], *said, f"{row['s']:.1f} s", row["false"], flush=True)
+
+    names = [*KERNELS, *(fault.name for fault in FAULTS)]
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, [name for name in names if name not in known]))
+
+
+def corpus_one(name: str) -> None:
+    """Print what is proved of one kernel of the machine's corpus, at its one launch."""
+    from ptxsan.launch import Pointer
+    from ptxsan.prove.law import Launched, Observation, laws
+    from ptxsan.prove.machine import Domain
+    from ptxsan.prove.memory import Proved, Refuted, prove_call
+    from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, UNWRITTEN_FAULTS
+    from ptxsan_corpus.corpus import FAULTS, KERNELS, planted, prepare, ptx
+    from ptxsan_corpus.running import expected_kinds
+
+    fault = next((one for one in FAULTS if one.name == name), None)
+    kernel = KERNELS[name] if fault is None else planted(fault)
+    prepared = prepare(kernel)
+    places = {buffer: 1 << 30 + number for number, buffer in enumerate(prepared.buffers)}
+    arguments = []
+    for one in prepared.launch.arguments:
+        match one:
+            case Pointer(buffer=buffer, offset=offset):
+                arguments.append((places[buffer.name] + offset).to_bytes(8, "little"))
+            case bytes():
+                arguments.append(one)
+            case _:
+                arguments.append(bytes(128))  # a map of a tensor: nothing follows it
+    launched = Launched(
+        module=ptx(kernel.text(), kernel.arch), kernel=kernel.entry, grid=kernel.grid,
+        block=kernel.block, cluster=prepared.launch.cluster, shared_bytes=kernel.shared_bytes,
+        arguments=tuple(arguments),
+        regions=tuple((places[one], each.data.nbytes) for one, each in prepared.buffers.items()),
+        names=tuple(prepared.buffers),
+        unwritten=tuple(one.initialised is not None for one in prepared.buffers.values()),
+    )  # fmt: skip
+    started = time.monotonic()
+    (law,) = laws([Observation(sizes={}, launches=(launched,))])
+    (found,) = prove_call(law, Domain(axes={}), limit_s=_LAUNCH_S)
+    answers = {"memory": found.answer, "races": found.races, "initialized": found.initialized}
+    kinds = expected_kinds(fault) if fault is not None else frozenset()
+    # A fault of several kinds shows as one of them: all of them proved absent would be false.
+    within = {"memory": MEMORY_FAULTS, "races": ORDER_FAULTS, "initialized": UNWRITTEN_FAULTS}
+    meant = [what for what, some in within.items() if kinds & some]
+    outside = kinds - MEMORY_FAULTS - ORDER_FAULTS - UNWRITTEN_FAULTS
+    if fault is None:
+        false = [what for what, one in answers.items() if isinstance(one, Refuted)]
+    else:
+        absent = [what for what in meant if isinstance(answers[what], Proved)]
+        false = absent if meant and absent == meant and not outside else []
+    row = {
+        "set": "corpus" if fault is None else "corpus-faults", "name": name,
+        "expected": sorted(map(str, kinds)), "false": false,
+        **{what: type(one).__name__.lower() for what, one in answers.items()},
+        **{f"{what}_reason": getattr(one, "reason", "") for what, one in answers.items()},
+        "s": time.monotonic() - started,
+    }  # fmt: skip
+    print(json.dumps(row))
 
 
 def planted_one(name: str, *, until: float, checks: int) -> None:
@@ -491,6 +576,10 @@ def main() -> None:
             equal_table(paths)
         case "planted":
             planted(paths[0], jobs=asked.jobs, until=until, checks=asked.checks)
+        case "corpus":
+            corpus(paths[0], jobs=asked.jobs, until=until)
+        case "corpus-one":
+            corpus_one(asked.arguments[0])
         case "planted-one":
             planted_one(asked.arguments[0], until=until, checks=asked.checks)
         case _:

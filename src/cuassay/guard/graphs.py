@@ -53,13 +53,13 @@ class WatchedGraph:
             passed, self._counted = self.replays - self._counted, self.replays
             first, nearest = self.replays == passed, _BLOCK
             for guarded, arguments, keywords in self._calls:
-                slot = guarded.slot()
-                slot.calls += passed
-                slot.left -= passed
-                if slot.left < 0 or first:
-                    slot.left = guarded.watch.sampler.gap()
+                gate = guarded.watch.gate
+                left = gate.skip(passed)
+                if left < 0 or first:
+                    left = guarded.watch.sampler.gap()
+                    gate.arm(left)
                     self._check(guarded, arguments, keywords)
-                nearest = min(nearest, slot.left)
+                nearest = min(nearest, left)
             self._left = nearest
 
     @property
@@ -103,7 +103,7 @@ class WatchedGraph:
         if snapshot is None:
             watch.tally.add("dropped")
             return
-        guarded.slot().sampled += 1
+        watch.tally.add("sampled")
         guarded.probe(self._entry(guarded, arguments, keywords), snapshot)
 
     def inputs(self) -> list[Tensor]:

@@ -17,8 +17,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from cuassay.errors import UnknownNameError, UsageError
-from cuassay.guard.calls.counters import ThreadCounters
-from cuassay.guard.calls.signature import fits_named, key_of
+from cuassay.guard.calls.signature import fits, key_of
 from cuassay.guard.entry import guard
 from cuassay.guard.wrap import Guarded, _apart, _is_compiling
 
@@ -107,11 +106,12 @@ def unguard(model: nn.Module) -> int:
 class GuardedForward:
     """A module's forward under guard; the hot path is Guarded's, the key the inputs' alone."""
 
+    __slots__ = ("_extra", "_fast", "_forward", "_gate", "_module", "_off", "guarded")
+
     def __init__(self, module: nn.Module, guarded: Guarded, extra: tuple[str, ...] | None) -> None:
         self._module, self.guarded, self._extra = module, guarded, extra
         self._forward: Callable[..., Any] = _bare_forward(module)
-        self._fast, self._slots = guarded.watch.fast, guarded.slots
-        self._watch = guarded.watch
+        self._gate, self._fast = guarded.watch.gate, guarded.watch.fast
         self._off = guarded.off
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -120,39 +120,33 @@ class GuardedForward:
             return self._forward(*arguments, **keywords)
         if _is_compiling():
             return _apart(self, arguments, keywords)
-        try:
-            slot: ThreadCounters = self._slots.slot
-        except AttributeError:
-            slot = self.guarded.new_slot()
-        slot.calls += 1
-        slot.left -= 1
-        if slot.left >= 0:
-            same, given, count, types, names = self._watch.memo
-            if keywords:
-                if names and fits_named(self._watch.memo, arguments, keywords):
-                    return self._forward(*arguments, **keywords)
-            elif given == len(arguments) and (
-                same(*arguments)
-                if count == given
-                else tuple(map(type, arguments[count:])) == types and same(*arguments[:count])
-            ):
+        gate = self._gate
+        number = gate.draw()
+        if number < gate.due:
+            try:
+                known = not keywords and gate.same(*arguments)
+            except TypeError:  # another number of tensors
+                known = False
+            if known:
                 return self._forward(*arguments)
+            if fits(gate.memo, arguments, keywords):
+                return self._forward(*arguments, **keywords)
         key = key_of(arguments, keywords)
-        if slot.left < 0 or key not in self._fast:
-            return self._seldom(slot, key, arguments, keywords)
+        if number >= gate.due or key not in self._fast:
+            return self._seldom(number, key, arguments, keywords)
         return self._forward(*arguments, **keywords)
 
-    def _seldom(self, slot: ThreadCounters, key: Any, arguments: Any, keywords: Any) -> Any:
+    def _seldom(self, number: int, key: Any, arguments: Any, keywords: Any) -> Any:
         if self._extra is not None and not keywords:
             attributes = [getattr(self._module, name) for name in self._extra]
             return self.guarded.seldom(
-                slot, key, (*arguments, *attributes), {}, call=(arguments, {})
+                number, key, (*arguments, *attributes), {}, call=(arguments, {})
             )
         if self._extra is not None:
             return self._forward(*arguments, **keywords)
         state = state_of(self._module)
         given = (state, arguments, keywords)
-        return self.guarded.seldom(slot, key, given, {}, call=(arguments, keywords))
+        return self.guarded.seldom(number, key, given, {}, call=(arguments, keywords))
 
     def __reduce__(self) -> Any:
         """Saving a whole model saves it without its guards."""

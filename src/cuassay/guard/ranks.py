@@ -226,7 +226,7 @@ class RankCheck:
                     f"of {len(report.digests)}, each time the same; up to {far} from the trusted "
                     f"operator [{text}]"
                 ),
-                call=watch.slots.totals().calls,
+                call=watch.gate.calls,
                 unix_s=unix_s(),
                 dtype=first_dtype([*arguments, *keywords.values()]),
             ),

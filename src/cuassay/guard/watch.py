@@ -14,7 +14,8 @@ from typing import Any
 from torch import Tensor
 
 from cuassay.guard.calls.breaker import Breaker, State
-from cuassay.guard.calls.counters import EventCounts, Slots
+from cuassay.guard.calls.counters import EventCounts
+from cuassay.guard.calls.gate import Gate
 from cuassay.guard.calls.sampling import CheckBudget, Sampler
 from cuassay.guard.calls.signature import NO_MEMO, Form, described, first_dtype, forms_of, memo_of
 from cuassay.guard.calls.snapshot import SnapshotBudget
@@ -98,12 +99,12 @@ class Watch:
         self.source = source  # FILE.py::FUNCTION, as `cuassay check` takes it; '' if unknown
         # who the kernel is, for metrics: a short digest of its name and source
         self.digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
-        self.slots, self.tally = Slots(), EventCounts()
+        self.tally = EventCounts()
         self.sampler = Sampler(config.sample, boost=config.boost, boost_calls=config.boost_calls)
+        self.gate = Gate(self.sampler.gap())
         self.budget = CheckBudget(config.max_overhead)
         self.memory = SnapshotBudget(config.memory_budget_bytes)
         self.entries: OrderedDict[Hashable, Entry] = OrderedDict()
-        self.memo = NO_MEMO  # a quick test for the signature that was sampled last
         self.fast: dict[Hashable, bool] = {}  # signatures that the kernel serves unquestioned
         self.last: Violation | None = None
         self.mismatches: dict[tuple[str, str], int] = {}  # by severity and dtype
@@ -175,15 +176,15 @@ class Watch:
             self.fast.clear()
         else:
             self.fast.pop(entry.key, None)
-        self.memo = NO_MEMO
+        self.gate.remember(NO_MEMO)
 
     def remember(self, entry: Entry, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Know this call's signature more quickly from now on, if the kernel serves it."""
         if entry.key not in self.fast:
             return
-        self.memo = memo_of(arguments, keywords)
+        self.gate.remember(memo_of(arguments, keywords))
         if entry.key not in self.fast:  # distrusted meanwhile, by another thread
-            self.memo = NO_MEMO
+            self.gate.remember(NO_MEMO)
 
     def _changed(self, entry: Entry, state: State) -> None:
         if state is State.CLOSED:
@@ -265,13 +266,13 @@ class Watch:
 
     def stats(self) -> GuardStats:
         """Return the counters as of now."""
-        totals, tally = self.slots.totals(), self.tally
+        tally = self.tally
         return GuardStats(
             name=self.name,
             mode=self.config.mode.value,
-            calls=totals.calls,
-            sampled=totals.sampled,
-            fallbacks=totals.fallbacks,
+            calls=self.gate.calls,
+            sampled=tally["sampled"],
+            fallbacks=tally["fallbacks"],
             checked=tally["checked"],
             judged=tally["judged"],
             violations=tally["violations"],

@@ -1,14 +1,13 @@
 """The guarded kernel: a callable that does what the kernel does, and now and then looks.
 
-An unsampled call adds to two plain integers of its thread, makes its signature and calls the
-kernel. Everything else is in `seldom`.
+An unsampled call draws its number, tests its signature and calls the kernel. Everything else is
+in `seldom`.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -19,8 +18,7 @@ from torch.nn import Parameter
 
 from cuassay.guard.calls import device, taps
 from cuassay.guard.calls.breaker import State
-from cuassay.guard.calls.counters import ThreadCounters
-from cuassay.guard.calls.signature import fits_named, key_of
+from cuassay.guard.calls.signature import fits, key_of
 from cuassay.guard.calls.snapshot import Snapshot, detached_copies, take
 from cuassay.guard.calls.structure import flatten, rebuild
 from cuassay.guard.config import Enforcement
@@ -44,8 +42,7 @@ class Guarded:
         # torch.library.custom_op resolves annotations there
         self.__globals__ = getattr(inspect.unwrap(kernel), "__globals__", {})
         self.kernel, self.watch = kernel, watch
-        self.slots = threading.local()
-        self._fast = watch.fast
+        self._gate, self._fast = watch.gate, watch.fast
         self.off = watch.config.mode is Enforcement.OFF
         self._written = _places(kernel, watch.config.mutates)
         if not self.off:
@@ -57,38 +54,21 @@ class Guarded:
             return self.kernel(*arguments, **keywords)
         if _is_compiling():
             return _apart(self, arguments, keywords)
-        try:
-            slot: ThreadCounters = self.slots.slot
-        except AttributeError:
-            slot = self.new_slot()
-        slot.calls += 1
-        slot.left -= 1
-        if slot.left >= 0:
-            same, given, count, types, names = self.watch.memo
-            if keywords:
-                if names and fits_named(self.watch.memo, arguments, keywords):
-                    return self.kernel(*arguments, **keywords)
-            elif given == len(arguments) and (
-                same(*arguments)
-                if count == given
-                else tuple(map(type, arguments[count:])) == types and same(*arguments[:count])
-            ):
+        gate = self._gate
+        number = gate.draw()
+        if number < gate.due:
+            try:
+                known = not keywords and gate.same(*arguments)
+            except TypeError:  # another number of tensors
+                known = False
+            if known:
                 return self.kernel(*arguments)
+            if fits(gate.memo, arguments, keywords):
+                return self.kernel(*arguments, **keywords)
         key = key_of(arguments, keywords)
-        if slot.left < 0 or key not in self._fast:
-            return self.seldom(slot, key, arguments, keywords, call=(arguments, keywords))
+        if number >= gate.due or key not in self._fast:
+            return self.seldom(number, key, arguments, keywords, call=(arguments, keywords))
         return self.kernel(*arguments, **keywords)
-
-    def new_slot(self) -> ThreadCounters:
-        """Return the calling thread's new slot; the first call of a thread makes it."""
-        slot: ThreadCounters = self.watch.slots.add(self.watch.sampler.gap())
-        self.slots.slot = slot
-        return slot
-
-    def slot(self) -> ThreadCounters:
-        """Return the calling thread's slot."""
-        found: ThreadCounters | None = getattr(self.slots, "slot", None)
-        return found or self.new_slot()
 
     def stats(self) -> GuardStats:
         """Return the counters as of now, exact for calls that have returned."""
@@ -130,7 +110,7 @@ class Guarded:
 
     def seldom(
         self,
-        slot: ThreadCounters,
+        number: int,
         key: Any,
         arguments: Sequence[Any],
         keywords: Mapping[str, Any],
@@ -139,7 +119,8 @@ class Guarded:
     ) -> Any:
         """Serve a call that is new, due for a check, or not the kernel's to serve.
 
-        `call` are the arguments as the caller gave them, from which its key was made.
+        `number` is the call's own (Gate.draw), `call` are the arguments as the caller gave them,
+        from which its key was made.
         """
         watch = self.watch
         if watch.error is not None:
@@ -153,10 +134,8 @@ class Guarded:
             return self.kernel(*arguments, **keywords)
         entry, first = watch.entry(key, arguments, keywords)
         if entry.breaker.state is State.OPEN:
-            return self._fallback(slot, arguments, keywords)
-        due = first or slot.left < 0
-        if slot.left < 0:
-            slot.left = watch.sampler.gap()
+            return self._fallback(arguments, keywords)
+        due = watch.gate.claim(number, watch.sampler.gap) or first
         # Whether this call is the kernel's to serve.
         if entry.breaker.state is not State.CLOSED:
             kernels = False
@@ -169,16 +148,14 @@ class Guarded:
             watch.tally.add("skipped")
             due = False
         if due:
-            return self._sampled(slot, entry, arguments, keywords, kernels=kernels)
+            return self._sampled(entry, arguments, keywords, kernels=kernels)
         if kernels:
             return self.kernel(*arguments, **keywords)
-        return self._fallback(slot, arguments, keywords)
+        return self._fallback(arguments, keywords)
 
-    def _fallback(
-        self, slot: ThreadCounters, arguments: Sequence[Any], keywords: Mapping[str, Any]
-    ) -> Any:
+    def _fallback(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Return the trusted operator's result; the kernel's where that one fails."""
-        slot.fallbacks += 1
+        self.watch.tally.add("fallbacks")
         try:
             return self.watch.trusted.call(*arguments, **keywords)
         except Exception as failure:
@@ -187,7 +164,6 @@ class Guarded:
 
     def _sampled(
         self,
-        slot: ThreadCounters,
         entry: Entry,
         arguments: Sequence[Any],
         keywords: Mapping[str, Any],
@@ -196,7 +172,7 @@ class Guarded:
     ) -> Any:
         """Serve a call and have it checked, or only serve it where copies do not fit."""
         watch = self.watch
-        slot.sampled += 1
+        watch.tally.add("sampled")
         try:
             snapshot = take(arguments, keywords, watch.memory)
         except Exception as failure:
@@ -206,12 +182,12 @@ class Guarded:
             watch.tally.add("dropped")
             if kernels:
                 return self.kernel(*arguments, **keywords)
-            return self._fallback(slot, arguments, keywords)
+            return self._fallback(arguments, keywords)
         if watch.keep_latest:
             watch.latest = (list(snapshot.tensors), snapshot.template)
         if not kernels:
             self.probe(entry, snapshot)
-            return self._fallback(slot, arguments, keywords)
+            return self._fallback(arguments, keywords)
         return self._served(entry, snapshot, arguments, keywords)
 
     def _served(
@@ -285,7 +261,7 @@ class Guarded:
             watch=watch,
             entry=entry,
             snapshot=snapshot,
-            call=watch.slots.totals().calls,
+            call=watch.gate.calls,
             written=places,
             trace_id=taps.trace_id(watch),
             kernel=self.kernel,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import cuassay
-from cuassay.guard.calls.signature import fits_named, memo_of
+from cuassay.guard.calls.signature import fits, memo_of
 from cuassay.guard.events import GuardViolationError, Violation
 from cuassay.guard.wrap import Guarded
 from tests.support.guards import QUIET, Faulty, axpy_, both, double, honest, inputs, rmsnorm
@@ -279,6 +279,19 @@ def test_the_kernel_s_own_exception_is_the_caller_s() -> None:
     assert guarded.watch.memory.used_bytes == 0
 
 
+def test_calls_of_other_arguments_after_a_remembered_one_are_served_and_counted() -> None:
+    guarded = _guard(lambda *given: given[0] * 2, trusted=lambda *given: given[0] * 2)
+    x = torch.ones(3)
+    guarded(x)
+    assert guarded.watch.gate.same(x)
+    for given in ((x, x), (x, 2), (x, "two"), (x.half(),), (torch.ones(4),), (x,)):
+        for _ in range(2):
+            assert torch.equal(guarded(*given), given[0] * 2)
+    guarded.flush()
+    found = guarded.stats()
+    assert (found.calls, found.signatures, found.violations, found.errors) == (13, 6, 0, 0)
+
+
 def test_threads_count_exactly() -> None:
     guards = [_guard(honest, sample=0.01, name=f"k{index}") for index in range(8)]
     x, weight = inputs()
@@ -328,9 +341,9 @@ def test_the_quick_test_of_a_signature_never_says_yes_to_another() -> None:
     memo = memo_of((x,), {"weight": weight, "eps": 1e-6})
     same, given, count, types, names = memo
     assert (given, count, types, names) == (3, 2, (float,), ("weight", "eps"))
-    assert fits_named(memo, (x,), {"weight": weight, "eps": 1.0})
-    assert not fits_named(memo, (x,), {"eps": 1.0, "weight": weight})
-    assert not fits_named(memo, (x,), {"weight": weight, "eps": 1})
+    assert fits(memo, (x,), {"weight": weight, "eps": 1.0})
+    assert not fits(memo, (x,), {"eps": 1.0, "weight": weight})
+    assert not fits(memo, (x,), {"weight": weight, "eps": 1})
     assert same(torch.ones_like(x), weight)
     for other in (x[:4], x.float(), x.t(), x[:, ::2], x.to("meta"), nn.Parameter(x), 3):
         assert not same(other, weight)
@@ -340,7 +353,7 @@ def test_the_quick_test_of_a_signature_never_says_yes_to_another() -> None:
     guarded = _guard(kernel, sample=0.5)
     for _ in range(20):
         guarded(x, weight)
-    assert guarded.watch.memo[1] == 2
+    assert guarded.watch.gate.memo[1] == 2
     guarded(x[:4], weight)  # another signature: seen, and checked for the first time
     guarded.flush()
     assert guarded.stats().signatures == 2

@@ -41,7 +41,8 @@ def of(program: Program, code: Code, launch: Launch, options: Options) -> Budget
         each += 2
     if options.races:
         each += 16 / program.granule["global"]
-    if options.races or "rt_defer" in code.calls:  # contents before, to run it again
+    again = "rt_defer" in code.calls and not options.blocks
+    if options.races or again:  # contents before, to run it again
         each += 1 + (2 if options.shadow else 0)
     shared = sum(one.bytes for one in program.shared) + launch.dynamic_shared_bytes
     threads = launch.block[0] * launch.block[1] * launch.block[2]

@@ -71,13 +71,13 @@ def memo_of(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Memo:
     return made.check, len(arguments), count, types, tuple(keywords)
 
 
-def fits_named(memo: Memo, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-    """Whether a call with keywords is certainly of the remembered signature."""
+def fits(memo: Memo, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether a call is certainly of the remembered signature."""
     same, given, count, types, names = memo
-    values = (*arguments, *keywords.values())
+    values = (*arguments, *keywords.values()) if keywords else arguments
     return (
-        tuple(keywords) == names
-        and given == len(values)
+        given == len(values)
+        and tuple(keywords) == names
         and tuple(map(type, values[count:])) == types
         and same(*values[:count])
     )

@@ -114,7 +114,7 @@ class Tap:
                 watch=guarded.watch,
                 entry=self._entry,
                 snapshot=snapshot,
-                call=guarded.watch.slots.totals().calls,
+                call=guarded.watch.gate.calls,
                 gradient_of=self._wanted,
                 upstream=len(upstream),
                 kernel=guarded.kernel,

@@ -41,11 +41,11 @@ class Histogram:
 
 
 _COUNTERS: tuple[tuple[str, str, Callable[[Watch], float]], ...] = (
-    ("calls", "Calls through the guard.", lambda w: w.slots.totals().calls),
-    ("sampled", "Calls taken for a check.", lambda w: w.slots.totals().sampled),
+    ("calls", "Calls through the guard.", lambda w: w.gate.calls),
+    ("sampled", "Calls taken for a check.", lambda w: w.tally["sampled"]),
     ("shadow", "Calls compared with the trusted operator.", lambda w: w.tally["checked"]),
     ("judged", "Calls judged by the oracle.", lambda w: w.tally["judged"]),
-    ("fallback", "Calls served by the trusted operator.", lambda w: w.slots.totals().fallbacks),
+    ("fallback", "Calls served by the trusted operator.", lambda w: w.tally["fallbacks"]),
     ("repaired", "Results replaced before they were returned.", lambda w: w.tally["repaired"]),
     ("dropped", "Sampled calls without room for a check.", lambda w: w.tally["dropped"]),
     ("skipped", "Checks that the time budget did not allow.", lambda w: w.tally["skipped"]),

@@ -8,6 +8,7 @@ each piece of the domain has a law of its own: more sizes are drawn around those
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from collections import deque
@@ -15,21 +16,29 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import torch
+
+from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.machine.faults import recorded_call, recording_of
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CuassayError
+from cuassay.inputs.fills import family
 from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
-from cuassay.model.axes import resolve
-from cuassay.model.case import Case
-from cuassay.model.problem import Problem, VarAxis
+from cuassay.model.axes import resolve, shape_of
+from cuassay.model.case import Case, Fill
+from cuassay.model.problem import Problem, TensorSpec, VarAxis
 from cuassay.model.recording import Recording, decode
+from cuassay.model.scenario import Call, ReadInputs, Scenario
+from cuassay.model.trace import done_steps
+from cuassay.oracle.bits import raw_bytes
 
 _SPECIAL = 16  # Triton compiles other code for arguments that are multiples of it
 _ELEMENTS = 1 << 24  # of one call's tensors together
 _FEW, MOST_ELEMENTS = 12, 1 << 28  # a problem of large tensors is recorded at this many times them
+_LARGE = 1 << 18  # elements of a tensor that are not drawn
 _LADDER = (
     *(1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 129),
     *(160, 200, 255, 256, 257, 384, 500, 511, 512, 513, 640, 777, 1000, 1023, 1024, 1025, 1536),
@@ -52,10 +61,14 @@ class LaunchSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """What was recorded, and why nothing was at other sizes: (sizes, reason)."""
+    """What was recorded, and why nothing was at other sizes: (sizes, reason).
+
+    `changed` are watched inputs that host code wrote to: kernels may find other integers there.
+    """
 
     found: tuple[LaunchSample, ...]
     refused: tuple[tuple[Mapping[str, int], str], ...]
+    changed: frozenset[str] = frozenset()
 
 
 def legal_sizes(axis: VarAxis, most: int) -> list[int]:
@@ -130,12 +143,17 @@ def record(
     case: Case,
     sizes: list[dict[str, int]],
     *,
+    watched: Collection[str] = (),
     going: Callable[[], bool] = lambda: True,
 ) -> Samples:
-    """Return the launches of one call at each of the sizes, as long as `going` says so."""
+    """Return the launches of one call at each of the sizes, as long as `going` says so.
+
+    Inputs that are `watched` are compared before and after each call, in which no kernel runs.
+    """
     found: list[LaunchSample] = []
     refused: list[tuple[Mapping[str, int], str]] = []
     kinds: dict[_Kind, list[LaunchSample]] = {}
+    changed: set[str] = set()
     tried: set[tuple[int, ...]] = set()
     free = [axis.name for axis in trial.problem.var_axes()]
     waiting, around = deque(sizes), 0
@@ -153,8 +171,10 @@ def record(
         tried.add(key)
         axes = resolve(trial.problem.axes, bound)
         try:
-            scenario = recorded_call(placed(case, axes), outline=True)
+            scenario = recorded_call(_light(trial.problem, placed(case, axes)), outline=True)
+            scenario = _watching(scenario, watched)
             run = runner(scenario)
+            changed |= _changed(scenario, run)
             reason = inconclusive_reason(run)
             ended = termination_finding(scenario, run, problem=trial.problem)
             recording = recording_of(scenario, run)
@@ -174,7 +194,44 @@ def record(
             refused.append((axes, str(error)))
             if len(refused) > 8 and not found:
                 break
-    return Samples(found=tuple(found), refused=tuple(refused))
+    return Samples(found=tuple(found), refused=tuple(refused), changed=frozenset(changed))
+
+
+def _watching(scenario: Scenario, names: Collection[str]) -> Scenario:
+    """Return a scenario of one call that reads inputs before and after it."""
+    read = tuple(ReadInputs(slot="a", only=name) for name in sorted(names))
+    number = next(n for n, step in enumerate(scenario.steps) if isinstance(step, Call))
+    steps = scenario.steps
+    return dataclasses.replace(scenario, steps=(*steps[:number], *read, *steps[number:], *read))
+
+
+def _changed(scenario: Scenario, run: Run) -> set[str]:
+    """Return the inputs that are not the same after the call."""
+    seen: dict[str, list[torch.Tensor]] = {}
+    for step, record in done_steps(scenario, run.result, ReadInputs):
+        for item in record.items:
+            if item.name == step.only:
+                seen.setdefault(item.name, []).append(raw_bytes(run.tensor(item)))
+    return {
+        name for name, (first, *others) in seen.items()
+        if any(not torch.equal(first, one) for one in others)
+    }  # fmt: skip
+
+
+def _light(problem: Problem, case: Case) -> Case:
+    """Return a case with zeros in its large tensors of numbers.
+
+    No kernel runs, and to draw them takes longer than the call. Indices, offsets and masks, which
+    host code may read, are drawn.
+    """
+    fills = {
+        spec.name: Fill(kind="zeros")
+        for spec in problem.inputs
+        if isinstance(spec, TensorSpec)
+        and family(spec) in ("real", "integers")
+        and math.prod(shape_of(spec.shape, case.axes)) > _LARGE
+    }
+    return dataclasses.replace(case, fills={**case.fills, **fills})
 
 
 def sizes_around(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -209,6 +209,9 @@ def request_of(problem: Problem, samples: Samples, *, limit_s: float, elements: 
         for one in samples.found
     ]
     asked = {**wanted(problem), "limit_s": limit_s, "elements": elements}
+    asked["values"] = {
+        name: one for name, one in asked["values"].items() if name not in samples.changed
+    }
     return packed(outlines, asked)
 
 
@@ -236,7 +239,9 @@ def sampled(
                 until.append(time.monotonic() + _RECORD_S)
             return time.monotonic() < until[-1]
 
-        samples = record(trial, runner, case, sizes, going=going)
+        known = wanted(trial.problem)["values"].items()
+        watched = [name for name, one in known if not _says_nothing(one)]
+        samples = record(trial, runner, case, sizes, watched=watched, going=going)
     if not any(one.recording.launches for one in samples.found):
         said = f": {samples.refused[0][1]}" if samples.refused else ""
         raise CannotJudgeError(f"'{candidate.name}' launched no kernel that was recorded{said}")
@@ -428,6 +433,12 @@ def wanted(problem: Problem) -> dict[str, Any]:
         if all(name in workload.axes for name in axes)
     ]
     return {"axes": axes, "tensors": tensors, "values": values, "listed": listed}
+
+
+def _says_nothing(known: Sequence[Any]) -> bool:
+    """Whether bounds of an input's integers are those of their type."""
+    low, high, nbytes = known[:3]
+    return (low, high) == ([-(1 << 8 * nbytes - 1)], [(1 << 8 * nbytes - 1) - 1])
 
 
 def _is_free(spec: TensorSpec) -> bool:

@@ -184,8 +184,10 @@ def runtime_library(folder: Path, *, compiler: str = "g++") -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".libcuda_host.{os.getpid()}"
         command = [compiler, "-O1", "-std=c++17", "-fPIC", "-shared", "-w"]
-        # A library that needs it takes the one that is loaded, wherever that lies.
-        command.append(f"-Wl,-soname,{library.name}")
+        # A library that needs it takes the one that is loaded, wherever that lies. Its symbols
+        # carry its name as a version: NVIDIA's runtime, which a torch for CUDA loads for the whole
+        # process, has functions of the same names and would be called in their place.
+        command += [f"-Wl,-soname,{library.name}", "-Wl,--default-symver", "-Wl,-Bsymbolic"]
         command += [f"-I{one}" for one in include_folders()]
         command += [str(NATIVE / "cuda_host.cpp"), "-o", str(draft)]
         run_compiler(command, "the CUDA runtime for the host does not compile")

@@ -10,7 +10,7 @@ from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
 from ptxsan.isa import Memory
 from ptxsan.prove.machine import Allocation
-from ptxsan.prove.state import Path, Value
+from ptxsan.prove.state import Path, Value, word
 from ptxsan.prove.terms import (
     FALSE,
     TRUE,
@@ -178,6 +178,68 @@ def _cases(step: Step, address: Poly, path: Path, depth: int) -> list[tuple[Path
     return [(path, address)]
 
 
+def remember(step: Step, found: list[Access]) -> None:
+    """Note what a store leaves in local memory, and forget what it may have written over."""
+    for one in found:
+        if one.what == "read":
+            continue
+        if one.allocation is None:
+            for name in step.state.words:
+                del step.state.registers[name]
+        elif one.allocation.space == "local":
+            offset = one.offset.constant
+            step.state.forget(one.allocation.name, offset, one.nbytes)
+    places = _own_words(step, found)
+    always = len(step.path) == len(found[0].path) and step.one.predicate is None if found else False
+    if places is None or found[0].what != "write" or not always:
+        return
+    stored = step.one.operands[1]
+    items = stored.items if isinstance(stored, Vector) else (stored,)
+    for name, item in zip(places, items, strict=True):
+        value = step.value(item)
+        if isinstance(value, Poly):
+            step.state.registers[name] = value
+
+
+def recalled(step: Step, found: list[Access]) -> dict[str, Value] | None:
+    """Return what a load from local memory gives, where all of it is known; else None."""
+    places = _own_words(step, found)
+    if places is None or found[0].what != "read":
+        return None
+    values = {
+        name: step.state.registers.get(place)
+        for name, place in zip(definitions(step.one), places, strict=False)
+    }
+    known = {name: value for name, value in values.items() if value is not None}
+    return known if len(known) == len(places) == len(values) else None
+
+
+def _own_words(step: Step, found: list[Access]) -> list[str] | None:
+    """Return the names of the words of local memory that an access is to; None: it is to others.
+
+    Only words as wide as the registers that they come from and go to.
+    """
+    kind = step.one.parts[-1]
+    if kind[0] not in "usb" or kind[1:] not in ("32", "64") or len(found) != 1:
+        return None
+    (one,) = found
+    offset, nbytes = one.offset.constant, int(kind[1:]) // 8
+    if one.allocation is None or one.allocation.space != "local" or offset is None:
+        return None
+    operand = step.one.operands[0 if one.what == "read" else 1]
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    if len(items) * nbytes != one.nbytes:
+        return None
+    for item in items:
+        if isinstance(item, Register):
+            width = step.registers.get(item.name, "")[1:]
+            if width != kind[1:] or item.name == "_":
+                return None
+    return [
+        word(one.allocation.name, offset + number * nbytes, nbytes) for number in range(len(items))
+    ]
+
+
 def loaded(step: Step, found: list[Access]) -> dict[str, Value] | None:
     """Return the values that a load may give, where more is known than that they are data."""
     one = step.one
@@ -200,7 +262,10 @@ def loaded(step: Step, found: list[Access]) -> dict[str, Value] | None:
         known = allocation.values if allocation is not None else None
         if known is not None and allocation is not None and width == 8 * allocation.value_bytes:
             # The bits are those of a number within bounds: as signed they are that number.
-            atom.low = -(1 << (width - 1))
+            (least, _), (_, most) = known[0].interval(), known[1].interval()
+            bottom, top = -(1 << (width - 1)), low + (1 << width) - 1
+            atom.low = bottom if least is None else max(bottom, least)
+            atom.high = top if most is None else min(top, most)
             atom.facts = (Le(known[0] - of(atom)), Le(of(atom) - known[1]))
             if allocation.rising:
                 atom.facts += _rising(allocation, found[0].offset + number * width // 8, atom)

@@ -44,11 +44,12 @@ from ptxsan.prove.terms import (
     replaced,
 )
 from ptxsan.prove.transfer import Step, raw_comparison, transfer_of
-from ptxsan.syntax import Instruction, Register, Vector
+from ptxsan.syntax import Address, Instruction, Register, Vector
 
 _MOST_STEPS = 60_000
 _ROUNDS = 8
 _MOST_CARRIED = 8
+_UNROLLED = 8  # iterations of a loop that walks a table of the thread's own
 _CARRIED = {f"{kind}{width}": width for kind in "bsu" for width in (32, 64)}
 Edge = tuple[int, Path, State]
 
@@ -157,7 +158,7 @@ class Execution:
             if block not in blocks or block not in waiting:
                 continue
             arriving = waiting.pop(block)
-            live = self._live.before(self.program.blocks[block].start)
+            live = {*self._live.before(self.program.blocks[block].start), *arriving[0][1].words}
             here, held = merged(arriving, live, self.thread.atoms)
             if block in self._graph.loops and not self._inside_of(block):
                 edges = self._loop(block, here, held)
@@ -294,6 +295,10 @@ class Execution:
             return None
         if not self._quiet:
             self.accesses += [replace(one, site=site) for one in found]
+        accesses.remember(step, found)
+        values = accesses.recalled(step, found)
+        if values is not None:
+            return values
         values = accesses.loaded(step, found)
         if values is not None and len(found) == 1 and found[0].allocation is not None:
             width = found[0].nbytes // len(values)
@@ -313,13 +318,13 @@ class Execution:
         """Follow a loop for any number of iterations; return the jumps out of it."""
         blocks = self._graph.loops[header]
         first = self.program.blocks[header].start
-        changed = {
-            name
-            for block in blocks
-            for site in range(self.program.blocks[block].start, self.program.blocks[block].end)
-            for name in definitions(self.program.body[site])
-        }
-        live = set(self._live.before(first))
+        changed = {name for one in self._body(blocks) for name in definitions(one)}
+        live = {*self._live.before(first), *state.words}
+        unrolled = self._unrolled(header, blocks, changed, path, state)
+        if unrolled is not None:
+            return unrolled
+        if any(map(_stores_own, self._body(blocks))):
+            changed |= state.words
         loop = self._discovered(header, blocks, path, state, changed & live)
         guesses, stepping = list(loop.guesses), dict(loop.steps)
         counter = self._symbol(header, f"iteration of line {self.program.body[first].line}", 0)
@@ -361,6 +366,50 @@ class Execution:
         line = self.program.body[first].line
         raise GivenUpError(f"line {line}: no invariant of the loop was found")
 
+    def _body(self, blocks: Iterable[int]) -> list[Instruction]:
+        parts = (self.program.blocks[block] for block in blocks)
+        return [one for part in parts for one in self.program.body[part.start : part.end]]
+
+    def _unrolled(
+        self, header: int, blocks: frozenset[int], changed: set[str], path: Path, state: State
+    ) -> list[Edge] | None:
+        """Follow a loop that walks a table of the thread's own, such as an array among the
+        parameters, iteration by iteration; return the jumps out of it.
+
+        None: it is no such loop, or it may go on after a few iterations.
+        """
+        body = self._body(blocks)
+        walked = {
+            place.base.name
+            for one in body
+            if isa.row(one).memory is Memory.READ
+            for place in one.operands
+            if isinstance(place, Address) and isinstance(place.base, Register)
+        } & changed
+        tables = (
+            self.thread.allocation_of(address)
+            for address in map(state.registers.get, walked)
+            if isinstance(address, Poly)
+        )
+        own = any(one is not None and one.space in ("local", "param") for one in tables)
+        orders = any(isa.row(one).orders is not isa.Orders.NOTHING for one in body)
+        if self._quiet or orders or not own:
+            return None
+        noted, parted, gaps = len(self.accesses), len(self.branches), dict(self.gaps)
+        first = self.program.blocks[header].start
+        found: list[Edge] = []
+        for _ in range(_UNROLLED):
+            back, out = self._follow(header, blocks, path, state)
+            found += out
+            back = [edge for edge in back if not self.solver.implies(edge[1], FALSE, quick=True)]
+            if not back:
+                return found
+            live = {*self._live.before(first), *back[0][2].words}
+            path, state = merged([(p, s) for _, p, s in back], live, self.thread.atoms)
+        del self.accesses[noted:], self.branches[parted:]
+        self.gaps = gaps
+        return None
+
     def _may_end(self, block: int) -> bool:
         """Whether a thread may end its run at the end of a block."""
         one = self.program.blocks[block]
@@ -385,11 +434,7 @@ class Execution:
         """Return the predicates that decide whether a loop is left, or what they are made of."""
         if header not in self._leaves:
             blocks = self._graph.loops[header]
-            body = [
-                self.program.body[site]
-                for block in blocks
-                for site in range(self.program.blocks[block].start, self.program.blocks[block].end)
-            ]
+            body = self._body(blocks)
             found = {
                 one.predicate.name
                 for block in blocks
@@ -490,11 +535,10 @@ class Execution:
             if isinstance(held, Poly):
                 tokens[name] = self.thread.atoms.symbol(f"{name} here", None, None)
                 start.registers[name] = of(tokens[name])
-        for block in blocks:
-            for site in range(self.program.blocks[block].start, self.program.blocks[block].end):
-                for name in definitions(self.program.body[site]):
-                    if name not in tokens:
-                        start.registers.pop(name, None)
+        for one in self._body(blocks):
+            for name in definitions(one):
+                if name not in tokens:
+                    start.registers.pop(name, None)
         self._compared[header] = []
         self._quiet += 1
         try:
@@ -561,6 +605,12 @@ class _Guess:
         """Return it of an iteration, with what the loop then carries; what is not given stays."""
         value = of(iteration) if self.counts else carried.get(self.mark, of(self.mark))
         return replaced(self.formula, self.mark, value)
+
+
+def _stores_own(one: Instruction) -> bool:
+    """Whether an instruction may write the thread's own memory."""
+    stores = isa.row(one).memory not in (Memory.NONE, Memory.HINT, Memory.READ)
+    return stores and isa.space_of(one) in ("local", "generic")
 
 
 def _bounds_of(atom: Atom, first: Poly) -> list[_Guess]:

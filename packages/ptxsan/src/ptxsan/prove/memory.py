@@ -33,6 +33,8 @@ from ptxsan.prove.replay import (
     ORDER_FAULTS,
     UNWRITTEN_FAULTS,
     Datum,
+    Extent,
+    extent,
     replay,
     risen,
 )
@@ -56,6 +58,7 @@ NARROWER = (1 << 29,)
 _REPLAYS = 6
 _MOST_RISING = 1 << 12  # integers of a refutation
 _DOUBTED = 10  # lines of the source that are asked about, once one failed
+_WHOLE_S = 40.0  # for whole launches at suspected sizes
 _LARGEST, _LARGEST_S = 4, 6.0  # launches of which some blocks run, and seconds for each
 _ALSO = 3
 LEAST_CONFIRMED = 3
@@ -101,8 +104,9 @@ Bounds: TypeAlias = Mapping[int, L.Integers]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchAnswer:
     """The answers to one launch: whether it stays within its memory, whether its threads are in
-    order wherever they share some, and whether what is read was written. `seconds` counts
-    everything.
+    order wherever they share some, and whether what is read was written. `written` are the
+    names of the regions that it may write in some call, None where its memory is not proved.
+    `seconds` counts everything.
     """
 
     kernel: str
@@ -110,6 +114,7 @@ class LaunchAnswer:
     races: Answer
     initialized: Answer
     seconds: float
+    written: frozenset[str] | None = None
     solver_s: float = 0.0
     questions: Mapping[str, int] = field(default_factory=dict)
 
@@ -164,12 +169,20 @@ def prove_launch(
     races: Answer = Unknown(line=0, source=None, reason=why)
     initialized: Answer = races
     doubts: list[_Failure] = []
+    written: frozenset[str] | None = None
     limits = (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit))
     for limit in limits:
         solver.until = until if limit == domain.limit else time.perf_counter() + limit_s
         found = _attempt(law, scope, replace(domain, limit=limit), values, solver)
         if isinstance(found, _Safe):
             answer: Answer = found.proved
+            touched = {one.allocation for one in found.execution.accesses if one.what != "read"}
+            written = frozenset(
+                name
+                for number, names in enumerate(law.called)
+                if found.execution.thread.region(number) in touched
+                for name in names
+            )
             solver.until = time.perf_counter() + limit_s
             order, races = _in_order(law, found, solver, also, values)
             if found.in_order and not isinstance(races, Proved):
@@ -183,20 +196,20 @@ def prove_launch(
             initialized = _written(law, found, solver, also, values, order, earlier)
             break
         doubts += found
-        answer = _judged(law, found, also if limit == limits[-1] else (), MEMORY_FAULTS, values)
+        if limit == limits[-1]:
+            answer = _judged(law, found, also, MEMORY_FAULTS, values, beyond=doubts)
+        else:
+            answer = _judged(law, found, (), MEMORY_FAULTS, values)
         if isinstance(answer, Refuted):
             break
     else:
-        answer = (
-            _run_alone(law, doubts, values)
-            or _run_largest(law, scope, domain, values, also)
-            or answer
-        )
+        answer = _run_largest(law, scope, domain, values, also) or answer
     return LaunchAnswer(
         kernel=law.kernel,
         answer=answer,
         races=races,
         initialized=initialized,
+        written=written if isinstance(answer, Proved) else None,
         seconds=time.perf_counter() - started,
         solver_s=sum(solver.spent_s.values()),
         questions=dict(solver.asked),
@@ -212,8 +225,8 @@ def prove_call(
 ) -> list[LaunchAnswer]:
     """Answer for every launch of a class of calls, at most `limit_s` seconds each.
 
-    `values` maps the name of an input to the integers in it: used where a call has one launch,
-    which writes nothing there. Raises MachineError without z3.
+    `values` maps the name of an input to the integers in it: used where no earlier launch of the
+    call may have written there. Raises MachineError without z3.
     """
     if not is_confirmed(law, domain):
         why = (
@@ -233,11 +246,13 @@ def prove_call(
             launch if isinstance(answer.answer, Proved) else None
             for launch, answer in zip(law.launches, found, strict=False)
         ]
+        changed = [answer.written for answer in found]
         known = {
             number: values[name]
             for number, name in enumerate(one.names)
-            if values is not None and name in values and len(law.launches) == 1
-        }
+            if values is not None and name in values
+            and all(names is not None and name not in names for names in changed)
+        }  # fmt: skip
         found.append(
             prove_launch(
                 one, law.scope, domain, values=known, limit_s=limit_s,
@@ -559,16 +574,6 @@ def _doubtful(one: _Failure) -> int:
     return 0 if one.plain else 1 if one.data else 2
 
 
-def _run_alone(law: L.LaunchLaw, doubts: list[_Failure], values: Bounds) -> Refuted | None:
-    """Run the suspected blocks of launches that are too large to run whole."""
-    known = [doubt for doubt in doubts if doubt.sizes is not None]
-    for one in sorted(known, key=_doubtful)[:_REPLAYS]:
-        found = _shown(law, one, MEMORY_FAULTS, values, blocks=(one.block,))
-        if found is not None:
-            return found
-    return None
-
-
 def _run_largest(
     law: L.LaunchLaw,
     scope: L.Scope,
@@ -619,20 +624,48 @@ def _runs_alone(law: L.LaunchLaw, domain: Domain, sizes: Mapping[str, int]) -> b
     )
 
 
+def _extent(law: L.LaunchLaw, one: _Failure) -> Extent | None:
+    return None if one.sizes is None else extent(law, one.sizes)
+
+
 def _judged(
     law: L.LaunchLaw,
     failures: list[_Failure],
     also: Sequence[Mapping[str, int]],
     faults: frozenset[Kind],
     values: Bounds,
+    *,
+    beyond: Sequence[_Failure] = (),
 ) -> Refuted | Unknown:
-    """Run what was suspected; a fault that the machine shows refutes."""
-    doubts = [one for one in failures if one.sizes is not None]
-    suspects = sorted(doubts, key=_doubtful)[:_REPLAYS]
-    for one in (*suspects, *(_Failure(None, "", sizes=sizes) for sizes in also)):
+    """Run what was suspected; a fault that the machine shows refutes.
+
+    Small launches come first, as they are easier to look at. A fault of memory is then looked for
+    in the suspected blocks by themselves, those of `beyond` too, whose launches may be too large
+    to run; then in launches that take long.
+    """
+    suspects = sorted((one for one in failures if one.sizes is not None), key=_doubtful)[:_REPLAYS]
+    whole = [*suspects, *(_Failure(None, "", sizes=sizes) for sizes in also)]
+    small: list[_Failure] = []
+    alone: list[_Failure] = []
+    if faults is MEMORY_FAULTS:
+        small = [one for one in whole if _extent(law, one) is Extent.SMALL]
+        alone = [one for one in suspects if _extent(law, one) is Extent.WHOLE]
+        large = [one for one in beyond if _extent(law, one) is Extent.LARGE]
+        alone += sorted(large, key=_doubtful)[:_REPLAYS]
+    for one in small:
         found = _shown(law, one, faults, values)
         if found is not None:
             return found
+    for one in alone:
+        found = _shown(law, one, faults, values, blocks=(one.block,))
+        if found is not None:
+            return found
+    until = time.perf_counter() + _WHOLE_S
+    for one in whole:
+        if one not in small and time.perf_counter() < until:
+            found = _shown(law, one, faults, values)
+            if found is not None:
+                return found
     first = failures[0]
     source = first.access.instruction.source if first.access is not None else None
     return Unknown(

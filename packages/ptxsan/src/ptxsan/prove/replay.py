@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from ptxsan import isa
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 28
 MOST_THREADS = 1 << 22
-MOST_OF_ONE = 1 << 33  # bytes: half of the addresses that an allocation has in the machine
+FEW_THREADS = 1 << 13  # a launch of no more runs as quickly as one of its blocks
+MOST_OF_ONE = 1 << 37  # bytes: half of the addresses that an allocation has in the machine
 MEMORY_FAULTS = frozenset((Kind.OUT_OF_BOUNDS, Kind.ADDRESS_OVERFLOW, Kind.MISALIGNED))
 UNWRITTEN_FAULTS = frozenset((Kind.UNINITIALISED,))
 ORDER_FAULTS = frozenset((Kind.RACE, Kind.UNORDERED, Kind.DIVERGENT_BARRIER, Kind.DEADLOCK))
@@ -95,6 +97,24 @@ class Replayed:
     accesses: int = 0
 
 
+class Extent(Enum):
+    """How much of a launch can be run here."""
+
+    SMALL = auto()  # all of it, as quickly as one of its blocks
+    WHOLE = auto()
+    LARGE = auto()  # some blocks
+
+
+def extent(law: L.LaunchLaw, sizes: Mapping[str, int]) -> Extent:
+    """Return how much of a launch can be run at sizes; of one without a law nothing can."""
+    dims, lengths = (*law.grid, *law.block), law.regions
+    threads = math.prod(L.evaluated(one, sizes) for one in dims if one is not None)
+    memory = sum(L.evaluated(one, sizes) for one in lengths if one is not None)
+    if memory > MOST_BYTES or threads > MOST_THREADS:
+        return Extent.LARGE
+    return Extent.SMALL if threads <= FEW_THREADS else Extent.WHOLE
+
+
 def replay(
     law: L.LaunchLaw,
     sizes: Mapping[str, int],
@@ -111,9 +131,9 @@ def replay(
     `kinds` are the faults to look for. Memory holds zeros, or with a seed float32 numbers of
     (0, 1): threads that write the same zero are not told from threads that agree.
 
-    Of a launch that is too large to run, `blocks` run alone, on memory that has only the pages
-    that they touch. A GPU may run them first, so what they run into before any other block is a
-    fault of the launch; who races with whom they do not show. `values` says which
+    Of a launch that is not small, `blocks` run alone, if some are given, on memory that has only
+    the pages that they touch. A GPU may run them first, so what they run into before any other
+    block is a fault of the launch; who races with whom they do not show. `values` says which
     integers regions hold, by number; `data` are some of those that are free, or all rising ones.
 
     Scalar arguments without a law make it impossible, or that do not fit their bytes: host code
@@ -135,7 +155,8 @@ def replay(
     grid, block, shared, lengths = numbers[:3], numbers[3:6], numbers[6], numbers[7:]
     if Kind.UNINITIALISED in kinds:
         blocks = ()  # what other blocks write is not known of some that run alone
-    large = sum(lengths) > MOST_BYTES or math.prod((*grid, *block)) > MOST_THREADS
+    size = extent(law, sizes)
+    large = size is Extent.LARGE or (size is Extent.WHOLE and bool(blocks))
     races = not kinds.isdisjoint(ORDER_FAULTS)
     some = [one for one in blocks if all(0 <= a < b for a, b in zip(one, grid, strict=True))]
     if large and (races or not some or max(lengths, default=0) > MOST_OF_ONE):

@@ -30,11 +30,37 @@ Value: TypeAlias = Poly | Le | Eq | Ne | Flag | All | AnyOf
 Path: TypeAlias = tuple[Formula, ...]
 
 
+_WORD = "local "  # no register's name has a space
+
+
+def word(variable: str, offset: int, nbytes: int) -> str:
+    """Return the name of what bytes of a variable of the thread's own hold, as if a register."""
+    return f"{_WORD}{variable} {offset} {nbytes}"
+
+
 @dataclass(slots=True)
 class State:
-    """What registers hold: a polynomial (mod 2^width), a formula (predicates); absent: anything."""
+    """What registers hold: a polynomial (mod 2^width), a formula (predicates); absent: anything.
+
+    Words of local memory are among them, by the names that `word` gives.
+    """
 
     registers: dict[str, Value] = field(default_factory=dict)
+
+    @property
+    def words(self) -> set[str]:
+        """The names of the words of local memory that are known."""
+        return {name for name in self.registers if name.startswith(_WORD)}
+
+    def forget(self, variable: str, offset: int | None = None, nbytes: int = 0) -> None:
+        """Forget the words of a variable that bytes at an offset are part of; None: all of it."""
+        for name in self.words:
+            _, held, start, length = name.split(" ")
+            apart = offset is not None and (
+                offset + nbytes <= int(start) or int(start) + int(length) <= offset
+            )
+            if held == variable and not apart:
+                del self.registers[name]
 
     def copy(self) -> State:
         """Return a state that can change by itself."""

@@ -230,7 +230,7 @@ A_SEEN, A_UPDATED = 56, 60  # u32 each: 1: read or written; updated by atomics
 A_WRITERS = 64  # u64: who writes each granule (blind.py), 0: not asked
 A_GIVEN = 72  # u64: what blind loads of this allocation see, 0: B_GARBAGE
 A_RECORD = 80
-REGION_SHIFT = 34  # each allocation has 16 GiB of addresses for itself, its bytes in the middle
+REGION_SHIFT = 38  # each allocation has 256 GiB of addresses for itself, its bytes in the middle
 
 A_FREED = 4  # of A_FLAGS: beside 1, read-only
 
@@ -240,7 +240,7 @@ A_FREED = 4  # of A_FLAGS: beside 1, read-only
 H_TABLE, H_COUNT, H_LIMIT, H_USED, H_BYTES, H_LIVE, H_MOST = 0, 8, 12, 16, 24, 32, 40
 H_DATA, H_INIT, H_SHADOW, H_META, H_SHIFT = 48, 56, 64, 72, 80
 H_RECORD = 88
-HEAP_FIRST = 1 << 20  # the number of its first region of addresses
+HEAP_FIRST = 1 << 16  # the number of its first region of addresses
 
 # textures and surfaces: u32 how many, then records of u64 handle, u64 texels and their flags (0:
 # all written), u32 width, height, depth (layers), pitch in bytes, u64 bytes of a slice, u32

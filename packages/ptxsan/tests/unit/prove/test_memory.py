@@ -12,7 +12,7 @@ import re
 import pytest
 
 from ptxsan import nvrtc
-from ptxsan.prove.law import Axis, Expression, Integers, Number
+from ptxsan.prove.law import Axis, Expression, Integers, Number, Observation, laws
 from ptxsan.prove.machine import AxisDomain
 from ptxsan.prove.memory import Answer, Proved, Refuted, Unknown, prove_call, prove_launch
 from ptxsan.prove.replay import replay, risen
@@ -171,6 +171,54 @@ def test_indices_from_memory_are_anything_unless_the_domain_bounds_them() -> Non
     assert from_one.data
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("y[i] = 0.f;", Proved), ("if (i < n) ((int*)index)[i] = 1 << 20;", Unknown)],
+)
+def test_integers_are_the_domains_after_launches_that_do_not_write_them(
+    written: str, expected: type
+) -> None:
+    from ptxsan_support.proofs import compiled, subject_of, up
+
+    subject = subject_of(
+        "gather", GATHER, "n rows", lambda s: up(s["n"], 64), 64,
+        "p:4*n p:4*rows p:4*n i:n", "n, rows",
+    )  # fmt: skip
+    law = subject.law()
+    first = compiled(GATHER.replace("y[i] = table[index[i]];", written))
+    both = dataclasses.replace(
+        law, launches=(dataclasses.replace(law.launches[0], module=first), *law.launches)
+    )
+    values = {"p0": Integers(low=Number(0), high=_less_one("rows"), nbytes=4, free=True)}
+    before, after = prove_call(both, subject.domain, values=values)
+    assert isinstance(before.answer, Proved)
+    assert isinstance(after.answer, expected)
+
+
+def test_integers_are_not_the_domains_after_a_launch_that_writes_them_at_some_sizes() -> None:
+    from ptxsan_support.proofs import compiled, subject_of, up
+
+    subject = subject_of(
+        "gather", GATHER, "n rows", lambda s: up(s["n"], 64), 64,
+        "p:4*n p:4*rows p:4*n i:n", "n, rows",
+    )  # fmt: skip
+    first = compiled(GATHER.replace("y[i] = table[index[i]];", "y[i] = 1.f;"))
+    rows = []
+    for n in range(1, 40):
+        (gather,) = subject.observed({"n": n, "rows": n + 3}, subject.ptx).launches
+        x, table, y = gather.arguments[:3]
+        given = (table, table, x if n % 2 else y)  # it writes the indices where n is odd
+        write = dataclasses.replace(
+            gather, module=first, arguments=(*given, *gather.arguments[3:]),
+            names=("p0", "", "p2"),
+        )  # fmt: skip
+        rows.append(Observation(sizes={"n": n, "rows": n + 3}, launches=(write, gather)))
+    (law,) = laws(rows)
+    values = {"p0": Integers(low=Number(0), high=_less_one("rows"), nbytes=4, free=True)}
+    _, after = prove_call(law, subject.domain, values=values)
+    assert isinstance(after.answer, Unknown)
+
+
 LENGTHS = """extern "C" __global__ void k(const int* from, float* y, const float* x, int n) {
   int first = from[blockIdx.x], last = from[blockIdx.x + 1];
   if (threadIdx.x == 0) y[last - first - LEAST] = 1.f;
@@ -309,6 +357,43 @@ def test_a_parameter_is_read_at_an_address_in_a_register() -> None:
 
     assert isinstance(answer(-8), Proved)
     assert not isinstance(answer(0), Proved), "nothing is known of what lies behind a parameter"
+
+
+TABLE = """extern "C" __global__ void k(const float* x, float* y, const int* w, int n, int half) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  int ends[2] = {half, LAST};  // of the rows of x
+  OVER
+  const int* end = ends;
+  if (i < n) {
+    while (i >= *end) { x += n; ++end; }
+    y[i] = x[i];
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("last", "over", "rows", "expected"),
+    [
+        ("n", "", 2, Proved),
+        ("n", "if (i < n) ends[0] = w[i] & 1;", 2, Proved),
+        ("n", "", 1, Refuted),  # a row that is not there
+        ("n - 1", "", 2, Refuted),  # the last thread walks out of the table
+        ("n", "if (i < n) ends[1 - (w[i] & 1)] = 0;", 2, Refuted),  # where nobody knows
+    ],
+)
+def test_a_table_of_the_threads_own_is_walked(
+    last: str, over: str, rows: int, expected: type
+) -> None:
+    from ptxsan_support.proofs import subject_of, up
+
+    source = TABLE.replace("LAST", last).replace("OVER", over)
+    subject = subject_of(
+        "table", source, "n", lambda s: up(s["n"], 64), 64,
+        f"p:{4 * rows}*n p:4*n p:4*n i:n i:n//2", "n",
+    )  # fmt: skip
+    assert "ld.local" in subject.ptx
+    (answer,) = prove_call(subject.law(), subject.domain)
+    assert isinstance(answer.answer, expected)
 
 
 def _less_one(name: str):  # type: ignore[no-untyped-def]

@@ -1,5 +1,6 @@
 // The CUDA runtime on a machine without a GPU: memory is the host's, streams run in order, and
 // launches go to whoever connected. Signatures and error codes: CUDA Runtime API 13.0.
+// Its symbols carry a version (host/build.py): it may lie beside NVIDIA's runtime in a process.
 #include <cuda_runtime_api.h>
 
 #include <chrono>

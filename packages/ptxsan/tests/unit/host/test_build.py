@@ -1,0 +1,44 @@
+"""The CUDA runtime's library, beside another of the same functions."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ptxsan import nvrtc
+from ptxsan.host.build import runtime_library
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("g++") is None or not nvrtc.available(), reason="needs g++ and CUDA's headers"
+)
+# What a torch for CUDA does on a machine without a GPU: NVIDIA's runtime is loaded for the whole
+# process, and says that there is no device.
+NVIDIA = 'extern "C" int cudaGetDeviceCount(int* count) { *count = 0; return 100; }'
+PROGRAM = """
+extern "C" int cudaGetDeviceCount(int*);
+extern "C" int devices() { int count = 0; return cudaGetDeviceCount(&count) ? -1 : count; }
+"""
+
+
+def test_the_runtime_is_called_where_nvidias_is_loaded_too(tmp_path: Path) -> None:
+    runtime = runtime_library(tmp_path)
+    for name, text, flags in (
+        ("nvidia", NVIDIA, ["-Wl,-soname,libcudart.so.13", "-Wl,--default-symver"]),
+        ("program", PROGRAM, [str(runtime), f"-Wl,-rpath,{tmp_path}"]),
+    ):
+        source, library = tmp_path / f"{name}.cpp", tmp_path / f"{name}.so"
+        source.write_text(text)
+        command = ["g++", "-shared", "-fPIC", str(source), *flags, "-o", str(library)]
+        subprocess.run(command, check=True)
+    script = (
+        "import ctypes; "
+        f"ctypes.CDLL({str(tmp_path / 'nvidia.so')!r}, mode=ctypes.RTLD_GLOBAL); "
+        f"print(ctypes.CDLL({str(tmp_path / 'program.so')!r}).devices())"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"
