@@ -224,6 +224,9 @@ class Check:
     # must complete for a pass: whoever withholds an answer is not accepted.
     least_decided: ClassVar[float] = 1.0
 
+    # How much more than other checks this one may take, where references are heavy.
+    worth: ClassVar[float] = 1.0
+
     def skip(self, trial: Trial) -> str:
         """Return why this check cannot run on this problem, or an empty string."""
         return ""

@@ -1,13 +1,16 @@
-"""How much memory a case takes in all processes of a trial, and smaller cases that fit.
+"""How much memory and time a case takes in all processes of a trial, and smaller cases that fit.
 
 Three processes hold a case at one time: the judge with its truth, the candidate's and the
 reference's. What each takes follows from the shapes of the inputs and from one run of the
 reference on fake tensors: nothing is allocated to know it. A candidate is taken to need what the
 reference needs; how much it really takes is its own affair and is not limited here.
+
+Time is counted, not measured: what the reference computes, in seconds by a `Pace`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,17 +18,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import Tensor
 
+from cuassay.contract.accept import own_case
 from cuassay.dispatch_modes import WithoutMemory
-from cuassay.inputs.budget import WorkLimit, room_bytes
-from cuassay.inputs.geometry import elements, least_sizes, shrunk_sizes
+from cuassay.inputs.budget import Pace, WorkLimit, room_bytes
+from cuassay.inputs.geometry import elements, least_sizes, shrunk_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.inputs.scalars import may_be_sizes, sizes_given
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar, TensorSpec
-from cuassay.oracle.truth.memory import Live, bytes_needed, live_bytes
+from cuassay.oracle.truth.memory import Live, bytes_needed, live_bytes, watched_run
 
 if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
@@ -36,6 +41,9 @@ _PER_ELEMENT = 256  # bytes in all processes, of an element of which truth is ma
 _DRAWS = 4  # noisy runs of a truth that memory has to hold
 _FLOOR = 2  # axes stop here while that helps: faults of row 0 must show
 GIB = 1 << 30
+_TRUTH_RUNS = 8  # of the reference in float64, for one truth: draws, and what trusted kernels err
+_ALIKE = 0.1  # operations at two sizes that differ by no more are those of no loop
+_FREE_S = 0.02  # a run of which so little is certain costs nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +69,52 @@ class Need:
         return self.plain + 2 * self.worker
 
 
-class Room:
-    """The memory that one trial plans with, a GPU's or the host's; `limit_gib` None: any.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unit:
+    """What the reference does at small sizes, from which an upper bound at others follows.
 
-    `work_limit` bounds what a call computes of which truth is made.
+    `loops`: whether it may make more operations at others.
+    """
+
+    axes: Mapping[str, int]
+    elements: int
+    live: Live
+    loops: bool = True
+
+    def grown(self, problem: Problem, sizes: Mapping[str, int]) -> Live:
+        """Return what it does at `sizes` at most, if loops and products grow with one axis each."""
+        longest = max([1.0, *(size / self.axes.get(n, size) for n, size in sizes.items() if size)])
+        larger = max(1.0, elements(problem, sizes) / max(self.elements, 1))
+        return dataclasses.replace(
+            self.live,
+            operations=math.ceil(self.live.operations * (longest if self.loops else 1.0)),
+            elements=math.ceil(self.live.elements * larger * longest),
+            multiply_adds=math.ceil(self.live.multiply_adds * larger * longest),
+        )
+
+    def larger(self, problem: Problem, sizes: Mapping[str, int]) -> Live:
+        """Return the same operations on as many more elements as inputs and outputs have."""
+        larger = elements(problem, sizes) / max(self.elements, 1)
+        return dataclasses.replace(
+            self.live,
+            elements=math.ceil(self.live.elements * larger),
+            multiply_adds=math.ceil(self.live.multiply_adds * larger),
+        )
+
+
+def _seconds(live: Live, pace: Pace) -> float:
+    if live.endless:
+        return math.inf
+    return (
+        live.operations * pace.operation_s
+        + live.elements * pace.element_s
+        + live.multiply_adds * pace.multiply_add_s
+    )
+
+
+class Room:
+    """The memory and the work that one trial plans with; `limit_gib` None: any memory.
+
     `conditions` says in words what had no room, once something had none.
     """
 
@@ -74,10 +124,13 @@ class Room:
         *,
         device: str,
         limit_gib: float | None,
-        work_limit: WorkLimit | None = None,
+        work_limit: WorkLimit,
     ) -> None:
         self._reference, self._device = reference, device
-        self.limit_gib, self._work_limit = limit_gib, work_limit
+        self.limit_gib, self._limit = limit_gib, work_limit
+        self._unit: _Unit | None = None
+        self._values: Callable[[Case], Sequence[Tensor | Scalar]] | None = None
+        self._followed: dict[str, Live] = {}
         self._live: dict[str, Live] = {}
         self._without_memory = WithoutMemory()
         self._conditions: dict[str, None] = {}
@@ -97,7 +150,7 @@ class Room:
         given = _inputs(problem, case)
         live = self._run(problem, case, given)
         shapes = [shape_of(spec.shape, case.axes) for spec in problem.outputs]
-        inputs = sum(value.nbytes for value in given if isinstance(value, torch.Tensor))
+        inputs = sum(value.nbytes for value in given if isinstance(value, Tensor))
         answers = sum(math.prod(shape) for shape in shapes)
         returned = sum(
             math.prod(shape) * torch_dtype(spec.dtype).itemsize
@@ -114,8 +167,66 @@ class Room:
 
     def work(self, problem: Problem, sizes: Mapping[str, int]) -> int:
         """Return the elements and multiply-adds of one call at these sizes (see `Live`)."""
-        case = Case(label="", axes=dict(sizes), scalars=problem.usual_state, seed=0)
-        return self._work(problem, case)
+        return self._at(problem, sizes).work
+
+    def learn_unit(
+        self, problem: Problem, case: Case, values: Callable[[Case], Sequence[Tensor | Scalar]]
+    ) -> None:
+        """Count what the reference does on a case, from which plans tell what others cost at most.
+
+        With `values`, the inputs of a case, where tensors without data cannot follow it. Raises
+        what the reference raises then.
+        """
+        self._values = values
+        live = self._run(problem, case, _inputs(problem, case))
+        if not live.complete and not live.endless:
+            live = watched_run(self._reference.call, values(case))
+        before, loops = self._unit, True
+        if before is not None and live.complete and before.live.complete:
+            made = (before.live.operations, live.operations)
+            alike = max(made) - min(made) <= _ALIKE * max(made)
+            loops = before.axes == case.axes or not alike
+        count = elements(problem, case.axes)
+        self._unit = _Unit(axes=dict(case.axes), elements=count, live=live, loops=loops)
+
+    def learn_from_workload(self, problem: Problem) -> None:
+        """Count what the reference does at its smallest workload, where nothing is known yet."""
+        if self._unit is None and problem.workloads:
+            listed = [workload_sizes(problem, workload) for workload in problem.workloads]
+            sizes = min(listed, key=lambda sizes: elements(problem, sizes))
+            live = self._at(problem, sizes)
+            if live.complete or live.endless:
+                count = elements(problem, sizes)
+                self._unit = _Unit(axes=dict(sizes), elements=count, live=live)
+
+    def run_s(self, problem: Problem, case: Case) -> float:
+        """Return the seconds that one run of the reference in float64 takes, by count.
+
+        0.0 where that is next to nothing, which needs no run without data to know; infinity where
+        nobody sees its end.
+        """
+        limit, unit = self._limit, self._unit
+        if unit is None or case.state is not None:
+            return 0.0
+        most = unit.grown(problem, case.axes)
+        seconds = _seconds(most, limit.pace)
+        if seconds <= _FREE_S:
+            return 0.0
+        if not unit.loops and seconds - most.operations * limit.pace.operation_s <= _FREE_S:
+            return seconds
+        live = self._run(problem, case, _inputs(problem, case))
+        if not live.complete and not live.endless:
+            live = self._with_data(problem, case)
+        return _seconds(live, limit.pace)
+
+    def truth_s(self, problem: Problem, case: Case) -> float:
+        """Return the seconds that truth of a case takes, by count."""
+        return _TRUTH_RUNS * self.run_s(problem, case)
+
+    @property
+    def check_s(self) -> float:
+        """Seconds, by count, that one check may take."""
+        return self._limit.check_s
 
     def is_affordable(
         self, problem: Problem, sizes: Mapping[str, int], *, workload: bool = False
@@ -124,18 +235,44 @@ class Room:
 
         Where constant axes make every call large, it may be twice the least.
         """
-        limit = self._work_limit
-        if limit is None or elements(problem, sizes) <= limit.free_elements:
+        limit = self._limit
+        most_s = limit.workload_s if workload else limit.case_s
+        here = _bare(problem, sizes)
+        least: Case | None = None
+        if (seconds := self.truth_s(problem, here)) > most_s:
+            least = _bare(problem, least_sizes(problem, sizes))
+            if not seconds <= 2 * self.truth_s(problem, least):
+                return False
+        if workload or limit.machine is None or elements(problem, sizes) <= limit.free_elements:
             return True
-        most, work = limit.workloads if workload else limit.ours, self.work(problem, sizes)
-        if work <= most:
+        if (work := self.work(problem, sizes)) <= limit.machine:
             return True
-        return work <= 2 * self.work(problem, least_sizes(problem, sizes))
+        least = least or _bare(problem, least_sizes(problem, sizes))
+        return work <= 2 * self.work(problem, least.axes)
 
-    def _work(self, problem: Problem, case: Case) -> int:
-        return self._run(problem, case, _inputs(problem, case)).work
+    def _with_data(self, problem: Problem, case: Case) -> Live:
+        """Return what the reference does at the sizes of a case, seen in a run with data.
 
-    def _run(self, problem: Problem, case: Case, given: Sequence[torch.Tensor | Scalar]) -> Live:
+        As much as on the smallest case, with more elements, where that has no room or fails.
+        """
+        assert self._unit is not None
+        key = repr(sorted(case.axes.items()))
+        if key not in self._followed:
+            own = own_case(problem, case.axes, seed=1, label="")
+            found = self._unit.larger(problem, case.axes)
+            if self._values is not None and (
+                self.bytes is None or self.need(problem, own).plain <= self.bytes
+            ):
+                with contextlib.suppress(Exception):  # what it refuses is found out elsewhere
+                    found = watched_run(self._reference.call, self._values(own))
+            self._followed[key] = found
+        return self._followed[key]
+
+    def _at(self, problem: Problem, sizes: Mapping[str, int]) -> Live:
+        case = _bare(problem, sizes)
+        return self._run(problem, case, _inputs(problem, case))
+
+    def _run(self, problem: Problem, case: Case, given: Sequence[Tensor | Scalar]) -> Live:
         key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
         if key not in self._live:
             self._live[key] = live_bytes(
@@ -159,12 +296,13 @@ class Room:
 
     def holds(self, problem: Problem, case: Case, *, truth: bool = True) -> bool:
         """Whether a case has room; without `truth` where no truth of it is made."""
-        if self.bytes is None or self.is_small(problem, case):
-            return True
-        need = self.need(problem, case)
-        if (need.total if truth else need.without_truth) > self.bytes:
-            return False
-        return not truth or self.is_affordable(problem, case.axes, workload=case.benchmark)
+        if self.bytes is not None and not self.is_small(problem, case):
+            need = self.need(problem, case)
+            if (need.total if truth else need.without_truth) > self.bytes:
+                return False
+        if truth:
+            return self.is_affordable(problem, case.axes, workload=case.benchmark)
+        return self.run_s(problem, case) <= self.check_s
 
     def smaller(
         self,
@@ -212,8 +350,8 @@ class Room:
             if instead is not None:
                 self._conditions.setdefault(
                     f"time: judged at {_sizes(problem, instead)} instead of the workload's "
-                    f"{_sizes(problem, case)}, of which one call makes "
-                    f"{self._work(problem, case):.1e} multiply-adds; a larger profile allows more"
+                    f"{_sizes(problem, case)}, of which truth takes about "
+                    f"{self.truth_s(problem, case):.0f} s; a larger profile allows more"
                 )
             return
         need = self.need(problem, case).total / GIB
@@ -235,16 +373,20 @@ class Room:
         self._conditions.setdefault(text)
 
 
+def _bare(problem: Problem, sizes: Mapping[str, int]) -> Case:
+    return Case(label="", axes=dict(sizes), scalars=problem.usual_state, seed=0)
+
+
 def _sizes(problem: Problem, case: Case) -> str:
     listed = [f"{axis.name}={case.axes[axis.name]}" for axis in problem.var_axes()]
     return ", ".join(listed) or "its only shape"
 
 
-def _inputs(problem: Problem, case: Case) -> list[torch.Tensor | Scalar]:
+def _inputs(problem: Problem, case: Case) -> list[Tensor | Scalar]:
     """Return what the reference is called with: tensors without memory, usual scalars."""
     workload = next((w for w in problem.workloads if w.id == case.workload), None)
     workload = workload or next(iter(problem.workloads), None)
-    found: list[torch.Tensor | Scalar] = []
+    found: list[Tensor | Scalar] = []
     sizes = sizes_given(problem, case.axes)
     for spec in problem.inputs:
         if spec.name in sizes:

@@ -9,6 +9,7 @@ case here: a kernel that does not read it is wrong already.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,11 @@ from cuassay.contract.facts import Distinct, Known, Related, Sorted, Symmetric
 from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.oracle.bits import raw_bytes
+
+_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_SAMPLED = 4  # places along each other dimension that tell most slices apart
+_AT_ONCE = 1 << 24  # words that are looked at together
+_MOST_PLACES = 1024  # slices that one case changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,7 @@ def slice_cases(
         count = min(len(axis.still), max(1, most // len(axes)))
         for number in range(count):
             places = axis.still[number::count]
+            places = places[:: math.ceil(len(places) / _MOST_PLACES)]
             case = _changed(base, axis, places, seed(f"{name}/{axis.dim}/{number}"))
             others = set().union(*(group for group in groups if name in group)) - {name}
             repeats = {name} if axis.repeated.intersection(places) else set()
@@ -82,24 +89,53 @@ def _axes(problem: Problem, runs: Sequence[Values]) -> Iterator[_Axis]:
         if spec.name in problem.state:
             continue  # never drawn again: API005 loads another state
         for dim, size in enumerate(drawn[0].shape):
-            tables = [_rows(value, dim) for value in drawn if value.shape == drawn[0].shape]
-            kinds, which, counts = torch.unique(
-                tables[0], dim=0, return_inverse=True, return_counts=True
-            )
-            if size < 2 or len(kinds) == 1:
+            if size < 2:
+                continue
+            alike = [value for value in drawn if value.shape == drawn[0].shape]
+            if _all_differ([row_keys(_sample(value, dim), dim) for value in alike]):
+                continue
+            keys = [row_keys(value, dim) for value in alike]
+            kinds, which, counts = torch.unique(keys[0], return_inverse=True, return_counts=True)
+            if len(kinds) == 1:
                 continue  # all alike: a fact of its own, which is broken elsewhere
-            repeated = frozenset(i for i in range(size) if int(counts[which[i]]) > 1)
-            constant = [
-                i for i in range(size) if all(torch.equal(tables[0][i], t[i]) for t in tables[1:])
-            ]
+            same = torch.stack([keys[0] == other for other in keys]).all(dim=0)
+            repeated = frozenset((counts[which] > 1).nonzero().reshape(-1).tolist())
+            constant = same.nonzero().reshape(-1).tolist()
             still = tuple(sorted({*constant, *repeated}))
             if still:
                 yield _Axis(spec=spec, dim=dim, still=still, repeated=repeated)
 
 
-def _rows(value: torch.Tensor, dim: int) -> torch.Tensor:
-    """Return the slices along a dimension as rows of bytes."""
-    return raw_bytes(value.movedim(dim, 0)).reshape(value.shape[dim], -1)
+def _sample(value: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return a few elements of every slice along a dimension, at the same places of each."""
+    steps = [1 if at == dim else math.ceil(size / _SAMPLED) for at, size in enumerate(value.shape)]
+    return value[tuple(slice(None, None, step) for step in steps)]
+
+
+def _all_differ(keys: Sequence[torch.Tensor]) -> bool:
+    """Whether no slice is the same in all runs, nor another one's of the first."""
+    changes = len(keys) > 1 and not torch.stack([keys[0] == other for other in keys]).all(0).any()
+    return changes and len(torch.unique(keys[0])) == len(keys[0])
+
+
+def row_keys(value: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return a number of 64 bits for each slice along a dimension; equal slices have equal ones.
+
+    A sum of the slice's bits, in words of an element, times random odd numbers, modulo 2^64. Unlike
+    slices have the same one with a probability of 2^-60 or so: rows of a cache are millions, and
+    no sort compares them whole.
+    """
+    word = _WORDS.get(value.dtype.itemsize)
+    rows = value.movedim(dim, 0).contiguous()
+    rows = (raw_bytes(rows) if word is None else rows.view(word)).reshape(value.shape[dim], -1)
+    generator = torch.Generator(device="cpu").manual_seed(dim)
+    keys = torch.zeros(len(rows), dtype=torch.int64, device=value.device)
+    width = max(1, _AT_ONCE // len(rows))
+    for start in range(0, rows.shape[1], width):
+        part = rows[:, start : start + width]
+        by = torch.randint(-(2**62), 2**62, (part.shape[1],), generator=generator)
+        keys += (part.long() * (2 * by + 1).to(value.device)).sum(dim=1)
+    return keys
 
 
 def _changed(base: Case, axis: _Axis, places: tuple[int, ...], seed: int) -> Case:

@@ -8,15 +8,35 @@ from cuassay.model.verdict import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkLimit:
-    """The most elements and multiply-adds of a call of which truth is made: it takes some ten.
+class Pace:
+    """Seconds that a run of a reference in float64 takes at about, by what it computes.
 
-    `ours` holds for cases of our own sizes, `workloads` for the problem's. Cases of at most
-    `free_elements` in inputs and outputs are within it whatever they compute.
+    Of an operation of torch, of an element that one reads or writes, and of a multiply-add. Plans
+    count with these and never with a clock: what is judged must not depend on how busy a machine
+    is.
     """
 
-    ours: int
-    workloads: int
+    operation_s: float
+    element_s: float
+    multiply_add_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkLimit:
+    """How much a trial computes at most, in seconds by a `Pace`, so that every trial has an end.
+
+    `case_s` is the most that truth of a case of our own sizes takes, `workload_s` of the problem's,
+    `check_s` what all scenarios of a check take, or what the judge tries while it plans one.
+    `machine` bounds the elements and multiply-adds of one call at sizes of ours: on a CPU the
+    candidate's kernels are executed instruction by instruction. Cases of at most `free_elements` in
+    inputs and outputs are within that.
+    """
+
+    pace: Pace
+    case_s: float
+    workload_s: float
+    check_s: float
+    machine: int | None = None
     free_elements: int = 0
 
 
@@ -29,10 +49,10 @@ class Budget:
     `growth_lengths` the lengths that a growth test tries: both end at the axis's maximum.
     `small_work` is the most that the axes of a small case may multiply to: attention's scores
     and gathered pages are no elements of inputs or outputs. `named_cases` lie beside one number of
-    the candidate's sources, `pair_cases` beside two at once. `work` bounds what a call computes
-    (None: nothing does).
+    the candidate's sources, `pair_cases` beside two at once. `work` bounds what calls compute.
     """
 
+    work: WorkLimit
     numeric_cases: int
     numeric_workloads: int
     numeric_elements: int
@@ -55,15 +75,24 @@ class Budget:
     recorded_cases: int = 8
     small_elements: int = 2**15
     small_work: int = 2**17
-    work: WorkLimit | None = None
 
 
+# One core of a CPU; an H100 or H200, where Python's dispatch of an operation takes as long.
+_CPU_PACE = Pace(operation_s=2e-4, element_s=2e-8, multiply_add_s=1e-9)
+_CUDA_PACE = Pace(operation_s=2e-4, element_s=5e-11, multiply_add_s=1e-13)
 # On a CPU Triton's interpreter takes some 5 ms a program, so lengths stay in the thousands.
 # The PTX machine executes some 10 million multiply-adds of a plain loop a second, a core some
 # ten billion of a product in float64.
 _CPU = {
     Profile.QUICK: Budget(
-        work=WorkLimit(ours=2**24, workloads=2**34, free_elements=2**18),
+        work=WorkLimit(
+            pace=_CPU_PACE,
+            case_s=8.0,
+            workload_s=16.0,
+            check_s=16.0,
+            machine=2**24,
+            free_elements=2**18,
+        ),
         numeric_cases=4,
         numeric_workloads=2,
         numeric_elements=2**18,
@@ -79,7 +108,14 @@ _CPU = {
         benchmark_cases=1,
     ),
     Profile.STANDARD: Budget(
-        work=WorkLimit(ours=2**27, workloads=2**37, free_elements=2**19),
+        work=WorkLimit(
+            pace=_CPU_PACE,
+            case_s=32.0,
+            workload_s=64.0,
+            check_s=80.0,
+            machine=2**27,
+            free_elements=2**19,
+        ),
         numeric_cases=13,
         numeric_workloads=3,
         numeric_elements=2**19,
@@ -98,7 +134,14 @@ _CPU = {
         listed_elements=2**18,
     ),
     Profile.DEEP: Budget(
-        work=WorkLimit(ours=2**29, workloads=2**40, free_elements=2**20),
+        work=WorkLimit(
+            pace=_CPU_PACE,
+            case_s=128.0,
+            workload_s=256.0,
+            check_s=800.0,
+            machine=2**29,
+            free_elements=2**20,
+        ),
         numeric_cases=40,
         numeric_workloads=4,
         numeric_elements=2**20,
@@ -119,8 +162,7 @@ _CPU = {
 }
 _CUDA = {
     Profile.QUICK: Budget(
-        # A truth is then half a second of an H100 or H200.
-        work=WorkLimit(ours=2**40, workloads=2**40),
+        work=WorkLimit(pace=_CUDA_PACE, case_s=4.0, workload_s=4.0, check_s=24.0),
         numeric_cases=4,
         numeric_workloads=2,
         numeric_elements=2**29,
@@ -142,6 +184,7 @@ _CUDA = {
         small_work=2**24,
     ),
     Profile.STANDARD: Budget(
+        work=WorkLimit(pace=_CUDA_PACE, case_s=16.0, workload_s=16.0, check_s=80.0),
         numeric_cases=13,
         numeric_workloads=3,
         numeric_elements=2**29,
@@ -165,6 +208,7 @@ _CUDA = {
         small_work=2**24,
     ),
     Profile.DEEP: Budget(
+        work=WorkLimit(pace=_CUDA_PACE, case_s=64.0, workload_s=64.0, check_s=800.0),
         numeric_cases=40,
         numeric_workloads=8,
         numeric_elements=2**30,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import math
 import time
 import weakref
@@ -41,16 +42,25 @@ from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
 from cuassay.judge.decide.structure import matched
 from cuassay.judge.measure import selection
+from cuassay.judge.plan.allowance import Allowance
 from cuassay.judge.plan.reduced import reduced_axes
 from cuassay.judge.run.bookings import Booking
 from cuassay.judge.run.memory import Cap, available_bytes, host_plan_gib, total_bytes
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.axes import resolve, shape_of
-from cuassay.model.case import LOOPS, Case
+from cuassay.model.case import LOOPS, Case, Fill
 from cuassay.model.precision import Precision
-from cuassay.model.problem import Problem, Scalar, StateSource, TensorSpec, VarAxis
-from cuassay.model.steps import Upstream
+from cuassay.model.problem import (
+    STATE_SOURCE,
+    Problem,
+    Scalar,
+    StateSource,
+    TensorSpec,
+    VarAxis,
+)
+from cuassay.model.scenario import Call
+from cuassay.model.steps import Backward, CallInto, CompiledCall, StreamCall, Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.bits import raw_bytes
@@ -66,6 +76,7 @@ from cuassay.oracle.truth.precision import family_of
 if TYPE_CHECKING:
     from cuassay.checks.base import Machine, Run
     from cuassay.formats.execute import LoadedReference
+    from cuassay.model.scenario import Scenario
 
 T = TypeVar("T")
 Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed included
@@ -78,6 +89,9 @@ _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
 _BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
 _RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
+_JUDGED_RUNS = 3  # of the reference, on a case that a scenario judges, its own errors included
+_HEAVY_S = 1.0  # of a truth, by count
+_CALLS = (Call, CallInto, StreamCall, CompiledCall, Backward)
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
 _LIGHT = 4  # of the planned memory one part in four is taken by a scenario beside another
@@ -133,11 +147,14 @@ class JudgeTrial:
         limit_gib = self._memory_gib if gpu else host_plan_gib(profile)
         work_limit = budget_for(profile, device=device).work
         self._room = Room(reference, device=device, limit_gib=limit_gib, work_limit=work_limit)
+        self._allowance = Allowance(self._room.check_s)
+        self._cut_short: set[str] = set()  # codes of checks that had no time for every scenario
         self._cap = Cap(device, self._room.bytes)
         self._booking = Booking(None)
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
         self._own_alone = False
+        self._varied: Mapping[str, Fill] = {}  # of the problem's own values, so that truth decides
         self._built_condition = ""
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
@@ -242,6 +259,7 @@ class JudgeTrial:
         self._kept_by_all.append(made._truths)
         made.kinds, made.comparisons, made._lowered, made._right = {}, [], {}, None
         made.truth_s = made.compare_s = 0.0
+        made._allowance, made._cut_short = Allowance(self._room.check_s), set()
         return made
 
     def take(self, beside: JudgeTrial) -> None:
@@ -250,6 +268,7 @@ class JudgeTrial:
         self.compare_s += beside.compare_s
         self.kinds |= beside.kinds
         self.comparisons += beside.comparisons
+        self._cut_short |= beside._cut_short
         self._lowered = beside._lowered | self._lowered
         self._kept_by_all[:] = [one for one in self._kept_by_all if one is not beside._truths]
 
@@ -271,6 +290,37 @@ class JudgeTrial:
             return False
         taken = sum(need.judge + need.worker for need in needs)
         return share * taken <= room * len(needs)
+
+    def begin_check(self, worth: float) -> Allowance:
+        """Return what a check may take from now on: `worth` times as much as any other."""
+        self._allowance = Allowance(worth * self._room.check_s)
+        return self._allowance
+
+    def scenario_s(self, scenario: Scenario) -> float:
+        """Return the seconds that a scenario and its judgment take, by count."""
+        runs_s = [self._room.run_s(self._problem, case) for case in scenario.cases]
+        calls = sum(isinstance(step, _CALLS) for step in scenario.steps)
+        return _JUDGED_RUNS * sum(runs_s) + calls * max(runs_s, default=0.0)
+
+    def cut_short(self, code: str) -> None:
+        """Remember a check that has no time for all its scenarios."""
+        self._cut_short.add(code)
+
+    def runs_within(self, case: Case) -> int | None:
+        """Return how many runs of the reference on a case one check may take; None: any."""
+        run_s = self._room.run_s(self._problem, case)
+        return None if not run_s else int(self._room.check_s / run_s)
+
+    def _spend(self, case: Case, what: str, runs: int) -> None:
+        seconds = runs * self._room.run_s(self._problem, case)
+        if seconds:
+            self._allowance.spend(f"{what} {_values(case)}", seconds)
+
+    def learn_unit(self, case: Case) -> None:
+        """Count what the reference does on a small case, from which plans tell what others cost."""
+        self._room.learn_unit(
+            self._problem, case, lambda wanted: list(self.inputs(wanted).values())
+        )
 
     def read_sources(self, texts: Iterable[str]) -> None:
         """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
@@ -295,8 +345,10 @@ class JudgeTrial:
             return self._plans[purpose]
         if purpose not in self._plans:
             self._learn()
+            self._room.learn_from_workload(self._problem)
             accepted = self._accepted(purpose, self._planned(purpose))
-            self._plans[purpose] = self._within_memory(purpose, accepted)
+            found = self._within_memory(purpose, accepted)
+            self._plans[purpose] = tuple(map(self._with_varied, found))
         return self._plans[purpose]
 
     def _planned(self, purpose: str) -> tuple[Case, ...]:
@@ -406,6 +458,38 @@ class JudgeTrial:
             return self._own(purpose)
         return tuple(found)
 
+    def seek_deciding_values(self) -> None:
+        """Vary what is constant of the problem's own values where truth decides nothing with them.
+
+        The mean of what a new GroupNorm returns is zero, say, and all that a kernel returns of it
+        is noise. With other weights and biases it is not. What is varied is what API004 varies.
+        """
+        if self._problem.origin == "native" or any(map(self._decided, self.cases("numeric"))):
+            return
+        broken = self.cases(FACTS)[1::2]
+        for case in broken:
+            if case.in_domain and self._decided(case):
+                self._varied = case.fills
+                kept = {name: self._plans[name] for name in (FACTS, SLICES)}
+                self._plans.clear()
+                self._plans |= kept
+                return
+
+    def _decided(self, case: Case) -> bool:
+        try:
+            return not self.rough(case).ill_conditioned
+        except CuassayError:
+            return True  # what a reference refuses is found out elsewhere
+
+    def _with_varied(self, case: Case) -> Case:
+        """Return a case with the problem's own values varied, where they have to be."""
+        if not self._varied or case.benchmark or not case.generator:
+            return case
+        own = case.scalars.get(STATE_SOURCE, StateSource.GIVEN.value) != StateSource.GIVEN.value
+        taken = {*case.fills, *(self._problem.state if own else ())}  # a module has its own state
+        free = {name: fill for name, fill in self._varied.items() if name not in taken}
+        return dataclasses.replace(case, fills={**case.fills, **free})
+
     def _break_inputs(self) -> None:
         """Plan the cases that break one fact, or change slices, of the problem's own inputs.
 
@@ -439,7 +523,10 @@ class JudgeTrial:
         )
         facts = (*value_facts(self._problem, runs, base.axes), *related)
 
+        numbers = itertools.count()
+
         def run(values: Mapping[str, torch.Tensor | Scalar]) -> Sequence[torch.Tensor]:
+            self._spend(base, f"broken {next(numbers)}", 1)
             return self.as_written(list(values.values()))
 
         found, said = broken_cases(
@@ -631,9 +718,17 @@ class JudgeTrial:
         return self._memory_gib
 
     @property
-    def memory_conditions(self) -> tuple[str, ...]:
-        """What had no room in the planned GPU memory, a sentence each."""
-        return self._room.conditions
+    def plan_conditions(self) -> tuple[str, ...]:
+        """What had no room in the planned memory or no time, a sentence each."""
+        if not self._cut_short:
+            return self._room.conditions
+        short = ", ".join(sorted(self._cut_short))
+        allowed = f"{self._room.check_s:g} s at {self._profile.value}"
+        text = (
+            f"time: {short} did not run all scenarios: with this reference they take longer than "
+            f"a check may ({allowed}, counted); a larger profile allows more"
+        )
+        return (*self._room.conditions, text)
 
     @property
     def facts(self) -> tuple[Known, ...]:
@@ -682,12 +777,14 @@ class JudgeTrial:
 
     def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
         """Run the reference once in float64; its outputs in the problem's order."""
+        self._spend(case, "exact", 1)
         names = [spec.name for spec in self._problem.outputs]
         values = list(self.inputs(case).values())
         return self._capped(lambda: lift(self._reference.call, values, names=names))
 
     def magnitudes(self, case: Case) -> tuple[float, ...]:
         """Return the largest magnitude of each floating input and of what each operation makes."""
+        self._spend(case, "magnitudes", 1)
         values = list(self.inputs(case).values())
         return self._capped(lambda: magnitudes(self._reference.call, values))
 
@@ -696,6 +793,7 @@ class JudgeTrial:
 
         The error is that of a family of trusted kernels.
         """
+        self._spend(case, f"truth {precision}", _JUDGED_RUNS)
         return self._made(case, _key(_values(case), precision), precision=precision)
 
     def rough(self, case: Case) -> Truth:
@@ -703,8 +801,17 @@ class JudgeTrial:
 
         Its achievable error is as large as that of the full one, and less certain.
         """
+        self._spend(case, "rough", _JUDGED_RUNS)
         key = _values(case)
         return self._made(case, key if key in self._truths else f"{key} rough", draws=_ROUGH_DRAWS)
+
+    def first_truth(self, case: Case) -> Truth:
+        """Return the truth that tells whether a case decides anything; rough where runs are long.
+
+        Rough truth takes half as long, and what it shows to be right needs no other.
+        """
+        heavy = self._room.truth_s(self._problem, case) > _HEAVY_S
+        return self.rough(case) if heavy else self.truth(case)
 
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
         """Whether an answer is seen to be right without a full truth. False: ask `compare`.
@@ -744,7 +851,7 @@ class JudgeTrial:
         rough = self._truths.get(f"{_values(case)} rough")
         if rough is not None and rough.ill_conditioned:
             return False
-        return not self.truth(case).ill_conditioned
+        return not self.first_truth(case).ill_conditioned
 
     def _note_right(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> None:
         if self._right is None or self._right[0]() is not run:
@@ -777,6 +884,8 @@ class JudgeTrial:
 
         A wrong False or True costs a plan some of its power, and no verdict: no truth is made.
         """
+        for case in (first, second):
+            self._spend(case, "own error", 2)
         started = time.perf_counter()
         with self.timeline.span(Lane.TRUTH, f"what moves it, {_sizes(second)}"):
             before, after = self._own_errors(first), self._own_errors(second)
@@ -915,6 +1024,7 @@ class JudgeTrial:
         Those of `outputs`, with upstream gradients as a Backward step draws them. Raises
         CannotJudgeError; NothingToCheckError where the reference cannot be differentiated.
         """
+        self._spend(case, "gradients", _JUDGED_RUNS)
         asked = f"gradients of {' '.join(outputs)} {upstream is Upstream.ONES} {seed}"
         key = _key(f"{_values(case)} {asked}", precision)
         if key in self._truths:
@@ -940,6 +1050,7 @@ class JudgeTrial:
 
         Raises as `gradients`.
         """
+        self._spend(case, "dependence", 2)
         return self._capped(
             lambda: gradients.dependence(
                 self._problem, self._reference.call, case, self.inputs(case)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -66,6 +67,12 @@ def _peak_bytes(call: Callable[[], object], folder: Path) -> int:
     return most
 
 
+def _limit(**changed: Any) -> WorkLimit:
+    """Return the limit of `quick` on a CPU, with no case free of it."""
+    limit = budget_for(Profile.QUICK, device="cpu").work
+    return dataclasses.replace(limit, free_elements=0, **changed)
+
+
 _MADE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "elementwise": lambda x: ((x * 2).exp() + x).tanh(),
     "product": lambda x: x @ x.mT,
@@ -102,7 +109,7 @@ def test_live_bytes_are_those_of_a_run(tmp_path: Path) -> None:
 
 def test_every_process_counts_and_so_do_intermediates(tmp_path: Path) -> None:
     problem = _attention(tmp_path)
-    room = Room(load_reference(problem), device="cpu", limit_gib=8.0)
+    room = Room(load_reference(problem), device="cpu", limit_gib=8.0, work_limit=_limit())
     rows = 1 << 17  # scores of 2^34 elements: nothing of it is made
     need = room.need(problem, own_case(problem, {"rows": rows, "cols": 16}, seed=1, label=""))
     assert need.judge >= 8 * rows * rows
@@ -119,8 +126,10 @@ def test_work_bounds_the_cases_of_which_truth_is_made(tmp_path: Path) -> None:
         load_reference(problem),
         device="cpu",
         limit_gib=8.0,
-        work_limit=WorkLimit(ours=2**14, workloads=2**24),
+        work_limit=_limit(workload_s=0.5),
     )
+    small = own_case(problem, {"rows": 64, "cols": 16}, seed=1, label="small")
+    room.learn_unit(problem, small, lambda case: [])
     case = own_case(problem, {"rows": 2048, "cols": 16}, seed=1, label="long")
     assert room.work(problem, case.axes) > 2**24
     assert not room.holds(problem, case)
@@ -145,17 +154,17 @@ def test_cases_without_room_are_made_smaller_and_said(
     assert len(numeric) == len(usual)
     assert max(case.axes["rows"] for case in numeric) == 128
     assert all(trial.has_room(case) for case in numeric)
-    assert trial.memory_conditions == ()  # ours to choose
+    assert trial.plan_conditions == ()  # ours to choose
     tight = _planned(problem, 0.0005, monkeypatch)
     (benchmark,) = tight.cases("benchmark")
     assert benchmark.axes["rows"] < 64
     assert tight.inputs(benchmark)["x"].shape == (benchmark.axes["rows"], benchmark.axes["cols"])  # type: ignore[union-attr]
-    (said,) = tight.memory_conditions
+    (said,) = tight.plan_conditions
     assert said.startswith(f"memory: judged at rows={benchmark.axes['rows']}, cols=")
     assert "--gpu-memory" not in said  # of no use on a CPU
     monkeypatch.setattr(tight._room, "_device", "cuda")
     tight._room.note(problem, benchmark, benchmark)
-    assert "--gpu-memory 2GiB" in tight.memory_conditions[1]
+    assert "--gpu-memory 2GiB" in tight.plan_conditions[1]
 
 
 def test_a_problem_that_never_fits_is_judged_and_says_so(
@@ -166,7 +175,7 @@ def test_a_problem_that_never_fits_is_judged_and_says_so(
     assert len(trial.cases("numeric")) == 1
     assert trial.cases("growth") == ()
     assert trial.cases("arguments") == ()
-    assert any("judge it alone" in said for said in trial.memory_conditions)
+    assert any("judge it alone" in said for said in trial.plan_conditions)
 
 
 def test_pairs_stay_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +234,7 @@ def test_an_axis_of_one_is_tried_where_two_have_no_room(
     assert one < two
     trial = _planned(problem, (one + two) / 2 / GIB, monkeypatch)
     assert all(1 in case.axes.values() for case in trial.cases("small"))
-    assert trial.memory_conditions == ()
+    assert trial.plan_conditions == ()
 
 
 def test_a_reference_that_meets_the_cap_while_sizes_are_learnt_is_asked_again(
@@ -291,7 +300,7 @@ def test_every_purpose_keeps_to_the_limit_of_work_and_workloads_may_take_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = _attention(tmp_path)
-    limit = WorkLimit(ours=2**17, workloads=2**20)
+    limit = _limit(machine=2**17)
     quick = dataclasses.replace(budget_for(Profile.QUICK, device="cpu"), work=limit)
     monkeypatch.setattr("cuassay.judge.trial.budget_for", lambda profile, device: quick)
     monkeypatch.setattr("cuassay.contract.memory.Room.is_small", lambda *_: False)
@@ -302,6 +311,25 @@ def test_every_purpose_keeps_to_the_limit_of_work_and_workloads_may_take_more(
     }
     assert all(found for found in work.values())
     for purpose, found in work.items():
-        assert max(found) <= (2**20 if purpose == "benchmark" else 2**17), purpose
+        assert purpose == "benchmark" or max(found) <= 2**17, purpose
     assert [case.axes["rows"] for case in trial.cases("benchmark")] == [64]  # as it is
-    assert trial.memory_conditions == ()
+    assert trial.plan_conditions == ()
+
+
+def test_a_loop_over_values_is_counted_with_data(tmp_path: Path) -> None:
+    problem = foreign(
+        tmp_path,
+        "import torch\n\ndef run(x):\n"
+        "    for row in range(int((x[:, 0] == x[:, 0]).sum())):\n        x = x + 1\n"
+        "    return x\n",
+        axes=("rows", "cols"),
+        inputs={"x": (("rows", "cols"), "float32")},
+        output=("rows", "cols"),
+        sizes=({"rows": 64, "cols": 16},),
+    )
+    trial = trial_of(problem)
+    room, small = trial._room, trial.cases("small")[0]
+    trial.learn_unit(small)
+    wide = dataclasses.replace(small, axes={**small.axes, "cols": 4096})
+    long = dataclasses.replace(small, axes={**small.axes, "rows": 1024})
+    assert room.run_s(problem, wide) < 0.1 < 0.2 < room.run_s(problem, long)

@@ -18,12 +18,13 @@ from cuassay.contract.facts import (
     Sorted,
     fact_words,
 )
-from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
+from cuassay.contract.observe import holds, related_inputs, value_facts, without_contradicted
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.plan.preconditions import generate_once
 from cuassay.judge.plan.smoke import smoke
 from cuassay.model.domain import Mask, Positive, Real
+from cuassay.model.stated import FactKind
 from tests.support.foreign import kernelbench
 from tests.unit.contract.problems import foreign, rotary, trial_of
 
@@ -165,3 +166,23 @@ def test_what_is_constant_of_a_modules_state_is_changed_at_once(tmp_path: Path) 
         assert torch.equal(value, other) == (name not in changed)
     told = [known for known in trial.facts if known.broken]
     assert {known.fact.input for known in told if isinstance(known.fact, Constant)} >= set(changed)
+
+
+def test_a_part_of_a_large_tensor_refuses_what_does_not_hold_and_nothing_else() -> None:
+    size = 1 << 11
+    ones = torch.ones(size, size)
+    rows = torch.arange(size).expand(size, size)
+    drawn = torch.randn(size, size, generator=torch.Generator().manual_seed(1))
+    assert holds(FactKind.CONSTANT, ones)
+    assert holds(FactKind.ALONG, rows, dim=0)
+    assert not holds(FactKind.ALONG, rows, dim=1)
+    assert holds(FactKind.ARANGE, rows)
+    assert holds(FactKind.SORTED, rows)
+    assert holds(FactKind.DISTINCT, rows)
+    assert holds(FactKind.SYMMETRIC, rows + rows.T)
+    assert not holds(FactKind.SYMMETRIC, drawn)
+    assert not any(holds(kind, drawn) for kind in (FactKind.CONSTANT, FactKind.NON_NEGATIVE))
+    late = ones.clone()
+    late[-1, -1] = -2.0  # in no part: the whole is looked at
+    assert not holds(FactKind.CONSTANT, late)
+    assert not holds(FactKind.NON_NEGATIVE, late)

@@ -14,10 +14,12 @@ from cuassay.errors import ProblemError
 from cuassay.formats import load_problem
 from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.execute import load_reference
+from cuassay.inputs.budget import budget_for
 from cuassay.inputs.plan import PURPOSES
 from cuassay.model.case import Case
 from cuassay.model.domain import Choice, SizeOf
 from cuassay.model.problem import Problem, ScalarSpec
+from cuassay.model.verdict import Profile
 from tests.support import trees
 from tests.unit.contract.problems import trial_of
 
@@ -109,7 +111,12 @@ def test_an_integer_that_follows_no_axis_is_planned_for(tmp_path: Path) -> None:
     """No axis tells that `length` asks for 64 GiB: the reference is asked, on fake tensors."""
     same = {"batch_size": 8, "length": 8, "window": 8}
     problem = _masks(tmp_path, (same, {"batch_size": 16, "length": 16, "window": 8}))
-    room = Room(load_reference(problem), device="cpu", limit_gib=8.0)
+    room = Room(
+        load_reference(problem),
+        device="cpu",
+        limit_gib=8.0,
+        work_limit=budget_for(Profile.QUICK, device="cpu").work,
+    )
     scalars = {"batch_size": 4, "length": 1 << 16, "window": 8}
     huge = Case(label="huge", axes={"batch": 4, "seq": 8}, scalars=scalars)
     assert not room.holds(problem, huge)

@@ -1,4 +1,5 @@
-"""Faults of what PTX calls by other names: state spaces, loads that trust memory, parameters.
+"""Faults of what PTX calls by other names: state spaces, loads that trust memory, parameters; and
+of places that data chooses.
 
 Most were proved absent once. A fault is a safe kernel with one text replaced, as in
 `planted_proofs`.
@@ -102,6 +103,17 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
 }""",
         "n", lambda s: up(s["n"], 128), 128, "p:4*n p:4*n l:n i:n", "n",
     ),
+    subject_of(
+        "a place that a float chooses",
+        """extern "C" __global__ void k(const float* x, float* y, int n) {
+  __shared__ float s[128];
+  int i = blockIdx.x * 128 + threadIdx.x;
+  s[threadIdx.x] = 1.f;
+  __syncthreads();
+  if (i < n) y[i] = s[x[i] > 0.f ? (threadIdx.x ^ 3) : (threadIdx.x ^ 66)];
+}""",
+        "n", lambda s: up(s["n"], 128), 128, "p:4*n p:4*n i:n", "n",
+    ),
 )  # fmt: skip
 
 _M, _R, _I = Expected.MEMORY, Expected.RACES, Expected.INITIALIZED
@@ -139,6 +151,15 @@ FAULTS: tuple[Planted, ...] = (
     )),
     Planted("a copy of four", (
         Fault("beyond the last", _M, "4 * i + 3 < n", "4 * i < n", "4 * i < n - 3"),
+    )),
+    Planted("a place that", (
+        Fault("beyond, under some values", _M, "^ 66", "^ 130", "^ 5"),
+        Fault("one place of two threads", _R, "s[threadIdx.x] = 1.f",
+              "s[x[i < n ? i : 0] > 0.f ? threadIdx.x : threadIdx.x ^ 1] = 1.f",
+              "s[threadIdx.x ^ (n & 1)] = 1.f"),
+        Fault("a place that nobody may have written", _I, "s[threadIdx.x] = 1.f",
+              "s[x[i < n ? i : 0] > 0.f ? threadIdx.x : threadIdx.x ^ 1] = 1.f",
+              "s[threadIdx.x ^ 1] = x[i < n ? i : 0] > 0.f ? 2.f : 1.f"),
     )),
     Planted("a word of", (
         Fault("of the next parameter", _M, "i % 2", "i % 3", "i & 1"),

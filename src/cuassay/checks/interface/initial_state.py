@@ -106,6 +106,8 @@ class Api005(Check):
         # does not read a part that is one is judged elsewhere (API004).
         given = trial.inputs(base)
         fills = dict(base.fills)
+        kept = {name: fill for name, fill in fills.items() if name not in problem.state}
+        base = dataclasses.replace(base, fills=kept)
         for name in trial.problem.state:
             value = given[name]
             if isinstance(value, bool | int | float) or not value.is_floating_point():
@@ -113,7 +115,7 @@ class Api005(Check):
             if value.numel() > 1 and bool((value != value.reshape(-1)[0]).any()):
                 seed = trial.seed("API005", name) % 2**31
                 fills[name] = Fill(kind=GENERATED, parameters={"vary": _VARIED, "vary_seed": seed})
-        other = dataclasses.replace(base, fills=fills)
+        other = dataclasses.replace(base, fills=fills)  # also what truth needs to decide
         called: tuple[Case, ...] = (
             _with(other, StateSource.GIVEN, "another state"),
             _with(base, StateSource.GIVEN, "the reference's state"),

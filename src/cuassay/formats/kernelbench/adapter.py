@@ -69,6 +69,7 @@ import sys as _cuassay_sys
 from torch.utils._python_dispatch import _disable_current_modes as _cuassay_no_modes
 
 _cuassay_models = {{}}
+_cuassay_hollow = {{}}  # without data
 
 
 def _cuassay_make(sizes):
@@ -83,10 +84,15 @@ if not _CUASSAY_BUILT:
 
 def _cuassay_model(sizes, device=None):
     # The model for some sizes, built once, out of sight of whoever watches a call. Where tensors
-    # hold no data, that one serves too, or one is made for this call alone.
+    # hold no data, that one serves too, or one without data: building takes longer than a call.
     if device is not None and device.type == "meta" and sizes not in _cuassay_models:
-        with device:
-            return _cuassay_make(sizes)
+        if sizes not in _cuassay_hollow:
+            with device:
+                model = _cuassay_make(sizes)
+            while len(_cuassay_hollow) >= {kept}:
+                _cuassay_hollow.pop(next(iter(_cuassay_hollow)))
+            _cuassay_hollow[sizes] = model
+        return _cuassay_hollow[sizes]
     fakes = _cuassay_sys.modules.get("torch._subclasses.fake_tensor")
     plain = _cuassay_torch.empty(0)
     hollow = device is not None and device.type == "meta"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -26,6 +26,7 @@ from cuassay.checks.state.answers import reads_of, wrong_outputs
 from cuassay.errors import CannotJudgeError, NothingToCheckError, ReferenceError_
 from cuassay.judge.decide.confirm import confirmed, marginal
 from cuassay.judge.decide.control import Control, RunScenario
+from cuassay.judge.plan.allowance import AllowanceSpentError
 from cuassay.judge.plan.search import Answer, search
 from cuassay.judge.run.memory import shortage
 from cuassay.judge.trial import JudgeTrial, unrecorded
@@ -77,6 +78,7 @@ class Tally:
     declined: list[str] = field(default_factory=list)  # cases of ours that cannot be judged
     remark: str = ""
     inapplicable: str = ""  # why a run showed that the check does not apply
+    cut_short: bool = False  # its allowance was spent before it had proposed everything
 
     def add(self, finding: Finding) -> None:
         """File a finding by its class."""
@@ -124,11 +126,15 @@ class Tally:
             return Skipped(reason=reason, applicable=False)
         notes = [f"the reference fails it too: {text}" for text in self.shared]
         notes += self.undecided + self.withheld
+        if self.cut_short and not self.ran:
+            return Skipped(reason="the reference takes longer than a check of this profile may")
         if not self.clean:
             return Inconclusive(reason=notes[0] if notes else "no scenario could be judged")
         summary = f"{self.clean} scenario{'s' if self.clean != 1 else ''}"
         if self.remark:
             summary += f"; {self.remark}"
+        if self.cut_short:
+            summary += "; no time for the others"
         if notes:
             summary += f"; {len(notes)} decided nothing ({notes[0]})"
         for output, why in self.aside.items():
@@ -231,7 +237,7 @@ class Examination:
 
     def _outcome(self, check: Check, tally: Tally) -> Outcome:
         """Run what a check proposes, then what a search for it comes upon."""
-        proposed: Iterable[Scenario] = check.propose(self._trial)
+        proposed: Iterable[Scenario] = self._affordable(check, tally)
         if check.side_by_side and self._ahead is not None:
             proposed = list(proposed)
             if len(proposed) > 1:
@@ -245,6 +251,26 @@ class Examination:
             search(self._trial, lambda case: self._answer(check, check.on_case(case), tally))
         tally.remark = check.said(self._trial, tally.seen)
         return tally.outcome()
+
+    def _affordable(self, check: Check, tally: Tally) -> Iterator[Scenario]:
+        """Yield what a check proposes until its allowance is spent: the first one always."""
+        allowance = self._trial.begin_check(check.worth)
+        proposed = iter(check.propose(self._trial))
+        while True:
+            allowance.planning, scenario = True, None
+            try:
+                scenario = next(proposed, None)
+            except (AllowanceSpentError, NothingToCheckError):
+                if not allowance.spent:  # nothing was found, and everything was tried
+                    raise
+            finally:
+                allowance.planning = False
+            if scenario is None or not allowance.allows(self._trial.scenario_s(scenario)):
+                tally.cut_short = scenario is not None or allowance.spent
+                break
+            yield scenario
+        if tally.cut_short:
+            self._trial.cut_short(check.code)
 
     def _answer(self, check: Check, scenario: Scenario, tally: Tally) -> Answer:
         """Run one searched scenario and say what a search learns from it.
@@ -434,7 +460,7 @@ class Examination:
         """Return why no output of the only case of a scenario can be judged, if so."""
         if len(scenario.cases) != 1 or scenario.fresh:
             return ""
-        return self._trial.truth(scenario.cases[0]).ill_conditioned
+        return self._trial.first_truth(scenario.cases[0]).ill_conditioned
 
     def _raise_if_unbuilt(self, scenario: Scenario, run: Run) -> None:
         match run.result.termination:

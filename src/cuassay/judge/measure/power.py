@@ -71,19 +71,25 @@ class Measured:
 def power_of_inputs(trial: JudgeTrial) -> Power | None:
     """Return how many mutants of the reference the trial's cheaper inputs can tell apart.
 
-    Mutants that no legal input tells apart are left out. None where the reference cannot be
-    mutated (it cannot be lifted).
+    Mutants that no legal input tells apart are left out. Of a heavy reference fewer are tried, on
+    fewer cases. None where it cannot be mutated (it cannot be lifted), or takes too long.
     """
     cases = planned(trial)[: _CASES[trial.profile]]
     if not cases:
         return None
+    limit, runs = _LIMIT[trial.profile], trial.runs_within(cases[0])
+    if runs is not None:
+        limit = min(limit, runs // 2)
+        cases = cases[: runs // max(limit, 1)]
+    if not limit:
+        return None
     try:
-        mutants = spread(all_mutants(trial, cases), _LIMIT[trial.profile])
+        mutants = spread(all_mutants(trial, cases), limit)
     except CuassayError:
         return None
     found = measured(trial, cases, mutants, search_s=_SEARCH_S[trial.profile])
     counted = {n: m for n, m in found.mutants.items() if n not in found.equivalent}
-    theirs = benchmark_judge(trial)
+    theirs = benchmark_judge(trial, runs=len(counted))
     return Power(
         mutants=len(counted),
         killed=len(found.killed),
@@ -221,18 +227,21 @@ def killed_by_them(theirs: Theirs, mutants: dict[int, Mutant]) -> frozenset[int]
     return frozenset(n for n, m in mutants.items() if not theirs_accepts(theirs, m))
 
 
-def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None) -> Theirs | None:
+def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None, runs: int = 1) -> Theirs | None:
     """Return whether the benchmark's own inputs and rule accept an implementation.
 
     On the largest workload of at most `limit` elements, by default as many as can be run once
-    a mutant, for which a run in float64 has room; None where none is small enough.
+    a mutant, for which a run in float64 has room, and `runs` of them time; None where none is
+    small enough.
     """
     limit = limit or _most_elements(trial)
     pairs = [(workload, benchmark_case(trial, workload)) for workload in affordable(trial)]
     fitting = [
         pair
         for pair in pairs
-        if elements(trial.problem, pair[1].axes) <= limit and trial.has_room(pair[1])
+        if elements(trial.problem, pair[1].axes) <= limit
+        and trial.has_room(pair[1])
+        and runs <= (trial.runs_within(pair[1]) or runs)
     ]
     if not fitting:
         return None

@@ -50,13 +50,16 @@ def smoke(trial: JudgeTrial) -> Truth:
     if trial.problem.origin == "native":
         _check_shapes(trial, truth)
     _check_draws(trial)
+    if truth.ill_conditioned:
+        trial.seek_deciding_values()
     return truth
 
 
 def _truth(trial: JudgeTrial) -> Truth:
     case = smallest_case(trial)
     try:
-        return trial.truth(case)
+        trial.learn_unit(case)
+        return trial.first_truth(case)
     except torch.OutOfMemoryError:
         raise trial.too_large(case) from None
 

@@ -33,6 +33,7 @@ _RUN = 4  # bytes of an element of one draw's deviation
 _KNOWN = 3 * 8  # the reference as written and its float32 lift, and the errors of both
 _FINISH = 14 * 8  # mean, rounding, noise, scale and their temporaries, while errors are found
 _DEVIATION = 4  # bytes of an element of a reduction's deviation, kept for all draws
+_MOST_OPERATIONS = 1 << 13  # a run of more is not followed to its end: counting takes seconds
 _ATTENTION = "_scaled_dot_product"  # how the names of fused operations begin that hide scores
 
 
@@ -42,17 +43,33 @@ class Live:
 
     `written` are bytes in the types that it names, `lifted` bytes with every float in float64.
     `largest` counts the elements that noise on its largest operation touches, `reduced` those
-    of all results of sums, products and norms. `work` counts the elements that all operations
-    read and write, and the multiply-adds of products, convolutions and attention. `complete` is
-    False where it ended early.
+    of all results of sums, products and norms. `elements` counts what all operations read and
+    write, `multiply_adds` those of products, convolutions and attention, `operations` what torch
+    ran, views too. `complete` is False where it ended early, `endless` True where that was since
+    no end was in sight.
     """
 
     written: int
     lifted: int
     largest: int
     reduced: int
-    work: int = 0
+    elements: int = 0
+    multiply_adds: int = 0
+    operations: int = 0
     complete: bool = True
+    endless: bool = False
+
+    @property
+    def work(self) -> int:
+        """The elements that operations read and write, and their multiply-adds."""
+        return self.elements + self.multiply_adds
+
+
+class _Endless(BaseException):
+    """Ends the run of a reference that makes more operations than anybody waits for.
+
+    A BaseException, so that a reference that catches exceptions ends as well.
+    """
 
 
 class _Watch(UntracedMode):
@@ -61,7 +78,7 @@ class _Watch(UntracedMode):
     def __init__(self, inputs: Sequence[object]) -> None:
         super().__init__()
         self.now = self.peak = self.now_lifted = self.peak_lifted = 0
-        self.largest = self.reduced = self.work = 0
+        self.largest = self.reduced = self.elements = self.multiply_adds = self.operations = 0
         self._inputs = [v.untyped_storage() for v in inputs if isinstance(v, Tensor)]
         self._known: set[int] = {storage._cdata for storage in self._inputs}
 
@@ -73,6 +90,9 @@ class _Watch(UntracedMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run the operation and note what it makes."""
+        self.operations += 1
+        if self.operations > _MOST_OPERATIONS:
+            raise _Endless
         out = func(*args, **(kwargs or {}))
         made = [t for t in pytree.tree_leaves(out) if isinstance(t, Tensor)]
         for tensor in made:
@@ -82,7 +102,8 @@ class _Watch(UntracedMode):
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         name, results = base_name(func), sum(t.numel() for t in made)
         touched = sum(t.numel() for t in given) + results
-        self.work += touched + multiply_adds(func, args, kwargs or {}, out)
+        self.elements += touched
+        self.multiply_adds += multiply_adds(func, args, kwargs or {}, out)
         if any(name in known for known in (REDUCTIONS, PRODUCTS, COMPOSITES)):
             self.reduced += results
             touched += (_SUMMED - 1) * results
@@ -141,19 +162,41 @@ def live_bytes(
         with watched[-1]:
             fn(*given)
 
-    complete = True
+    complete, endless = True, False
     try:
         (without or WithoutMemory())(run)
+    except _Endless:
+        complete, endless = False, True
     except Exception:  # whatever a foreign reference says of tensors without values
         complete = False
-    watch = watched[-1]
+    return _seen(watched[-1], complete=complete, endless=endless)
+
+
+def watched_run(fn: Callable[..., object], inputs: Sequence[Tensor | Scalar]) -> Live:
+    """Return what `fn` holds and computes, seen in a run on real tensors: for small ones.
+
+    Raises what `fn` raises.
+    """
+    watch, endless = _Watch(inputs), False
+    try:
+        with watch:
+            fn(*inputs)
+    except _Endless:
+        endless = True
+    return _seen(watch, complete=not endless, endless=endless)
+
+
+def _seen(watch: _Watch, *, complete: bool, endless: bool) -> Live:
     return Live(
         written=watch.peak,
         lifted=watch.peak_lifted,
         largest=watch.largest,
         reduced=watch.reduced,
-        work=watch.work,
+        elements=watch.elements,
+        multiply_adds=watch.multiply_adds,
+        operations=watch.operations,
         complete=complete,
+        endless=endless,
     )
 
 

@@ -110,7 +110,7 @@ def test_no_case_is_asked_twice_and_all_keep_to_the_budget() -> None:
 
 
 def test_time_ends_the_search() -> None:
-    effort = Effort(seconds=0.05, rounds=1, explore=10_000, climb=0, elements=1 << 12)
+    effort = Effort(seconds=0.5, rounds=1, explore=10_000, climb=0, elements=1 << 12)
 
     def slow(_: Case) -> Answer:
         time.sleep(0.02)

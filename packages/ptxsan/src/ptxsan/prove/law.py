@@ -211,9 +211,9 @@ class LaunchLaw:
 
     `words` maps (argument, byte offset, bytes) to what lies there. `regions` are the lengths of
     the memory that pointers reach, in bytes; None where there is no law; `names` their names,
-    empty where they differ. `grid` and `block` are extents along x, y and z. `unwritten` are the
-    numbers of regions of which nobody but launches may have written some byte before, each with
-    the earlier launches that were given them: (launch, its region).
+    empty where they differ, `called` all names that each had. `grid` and `block` are extents along
+    x, y and z. `unwritten` are the numbers of regions of which nobody but launches may have written
+    some byte before, each with the earlier launches that were given them: (launch, its region).
     """
 
     module: str
@@ -225,6 +225,7 @@ class LaunchLaw:
     regions: tuple[Expression | None, ...]
     parameter_bytes: tuple[int, ...]
     names: tuple[str, ...] = ()
+    called: tuple[frozenset[str], ...] = ()
     clustered: bool = False
     unwritten: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
@@ -404,7 +405,7 @@ def _law_of_launch(
     for law in block:
         if law is not None and not isinstance(law, Number):
             fitter.offer(law)
-    words, regions, names, reached = _words(rows, fitter)
+    words, regions, called, reached = _words(rows, fitter)
     for length in regions:
         if isinstance(length, Sum):  # a grid is often made of the elements of a buffer
             fitter.offer(_elements(length))
@@ -418,7 +419,8 @@ def _law_of_launch(
         words=words,
         regions=regions,
         parameter_bytes=sizes,
-        names=names,
+        names=tuple(next(iter(one)) if len(one) == 1 else "" for one in called),
+        called=called,
         clustered=any(row.cluster != (1, 1, 1) for row in rows),
     )
     return found, reached
@@ -435,7 +437,7 @@ def _words(
 ) -> tuple[
     dict[tuple[int, int, int], Word],
     tuple[Expression | None, ...],
-    tuple[str, ...],
+    tuple[frozenset[str], ...],
     tuple[tuple[int, ...], ...],
 ]:
     """Return what lies in the arguments, and of what their pointers reach the lengths, the names
@@ -500,17 +502,16 @@ def _words(
                 for row, here in zip(rows, bases, strict=True)
             ]
             lengths[number] = fitter.fit(sizes)
-    names = tuple(_name(rows, bases) for bases in reached)
-    return found, tuple(lengths), names, tuple(reached)
+    called = tuple(_called(rows, bases) for bases in reached)
+    return found, tuple(lengths), called, tuple(reached)
 
 
-def _name(rows: list[Launched], bases: tuple[int, ...]) -> str:
-    """Return the one name that a region has in every launch, or an empty string."""
-    found = {
+def _called(rows: list[Launched], bases: tuple[int, ...]) -> frozenset[str]:
+    """Return the names that a region has in some launch."""
+    return frozenset(
         dict(zip((base for base, _ in row.regions), row.names, strict=False)).get(here, "")
         for row, here in zip(rows, bases, strict=True)
-    }
-    return found.pop() if len(found) == 1 else ""
+    )
 
 
 def _overlaps(bases: tuple[int, ...], known: list[tuple[int, ...]]) -> bool:

@@ -105,8 +105,8 @@ Bounds: TypeAlias = Mapping[int, L.Integers]
 class LaunchAnswer:
     """The answers to one launch: whether it stays within its memory, whether its threads are in
     order wherever they share some, and whether what is read was written. `written` are the
-    names of the regions that it may write, None where its memory is not proved. `seconds` counts
-    everything.
+    names of the regions that it may write in some call, None where its memory is not proved.
+    `seconds` counts everything.
     """
 
     kernel: str
@@ -178,9 +178,10 @@ def prove_launch(
             answer: Answer = found.proved
             touched = {one.allocation for one in found.execution.accesses if one.what != "read"}
             written = frozenset(
-                law.name_of(number)
-                for number in range(len(law.regions))
+                name
+                for number, names in enumerate(law.called)
                 if found.execution.thread.region(number) in touched
+                for name in names
             )
             solver.until = time.perf_counter() + limit_s
             order, races = _in_order(law, found, solver, also, values)

@@ -15,6 +15,7 @@ from ptxsan.prove.solver import closure
 from ptxsan.prove.terms import (
     Atom,
     Bits,
+    Choice,
     Flag,
     Formula,
     Poly,
@@ -78,12 +79,12 @@ class Threads:
             else:
                 inside = inside | {_NOBODY}
             plain = {one for one in inside if isinstance(one.meaning, Symbol)}
-            self._alone[atom] = plain <= self._symbols
+            self._alone[atom] = plain <= self._symbols and not any(map(_chosen_by_data, inside))
         return self._alone[atom]
 
     def tell(self, formula: Formula) -> bool:
         """Whether a formula follows from a thread's place alone."""
-        if any(isinstance(one, Flag) for one in literals(formula)):
+        if _has_flag(formula):
             return False
         return bool(self.places) and all(map(self.alone, atoms_of(formula)))
 
@@ -121,3 +122,12 @@ class Threads:
             for place, runs in zip(self.places, admitted, strict=True)
             if runs
         )
+
+
+def _has_flag(formula: Formula) -> bool:
+    return any(isinstance(one, Flag) for one in literals(formula))
+
+
+def _chosen_by_data(atom: Atom) -> bool:
+    """Whether something of which only memory tells chooses between two values of an atom."""
+    return isinstance(atom.meaning, Choice) and _has_flag(atom.meaning.formula)

@@ -12,7 +12,7 @@ import re
 import pytest
 
 from ptxsan import nvrtc
-from ptxsan.prove.law import Axis, Expression, Integers, Number
+from ptxsan.prove.law import Axis, Expression, Integers, Number, Observation, laws
 from ptxsan.prove.machine import AxisDomain
 from ptxsan.prove.memory import Answer, Proved, Refuted, Unknown, prove_call, prove_launch
 from ptxsan.prove.replay import replay, risen
@@ -193,6 +193,30 @@ def test_integers_are_the_domains_after_launches_that_do_not_write_them(
     before, after = prove_call(both, subject.domain, values=values)
     assert isinstance(before.answer, Proved)
     assert isinstance(after.answer, expected)
+
+
+def test_integers_are_not_the_domains_after_a_launch_that_writes_them_at_some_sizes() -> None:
+    from ptxsan_support.proofs import compiled, subject_of, up
+
+    subject = subject_of(
+        "gather", GATHER, "n rows", lambda s: up(s["n"], 64), 64,
+        "p:4*n p:4*rows p:4*n i:n", "n, rows",
+    )  # fmt: skip
+    first = compiled(GATHER.replace("y[i] = table[index[i]];", "y[i] = 1.f;"))
+    rows = []
+    for n in range(1, 40):
+        (gather,) = subject.observed({"n": n, "rows": n + 3}, subject.ptx).launches
+        x, table, y = gather.arguments[:3]
+        given = (table, table, x if n % 2 else y)  # it writes the indices where n is odd
+        write = dataclasses.replace(
+            gather, module=first, arguments=(*given, *gather.arguments[3:]),
+            names=("p0", "", "p2"),
+        )  # fmt: skip
+        rows.append(Observation(sizes={"n": n, "rows": n + 3}, launches=(write, gather)))
+    (law,) = laws(rows)
+    values = {"p0": Integers(low=Number(0), high=_less_one("rows"), nbytes=4, free=True)}
+    _, after = prove_call(law, subject.domain, values=values)
+    assert isinstance(after.answer, Unknown)
 
 
 LENGTHS = """extern "C" __global__ void k(const int* from, float* y, const float* x, int n) {
