@@ -349,7 +349,8 @@ def judged(
             compare_s=trial.compare_s,
         )
         stood = runner.walls
-        unconfined = walls.walls_condition(stood) if stood else ""
+        # A process that never started has tried no wall, and forged nothing.
+        unconfined = walls.walls_condition(stood) if walls.were_tried(stood) else ""
         said = (_executed_by(bench, runner), unconfined, trial.built_condition)
         kind = "float32" if "float32" in trial.kinds else "float64"
         verdict = Verdict(
