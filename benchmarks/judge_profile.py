@@ -4,15 +4,14 @@
 
 Runs `cuassay check` with what follows `--`, samples every thread of the judge each few
 milliseconds, and prints by thread where the time went: judging, waiting for the turn of the threads
-(`sandbox.host.turns`), for a worker, or for something else. The file has every sample as
-[seconds since the judge began, thread, state, index of the stack] beside the stacks. A thread in C
-code that holds Python's lock is seen when it lets go of it, so short waits are somewhat too many.
+(`sandbox.host.turns`), for a worker, or for something else. The file has a JSON line for each
+sample, [seconds since the judge began, thread, state, number of the stack], and for each stack. A
+thread in C code that holds Python's lock is seen when it lets go of it.
 """
 
 from __future__ import annotations
 
 import argparse
-import atexit
 import collections
 import json
 import os
@@ -23,8 +22,10 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 _EACH_S = 0.004
+_FLUSH_S = 0.2
 _OUT = "JUDGE_PROFILE"
 # (file, function) of the innermost frames that wait -> what for
 _WAITS = {
@@ -67,43 +68,52 @@ def sample(out: str) -> None:
     """Sample the threads of this process until it ends, into the file `out`."""
     begun = time.time()
     stacks: dict[tuple[str, ...], int] = {}
-    rows: list[tuple[float, str, str, int]] = []
+    own: list[int] = []
 
     def look() -> None:
-        own = threading.get_ident()
-        while True:
-            time.sleep(_EACH_S)
-            now = round(time.time() - begun, 4)
-            names = {thread.ident: thread.name for thread in threading.enumerate()}
-            for ident, frame in sys._current_frames().items():
-                if ident != own:
-                    number = stacks.setdefault(stack_of(frame), len(stacks))
-                    rows.append((now, names.get(ident, "?"), state_of(frame), number))
+        own.append(threading.get_ident())
+        # A line at a time: a judge that outlives its driver is killed.
+        with open(out, "w", encoding="utf-8", buffering=1 << 16) as file:
+            written = begun
+            while True:
+                time.sleep(_EACH_S)
+                now = time.time()
+                names = {thread.ident: thread.name for thread in threading.enumerate()}
+                for ident, frame in sys._current_frames().items():
+                    if ident in own:
+                        continue
+                    stack = stack_of(frame)
+                    if stack not in stacks:
+                        stacks[stack] = len(stacks)
+                        file.write(json.dumps({"stack": stack}) + "\n")
+                    row = [round(now - begun, 4), names.get(ident, "?"), state_of(frame)]
+                    file.write(json.dumps({"row": [*row, stacks[stack]]}) + "\n")
+                if now - written > _FLUSH_S:
+                    written = now
+                    file.flush()
 
-    def write() -> None:
-        with open(out, "w", encoding="utf-8") as file:
-            json.dump({"stacks": list(stacks), "rows": list(rows)}, file)
-
-    leave = os._exit
-
-    def written(code: int) -> None:
-        write()
-        leave(code)
-
-    os._exit = written  # type: ignore[assignment]  # how a judge ends
-    atexit.register(write)
     threading.Thread(target=look, name="samples", daemon=True).start()
 
 
 def report(out: Path, most: int = 12) -> None:
     """Print where the time of each thread went."""
-    found = json.loads(out.read_text())
+    stacks: list[list[str]] = []
+    rows: list[list[Any]] = []
+    for line in out.read_text().splitlines():
+        try:
+            said = json.loads(line)
+        except ValueError:  # cut off by its end
+            continue
+        if "stack" in said:
+            stacks.append(said["stack"])
+        else:
+            rows.append(said["row"])
     times: dict[str, collections.Counter[str]] = {}
     within: dict[str, collections.Counter[str]] = {}
-    for _, thread, state, number in found["rows"]:
+    for _, thread, state, number in rows:
         times.setdefault(thread, collections.Counter())[state] += 1
         if state == "judging":
-            own = [one for one in found["stacks"][number] if "cuassay" in one] or ["?"]
+            own = [one for one in stacks[number] if "cuassay" in one] or ["?"]
             name = own[-1].rpartition("cuassay/")[2]
             within.setdefault(thread, collections.Counter())[name] += 1
     for thread, states in times.items():

@@ -843,6 +843,44 @@ def run(x):
     ),
 )
 
+# What a caller of the result meets, though every number is right where it is compared.
+_CONDUCT = (
+    Hostile(
+        name="input-seen-otherwise",
+        line="conduct",
+        body="def run(x):\n    y = right(x)\n    x.unsqueeze_(0)\n    return y",
+        twin="def run(x):\n    return right(x.unsqueeze(0)).squeeze(0)",
+        codes=("API001",),
+    ),
+    Hostile(
+        name="input-moved-elsewhere",
+        line="conduct",
+        body="def run(x):\n    y = right(x)\n    x.data = x.clone()\n    return y",
+        codes=("API001",),
+    ),
+    Hostile(
+        name="input-requires-gradients",
+        line="conduct",
+        body="def run(x):\n    y = right(x)\n    x.requires_grad_(True)\n    return y.detach()",
+        twin="def run(x):\n    return right(x.detach().requires_grad_(True)).detach()",
+        codes=("API001",),
+        condition="autograd",
+    ),
+    Hostile(
+        name="right-where-gradients-are-recorded",
+        line="conduct",
+        body="def run(x):\n    return right(x) if torch.is_grad_enabled() else wrong(x)",
+        twin="def run(x):\n    with torch.no_grad(): return right(x)",
+        codes=("STATE001",),
+    ),
+    Hostile(
+        name="wrong-in-inference-mode",
+        line="conduct",
+        body="def run(x):\n    return wrong(x) if torch.is_inference_mode_enabled() else right(x)",
+        codes=("STATE001",),
+    ),
+)
+
 # One for each published kind that nothing above tries.
 _PUBLISHED = (
     Hostile(
@@ -1106,5 +1144,6 @@ TABLE: tuple[Hostile, ...] = (
     *_SHAPES,
     *_OWN_PROCESS,
     *_CALLER,
+    *_CONDUCT,
     *_PUBLISHED,
 )

@@ -355,6 +355,6 @@ def test_each_module_imports_alone() -> None:
 
 def test_a_judge_imports_nothing_heavy_before_its_zygote_starts() -> None:
     """The process that workers are forked from imports torch while the judge imports its own."""
-    needed = _closure("cuassay.judge.__main__", _needs(), {})
+    needed = _closure("cuassay.judge.entry", _needs(), {})
     assert "cuassay.sandbox.host.nursery" in needed
     assert {one.partition(".")[0] for one in needed} & _HEAVY == set()

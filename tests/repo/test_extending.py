@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.paths import python_path
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PAGE = (_ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -55,7 +56,7 @@ def test_check_step_and_format_run_as_they_stand(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sources))},
+        env={**os.environ, "PYTHONPATH": python_path(*sources)},
         capture_output=True,
         text=True,
         check=False,

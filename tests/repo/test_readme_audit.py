@@ -19,6 +19,7 @@ import pytest
 from tests.repo.test_readme_sections import _ROOT, _blocks
 from tests.support import fake_judge, trees
 from tests.support.fake_ray import Cluster
+from tests.support.paths import python_path
 
 from cuassay.cli.main import main
 
@@ -108,7 +109,7 @@ def test_real_tensors_are_recorded(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "cuassay", *_command("capture")],
         cwd=folder,
-        env=dict(os.environ, PYTHONPATH=f"{_ROOT / 'src'}{os.pathsep}{folder}"),
+        env=dict(os.environ, PYTHONPATH=python_path(_ROOT / "src", folder)),
         capture_output=True,
         text=True,
         check=False,

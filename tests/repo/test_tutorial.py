@@ -26,6 +26,7 @@ def test_the_tutorial_takes_a_wrong_kernel_to_an_accepted_one(
     monkeypatch.setenv("NO_COLOR", "1")
     codes: list[int] = []
     said: list[str] = []
+    errors: list[str] = []
     for kind, body in _BLOCK.findall(_TEXT):
         if kind == "python":
             (tmp_path / "kernel.py").write_text(body)
@@ -38,7 +39,9 @@ def test_the_tutorial_takes_a_wrong_kernel_to_an_accepted_one(
                 out, err = capfd.readouterr()
                 assert "Traceback" not in err, err
                 said.append(out)
+                errors.append(err)
             if "--export" in body:
+                assert "program: repro.py (calls the kernel in repro_kernel;" in errors[-1]
                 failed = _run(tmp_path, sys.executable, "-I", "repro.py")
                 assert failed.returncode == 1
                 assert "AssertionError: y: relative error" in failed.stderr

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from cuassay.judge.__main__ import _guarded
+from cuassay.judge.entry import _guarded
 from cuassay.model import serial
 from cuassay.model.events import Event
 from cuassay.model.jobs import Job

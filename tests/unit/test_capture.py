@@ -18,6 +18,7 @@ from cuassay.errors import ProblemError, UnknownNameError, UsageError
 from cuassay.formats import load_problem
 from cuassay.model.problem import SafetensorsSource, ScalarSource
 from tests.support import trees
+from tests.support.paths import python_path
 from tests.zoo.local_gate import LocalGate
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -177,7 +178,7 @@ def test_a_whole_program_is_recorded(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "cuassay", *call],
         cwd=tmp_path,
-        env=dict(os.environ, PYTHONPATH=f"{_ROOT / 'src'}:{tmp_path / 'work'}"),
+        env=dict(os.environ, PYTHONPATH=python_path(_ROOT / "src", tmp_path / "work")),
         capture_output=True,
         text=True,
         check=False,

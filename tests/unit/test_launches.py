@@ -14,6 +14,7 @@ import cuassay
 from cuassay.build.machine.replay import execute
 from cuassay.errors import MissingToolError, UsageError
 from cuassay.model.recording import decode
+from tests.support.paths import python_path
 
 pytest.importorskip("triton")
 pytest.importorskip("numba")
@@ -84,7 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {
         **os.environ,
         "TRITON_CACHE_DIR": str(found / "cache"),
-        "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
+        "PYTHONPATH": python_path(root / "src", root),
     }
     environment.pop("TRITON_INTERPRET", None)
     done = subprocess.run(

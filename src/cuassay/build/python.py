@@ -33,6 +33,7 @@ _NEEDS_GPU = (
     "Could not load symbol cuda",
     "libcuda.so",
 )
+_LINKS = 100  # of a chain of exceptions, looked at
 _NEEDS_TOOL = ("CUDA_HOME environment variable is not set", "Ninja is required", "nvcc: not found")
 
 
@@ -176,7 +177,9 @@ def _translated(root: Path, doing: str, *, on_cpu: bool) -> Iterator[None]:
 def _missing(error: BaseException, root: Path, *, on_cpu: bool) -> str:
     """Return what the machine lacks if that is why `error` was raised, else nothing."""
     link: BaseException | None = error
-    while link is not None:
+    for _ in range(_LINKS):  # a candidate can close the chain to a ring
+        if link is None:
+            break
         if isinstance(link, MissingToolError):
             return str(link)
         text = str(link)

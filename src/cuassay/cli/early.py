@@ -16,6 +16,7 @@ from cuassay.errors import UnknownNameError, UsageError
 _REFERENCE = "reference"
 _INPUTS = ("inputs", "get_inputs", "make_inputs", "example_inputs")
 _PREPARE_TIMEOUT_S = 300.0
+_LARGEST_BYTES = 8 * 2**20
 
 
 def syntax_error(path: str) -> SyntaxError | None:
@@ -24,7 +25,10 @@ def syntax_error(path: str) -> SyntaxError | None:
     if file.suffix != ".py" or not file.is_file():
         return None
     try:
-        ast.parse(file.read_bytes(), filename=file.name)
+        if file.stat().st_size > _LARGEST_BYTES:
+            return None  # whoever loads it says that no source is so large
+        # The path as given: the error's line of text is read from there.
+        ast.parse(file.read_bytes(), filename=str(file))
     except SyntaxError as error:
         return error
     except (ValueError, OSError):  # null bytes and the like: the build says what it is

@@ -171,7 +171,10 @@ def candidate_path(path: str) -> str:
     """Return the path of a candidate as given. Raises CandidateError where nothing is there."""
     from cuassay.store.place import locate
 
-    if locate(path) is not None or path.startswith("hub:"):
+    place = locate(path)
+    if place is not None and not (place.path.is_file() or place.path.is_dir()):
+        raise CandidateError(f"{path} is a device or a pipe, expected a file or a folder")
+    if place is not None or path.startswith("hub:"):
         return path
     folder = Path(path).expanduser().absolute().parent
     near = ""

@@ -101,6 +101,12 @@ PAGES: Mapping[Cause, CausePage] = MappingProxyType(
             words="an answer depends on the calls before it",
             remedy="keep nothing between calls: no cached shapes, buffers or settings",
         ),
+        Cause.HOW_CALLED: CausePage(
+            name="depends on how it is called",
+            words="the result depends on the thread, stream or gradient mode of the call",
+            remedy="compute the same result from every thread and stream, and with gradients on, "
+            "off and in inference mode",
+        ),
         Cause.PROCESS_STATE: CausePage(
             name="changes the process",
             words="the kernel leaves settings of the whole process changed",

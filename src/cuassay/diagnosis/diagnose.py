@@ -70,6 +70,8 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
     state = any(finding.cause in _STATE for finding in wrong) and not clues.alone
     for cause in (*_ALONE, *_CONTRACT):
         held = [finding for finding in wrong if finding.cause is cause]
+        if cause is Cause.RAISES and any(f.cause is Cause.INPUT_CHANGED for f in wrong):
+            continue  # a call on inputs that an earlier one changed; the first would show no change
         if cause is Cause.WRONG_STRUCTURE and state and all(f.code != "API002" for f in held):
             continue
         if cause is Cause.RAISES and held and clues.some_sizes:

@@ -25,6 +25,8 @@ def needs_build(files: Iterable[Path]) -> bool:
     """Whether the files of a candidate hold code for a compiler of CUDA C++."""
     for path in files:
         with contextlib.suppress(OSError):
+            if not path.is_file():
+                continue  # a pipe or a device has no end
             if path.stat().st_size <= _LARGEST_BYTES and _COMPILED.search(path.read_bytes()):
                 return True
     return False

@@ -36,6 +36,9 @@ _LOOK_S = 0.5  # how often a lane that waits for a build asks whether the audit 
 _CORES_FOR_SPARES = 2  # of each lane, before a second judge may start beside the first
 _CORES_FOR_BUILDS = 8  # of each CPU lane that builds for the GPU's lanes
 _CORES_OF_A_TRIAL = 2.5  # Python in the judge or in a worker, and what the next judge imports
+# Beside five others each trial takes 4.4 times as long as alone on an H200, so that more at once
+# end hardly more a minute (benchmarks/results/audit-throughput-h200.json).
+_TRIALS_OF_A_GPU = 3
 # What a trial at `quick` books of a GPU, and the contexts of the judge that waits beside it.
 GIB_OF_A_TRIAL = 14.125
 _GIB_OF_A_SPARE = 1.0
@@ -111,7 +114,7 @@ def local_lanes(device: str | None, count: int | None) -> tuple[DeviceLane, ...]
 
 
 def audit_lanes(device: str | None, count: int | None) -> tuple[DeviceLane, ...]:
-    """Return the lanes of an audit here: `count`, or as many as processors and memory allow.
+    """Return the lanes of an audit here: `count`, or what processors and GPU memory allow.
 
     Those of a GPU share it. `device` is as for `local_lanes`.
     """
@@ -121,7 +124,7 @@ def audit_lanes(device: str | None, count: int | None) -> tuple[DeviceLane, ...]
     if count is None:
         of_cores = _cores() / len(alone) / _CORES_OF_A_TRIAL
         of_memory = _least_memory_gib() / (GIB_OF_A_TRIAL + _GIB_OF_A_SPARE)
-        count = len(alone) * max(1, int(min(of_cores, of_memory)))
+        count = len(alone) * max(1, int(min(of_cores, of_memory, _TRIALS_OF_A_GPU)))
     return tuple(
         dataclasses.replace(lane, name=lane.name if not number else f"{lane.name}.{number}")
         for place in range(count)

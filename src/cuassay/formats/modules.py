@@ -50,7 +50,9 @@ def _already_loaded(path: Path) -> ModuleType | None:
     """Return an importable module of `path`; files imported by path go by content instead."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and name != "__main__" and not name.startswith(_PREFIX) and Path(file) == path:
+        if not file or not file.endswith(path.name):
+            continue  # of thousands, hardly one is left to make a Path of
+        if name != "__main__" and not name.startswith(_PREFIX) and Path(file) == path:
             return module
     return None
 

@@ -123,14 +123,17 @@ class GuardedForward:
         gate = self._gate
         number = gate.draw()
         if number < gate.due:
-            try:
-                known = not keywords and gate.same(*arguments)
-            except TypeError:  # another number of tensors
-                known = False
-            if known:
-                return self._forward(*arguments)
-            if fits(gate.memo, arguments, keywords):
-                return self._forward(*arguments, **keywords)
+            same = gate.same
+            if same is None or keywords:
+                if fits(gate.memo, arguments, keywords):
+                    return self._forward(*arguments, **keywords)
+            else:
+                try:
+                    known = same(*arguments)
+                except TypeError:  # another number of tensors
+                    known = False
+                if known:
+                    return self._forward(*arguments)
         key = key_of(arguments, keywords)
         if number >= gate.due or key not in self._fast:
             return self._seldom(number, key, arguments, keywords)

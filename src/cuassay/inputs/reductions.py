@@ -26,7 +26,7 @@ from cuassay.inputs.geometry import (
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import HOT_INDEX, HOT_SUM, Regime, main_rank
 from cuassay.model.case import Case, Fill
-from cuassay.model.domain import Real
+from cuassay.model.domain import Opaque, Real
 from cuassay.model.problem import Problem, VarAxis
 
 _NARROW = 64  # width of the other axes in a growth test: enough terms for stable statistics
@@ -37,6 +37,7 @@ _PARTS = 8  # of the power of two below a length: halving would stop far below t
 _APART = 4  # factor between the lengths of a series that ends at the axis's own maximum
 _SHORTEST = 16  # below it an exponent is that of the first few terms
 _TAKES_BACK = -(1.0 + 2.0**-6)  # times the first half of a sum: exact steps of bfloat16
+_FEW_ELEMENTS = 1 << 21  # that a sum of two blocks may have wherever it runs
 _HALF = 0.7  # a length this much below the last one tells the exponent nothing new
 
 
@@ -55,10 +56,15 @@ def hot(planner: Planner) -> tuple[Case, ...]:
         sizes = fitted_sizes(
             planner.problem, changed, budget=budget.hot_elements, keep={axis.name}, floor=16
         )
-    if not planner.is_affordable(sizes):
-        fits = planner.is_affordable
-        sizes = shrunk_sizes(planner.problem, sizes, small_enough=fits, keep={axis.name})
-        sizes = shrunk_sizes(planner.problem, sizes, small_enough=fits, floor=_SHORTEST)
+    # What constant axes make too large to be judged is shortened until it is not.
+    fits = planner.is_affordable
+    for keep in ({axis.name}, ()):
+        smaller = shrunk_sizes(
+            planner.problem, sizes, small_enough=fits, keep=keep, floor=2 if keep else _SHORTEST
+        )
+        if fits(smaller):
+            sizes = smaller
+            break
     cases = [
         planner.case(
             f"hot {regimes[i % len(regimes)].name}",
@@ -85,6 +91,7 @@ def _halves(planner: Planner, axis: VarAxis) -> Case | None:
         spec
         for spec in tensor_inputs(problem)
         if axis.name in spec.shape and family(spec) == "real" and spec.dtype.itemsize > 1
+        if not isinstance(spec.domain, Opaque)
     ]
     signed = [
         spec
@@ -96,7 +103,15 @@ def _halves(planner: Planner, axis: VarAxis) -> Case | None:
     found = _fitting(planner, axis, [budget.hot_length])
     if not found:
         return None
-    sizes = shrunk_sizes(problem, found[0], small_enough=planner.is_affordable, floor=_SHORTEST)
+    most = max(budget.hot_elements, _FEW_ELEMENTS)
+    sizes = shrunk_sizes(
+        problem,
+        found[0],
+        small_enough=lambda sizes: (
+            elements(problem, sizes) <= most and planner.is_affordable(sizes)
+        ),
+        floor=_SHORTEST,
+    )
     case = planner.case(
         "hot halves that cancel",
         sizes,

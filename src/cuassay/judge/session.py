@@ -307,7 +307,6 @@ def judged(
         # Its worker starts to build at once, beside the reference's first run; at `quick` few
         # scenarios need a new process.
         runner = bench.runner(candidate, spares=1 if bench.quick else None)
-        beside = _begin_workers(bench, runner)
         with (
             trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"),
             ended_where_stuck(
@@ -318,9 +317,10 @@ def judged(
         ):
             smoke(trial)
             generate_once(trial)
+        beside = _begin_workers(bench, runner)
         machine = _use_machine(bench)
         _tune(bench, runner)
-        beside = beside or _runners_beside(bench, lazy=not runner.build_side_by_side)
+        beside = beside or _runners_beside(bench, runner)
         if trial.problem.built:
             bench.optional("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
@@ -349,7 +349,8 @@ def judged(
             compare_s=trial.compare_s,
         )
         stood = runner.walls
-        unconfined = walls.walls_condition(stood) if stood else ""
+        # A process that never started has tried no wall, and forged nothing.
+        unconfined = walls.walls_condition(stood) if walls.were_tried(stood) else ""
         said = (_executed_by(bench, runner), unconfined, trial.built_condition)
         kind = "float32" if "float32" in trial.kinds else "float64"
         verdict = Verdict(
@@ -492,24 +493,28 @@ def _begin_workers(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
     """Begin to start the workers that the first checks ask for; return those that run beside.
 
     None where one has to build first. A worker takes half a second on a GPU, most of which goes
-    by while the reference runs first.
+    by while truths are made. Not before the first worker has its context: the driver makes one
+    after another.
     """
     if not bench.device.startswith("cuda") or not runner.build_side_by_side:
         return ()
-    beside = _runners_beside(bench, lazy=False)
+    beside = _runners_beside(bench, runner)
     runner.prepare()
     return beside
 
 
-def _runners_beside(bench: _Bench, *, lazy: bool) -> tuple[Runner, ...]:
+def _runners_beside(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
     """Return what runs the checks beside others, if any are to run so.
 
-    With `lazy` their workers begin with their first check: two first builds of the same sources
-    would get into each other's way.
+    Two first builds of the same sources would get into each other's way.
     """
     count = bench.sides_beside
     return tuple(
-        bench.runner(bench.candidate, lazy=lazy, spares=_SPARES_BESIDE // count)
+        bench.runner(
+            bench.candidate,
+            lazy=not runner.build_side_by_side,
+            spares=_SPARES_BESIDE // count,
+        )
         for _ in range(count)
     )
 
@@ -635,6 +640,7 @@ class _Side:
         if self._heavy is None or self.trial.is_light(scenario.cases):
             yield
             return
+        self._runner.make_ready(scenario)  # others need not wait for that
         with waiting():
             self._heavy.acquire()
         try:
@@ -662,6 +668,8 @@ def _run_checks(
         if main.built:
             _run_concurrently(bench, main, others, beside, heavy, name)
         checks = alone
+        # What is left takes the spare that there is; another context would disturb its times.
+        runner.keep_no_spares()
     main.run(checks)
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
     reports = sorted(main.reports, key=lambda report: place.get(report.code, 0))
@@ -687,8 +695,12 @@ def _run_concurrently(
         _beside(bench, main.trial, runner, heavy, told, lambda: f"beside {next(numbers)}")
         for runner, told in zip(beside, events, strict=True)
     ]
-    rest = [check for check in checks if check.concurrent]
-    with _working(sides, sorted(rest, key=lambda check: not check.waits)) as turns, turns.taken():
+    # After one that needs a process of its own the next needs another: these come last.
+    rest = sorted(
+        (check for check in checks if check.concurrent),
+        key=lambda check: (not check.waits, check.own_process),
+    )
+    with _working(sides, rest) as turns, turns.taken():
         main.run([check for check in checks if not check.concurrent])
         for side in sides:
             side.stopped = not main.built

@@ -27,6 +27,7 @@ class Cause(enum.StrEnum):
     STALE_ANSWER = "stale-answer"  # the answer, or a part of it, belongs to an earlier call
     FIRST_CALL = "first-call"  # wrong once, right afterwards
     CALL_HISTORY = "call-history"  # wrong only after other calls
+    HOW_CALLED = "how-called"  # wrong from another thread, on a stream, or in a gradient mode
     PROCESS_STATE = "process-state"
     UNNECESSARY_KERNEL = "kernel-without-effect"
     # Memory and order.

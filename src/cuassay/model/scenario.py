@@ -53,6 +53,14 @@ class Poison(enum.StrEnum):
     RIGHT = "right"  # the right answer, sent by the judge (finds kernels that write nothing)
 
 
+class Autograd(enum.StrEnum):
+    """Whether a call records what it takes to differentiate."""
+
+    ON = "on"
+    OFF = "torch.no_grad()"
+    INFERENCE = "torch.inference_mode()"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocate(StepBase):
     """Make the input tensors of `case` (an index into Scenario.cases) in `slot`."""
@@ -103,7 +111,8 @@ class Call(StepBase):
     Destination-style outputs, and memory that the candidate allocates where the worker can
     reach it, are filled with `poison` first. `stream` names the stream that is current
     meanwhile, empty the default one; with `thread` the call is made from a new thread; with
-    `gradients` the floating inputs require gradients. The host waits for the call in any case.
+    `gradients` the floating inputs require gradients; it is made under `autograd`. The host waits
+    for the call in any case.
     """
 
     words: ClassVar = "being called"
@@ -114,6 +123,7 @@ class Call(StepBase):
     stream: str = ""
     thread: bool = False
     gradients: bool = False
+    autograd: Autograd = Autograd.ON
 
     @property
     def wants_answers(self) -> str:

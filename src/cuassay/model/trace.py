@@ -24,7 +24,8 @@ class ResultItem:
     """One thing that a call returned, or one output or input tensor as it is now.
 
     `kind` is tensor, scalar, none or other; `type_name` the exact Python type. `aliases`
-    names inputs whose storage this tensor shares. `buffer` is -1 where no bytes were sent.
+    names inputs whose storage this tensor shares. `buffer` is -1 where no bytes were sent: of an
+    input it is then the tensor itself that is described, not the bytes behind it.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class ResultItem:
     scalar: float | None = None
     buffer: int = -1
     name: str = ""
+    requires_grad: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,7 @@ class Claim(enum.StrEnum):
     UNCOVERED = "uncovered"  # a kernel that the PTX machine does not cover
     LAUNCH = "launch"  # a launch failed, and the candidate did not look
     BACKWARD = "backward"  # its own derivative raised
+    INPUT_CHANGED = "input changed"  # a tensor of the caller's takes no new values any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

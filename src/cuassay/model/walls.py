@@ -78,6 +78,11 @@ def fallen(outcomes: Mapping[str, str]) -> tuple[Wall, ...]:
     return tuple(wall for wall in WALLS if wall.required and outcomes.get(wall.name) != STANDS)
 
 
+def were_tried(outcomes: Mapping[str, str]) -> bool:
+    """Return whether a candidate's process came as far as to try the required walls."""
+    return any(wall.required and wall.name in outcomes for wall in WALLS)
+
+
 def why_not_run(outcomes: Mapping[str, str]) -> str:
     """Return why nothing of a candidate may run here and what to do, or an empty string."""
     missing = fallen(outcomes)

@@ -154,6 +154,20 @@ def test_load_inline_is_built_in_the_folder(
     assert len(list(tmp_path.glob("inline/*/*.so"))) == 1
 
 
+def test_long_headers_are_shortened_where_the_sources_do_not_use_them(tmp_path: Path) -> None:
+    include = tmp_path / "include"
+    plain = torch_headers.write_light_headers(tmp_path / "a", ["torch::empty_like(x)"], include)
+    assert (plain / "ATen" / "Context.h").is_file()
+    assert (plain / "ATen" / "DeviceGuard.h").is_file()
+    texts = [
+        "at::globalContext().alertNotDeterministic(x)",
+        "OptionalCUDAGuard guard(device_of(x));",
+    ]
+    used = torch_headers.write_light_headers(tmp_path / "b", texts, include)
+    assert not (used / "ATen").joinpath("Context.h").exists()
+    assert not (used / "ATen").joinpath("DeviceGuard.h").exists()
+
+
 def test_light_headers_have_the_names_that_torchs_own_add(tmp_path: Path) -> None:
     """A source that says torch::kFloat32 took torch's own headers: 40 s and more of nvcc."""
     include = compile_units.torch_include()

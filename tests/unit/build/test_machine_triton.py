@@ -12,6 +12,7 @@ import pytest
 
 from cuassay.build import triton_arguments
 from cuassay.build.machine import triton_kernels as machine_triton
+from tests.support.paths import python_path
 
 pytest.importorskip("triton")
 # Triton's driver and its native functions are for a process of their own.
@@ -47,7 +48,7 @@ def test_launches_reach_the_machine_with_their_arguments(tmp_path: Path) -> None
     environment = {
         **os.environ,
         "TRITON_CACHE_DIR": str(tmp_path),
-        "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
+        "PYTHONPATH": python_path(root / "src", root),
     }
     environment.pop("TRITON_INTERPRET", None)
     done = subprocess.run(

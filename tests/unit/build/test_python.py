@@ -145,6 +145,17 @@ def test_what_only_a_gpu_can_do_is_a_missing_tool(tmp_path: Path) -> None:
         built.call()
 
 
+def test_causes_in_a_ring_come_to_an_end(tmp_path: Path) -> None:
+    source = (
+        "def run(x):\n    error = ValueError('wrong shape')\n"
+        "    error.__cause__ = KeyError('k')\n    error.__cause__.__cause__ = error\n"
+        "    raise error\n"
+    )
+    built = load(tmp_path, source)
+    with pytest.raises(ValueError, match="wrong shape"):
+        built.call(7)
+
+
 def test_exceptions_of_the_candidate_pass_unchanged(tmp_path: Path) -> None:
     built = load(tmp_path, "def run(cuda):\n    raise KeyError(cuda)\n")
     with pytest.raises(KeyError, match="7"):

@@ -14,8 +14,8 @@ from cuassay.build.machine.launch import MachineLauncher
 from cuassay.build.machine.memory import StorageArena
 from cuassay.build.machine.triton_kernels import _refusing
 from cuassay.errors import MissingToolError, UsageError
-from cuassay.judge.__main__ import _known_settings
 from cuassay.judge.decide.executed_by import IN_MACHINE, executed_by
+from cuassay.judge.entry import _known_settings
 from tests.support.builds import candidate
 
 WRAPPER = "import triton\n\ndef run(x):\n    return x\n"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from cuassay.cli.early import found_problem
+from cuassay.cli.early import found_problem, syntax_error
 from cuassay.cli.main import main
 from cuassay.errors import UsageError
 from cuassay.formats import load_candidate, load_problem
@@ -24,6 +25,31 @@ def test_a_syntax_error_is_said_at_once(
     assert out.startswith("REJECTED")
     assert "kernel.py:2  return x = = 3" in out
     assert fake.jobs == []
+
+
+def test_the_line_of_a_syntax_error_is_that_of_the_file_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kernel.py").write_text("import torch\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "kernel.py").write_text("def run(x:\n    return x\n")
+    assert main(["check", "mine/kernel.py", "--problem", "gemm"]) == 1
+    assert "line        mine/kernel.py:1  def run(x:" in capsys.readouterr().out
+
+
+def test_a_null_byte_is_on_no_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kernel.py").write_bytes(b"x = 1\n\0")
+    found = syntax_error(str(tmp_path / "kernel.py"))
+    if found is not None:  # older Pythons raise ValueError
+        assert main(["check", str(tmp_path / "kernel.py"), "--problem", "gemm"]) == 1
+        assert ":None" not in capsys.readouterr().out
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "kernel.py")
+    assert main(["check", str(tmp_path / "kernel.py"), "--problem", "gemm"]) == 2
+    assert "is a device or a pipe" in capsys.readouterr().err
 
 
 def test_a_kernel_called_like_an_operator_needs_no_problem(

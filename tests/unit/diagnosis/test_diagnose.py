@@ -47,6 +47,13 @@ def test_a_broken_contract_comes_first_and_alone(cause: Cause) -> None:
     assert found[0].words == "message of API002"
 
 
+def test_a_call_that_raises_on_changed_inputs_is_explained_by_the_change() -> None:
+    changed = _finding("API001", Cause.INPUT_CHANGED)
+    found = diagnose([_finding("RUN001", Cause.RAISES), changed])
+    assert found[0].cause is Cause.INPUT_CHANGED
+    assert found[0].findings == ("API001", "RUN001")
+
+
 def test_laws_never_lead() -> None:
     law = _finding("META001", measured=1e9, allowed=1.0)
     (made,) = diagnose([law, _finding("NUM001", measured=2.0, allowed=1.0)])

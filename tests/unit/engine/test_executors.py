@@ -36,12 +36,11 @@ def test_processors_bound_the_trials_side_by_side(
 ) -> None:
     _gpus(monkeypatch, tmp_path / "bin", 143_771, cores=16)
     lanes = audit_lanes(None, None)
-    assert [lane.name for lane in lanes] == ["cuda:0", *(f"cuda:0.{n}" for n in range(1, 6))]
+    assert [lane.name for lane in lanes] == ["cuda:0", "cuda:0.1", "cuda:0.2"]
     assert {lane.environment["CUDA_VISIBLE_DEVICES"] for lane in lanes} == {"0"}
-    _gpus(monkeypatch, tmp_path / "two", 143_771, 143_771, cores=16)
-    assert [lane.name for lane in audit_lanes(None, None)] == [
-        "cuda:0", "cuda:1", "cuda:0.1", "cuda:1.1", "cuda:0.2", "cuda:1.2"
-    ]  # fmt: skip
+    _gpus(monkeypatch, tmp_path / "two", 143_771, 143_771, cores=10)
+    names = [lane.name for lane in audit_lanes(None, None)]
+    assert names == ["cuda:0", "cuda:1", "cuda:0.1", "cuda:1.1"]
 
 
 def test_memory_bounds_the_trials_side_by_side(

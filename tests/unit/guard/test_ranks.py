@@ -16,6 +16,7 @@ import cuassay
 from cuassay.errors import UsageError
 from cuassay.guard.ranks import RankCheck, RankReport
 from tests.support.guards import QUIET, double
+from tests.support.paths import python_path
 from tests.support.two_ranks import PATIENT_S
 
 
@@ -23,10 +24,9 @@ from tests.support.two_ranks import PATIENT_S
 def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Run both ranks and return what each saw."""
     folder = tmp_path_factory.mktemp("ranks")
-    paths = [str(Path(cuassay.__file__).parents[1]), os.getcwd()]
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": python_path(Path(cuassay.__file__).parents[1], os.getcwd()),
         "CUASSAY_GUARD_STATUS": "off",
         "OMP_NUM_THREADS": "1",
     }

@@ -13,6 +13,7 @@ from cuassay.inputs.geometry import elements, growth_axes, tensor_inputs
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.case import Case
+from cuassay.model.domain import Opaque
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem
 from cuassay.model.verdict import Profile
 
@@ -108,6 +109,26 @@ def test_indices_and_declared_bounds_leave_sums_as_they_are() -> None:
     problem = registry.get("embedding_grad")
     hot = plan_cases(problem, "hot", profile=Profile.QUICK, root_seed=3)
     assert all("halves" not in case.label for case in hot)
+
+
+def test_inputs_that_only_a_generator_makes_are_left_to_it() -> None:
+    problem = registry.get("gemm")
+    first, *others = problem.inputs
+    made = dataclasses.replace(tensor_inputs(problem)[0], domain=Opaque())
+    hot = plan_cases(
+        dataclasses.replace(problem, inputs=(made, *others)),
+        "hot",
+        profile=Profile.QUICK,
+        root_seed=3,
+    )
+    (case,) = (case for case in hot if "halves" in case.label)
+    assert first.name not in case.fills
+
+
+def test_constant_axes_that_exceed_any_budget_leave_the_hot_axis_long() -> None:
+    problem = _with_constants(1 << 17, 1 << 13)
+    hot = plan_cases(problem, "hot", profile=Profile.QUICK, root_seed=3, device="cuda")
+    assert all(case.axes["tokens"] == 32768 for case in hot)
 
 
 def _halves(name: str) -> tuple[Case, tuple[torch.Tensor, torch.Tensor]]:

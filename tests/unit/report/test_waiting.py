@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import threading
 
+import pytest
 from rich.console import Console
 
-from cuassay.model.events import CaseFinished, CheckStarted, EngineStarted
+from cuassay.model.events import CaseFinished, CheckFinished, CheckStarted, EngineStarted
 from cuassay.report.terminal.trial import TerminalReport
 from cuassay.report.terminal.waiting import Waiting
 from tests.support import samples
@@ -78,3 +80,28 @@ def test_a_silent_check_says_what_may_take_so_long() -> None:
     told = report._place(42.0)
     assert "nothing ended for 42 s" in told
     assert "1 done, small A" in told
+
+
+def test_the_time_to_come_leaves_out_the_start_and_ends_with_the_checks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = TerminalReport(Console(file=io.StringIO()), progress=None)
+    verdict = samples.accepted()
+    now_s = 13.0
+    monkeypatch.setattr(Waiting, "elapsed_s", property(lambda _: now_s))
+    codes = tuple(f"C{number}" for number in range(20))
+    report.consume(
+        EngineStarted(
+            run="r", problem="rmsnorm", candidate="k", profile="quick", device="cpu", digest="d",
+            checks=codes, seed=1,
+        )
+    )  # fmt: skip
+    for code in codes[:10]:
+        report.consume(CheckStarted(code=code, title="A check"))
+        report.consume(CheckFinished(report=dataclasses.replace(verdict.checks[0], code=code)))
+        now_s += 1.0
+    # 13 s to start and 1 s a check: 33 s, not 46.
+    assert report._count() == "check 11 of 20, 23.0 s, about 33.0 s in all: "
+    for code in codes[10:]:
+        report.consume(CheckFinished(report=dataclasses.replace(verdict.checks[0], code=code)))
+    assert report._count() == "20 checks done, 23.0 s: "

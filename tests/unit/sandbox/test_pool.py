@@ -306,3 +306,31 @@ def test_a_process_of_another_mode_that_is_expected_is_the_one_that_runs(
         assert run.result.termination == Finished()
         assert torch.equal(read(run, 2, 0), cast(torch.Tensor, ramp(case)["x"]) + 1)
         assert born() == 2
+
+
+def test_what_a_scenario_will_run_in_is_made_ready_before_it(cpu: Nursery, tmp_path: Path) -> None:
+    before = set(cpu.folder.glob("w*"))
+
+    def born() -> int:
+        return len(set(cpu.folder.glob("w*")) - before)
+
+    fresh = dataclasses.replace(scenario(), fresh=True)
+    with pool("def run(x): return x + 1", tmp_path, cpu, spares=1) as workers:
+        assert workers.build_side_by_side  # nothing is compiled
+        workers.prepare()
+        assert born() == 2
+        workers.make_ready(fresh)
+        assert workers.built
+        workers.keep_no_spares()
+        assert workers.run(fresh, ramp).result.termination == Finished()
+        assert born() == 2  # in the one that was made ready
+        workers.make_ready(fresh)
+        assert workers.run(fresh, ramp).result.termination == Finished()
+        assert born() == 2 - 1  # the spare that was there, and none after it
+    compiled = "from torch.utils.cpp_extension import load_inline\ndef run(x): return x + 1"
+    with pool(compiled, tmp_path / "other", cpu, spares=1) as workers:
+        assert not workers.build_side_by_side
+        workers.prepare()
+        assert not workers.built
+    with pool(compiled, tmp_path / "other", cpu, spares=1) as workers:
+        assert workers.build_side_by_side  # an earlier trial has built it

@@ -2,7 +2,7 @@
 
 import torch
 
-VOCAB = 64
+VOCAB = 8
 
 
 def run(grad_output, input_ids):

@@ -41,6 +41,19 @@ _NAMES = (
     ),
     "}",
 )
+# Headers that operators' own headers include and seldom use, a quarter of what is parsed: what
+# stands for them, and the names in a source that need torch's own.
+_SHORTER = {
+    "ATen/Context.h": (
+        "#include <ATen/core/ATenGeneral.h>\n#include <c10/util/Exception.h>\n"
+        "#include <c10/util/irange.h>\n#include <memory>\n#include <mutex>\n",
+        re.compile(r"[cC]ontext\(\)|Generator|Philox|_DRIVER_CHECK|_NVRTC_CHECK|ATen/Context\.h"),
+    ),
+    "ATen/DeviceGuard.h": (
+        "#include <c10/core/DeviceGuard.h>\n",
+        re.compile(r"device_of|ATen/DeviceGuard\.h"),
+    ),
+}
 _ALWAYS = ("empty", "empty_like", "zeros", "zeros_like", "ones", "full", "from_blob")
 
 
@@ -92,4 +105,7 @@ def write_light_headers(folder: Path, texts: Sequence[str], torch_include: Path)
     write_text(include / "cuassay_light_torch.h", "\n".join([*lines, ""]))
     for name in _STANDS_IN:
         write_text(include / name, "#pragma once\n#include <cuassay_light_torch.h>\n")
+    for name, (text, needs_own) in _SHORTER.items():
+        if not any(needs_own.search(source) for source in texts):
+            write_text(include / name, f"#pragma once\n{text}")
     return include

@@ -214,6 +214,9 @@ def _raised(raised: StepRaised, scenario: Scenario, *, problem: Problem | None) 
     if raised.claim is Claim.LAUNCH:
         lines = {"lines": extra["lines"]}
         return _finding("RUN007", text, scenario, index=raised.index, evidence=evidence, **lines)
+    if raised.claim is Claim.INPUT_CHANGED:
+        text = exception_text(raised).removeprefix(f"{raised.exception}: ")
+        extra["cause"] = Cause.INPUT_CHANGED
     return _finding("RUN001", text, scenario, index=raised.index, evidence=evidence, **extra)
 
 

@@ -9,7 +9,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.model.diagnosis import Cause
-from cuassay.model.outcome import Finding, Where
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadInputs, Scenario
 from cuassay.model.trace import ResultItem, done_steps
@@ -21,14 +21,17 @@ class Api001(Check):
 
     What it does
         Reads the whole storage behind every input before and after a call, also the bytes
-        outside of the tensor itself, and compares them.
+        outside of the tensor itself, and compares them. Compares shape, strides, dtype and
+        place of the caller's tensors, and whether they require gradients.
 
     Why it matters
         A kernel that normalises in place or uses an input as scratch returns the right answer
         and destroys what the caller needs next: the residual, a saved activation, a weight.
 
     How it decides
-        One changed byte is a finding, an input at a time. An operator whose reference writes
+        One changed byte is a finding, an input at a time, and so are another shape, other
+        strides, another dtype or other memory of the caller's tensor. An input that requires
+        gradients only after the call is a condition. An operator whose reference writes
         that input (an optimizer step) may write it too: the reference runs through the same
         scenario and what it changes is not reported.
 
@@ -74,13 +77,44 @@ class Api001(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Compare the bytes of inputs before and after the call."""
         seen: dict[str, list[ResultItem]] = {}
+        tensors: dict[str, list[ResultItem]] = {}
         for step, record in done_steps(scenario, run.result, ReadInputs):
             for item in record.items:
                 if item.name == step.only or (not step.only and item.name in trial.problem.state):
-                    seen.setdefault(item.name, []).append(item)
-        for items in seen.values():
+                    (seen if item.buffer >= 0 else tensors).setdefault(item.name, []).append(item)
+        for items in tensors.values():
             if len(items) == 2:  # before the call and after it
+                yield from self._reshaped(scenario, items[0], items[1])
+        for items in seen.values():
+            if len(items) == 2:
                 yield from self._changed(trial, scenario, run, pair=(items[0], items[1]))
+
+    def _reshaped(
+        self, scenario: Scenario, before: ResultItem, after: ResultItem
+    ) -> Iterable[Finding]:
+        """Report what a call made of the caller's tensor itself, whose bytes may be the same."""
+        pairs = (
+            ("shape", list(before.shape), list(after.shape)),
+            ("dtype", before.dtype, after.dtype),
+            ("strides", list(before.strides), list(after.strides)),
+        )
+        parts = [f"has {what} {new}, had {old}" for what, old, new in pairs if new != old]
+        if before.aliases != after.aliases:
+            parts.append("lies in other memory")
+        place = Where(output=before.name, axes=dict(scenario.cases[0].axes))
+        if parts:
+            text = f"input '{before.name}' is changed by the call: afterwards it {parts[0]}"
+            yield self.finding(text, scenario=scenario, where=place)
+        if after.requires_grad and not before.requires_grad:
+            what = f"sets requires_grad of input '{before.name}'"
+            yield self.finding(
+                f"the call {what}, which the caller's tensor did not have",
+                scenario=scenario,
+                where=place,
+                finding_class=FindingClass.UNSAFE,
+                severity=Severity.MEDIUM,
+                condition=f"autograd: it {what}",
+            )
 
     def _changed(
         self,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial, done
-from cuassay.checks.endings.findings import memory_fault, termination_finding
+from cuassay.checks.endings.findings import exception_text, memory_fault, termination_finding
 from cuassay.checks.follow import followed, lies_elsewhere
 from cuassay.checks.interface.inputs_used import change_in_words
 from cuassay.checks.numeric.common import message, where, worst_statistic
@@ -16,9 +16,10 @@ from cuassay.checks.state.answers import Read, is_right_for, same_bits, truth_mo
 from cuassay.checks.state.histories import Tensors, history_scenarios
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
-from cuassay.model.outcome import Finding, Where
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import (
     Allocate,
+    Autograd,
     Call,
     ReadResult,
     Refill,
@@ -43,7 +44,8 @@ class State001(Check):
         or in one element. The shape stays, changes, or changes while the number of elements or
         of rows stays. One input is transposed. The caller holds the result before, reads and
         releases it, drops it, or writes into it. The call comes from another stream, from
-        another thread, or with gradients on. Every pair of these choices occurs. What the
+        another thread, or with gradients on. Every pair of these choices occurs. The last calls
+        are made as in inference: under torch.no_grad(), then torch.inference_mode(). What the
         caller holds is read again at the end.
 
     Why it matters
@@ -64,7 +66,8 @@ class State001(Check):
         another shape is wrong, whether earlier calls made it so or not. An answer that is wrong
         at once in an unusual layout is left to LAYOUT001, and with it all that follows, for such
         a call may have written anywhere. A refusal of a layout, of gradients, of another stream
-        or thread is left to the checks of these. Results that share memory with an input are
+        or thread is left to the checks of these; one of torch.no_grad() or torch.inference_mode()
+        is a condition. Results that share memory with an input are
         left to API002. Freed memory is poisoned before it is used again, so that a stale read
         cannot look right by luck. Single elements are changed in tensors of at most 4096
         elements.
@@ -139,6 +142,21 @@ class State001(Check):
             if text or not position:
                 break
         yield from self._changed(trial, scenario, run, answers)
+        for index, step in enumerate(scenario.steps):
+            record = run.result.records[index] if index < len(run.result.records) else None
+            if not isinstance(step, Call) or not isinstance(record, StepRaised):
+                continue
+            if step.autograd is not Autograd.ON and not memory_fault(record):
+                yield self.finding(
+                    f"{exception_text(record)} under {step.autograd}, where nothing is recorded "
+                    "to differentiate",
+                    scenario=scenario,
+                    cause=Cause.HOW_CALLED,
+                    finding_class=FindingClass.UNSAFE,
+                    severity=Severity.MEDIUM,
+                    condition=f"autograd: it raises under {step.autograd}",
+                )
+                return
 
     def _changed(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Sequence[HeldCall]
@@ -238,7 +256,7 @@ def _ended(trial: Trial, scenario: Scenario, run: Run) -> Finding | None:
             case Call(result=result) if index > after_odd:
                 refused.add(result)
             case Call(result=result) if (
-                step.stream or step.thread or step.gradients
+                step.stream or step.thread or step.gradients or step.autograd is not Autograd.ON
             ) and not memory_fault(record):
                 refused.add(result)
             case ReadResult(result=result) | Overwrite(result=result) if (
@@ -329,6 +347,13 @@ def _blame(trial: Trial, run: Run, answers: Sequence[HeldCall], position: int) -
         text = "" if other.wrong else _of_another(trial, run, other, answer)
         if text:
             return f"{text} {_when(other, answer)}", Cause.STALE_ANSWER
+    way = _wrong_way(answers, answer)
+    if way and (known is not None or way.count > 1):
+        rest = len(answers) - way.count
+        return (
+            f"is wrong {way.words}; {rest} calls that are made otherwise are right",
+            Cause.HOW_CALLED,
+        )
     before = earlier[-1]
     change = _when(before, answer)
     if known is not None:
@@ -344,6 +369,38 @@ def _blame(trial: Trial, run: Run, answers: Sequence[HeldCall], position: int) -
     # At another shape or in the plain layout: wrong numbers are a fault there in any case.
     elsewhere = answer.far and not answer.layouts
     return f"is wrong {change}" if right_there or elsewhere else "", history
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to make a call, and in how many calls it was made so."""
+
+    words: str
+    count: int
+
+
+_WAYS: Sequence[tuple[str, Callable[[Call], bool]]] = (
+    ("on another stream", lambda call: bool(call.stream)),
+    ("from another thread", lambda call: call.thread),
+    ("when inputs require gradients", lambda call: call.gradients),
+    (f"under {Autograd.OFF}", lambda call: call.autograd is Autograd.OFF),
+    (f"under {Autograd.INFERENCE}", lambda call: call.autograd is Autograd.INFERENCE),
+    (
+        f"under {Autograd.OFF} and {Autograd.INFERENCE}",
+        lambda call: call.autograd is not Autograd.ON,
+    ),
+)
+
+
+def _wrong_way(answers: Sequence[HeldCall], answer: HeldCall) -> _Way | None:
+    """Return the way in which an answer's call was made, if exactly the calls made so are wrong."""
+    for words, is_so in _WAYS:
+        if not is_so(answer.call):
+            continue
+        made_so = [other for other in answers if is_so(other.call)]
+        if all(other.wrong is is_so(other.call) for other in answers):
+            return _Way(words, len(made_so))
+    return None
 
 
 def _first(answers: Sequence[HeldCall], position: int) -> bool:
@@ -377,6 +434,10 @@ def _holder(
         if later.number > answer.number and is_right_for(trial, later.case, read=last, run=run):
             return later
     return None
+
+
+def _records(call: Call) -> bool:
+    return call.gradients and call.autograd is Autograd.ON
 
 
 def _when(before: HeldCall, now: HeldCall) -> str:
@@ -418,7 +479,12 @@ def _when(before: HeldCall, now: HeldCall) -> str:
         for text, is_so, was_so in (
             ("on another stream", now.call.stream, before.call.stream),
             ("from another thread", now.call.thread, before.call.thread),
-            ("with gradients on", now.call.gradients, before.call.gradients),
+            ("with gradients on", _records(now.call), _records(before.call)),
+            (
+                f"under {now.call.autograd}",
+                now.call.autograd is not Autograd.ON,
+                now.call.autograd is before.call.autograd,
+            ),
         )
         if is_so and not was_so
     ]

@@ -30,6 +30,7 @@ from cuassay.model.domain import Index, IntegerRange, Positive, Real
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.scenario import (
     Allocate,
+    Autograd,
     Call,
     PoisonFreed,
     ReadResult,
@@ -99,6 +100,7 @@ class Succession:
     shape: Shape = Shape.SAME
     place: CalledFrom = CalledFrom.HERE
     grad: bool = False
+    autograd: Autograd = Autograd.ON
     odd: bool = False  # one input in an unusual layout
     name: str = ""
     target: int | None = None
@@ -139,7 +141,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
     world = World.of(trial, small[0], shapes=found)
     for number, block in enumerate(_blocks(plan(trial, world), _CALLS[trial.profile])):
         label = f"history {number + 1} of calls"
-        yield _Writer(trial=trial, world=world).scenario(block, label)
+        yield _Writer(trial=trial, world=world).scenario(block, label, unrecorded=not number)
     home = home_axes(trial)
     if home is not None and home != dict(small[0].axes):
         sizes = [resolve(trial.problem.axes, w.axes) for w in trial.problem.workloads]
@@ -294,12 +296,23 @@ def plan(trial: Trial, world: World) -> list[list[Succession]]:
         (False, True) if world.gradients else (False,),
         (False, True) if world.layouts else (False,),
     )
-    rows = [tuple(getattr(c, kind) for kind in _KINDS) for block in essential for c in block]
-    found = _covered(levels, _STRENGTH[trial.profile], tuple(rows))
-    rest = [_choice(row) for row in found[len(rows) :]]
+    # One thing alone that is unusual about a call, before calls with several: what is wrong is
+    # then that thing.
+    plain = Succession(tensors=Tensors.NEW, values=Values.NONE)
+    alone = [dataclasses.replace(plain, place=p) for p in levels[4] if p is not CalledFrom.HERE]
+    if world.gradients:
+        alone.append(dataclasses.replace(plain, grad=True))
+    first = [*(choice for block in essential for choice in block), *alone]
+    rows = tuple(tuple(getattr(choice, kind) for kind in _KINDS) for choice in first)
+    found = _covered(levels, _STRENGTH[trial.profile], rows)
     # What a call from elsewhere may break comes last in the run of the checks' own order.
-    rest.sort(key=lambda c: (c.place is not CalledFrom.HERE) + c.grad + c.odd)
-    return [*essential, *([choice] for choice in rest)]
+    rest = sorted([_choice(row) for row in found[len(rows) :]], key=_unusual)
+    usual = [choice for choice in rest if not _unusual(choice)]
+    return [*essential, *([choice] for choice in (*usual, *alone, *rest[len(usual) :]))]
+
+
+def _unusual(choice: Succession) -> int:
+    return (choice.place is not CalledFrom.HERE) + choice.grad + choice.odd
 
 
 @cache
@@ -437,8 +450,14 @@ class _Writer:
     _held: list[str] = field(default_factory=list)
     _freed: bool = False
 
-    def scenario(self, choices: Sequence[Succession], label: str) -> Scenario:
-        """Return the history in a process of its own."""
+    def scenario(
+        self, choices: Sequence[Succession], label: str, *, unrecorded: bool = False
+    ) -> Scenario:
+        """Return the history in a process of its own.
+
+        With `unrecorded` it ends as inference calls: without gradients, then in inference mode.
+        A buffer that was made there is refused by later calls that record, so that none follows.
+        """
         left = list(choices)
         opening = left.pop(0) if left and left[0].first else Succession(values=Values.NONE)
         self._base, self._case = opening.base, self.world.bases[opening.base]
@@ -456,6 +475,11 @@ class _Writer:
         self._case = self._cases[0]
         self._call(Succession(tensors=Tensors.NEW, values=Values.NONE))
         self._end_call(Fate.READ)
+        if unrecorded:
+            plain = Succession(tensors=Tensors.NEW, values=Values.NONE)
+            for autograd in (Autograd.OFF, Autograd.INFERENCE):
+                self._call(dataclasses.replace(plain, autograd=autograd))
+                self._end_call(Fate.READ)
         self._steps += [ReadResult(result=result) for result in self._held]
         cases, steps = tuple(self._cases), tuple(self._steps)
         return Scenario(label=label, cases=cases, steps=steps, fresh=True)
@@ -485,6 +509,7 @@ class _Writer:
                 stream=_STREAM if choice.place is CalledFrom.STREAM else "",
                 thread=choice.place is CalledFrom.THREAD,
                 gradients=choice.grad,
+                autograd=choice.autograd,
             )
         )
 

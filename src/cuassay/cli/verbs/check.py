@@ -135,6 +135,7 @@ def _unparsable(path: str, error: SyntaxError) -> int:
     text = one_line((error.text or "").strip(), limit=120)
     click.echo(f"{Decision.REJECTED.value}  {one_line(path)}")
     click.echo(f"  cause       {one_line(error.msg)}: the file is not valid Python")
-    click.echo(f"  line        {one_line(error.filename or path)}:{error.lineno}  {text}")
+    number = f":{error.lineno}" if error.lineno else ""  # of a null byte no line is known
+    click.echo(f"  line        {one_line(error.filename or path)}{number}  {text}".rstrip())
     click.echo("  do          correct the line")
     return EXIT_CODES[Decision.REJECTED]

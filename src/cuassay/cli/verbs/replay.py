@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+from pathlib import Path
 
 import click
 
 from cuassay.cli import capsule, options
 from cuassay.cli.drive import drive
+from cuassay.cli.sinks import say
 from cuassay.errors import UsageError
 
 
@@ -76,6 +79,10 @@ def replay(
         formats=formats,
     )
     output = dataclasses.replace(output, replayed=True)
-    context.exit(
-        drive(run.replay(where, device=options.device(device), export=export or ""), output)
-    )
+    before_ns = time.time_ns()
+    code = drive(run.replay(where, device=options.device(device), export=export or ""), output)
+    program = Path(export) if export else None
+    if program is not None and program.exists() and program.stat().st_mtime_ns >= before_ns:
+        kernel_folder = program.with_name(f"{program.stem}_kernel")
+        say(f"program: {program} (calls the kernel in {kernel_folder}; run it with python)")
+    context.exit(code)

@@ -19,7 +19,7 @@ class Gate:
 
     `draw()` gives a call its number; from `due` on a call asks `claim` whether it is to be
     checked. `memo` is a quick test for the signature that was sampled last; `same` is that test
-    where tensors by place are all there is, and raises TypeError for another number of them.
+    where tensors by place are all there is, else None, and raises TypeError for another number.
     """
 
     __slots__ = ("_drawn", "_elsewhere", "_lock", "draw", "due", "memo", "same")
@@ -36,7 +36,7 @@ class Gate:
         """Take the test for another signature."""
         same, given, count, _, names = memo
         self.memo = memo
-        self.same = same if given == count and not names else NO_MEMO[0]
+        self.same = same if given == count and not names else None
 
     def claim(self, number: int, gap: Callable[[], int]) -> bool:
         """Whether the call of this number is checked; `gap` says how many pass until the next."""

@@ -74,12 +74,13 @@ def memo_of(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Memo:
 def fits(memo: Memo, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Whether a call is certainly of the remembered signature."""
     same, given, count, types, names = memo
-    values = (*arguments, *keywords.values()) if keywords else arguments
+    values = arguments
+    if keywords or names:
+        if tuple(keywords) != names:
+            return False
+        values = (*arguments, *keywords.values())
     return (
-        given == len(values)
-        and tuple(keywords) == names
-        and tuple(map(type, values[count:])) == types
-        and same(*values[:count])
+        given == len(values) and tuple(map(type, values[count:])) == types and same(*values[:count])
     )
 
 

@@ -8,6 +8,7 @@ of a trusted kernel's on the same input: a repaired kernel passes, this one does
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from cuassay.model.outcome import Finding
 from cuassay.model.problem import ConstAxis, Scalar, TensorSpec
 from cuassay.model.scenario import (
     Allocate,
+    Autograd,
     Call,
     HashResult,
     PoisonFreed,
@@ -47,6 +49,7 @@ Found by cuassay as {code}. Run this file: it fails while the kernel is wrong.
 
 import importlib.util
 import sys
+import threading
 from pathlib import Path
 
 import torch
@@ -188,8 +191,10 @@ def _steps(
                     key = f"{_name(slot)}[{name!r}]"
                     tensor = isinstance(value, torch.Tensor)
                     lines.append(f"{key}.copy_({text})" if tensor else f"{key} = {text}")
-            case Call(slot=slot, result=result):
-                lines += _call(trial, candidate, _name(slot), _name(result))
+            case Call(slot=slot, result=result, stream=""):
+                lines += _called_as(
+                    step, _name(slot), _call(trial, candidate, _name(slot), _name(result))
+                )
             case ReadResult():
                 if number < len(ordered):
                     lines += _checked(trial, ordered[number], run, number, writer)
@@ -213,6 +218,34 @@ def _steps(
                     f"{finding.id} cannot be exported: {type(step).__name__} needs cuassay; "
                     f"`{finding.reproduce or 'cuassay replay'}` shows it"
                 )
+    return lines
+
+
+def _called_as(step: Call, slot: str, lines: list[str]) -> list[str]:
+    """Return the lines of a call in the gradient mode and from the thread that a step names."""
+    if step.autograd is not Autograd.ON:
+        lines = [f"with {step.autograd}:", *(f"    {line}" for line in lines)]
+    if step.thread:
+        names = ", ".join(
+            dict.fromkeys(
+                line.strip().split(" = ")[0] for line in lines if re.match(r" *\w+ = ", line)
+            )
+        )
+        lines = [
+            "def call():",
+            f"    global {names}",
+            *(f"    {line}" for line in lines),
+            "thread = threading.Thread(target=call)",
+            "thread.start()",
+            "thread.join()",
+        ]
+    if step.gradients:
+        floats = f"[v for v in {slot}.values() if torch.is_tensor(v) and v.is_floating_point()]"
+        lines = [
+            f"for leaf in {floats}: leaf.requires_grad_(True)",
+            *lines,
+            f"for leaf in {floats}: leaf.requires_grad_(False)",
+        ]
     return lines
 
 

@@ -31,7 +31,8 @@ from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case, Fill
 from cuassay.model.problem import Problem, TensorSpec, VarAxis
 from cuassay.model.recording import Recording, decode
-from cuassay.model.scenario import Call, ReadInputs, Scenario
+from cuassay.model.scenario import Call, ReadInputs, ReadResult, Scenario, Step
+from cuassay.model.steps import ReadRecording
 from cuassay.model.trace import done_steps
 from cuassay.oracle.bits import raw_bytes
 
@@ -171,8 +172,7 @@ def record(
         tried.add(key)
         axes = resolve(trial.problem.axes, bound)
         try:
-            scenario = recorded_call(_light(trial.problem, placed(case, axes)), outline=True)
-            scenario = _watching(scenario, watched)
+            scenario = _outline(_light(trial.problem, placed(case, axes)), watched)
             run = runner(scenario)
             changed |= _changed(scenario, run)
             reason = inconclusive_reason(run)
@@ -197,12 +197,25 @@ def record(
     return Samples(found=tuple(found), refused=tuple(refused), changed=frozenset(changed))
 
 
-def _watching(scenario: Scenario, names: Collection[str]) -> Scenario:
-    """Return a scenario of one call that reads inputs before and after it."""
-    read = tuple(ReadInputs(slot="a", only=name) for name in sorted(names))
-    number = next(n for n, step in enumerate(scenario.steps) if isinstance(step, Call))
-    steps = scenario.steps
-    return dataclasses.replace(scenario, steps=(*steps[:number], *read, *steps[number:], *read))
+def _outline(case: Case, watched: Collection[str]) -> Scenario:
+    """Return the scenario that records a call without running a kernel.
+
+    It reads inputs before and after the call, and no result, as nothing is in one.
+    """
+    read = tuple(ReadInputs(slot="a", only=name) for name in sorted(watched))
+    steps: list[Step] = []
+    recorded = recorded_call(case, outline=True)
+    for step in recorded.steps:
+        match step:
+            case Call():
+                steps += [*read, step]
+            case ReadRecording():
+                steps += [ReadRecording(), *read]
+            case ReadResult():
+                pass
+            case _:
+                steps.append(step)
+    return dataclasses.replace(recorded, steps=tuple(steps))
 
 
 def _changed(scenario: Scenario, run: Run) -> set[str]:
@@ -210,7 +223,7 @@ def _changed(scenario: Scenario, run: Run) -> set[str]:
     seen: dict[str, list[torch.Tensor]] = {}
     for step, record in done_steps(scenario, run.result, ReadInputs):
         for item in record.items:
-            if item.name == step.only:
+            if item.name == step.only and item.buffer >= 0:
                 seen.setdefault(item.name, []).append(raw_bytes(run.tensor(item)))
     return {
         name for name, (first, *others) in seen.items()

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -162,6 +163,17 @@ class Runner:
     def prepare(self) -> None:
         """Begin to start the workers that are asked for after the first one."""
         self._pool.prepare()
+
+    def make_ready(self, scenario: Scenario) -> None:
+        """Wait for the process that a scenario will run in, where that is a worker on a GPU."""
+        records = any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps)
+        apart = scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS
+        if self._device.startswith("cuda") and not records and not apart:
+            self._pool.make_ready(replace(scenario, fresh=self.fresh or scenario.fresh))
+
+    def keep_no_spares(self) -> None:
+        """Start no more processes than are asked for, from now on."""
+        self._pool.keep_no_spares()
 
     @property
     def is_starting(self) -> bool:

@@ -89,6 +89,7 @@ class TerminalReport:
         self._current, self._last = "", ""
         self._cases = 0
         self._checks, self._done = 0, 0
+        self._first_check_s: float | None = None  # after how long the first check began
 
     def begin(self) -> None:
         """Say that a trial is about to begin: what comes before its first event takes seconds."""
@@ -118,6 +119,8 @@ class TerminalReport:
             case Progress(text=text):
                 self._waiting.say(f"{self._count()}{text}")
             case CheckStarted(code=code, title=title):
+                if self._first_check_s is None:
+                    self._first_check_s = self._waiting.elapsed_s
                 self._current, self._cases = f"{one_line(code)} {one_line(title, limit=80)}", 0
                 self._last = ""
                 self._waiting.say(self._place)
@@ -151,9 +154,14 @@ class TerminalReport:
     def _count(self) -> str:
         """Return which check runs, for how long the trial has run, and how long it may take."""
         elapsed_s = self._waiting.elapsed_s
+        if 0 < self._checks <= self._done:
+            return f"{self._checks} checks done, {words.seconds(elapsed_s)}: "
         left = ""
-        if self._done >= _ENOUGH and self._checks > self._done:
-            left = f", about {words.seconds(elapsed_s / self._done * self._checks)} in all"
+        if self._done >= _ENOUGH and self._checks:
+            # To start takes seconds that no further check takes.
+            start_s = self._first_check_s or 0.0
+            whole_s = start_s + (elapsed_s - start_s) / self._done * self._checks
+            left = f", about {words.seconds(whole_s)} in all"
         number = f"check {self._done + 1} of {self._checks}" if self._checks else "check"
         return f"{number}, {words.seconds(elapsed_s)}{left}: "
 

@@ -59,6 +59,10 @@ class Slot:
         return {k: v for k, v in self.values.items() if isinstance(v, torch.Tensor)}
 
 
+class InputChangedError(Exception):
+    """A tensor of the caller's is no longer what it was made as: an earlier call changed it."""
+
+
 class NoResultError(Exception):
     """A result or slot is missing since an earlier step raised."""
 

@@ -37,7 +37,14 @@ from cuassay.model.trace import Claim, ResultItem, StepDone, StepRaised, StepRec
 from cuassay.sandbox.guest import items
 from cuassay.sandbox.guest.callers import streams
 from cuassay.sandbox.guest.callers.autograd import BackwardError
-from cuassay.sandbox.guest.interface import Around, Given, Made, NoResultError, Slot
+from cuassay.sandbox.guest.interface import (
+    Around,
+    Given,
+    InputChangedError,
+    Made,
+    NoResultError,
+    Slot,
+)
 from cuassay.sandbox.guest.memory import placement
 from cuassay.sandbox.guest.memory.recycling import FreedMemory
 from cuassay.sandbox.guest.observe import launch_errors
@@ -110,16 +117,20 @@ class Interpreter:
             case ReadResult():
                 return self._read(step.result)
             case ReadInputs():
-                tensors = {
-                    name: items.base_bytes(value)
+                wanted = {
+                    name: value
                     for name, value in self.slot(step.slot).tensors.items()
                     if step.only in ("", name)
                 }
+                tensors = {name: items.base_bytes(value) for name, value in wanted.items()}
                 found = tuple(
                     replace(items.describe(tensor, name=name, inputs={}), buffer=number)
                     for number, (name, tensor) in enumerate(tensors.items())
                 )
-                return Made(items=found, tensors=tuple(tensors.values()))
+                now = tuple(
+                    items.describe(value, name=name, inputs={}) for name, value in wanted.items()
+                )
+                return Made(items=found + now, tensors=tuple(tensors.values()))
             case Release():
                 slot = self._slots.pop(step.name, None)
                 held = self._results.pop(step.name, None)
@@ -177,9 +188,11 @@ class Interpreter:
             held = slot.values.get(name)
             if isinstance(held, torch.Tensor) and isinstance(value, torch.Tensor):
                 if held.shape != value.shape or held.dtype != value.dtype:
-                    raise ValueError(
-                        f"refill of '{name}': {tuple(value.shape)} {value.dtype} does not fit "
-                        f"{tuple(held.shape)} {held.dtype}; refill with a case of equal shapes"
+                    # The judge refills with equal shapes alone.
+                    raise InputChangedError(
+                        f"an earlier call changed input '{name}': it has shape "
+                        f"{list(held.shape)} and dtype {held.dtype}, the caller made it "
+                        f"{list(value.shape)} and {value.dtype}"
                     )
                 placement.copy_into(held, value)
             else:
@@ -353,6 +366,8 @@ def _claim(error: BaseException, message: str) -> Claim | None:
             return Claim.LAUNCH
         case BackwardError():
             return Claim.BACKWARD
+        case InputChangedError():
+            return Claim.INPUT_CHANGED
         case RuntimeError() if says_no_memory(message):
             return Claim.NO_MEMORY
     return None

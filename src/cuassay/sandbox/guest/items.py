@@ -89,6 +89,7 @@ def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) ->
                 device=str(value.device),
                 aliases=tuple(other for other, tensor in inputs.items() if _shares(value, tensor)),
                 name=name,
+                requires_grad=value.requires_grad,
             )
     if value is None:
         return ResultItem(kind="none", type_name="NoneType", name=name)

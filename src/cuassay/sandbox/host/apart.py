@@ -26,6 +26,7 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import (
     Allocate,
+    Autograd,
     Call,
     HashResult,
     Poison,
@@ -81,7 +82,7 @@ def _covered(step: Step) -> bool:
     match step:
         case Allocate() | Refill() | ReadResult() | ReadInputs() | HashResult() | Release():
             return True
-        case Call(stream="", thread=False, gradients=False, poison=poison):
+        case Call(stream="", thread=False, gradients=False, autograd=Autograd.ON, poison=poison):
             return poison not in (Poison.NEGATED, Poison.RIGHT)  # they leave answers in memory
         case _:
             return False
@@ -253,7 +254,7 @@ class _Apart(Execution):
                 found = self._slot(slot)
                 if isinstance(found, StepRaised):
                     return found
-                return self._told({"do": "back", "slot": slot}) or self._inputs_now(found, only)
+                return self._inputs_now(slot, found, only)
             case Release(name=name):
                 told = self._told({"do": "release", "name": name})
                 self._results.pop(name, None)
@@ -396,8 +397,18 @@ class _Apart(Execution):
         items = tuple(replace(item, buffer=-1) for item in record.items)
         return replace(record, items=items, digest=made)
 
-    def _inputs_now(self, held: _Shared, only: str) -> StepDone:
-        """Return the bytes of the inputs as they are, read from memory that the judge made."""
+    def _inputs_now(self, slot: str, held: _Shared, only: str) -> StepRecord:
+        """Return the bytes of the inputs as they are, read from memory that the judge made.
+
+        After them each input as the process has it: what a call made of its shape, say.
+        """
+        reply = self._ask({"do": "back", "slot": slot})
+        raised = _raised(reply, self._index)
+        if raised is not None:
+            return raised
+        described = reply.get("inputs")
+        if not isinstance(described, list) or len(described) != len(held.names):
+            raise GoneError(Gone.GARBLED, "inputs that are not described")
         items: list[ResultItem] = []
         for name, data in held.inputs().items():
             if only not in ("", name):
@@ -415,6 +426,10 @@ class _Apart(Execution):
                 )
             )
             self.tensors.append(data)
+        for name, one in zip(held.names, described, strict=True):
+            if name not in held.outputs and only in ("", name):
+                found = {"kind": "tensor", "type_name": "", "device": "", "number": 0, "name": name}
+                items.append(_described({**found, **one}, held).item)
         return StepDone(index=self._index, items=tuple(items))
 
     def _state(self) -> StepRecord:
@@ -482,6 +497,7 @@ def _described(found: Mapping[str, Any], held: _Shared) -> _Described:
                     device=str(found["device"])[:80],
                     aliases=held.sharing(int(found.get("storage", 0))),
                     name=name,
+                    requires_grad=found.get("requires_grad") is True,
                 )
                 at = int(found.get("at", 0))
                 far = any(abs(step) >= _FAR for step in item.strides)

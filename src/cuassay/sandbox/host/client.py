@@ -202,6 +202,15 @@ class WorkerPool(Closing):
         run = self._result(execution.records, end, started, text=text)
         return Ran(run, execution.tensors)
 
+    def make_ready(self, scenario: Scenario) -> None:
+        """Wait for the worker that a scenario will run in, which has built then."""
+        with contextlib.suppress(_NotBuiltError, NurseryError):  # the scenario will say so
+            self._worker(fresh=scenario.fresh, mode=scenario.mode)
+
+    def keep_no_spares(self) -> None:
+        """Fork no more workers than are asked for, from now on; a spare that is there is used."""
+        self._spare_count = 0
+
     def expect(self, mode: Mode) -> None:
         """Fork a worker of a mode that is asked for soon: it builds while another one works."""
         if self._built_once and self._special is None and mode is not Mode.PLAIN:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
+import pytest
 import torch
 
 from cuassay.checks.interface.inputs_unchanged import Api001
@@ -44,6 +46,37 @@ def test_sorted_indices_in_place_are_found() -> None:
         return y
 
     assert [f.where.output for f in examine(Api001(), gather(), lambda: call)] == ["ids"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda x: x.t_(), "has shape"),
+        (lambda x: x.unsqueeze_(0), "has shape"),
+        (lambda x: x.as_strided_(x.shape, (1, x.shape[0])), "has strides"),
+    ],
+)
+def test_a_tensor_that_is_seen_otherwise_with_the_same_bytes_is_found(
+    change: Callable[[torch.Tensor], object], words: str
+) -> None:
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        y = x * gain + bias
+        change(x)
+        return y
+
+    (found,) = examine(Api001(), scaled_add(), lambda: call)
+    assert found.finding_class is FindingClass.WRONG
+    assert f"input 'x' is changed by the call: afterwards it {words} [" in found.message
+
+
+def test_an_input_that_is_made_to_require_gradients_is_a_condition() -> None:
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        y = x * gain + bias
+        bias.requires_grad_(True)
+        return y
+
+    (found,) = examine(Api001(), scaled_add(), lambda: call)
+    assert found.condition == "autograd: it sets requires_grad of input 'bias'"
 
 
 def test_kernels_that_only_read_are_silent() -> None:

@@ -26,6 +26,7 @@ from cuassay.checks.state.histories import (
 )
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Fill
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import FindingClass
 from cuassay.model.problem import ConstAxis
 from cuassay.model.scenario import Allocate, Call, PoisonFreed, Refill, Release
@@ -426,6 +427,67 @@ def test_a_refusal_of_gradients_or_threads_is_left_to_the_checks_of_these(
     trial = scaled_add()
     trial.profile = profile
     assert examine(State001(), trial, factory) == []
+
+
+def wrong_where(unusual: Callable[[Tensor], bool]) -> Callable[[], Function]:
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        return x * gain if unusual(x) else x * gain + bias
+
+    return lambda: call
+
+
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        (wrong_where(lambda x: not torch.is_grad_enabled()), "under torch.no_grad() and "),
+        (wrong_where(lambda x: torch.is_inference_mode_enabled()), "under torch.inference_mode();"),
+        (wrong_where(lambda x: x.requires_grad), "when inputs require gradients;"),
+        (
+            wrong_where(lambda x: threading.current_thread() is not threading.main_thread()),
+            "from another thread;",
+        ),
+    ],
+)
+@pytest.mark.parametrize("profile", _BOTH)
+def test_the_way_of_the_call_that_alone_is_wrong_is_named(
+    factory: Callable[[], Function], words: str, profile: Profile
+) -> None:
+    trial = scaled_add()
+    trial.profile = profile
+    found = examine(State001(), trial, factory)
+    assert found
+    assert found[0].cause is Cause.HOW_CALLED
+    assert f"is wrong {words}" in found[0].message
+
+
+@pytest.mark.parametrize("profile", _BOTH)
+def test_a_buffer_that_is_kept_is_right_in_inference_mode_too(profile: Profile) -> None:
+    def factory() -> Function:
+        kept: dict[object, Tensor] = {}
+
+        def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+            scratch = kept.setdefault(tuple(x.shape), torch.empty_like(x))
+            with torch.no_grad():
+                scratch.copy_(x * gain)
+            return scratch + bias
+
+        return call
+
+    trial = scaled_add()
+    trial.profile = profile
+    assert examine(State001(), trial, factory) == []
+
+
+def test_a_refusal_of_inference_is_a_condition() -> None:
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        if torch.is_inference_mode_enabled():
+            raise RuntimeError("made for training")
+        return x * gain + bias
+
+    (found,) = examine(State001(), scaled_add(), lambda: call)
+    assert found.finding_class is FindingClass.UNSAFE
+    assert found.condition == "autograd: it raises under torch.inference_mode()"
+    assert found.message.startswith("RuntimeError: made for training under torch.inference_mode()")
 
 
 def test_a_refused_thread_does_not_hide_what_else_is_wrong() -> None:

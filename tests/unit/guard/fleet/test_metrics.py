@@ -27,6 +27,7 @@ from cuassay.guard.logs import JsonFormatter
 from cuassay.guard.prometheus import GuardCollector
 from cuassay.guard.wrap import Guarded
 from tests.support.guards import QUIET, Faulty, honest, inputs, rmsnorm
+from tests.support.paths import python_path
 
 ASSETS = Path(cuassay.__file__).parent / "guard" / "assets"
 
@@ -96,7 +97,7 @@ def test_multiprocess_mode_adds_up_over_processes(tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "PROMETHEUS_MULTIPROC_DIR": str(tmp_path),
-        "PYTHONPATH": f"{Path(cuassay.__file__).parents[1]}{os.pathsep}{os.getcwd()}",
+        "PYTHONPATH": python_path(Path(cuassay.__file__).parents[1], os.getcwd()),
         "OMP_NUM_THREADS": "1",
     }
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], env=environment, check=True)

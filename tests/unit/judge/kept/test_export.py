@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.outcome import Finding, FindingClass, Severity
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import Autograd, Call, Scenario
 from cuassay.model.steps import ReadState
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.host.nursery import Nursery
@@ -74,6 +75,36 @@ def test_the_program_fails_until_the_kernel_is_repaired(
     kernel.write_text(_PAIR.twin.read_text())
     repaired = _run(place)
     assert repaired.stdout == "no fault shown\n", repaired.stderr
+
+
+def test_a_call_is_made_from_the_thread_and_in_the_mode_that_were_wrong(
+    trial: JudgeTrial, nursery: Nursery, tmp_path: Path
+) -> None:
+    place = tmp_path / "kernel.py"
+    place.write_text(
+        "import threading, torch\n\n"
+        "def run(x, weight, eps):\n"
+        "    main = threading.current_thread() is threading.main_thread()\n"
+        "    right = main or not torch.is_inference_mode_enabled() or not x.requires_grad\n"
+        "    rstd = torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)\n"
+        "    return (x.float() * rstd * weight.float() * right).to(x.dtype)\n"
+    )
+    candidate = load_candidate(str(place), trial.problem)
+    plain = single_call(trial.cases("numeric")[0], label="numbers")
+    steps = tuple(
+        dataclasses.replace(step, thread=True, gradients=True, autograd=Autograd.INFERENCE)
+        if isinstance(step, Call)
+        else step
+        for step in plain.steps
+    )
+    scenario = dataclasses.replace(plain, steps=steps)
+    with Runner(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+        for one, code in ((plain, 0), (scenario, 1)):
+            program = tmp_path / f"repro_{code}.py"
+            export(trial, candidate, _finding(one), runner(one), program)
+            ended = _run(program)
+            assert ended.returncode == code, ended.stderr
+            assert code == 0 or "AssertionError: y: relative error" in ended.stderr
 
 
 def test_what_torch_alone_cannot_do_is_said(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import cuassay
+from tests.support.paths import python_path
 
 pytest.importorskip("triton", reason="triton is not installed")
 
@@ -44,7 +45,7 @@ print("agreed")
 
 
 def test_interpreted_kernel_agrees_with_the_plain_path() -> None:
-    source = str(Path(cuassay.__file__).parents[1])
+    source = python_path(Path(cuassay.__file__).parents[1])
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": source}
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM],

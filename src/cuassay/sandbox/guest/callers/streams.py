@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from cuassay.model.case import Case
-from cuassay.model.scenario import Call, Poison
+from cuassay.model.scenario import Autograd, Call, Poison
 from cuassay.model.steps import StreamCall, Together
 from cuassay.sandbox.guest.interface import Given, Host, Made, Slot
 from cuassay.sandbox.guest.memory import placement
@@ -49,11 +49,22 @@ def sleep(milliseconds: float) -> None:
 
 
 def called_as(step: Call, slot: Slot, call: Callable[[], _Held]) -> _Held:
-    """Call on the stream, from the thread and with the gradients that a Call step names."""
+    """Call on the stream, from the thread and with the gradients that a Call step names.
+
+    Gradient and inference mode belong to a thread: they are set where the call is made.
+    """
 
     def there() -> _Held:
-        with on_stream(step.stream) if step.stream else contextlib.nullcontext():
+        with on_stream(step.stream) if step.stream else contextlib.nullcontext(), mode():
             return call()
+
+    match step.autograd:
+        case Autograd.ON:
+            mode: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+        case Autograd.OFF:
+            mode = torch.no_grad
+        case Autograd.INFERENCE:
+            mode = torch.inference_mode
 
     with requiring_gradients(slot) if step.gradients else contextlib.nullcontext():
         return from_thread(there) if step.thread else there()

@@ -182,6 +182,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
     contiguous, detach, to_cpu = base.contiguous, base.detach, base.cpu
     dtype_of, shape_of, layout_of = base.dtype.__get__, base.shape.__get__, base.layout.__get__
     device_of, strides_of, conj, neg = base.device.__get__, base.stride, base.is_conj, base.is_neg
+    graded = base.requires_grad.__get__
     nested = base.is_nested.__get__
     size_of, count_of, resize = base.element_size, base.numel, base.resize_
     frombuffer, empty, synchronize = torch.frombuffer, torch.empty, torch.cuda.synchronize
@@ -334,9 +335,22 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                     reply = {"items": items}
                     del found, one, own
                 case "back":
+                    now: list[dict[str, Any]] = []
                     for here, used in mapped[request["slot"]]:
-                        if here is not used and count_of(here):
+                        same_shape = shape_of(here) == shape_of(used)
+                        if here is not used and count_of(here) and same_shape:
                             copy(here, used)
+                        now.append(
+                            {
+                                "shape": list(shape_of(used)),
+                                "strides": list(strides_of(used)),
+                                "dtype": texts(dtype_of(used)).removeprefix("torch."),
+                                "requires_grad": graded(used),
+                                "storage": storage(used).data_ptr(),
+                            }
+                        )
+                    reply = {"inputs": now}
+                    now = []
                 case "forth":
                     for number, scalar in request["scalars"]:
                         slots[request["slot"]][number] = scalar

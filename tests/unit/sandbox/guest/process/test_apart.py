@@ -138,6 +138,29 @@ def test_inputs_are_read_where_they_lie_and_refilled_there(cpu: Nursery) -> None
     assert isinstance(run.result.records[9], StepRaised)  # nothing is left in the slot
 
 
+@pytest.mark.parametrize(
+    ("change", "shape", "aliases", "requires_grad"),
+    [
+        ("x.unsqueeze_(0)", (1, 10), ("x",), False),
+        ("x.requires_grad_(True)", (10,), ("x",), True),
+        ("x.data = x.clone()", (10,), (), False),
+        ("x.resize_(3)", (3,), ("x",), False),
+    ],
+)
+def test_inputs_are_described_as_a_call_left_them(
+    cpu: Nursery, change: str, shape: tuple[int, ...], aliases: tuple[str, ...], requires_grad: bool
+) -> None:
+    steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadInputs(slot="a"))
+    with opened(f"def run(x):\n    y = x * 2\n    {change}\n    return y", cpu) as apart:
+        run = apart.run(scenario(*steps), values, fresh=True)
+    record = run.result.records[2]
+    assert isinstance(record, StepDone)
+    data, now = record.items
+    assert (data.dtype, data.shape) == ("uint8", (40,))
+    assert (now.name, now.shape, now.aliases) == ("x", shape, aliases)
+    assert now.requires_grad is requires_grad
+
+
 def test_scalars_are_replaced_and_outputs_are_named(cpu: Nursery) -> None:
     asked = problem(
         inputs=(
