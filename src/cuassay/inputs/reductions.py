@@ -128,6 +128,11 @@ def _halves(planner: Planner, axis: VarAxis) -> Case | None:
     return dataclasses.replace(case, fills={**case.fills, **mirrored})
 
 
+def takes_back(case: Case) -> bool:
+    """Return whether the second half of a sum takes the first one back in this case."""
+    return any("mirror" in fill.parameters for fill in case.fills.values())
+
+
 def growth(planner: Planner) -> tuple[Case, ...]:
     """Return the same fills at growing lengths of each reduction axis.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import comparison_finding, one_by_one, single_call
 from cuassay.checks.state.answers import reads_of
+from cuassay.inputs.reductions import takes_back
 from cuassay.model.diagnosis import Cause
-from cuassay.model.outcome import Finding, GrowthPoint, Where
+from cuassay.model.outcome import Finding, FindingClass, GrowthPoint, Severity, Where
+from cuassay.model.precision import CONDITION, Precision
 from cuassay.model.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 _GROWTH = "growth: "
 _DEFAULT_TARGET = 1_000_000
+_PARTS = f"{CONDITION}: parts of sums rounded to 16 bits, which shows where they cancel"
 
 
 class Num002(Check):
@@ -45,8 +49,11 @@ class Num002(Check):
         Growth is judged against the trusted implementation's own growth on the same inputs,
         so an ill-conditioned sum does not reject an honest kernel. Kernels that pre-sum tiles
         in float32 and add few tiles in bfloat16 stay within one output rounding, but for the
-        sum that takes itself back: there the first tiles' rounding is most of what is left. On
-        a CPU constant axes may leave room for one tile alone.
+        sum that takes itself back: there the first tiles' rounding is most of what is left.
+        Under the policy `mixed` that is a condition of use, `precision`: cuBLAS adds the parts of
+        a split product in 16 bits as well, by torch's default
+        (`allow_bf16_reduced_precision_reduction`). On a CPU constant axes may leave room for one
+        tile alone.
 
     Example
         A fused embedding-gradient kernel that adds into a bfloat16 table is rejected: rows
@@ -93,8 +100,17 @@ class Num002(Check):
             return
         for read in reads_of(scenario, run):
             for comparison in trial.compare(read.case, run, read.items):
-                if not comparison.passed:
-                    yield comparison_finding(self, trial, scenario, read.case, comparison)
+                if comparison.passed:
+                    continue
+                found = comparison_finding(self, trial, scenario, read.case, comparison)
+                if takes_back(read.case) and trial.problem.policy is Precision.MIXED:
+                    found = dataclasses.replace(
+                        found,
+                        finding_class=FindingClass.UNSAFE,
+                        severity=Severity.MEDIUM,
+                        condition=_PARTS,
+                    )
+                yield found
 
     def _growth(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge the growth of each output by the least family that the policy accepts."""
