@@ -32,7 +32,7 @@ print(json.dumps(found))
 """
 _TORCH = """
 import json
-found = {"error": "", "cuda": "", "device": "", "count": 0, "nvrtc": ""}
+found = {"error": "", "cuda": "", "device": "", "count": 0}
 try:
     import torch
     found["cuda"] = torch.version.cuda or ""
@@ -40,37 +40,31 @@ try:
         p = torch.cuda.get_device_properties(0)
         found["device"] = f"{p.name} (sm_{p.major}{p.minor}, {p.total_memory >> 30} GiB)"
         found["count"] = torch.cuda.device_count()
-    import ctypes
-    major = found["cuda"].split(".")[0]
-    for name in ([f"libnvrtc.so.{major}"] if major else []) + ["libnvrtc.so"]:
-        try:
-            ctypes.CDLL(name)
-            found["nvrtc"] = name
-            break
-        except OSError:
-            pass
 except Exception as error:
     found["error"] = f"{type(error).__name__}: {error}"
 print(json.dumps(found))
 """
 _INTERPRETER = """
 import json
-from cuassay.build import triton_interpreter
+from cuassay.build.interpreter import install
 try:
-    triton_interpreter.enable()
+    install.enable()
     why = ""
 except Exception as error:
     why = str(error) or type(error).__name__
 print(json.dumps({"why": why}))
 """
-_NVCC = """
+# Asks the code that builds, which also looks where pip puts NVIDIA's packages.
+_COMPILERS = """
 import json
-from cuassay.build import toolkit
+from cuassay.build.cuda import nvrtc, toolkit
+from cuassay.errors import MissingToolError
 try:
     found = str(toolkit.find_nvcc())
-except Exception:
+except MissingToolError:
     found = ""
-print(json.dumps({"nvcc": found}))
+library = nvrtc.find_nvrtc()
+print(json.dumps({"nvcc": found, "nvrtc": str(library._name) if library else ""}))
 """
 
 
@@ -111,7 +105,7 @@ def probes() -> Iterator[Probe]:
     has_torch = bool(packages.get("torch"))
     torch = child(_TORCH) if has_torch else {}
     yield from _device(torch, has_torch=has_torch)
-    yield from _compilers(torch)
+    yield from _compilers()
     yield _interpreter(packages, gpu=bool(torch.get("device")))
     yield from _sandbox()
 
@@ -176,8 +170,9 @@ def _device(torch: Mapping[str, object], *, has_torch: bool) -> Iterator[Probe]:
     )
 
 
-def _compilers(torch: Mapping[str, object]) -> Iterator[Probe]:
-    nvcc = str(child(_NVCC).get("nvcc") or "")
+def _compilers() -> Iterator[Probe]:
+    found = child(_COMPILERS)
+    nvcc = str(found.get("nvcc") or "")
     minor = f"{sys.version_info.major}.{sys.version_info.minor}"
     toolkit = Path(sys.prefix) / "lib" / f"python{minor}" / "site-packages/nvidia/cu13"
     yield Probe(
@@ -188,7 +183,7 @@ def _compilers(torch: Mapping[str, object]) -> Iterator[Probe]:
         fix="pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl, then set "
         f"CUDA_HOME={toolkit}",
     )
-    nvrtc = str(torch.get("nvrtc") or "")
+    nvrtc = str(found.get("nvrtc") or "")
     yield Probe(
         name="nvrtc",
         ok=bool(nvrtc),

@@ -136,7 +136,9 @@ def _answers(packages: dict[str, str], torch: dict[str, object], why: str = "") 
             return dict(packages)
         if "import torch" in program:
             return torch
-        return {"why": why} if "triton_interpreter" in program else {"nvcc": ""}
+        if program == probes._INTERPRETER:
+            return {"why": why}
+        return {"nvcc": "", "nvrtc": torch.get("nvrtc", "")}
 
     return child
 

@@ -283,6 +283,25 @@ def test_the_compiler_is_imported_before_workers_of_a_candidate_that_uses_it_are
             assert set(read(run, 2, 0).tolist()) == {imported}
 
 
+_COMPILER_WRITES = """
+import os, torch
+from torch._inductor import codecache  # torch.compile
+
+def run(x):
+    for place in (codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR):
+        os.makedirs(place, exist_ok=True)
+        with open(os.path.join(place, "one"), "w") as file: file.write("1")
+    return x + 1
+"""
+
+
+def test_a_compiler_that_was_imported_before_writes_where_the_worker_may(tmp_path: Path) -> None:
+    with opened_nursery() as own, pool(_COMPILER_WRITES, tmp_path, own) as workers:
+        run = workers.run(scenario(), ramp)
+        assert run.result.termination == Finished()
+        assert read(run, 2, 0).tolist()[:2] == [1.0, 2.0]
+
+
 def test_a_process_of_another_mode_that_is_expected_is_the_one_that_runs(
     cpu: Nursery, tmp_path: Path
 ) -> None:

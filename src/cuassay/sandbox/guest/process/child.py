@@ -93,6 +93,11 @@ def main(
     environment.adopt(confinement.told)
     os.chdir(folder)
     tempfile.tempdir = None
+    # Inductor names the folder of its compiled headers as it is imported, before the fork.
+    inductor: Any = sys.modules.get("torch._inductor.codecache")
+    if hasattr(inductor, "_HEADER_DIR"):
+        inductor._HEADER_DIR = os.path.join(os.environ["TORCHINDUCTOR_CACHE_DIR"], "headers")
+        inductor._HEADER_LOCK_DIR = os.path.join(inductor._HEADER_DIR, "locks")
     sys.stdout = open(1, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
     kernel.set_dumpable(True)
