@@ -250,7 +250,7 @@ tile128_embedding_grad      | embedding_grad              | NUM002 NUM001       
 tree_embedding_grad         | embedding_grad              | NUM002 NUM001          | N2 N15
 bf16_norm_weight_grad       | rmsnorm_backward            | NUM002 NUM001          | N2
 half_atomics                | moe_scatter                 | NUM002 NUM001          | N1 N15
-rounded_once_a_block        | zoo:weighted_values         | NUM002                 | N3 | require precision
+rounded_once_a_block      | zoo:weighted_values         | NUM002           | N3 | require precision
 bf16_recurrence             | zoo:decayed_sum             | NUM002 NUM001          | N9
 narrow_accumulator          | fp8_gemm                    | NUM002 NUM001          | N5 | standard
 triton_bf16_accumulator     | gemm@float32                | NUM002 NUM001          | N2 N8
