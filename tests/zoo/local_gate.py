@@ -30,7 +30,6 @@ class InProcess:
     build_s = 0.0
     walls: Mapping[str, str] = MappingProxyType({})  # none: this process is the judge
     fresh = False  # whatever is asked for: one process runs everything
-    build_side_by_side = False
 
     def __init__(
         self,

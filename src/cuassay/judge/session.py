@@ -317,10 +317,9 @@ def judged(
         ):
             smoke(trial)
             generate_once(trial)
-        beside = _begin_workers(bench, runner)
         machine = _use_machine(bench)
         _tune(bench, runner)
-        beside = beside or _runners_beside(bench, runner)
+        beside = _runners_beside(bench, runner)
         if trial.problem.built:
             bench.optional("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
@@ -489,20 +488,6 @@ def _tune(bench: _Bench, runner: Runner) -> None:
         bench.optional("", tune)  # what goes wrong here goes wrong in a check, which says so
 
 
-def _begin_workers(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
-    """Begin to start the workers that the first checks ask for; return those that run beside.
-
-    None where one has to build first. A worker takes half a second on a GPU, most of which goes
-    by while truths are made. Not before the first worker has its context: the driver makes one
-    after another.
-    """
-    if not bench.device.startswith("cuda") or not runner.build_side_by_side:
-        return ()
-    beside = _runners_beside(bench, runner)
-    runner.prepare()
-    return beside
-
-
 def _runners_beside(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
     """Return what runs the checks beside others, if any are to run so.
 
@@ -512,7 +497,7 @@ def _runners_beside(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
     return tuple(
         bench.runner(
             bench.candidate,
-            lazy=not runner.build_side_by_side,
+            lazy=not runner.built,
             spares=_SPARES_BESIDE // count,
         )
         for _ in range(count)
@@ -695,12 +680,8 @@ def _run_concurrently(
         _beside(bench, main.trial, runner, heavy, told, lambda: f"beside {next(numbers)}")
         for runner, told in zip(beside, events, strict=True)
     ]
-    # After one that needs a process of its own the next needs another: these come last.
-    rest = sorted(
-        (check for check in checks if check.concurrent),
-        key=lambda check: (not check.waits, check.own_process),
-    )
-    with _working(sides, rest) as turns, turns.taken():
+    rest = [check for check in checks if check.concurrent]
+    with _working(sides, sorted(rest, key=lambda check: not check.waits)) as turns, turns.taken():
         main.run([check for check in checks if not check.concurrent])
         for side in sides:
             side.stopped = not main.built

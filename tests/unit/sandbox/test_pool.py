@@ -335,21 +335,12 @@ def test_what_a_scenario_will_run_in_is_made_ready_before_it(cpu: Nursery, tmp_p
 
     fresh = dataclasses.replace(scenario(), fresh=True)
     with pool("def run(x): return x + 1", tmp_path, cpu, spares=1) as workers:
-        assert workers.build_side_by_side  # nothing is compiled
-        workers.prepare()
-        assert born() == 2
         workers.make_ready(fresh)
         assert workers.built
-        workers.keep_no_spares()
+        assert born() == 1
         assert workers.run(fresh, ramp).result.termination == Finished()
-        assert born() == 2  # in the one that was made ready
+        assert born() == 2  # in the one that was made ready, beside a spare
+        workers.keep_no_spares()
         workers.make_ready(fresh)
         assert workers.run(fresh, ramp).result.termination == Finished()
         assert born() == 2 - 1  # the spare that was there, and none after it
-    compiled = "from torch.utils.cpp_extension import load_inline\ndef run(x): return x + 1"
-    with pool(compiled, tmp_path / "other", cpu, spares=1) as workers:
-        assert not workers.build_side_by_side
-        workers.prepare()
-        assert not workers.built
-    with pool(compiled, tmp_path / "other", cpu, spares=1) as workers:
-        assert workers.build_side_by_side  # an earlier trial has built it

@@ -156,13 +156,9 @@ class Runner:
         return self._pool.because
 
     @property
-    def build_side_by_side(self) -> bool:
-        """Whether several workers may build the candidate at once."""
-        return self._pool.build_side_by_side
-
-    def prepare(self) -> None:
-        """Begin to start the workers that are asked for after the first one."""
-        self._pool.prepare()
+    def built(self) -> bool:
+        """Whether one of its workers has built the candidate."""
+        return self._pool.built
 
     def make_ready(self, scenario: Scenario) -> None:
         """Wait for the process that a scenario will run in, where that is a worker on a GPU."""

@@ -75,7 +75,6 @@ class WorkerPool(Closing):
         self._nursery = nursery or Nursery(device)
         self.digest = candidate_digest(candidate, toolchain(device))
         self._cache = (keep or cache_dir()) / self.digest
-        self._seen = self._cache.is_dir()
         self._cache.mkdir(parents=True, exist_ok=True)
         self._segments = Segments(device)
         self._current: WorkerHandle | None = None
@@ -102,19 +101,6 @@ class WorkerPool(Closing):
     def built(self) -> bool:
         """Whether a worker has built the candidate."""
         return self._built_once
-
-    @property
-    def build_side_by_side(self) -> bool:
-        """Whether several workers may build at once, also before one has: nothing is compiled.
-
-        Two compilers on the same sources help nobody. What an earlier trial compiled is kept.
-        """
-        return self._built_once or self._seen or not _compiles(self._candidate)
-
-    def prepare(self) -> None:
-        """Fork the next workers, which build at once, before the first scenario asks for one."""
-        if self.build_side_by_side:
-            self._prepare_spares()
 
     @property
     def is_starting(self) -> bool:
