@@ -192,7 +192,13 @@ class LocalExecutor:
         shared = len(gpus) < len(on_gpus)
         undecided: dict[str, TaskEnded] = {}
         for ended in self._on(self._lanes, tasks, stop, watch):
-            if shared and not _has_verdict(ended):
+            # What nobody beside a trial could have caused stands; the rest is judged again alone.
+            match ended.event:
+                case EngineFinished(verdict=verdict):
+                    stands = verdict.decision is not Decision.INCONCLUSIVE
+                case EngineStopped(exit_code=code):
+                    stands = code == _OFF
+            if shared and not stands:
                 undecided[ended.task.id] = ended
             else:
                 yield ended
@@ -404,15 +410,6 @@ def another_attempt(task: Task) -> Task:
     folder = task.folder.with_name(f"{task.folder.name.rpartition('-')[0]}-{attempt}")
     job = dataclasses.replace(task.job, run_label=str(folder))
     return dataclasses.replace(task, job=job, attempt=attempt, folder=folder)
-
-
-def _has_verdict(ended: TaskEnded) -> bool:
-    """Whether nobody who runs beside a trial could have kept it from what it said."""
-    match ended.event:
-        case EngineFinished(verdict=verdict):
-            return verdict.decision is not Decision.INCONCLUSIVE
-        case EngineStopped(exit_code=code):
-            return code == _OFF
 
 
 def _cores() -> int:

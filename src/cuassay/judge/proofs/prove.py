@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -239,8 +239,11 @@ def sampled(
                 until.append(time.monotonic() + _RECORD_S)
             return time.monotonic() < until[-1]
 
-        known = wanted(trial.problem)["values"].items()
-        watched = [name for name, one in known if not _says_nothing(one)]
+        watched = []
+        for name, (low, high, nbytes, *_) in wanted(trial.problem)["values"].items():
+            most = (1 << 8 * nbytes - 1) - 1
+            if (low, high) != ([-most - 1], [most]):  # more than its type says
+                watched.append(name)
         samples = record(trial, runner, case, sizes, watched=watched, going=going)
     if not any(one.recording.launches for one in samples.found):
         said = f": {samples.refused[0][1]}" if samples.refused else ""
@@ -433,12 +436,6 @@ def wanted(problem: Problem) -> dict[str, Any]:
         if all(name in workload.axes for name in axes)
     ]
     return {"axes": axes, "tensors": tensors, "values": values, "listed": listed}
-
-
-def _says_nothing(known: Sequence[Any]) -> bool:
-    """Whether bounds of an input's integers are those of their type."""
-    low, high, nbytes = known[:3]
-    return (low, high) == ([-(1 << 8 * nbytes - 1)], [(1 << 8 * nbytes - 1) - 1])
 
 
 def _is_free(spec: TensorSpec) -> bool:
