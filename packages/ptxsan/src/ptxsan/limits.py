@@ -18,6 +18,7 @@ _GRID = (2**31 - 1, 65535, 65535)
 _STATIC = 48 << 10
 _KIB = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 88: 99, 89: 99, 90: 227, 100: 227,
         103: 227, 110: 227, 120: 99, 121: 99}  # fmt: skip
+MOST_SHARED = max(_KIB.values()) << 10  # bytes of a block, on any of them
 _CLUSTER = 16  # 8 unless the program asks for more
 
 

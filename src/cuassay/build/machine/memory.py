@@ -31,6 +31,20 @@ from ptxsan.launch import Buffer, Pointer
 
 _POINTER = struct.Struct("<Q")
 _READS = frozenset((torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__))
+_LARGE_BYTES = 1 << 30
+
+
+def _unwritten(nbytes: int) -> np.ndarray[Any, Any]:
+    """Return a flag for each byte of memory that nobody wrote.
+
+    Those of a tensor without memory may be more than this machine has: they take the pages that
+    are touched.
+    """
+    if nbytes < _LARGE_BYTES:
+        return np.zeros(nbytes, dtype=np.bool_)
+    from ptxsan import pages
+
+    return pages.zeros(nbytes, reserved=False).view(np.bool_)
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +132,7 @@ class StorageArena:
         self._count += 1
         shape = "x".join(map(str, tensor.shape)) or "scalar"
         made = name or f"allocation {self._count} ({_dtype(tensor)} {shape})"
-        flags = None if written else np.zeros(size + 2 * zone, dtype=np.bool_)
+        flags = None if written else _unwritten(size + 2 * zone)
         if flags is not None and zone:
             flags[:zone] = flags[-zone:] = True
         data = _bytes_around(base, size, zone) if zone else _bytes_of(storage)

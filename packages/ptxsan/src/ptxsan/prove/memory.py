@@ -19,6 +19,7 @@ from typing import TypeAlias
 from ptxsan import isa
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding
+from ptxsan.limits import MOST_SHARED
 from ptxsan.parser import parse
 from ptxsan.program import build
 from ptxsan.prove import graph
@@ -40,14 +41,19 @@ from ptxsan.prove.replay import (
 )
 from ptxsan.prove.solver import Countered, Discharge, Open, Shown, Solver, closure
 from ptxsan.prove.terms import (
+    FALSE,
     TRUE,
     Atom,
     Atoms,
     Flag,
+    Formula,
+    Le,
     Symbol,
     atoms_of,
     decided,
+    holds,
     literals,
+    negated,
     value_of,
 )
 from ptxsan.prove.threads import Threads
@@ -482,7 +488,10 @@ def _checked(
             match solver.answer(access.path, goal):
                 case Shown(by):
                     discharged[str(by)] += 1
-                case Countered(held):
+                case Countered(counter):
+                    held = _accepted(
+                        execution, axes, solver, (*access.path, negated(goal)), counter
+                    )
                     sizes = axes.sizes(held)
                     reason = (
                         f"a {access.what} of {access.nbytes} bytes {word} {_name(access)}, says z3"
@@ -499,6 +508,28 @@ def _checked(
         if len(failures) > failed:
             places.add(place)
     return failures, discharged
+
+
+def _accepted(
+    execution: Execution,
+    axes: Axes,
+    solver: Solver,
+    doubt: Sequence[Formula],
+    held: Mapping[Atom, int],
+) -> Mapping[Atom, int]:
+    """Return values for which a doubt holds and a GPU has the shared memory that the launch asks.
+
+    `held` where there are none: then nothing is launched.
+    """
+    thread = execution.thread
+    if thread.law.shared_bytes is None:
+        return held
+    asked = axes.poly(thread.law.shared_bytes) + sum(one.bytes for one in thread.program.shared)
+    fits = Le(asked - MOST_SHARED)
+    if holds(fits, _Values(held), {}):
+        return held
+    other = solver.answer((*doubt, fits), FALSE)
+    return other.values if isinstance(other, Countered) else held
 
 
 def _data(
