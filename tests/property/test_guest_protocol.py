@@ -257,6 +257,14 @@ def test_a_run_apart_ends_whatever_the_guest_says(
     _run([*_PLAIN[:begun], *said], tmp_path, apart=True)
 
 
+@pytest.mark.parametrize("inputs", [[], [5], [None, None], ["x"], {"x": 1}])
+def test_inputs_that_are_no_descriptions_are_garbled(inputs: Any, tmp_path: Path) -> None:
+    item = {"kind": "tensor", "dtype": "float32", "shape": [100], "strides": [1]}
+    told = {"items": [{**item, "device": "cpu", "at": _HERE.data_ptr()}]}
+    _, end = _run([*_PLAIN, ("frame", told), ("frame", {"inputs": inputs})], tmp_path, apart=True)
+    assert isinstance(end, Garbled)
+
+
 @pytest.mark.parametrize("strides", [[1], [0]])
 def test_a_guest_that_says_what_is_right_comes_to_an_end(
     strides: list[int], tmp_path: Path
@@ -264,7 +272,9 @@ def test_a_guest_that_says_what_is_right_comes_to_an_end(
     """The scripts above can reach every step."""
     item = {"kind": "tensor", "dtype": "float32", "shape": [100], "strides": strides}
     told = {"items": [{**item, "device": "cpu", "at": _HERE.data_ptr()}]}
-    script = [*_PLAIN, ("frame", told), *[("frame", {"done": True})] * 3]
+    now = {**item, "requires_grad": False, "storage": 0}
+    script = [*_PLAIN, ("frame", told), ("frame", {"inputs": [now]})]
+    script += [("frame", {"done": True})] * 2
     records, end = _run(script, tmp_path, apart=True)
     assert end == Finished()
     assert [type(record) for record in records] == [StepDone] * len(_STEPS)

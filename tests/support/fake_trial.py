@@ -23,6 +23,7 @@ from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide.gradients import dependence, truth_of
 from cuassay.judge.decide.structure import matched
+from cuassay.judge.plan.allowance import Allowance
 from cuassay.loops import states
 from cuassay.model import serial
 from cuassay.model.candidate import Convention
@@ -80,6 +81,14 @@ class FakeTrial:
     def has_room(self, case: Case, *, truth: bool = True) -> bool:
         """Return True: memory is not limited."""
         return True
+
+    def begin_check(self, worth: float) -> Allowance:
+        """Return an allowance without an end."""
+        return Allowance(math.inf)
+
+    def scenario_s(self, scenario: Scenario) -> float:
+        """Return 0: nothing is counted."""
+        return 0.0
 
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the cases set in `plans`, else the planner's."""

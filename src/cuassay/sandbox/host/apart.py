@@ -406,8 +406,9 @@ class _Apart(Execution):
         raised = _raised(reply, self._index)
         if raised is not None:
             return raised
-        described = reply.get("inputs")
-        if not isinstance(described, list) or len(described) != len(held.names):
+        told = reply.get("inputs")
+        described = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+        if not isinstance(told, list) or not len(held.names) == len(described) == len(told):
             raise GoneError(Gone.GARBLED, "inputs that are not described")
         items: list[ResultItem] = []
         for name, data in held.inputs().items():
@@ -429,7 +430,7 @@ class _Apart(Execution):
         for name, one in zip(held.names, described, strict=True):
             if name not in held.outputs and only in ("", name):
                 found = {"kind": "tensor", "type_name": "", "device": "", "number": 0, "name": name}
-                items.append(_described({**found, **one}, held).item)
+                items.append(_described({**one, **found}, held).item)
         return StepDone(index=self._index, items=tuple(items))
 
     def _state(self) -> StepRecord:

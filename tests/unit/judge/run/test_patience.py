@@ -76,6 +76,7 @@ class _Pool:
     """Ends runs as it is told, and keeps what was asked."""
 
     built = False
+    digest = "0"
 
     def __init__(self, *ends: Any) -> None:
         self.ends, self.asked = list(ends), list[tuple[float, bool]]()
