@@ -135,11 +135,8 @@ class GuardedForward:
                 if known:
                     return self._forward(*arguments)
         key = key_of(arguments, keywords)
-        if number >= gate.due or key not in self._fast:
-            return self._seldom(number, key, arguments, keywords)
-        return self._forward(*arguments, **keywords)
-
-    def _seldom(self, number: int, key: Any, arguments: Any, keywords: Any) -> Any:
+        if number < gate.due and key in self._fast:
+            return self._forward(*arguments, **keywords)
         if self._extra is not None and not keywords:
             attributes = [getattr(self._module, name) for name in self._extra]
             return self.guarded.seldom(

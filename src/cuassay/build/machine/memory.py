@@ -34,19 +34,6 @@ _READS = frozenset((torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__arra
 _LARGE_BYTES = 1 << 30
 
 
-def _unwritten(nbytes: int) -> np.ndarray[Any, Any]:
-    """Return a flag for each byte of memory that nobody wrote.
-
-    Those of a tensor without memory may be more than this machine has: they take the pages that
-    are touched.
-    """
-    if nbytes < _LARGE_BYTES:
-        return np.zeros(nbytes, dtype=np.bool_)
-    from ptxsan import pages
-
-    return pages.zeros(nbytes, reserved=False).view(np.bool_)
-
-
 @dataclass(slots=True, eq=False)
 class HeldRegion:
     """One allocation: torch's storage, if it is one, is kept alive; the machine sees `buffer`.
@@ -132,7 +119,14 @@ class StorageArena:
         self._count += 1
         shape = "x".join(map(str, tensor.shape)) or "scalar"
         made = name or f"allocation {self._count} ({_dtype(tensor)} {shape})"
-        flags = None if written else _unwritten(size + 2 * zone)
+        flags = None
+        if not written and size < _LARGE_BYTES:
+            flags = np.zeros(size + 2 * zone, dtype=np.bool_)
+        elif not written:
+            # A tensor without memory may have more bytes than this machine: pages that are touched
+            from ptxsan import pages
+
+            flags = pages.zeros(size + 2 * zone, reserved=False).view(np.bool_)
         if flags is not None and zone:
             flags[:zone] = flags[-zone:] = True
         data = _bytes_around(base, size, zone) if zone else _bytes_of(storage)
