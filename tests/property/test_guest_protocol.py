@@ -216,6 +216,7 @@ _answers = st.fixed_dictionaries(
         "done": _scalars,
         "at": st.lists(st.integers() | _scalars, max_size=2) | _json,
         "items": st.lists(_described | _right, max_size=3) | _json,
+        "inputs": st.lists(_described | _right | _json, min_size=1, max_size=2) | _json,
         "raised": _json
         | st.fixed_dictionaries({"exception": _json, "message": _json})
         | st.just({"exception": "MemoryError", "message": ""}),
@@ -227,6 +228,7 @@ _answers = st.fixed_dictionaries(
 _apart_bodies = (
     st.tuples(st.just("frame"), _answers)
     | st.tuples(st.just("frame"), st.builds(lambda one: {"items": [one]}, _right))
+    | st.tuples(st.just("frame"), st.builds(lambda one: {"inputs": [one]}, _described | _json))
     | st.tuples(st.just("frame"), st.sampled_from([{"done": True}, {"at": [4096]}]))
     | _bodies
 )
