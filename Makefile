@@ -28,11 +28,11 @@ demo: $(STAMP) ## judge a wrong, a right and a second wrong kernel, with reports
 	$(BIN)/python examples/demo.py
 
 # One seed for the zoo, so that a failure is a change of ours; `make power` draws fresh ones. Bytecode is kept: without it
-# collecting the tests alone takes twice as long (15 s of processor time instead of 8).
-# Tests wait for processes of their own: one fork more than there are cores keeps all of them busy.
+# collecting the tests alone takes twice as long (15 s of processor time a process instead of 8).
+# Tests wait for processes of their own: one worker more than there are cores keeps all of them busy.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 8 ? n + 1 : 9)))
 test: $(STAMP) ## all tests that need no GPU; AREA=oracle runs the tests of src/cuassay/oracle alone
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= CUASSAY_ZOO_SEED=$${CUASSAY_ZOO_SEED:-20261121} $(BIN)/python -m pytest -p tests.support.forked --forks $(WORKERS) -m 'not gpu' --ignore tests/gpu $(if $(AREA),tests/unit/$(AREA))
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= CUASSAY_ZOO_SEED=$${CUASSAY_ZOO_SEED:-20261121} $(BIN)/python -m pytest -n $(WORKERS) -m 'not gpu' --ignore tests/gpu --dist loadfile $(if $(AREA),tests/unit/$(AREA))
 
 lint: $(STAMP) ## ruff and mypy
 	$(BIN)/ruff check src packages tests benchmarks examples
