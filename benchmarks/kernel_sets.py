@@ -120,7 +120,7 @@ def cudabeaver(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
 
     A kernel whose folder says that it does not compile has no label: judged are those that do.
     """
-    for folder in sorted((sets / "cudabeaver" / "data").iterdir()):
+    for folder in sorted((sets / "cudabeaver" / "data").glob("kernelbench_*")):
         task, failure, tag = folder.name.removeprefix("kernelbench_").split("__")
         level, _, number = task.removeprefix("level").partition("_")
         if int(number) % 2:
