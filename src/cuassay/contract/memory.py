@@ -83,7 +83,7 @@ class _Unit:
 
     def grown(self, problem: Problem, sizes: Mapping[str, int]) -> Live:
         """Return what it does at `sizes` at most, if loops and products grow with one axis each."""
-        longest = max([1.0, *(size / self.axes.get(n, size) for n, size in sizes.items() if size)])
+        longest = max([1.0, *(size / max(self.axes.get(n, size), 1) for n, size in sizes.items())])
         larger = max(1.0, elements(problem, sizes) / max(self.elements, 1))
         return dataclasses.replace(
             self.live,
@@ -190,10 +190,14 @@ class Room:
         self._unit = _Unit(axes=dict(case.axes), elements=count, live=live, loops=loops)
 
     def learn_from_workload(self, problem: Problem) -> None:
-        """Count what the reference does at its smallest workload, where nothing is known yet."""
+        """Count what the reference does at its smallest workload, where nothing is known yet.
+
+        One with an empty axis, a cache that holds nothing yet, tells nothing of what a filled one
+        costs: another comes first.
+        """
         if self._unit is None and problem.workloads:
             listed = [workload_sizes(problem, workload) for workload in problem.workloads]
-            sizes = min(listed, key=lambda sizes: elements(problem, sizes))
+            sizes = min(listed, key=lambda one: (0 in one.values(), elements(problem, one)))
             live = self._at(problem, sizes)
             if live.complete or live.endless:
                 count = elements(problem, sizes)

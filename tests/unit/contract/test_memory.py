@@ -333,3 +333,26 @@ def test_a_loop_over_values_is_counted_with_data(tmp_path: Path) -> None:
     wide = dataclasses.replace(small, axes={**small.axes, "cols": 4096})
     long = dataclasses.replace(small, axes={**small.axes, "rows": 1024})
     assert room.run_s(problem, wide) < 0.1 < 0.2 < room.run_s(problem, long)
+
+
+@pytest.mark.parametrize("filled", [0, 256])
+def test_a_workload_with_an_empty_axis_says_what_others_cost_at_most(
+    tmp_path: Path, filled: int
+) -> None:
+    problem = foreign(
+        tmp_path,
+        "import torch\n"
+        "def make(axes, device):\n"
+        "    positions = torch.arange(axes['rows'], device=device) + axes['cached']\n"
+        "    return {'x': torch.randn(axes['rows'], device=device) + positions}\n"
+        "def run(x):\n    return x * 2\n",
+        axes=("cached", "rows"),
+        inputs={"x": (("rows",), "float32")},
+        output=("rows",),
+        sizes=({"cached": 0, "rows": 1 << 20}, {"cached": filled, "rows": 1 << 21}),
+        generator="make",
+    )
+    room = trial_of(problem)._room
+    room.learn_from_workload(problem)
+    case = Case(label="", axes={"cached": 512, "rows": 1 << 21}, seed=0)
+    assert 0.0 < room.run_s(problem, case) < (0.1 if filled else 60.0)
