@@ -18,8 +18,10 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -138,39 +140,40 @@ def ready(place: str, device: str, seed: int) -> dict[str, Any]:
     return found
 
 
-class Device:
-    """Watches how much of a GPU's memory is in use, while it is entered."""
+class Devices:
+    """Notes how much memory of each GPU is in use, twice a second, while it is entered.
 
-    def __init__(self, gpu: int | None) -> None:
-        self._gpu, self._done = gpu, threading.Event()
-        self._most_mib = 0
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+    One process asks for all trials: each new one opens the driver anew.
+    """
 
-    def __enter__(self) -> Device:
-        if self._gpu is not None:
-            self._thread.start()
+    def __init__(self, gpus: int) -> None:
+        self._gpus = gpus
+        self._seen: list[tuple[float, int, int]] = []  # when, GPU, MiB in use
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Devices:
+        if self._gpus:
+            command = ["nvidia-smi", "--query-gpu=index,memory.used", "-lms", "500"]
+            command += ["--format=csv,noheader,nounits"]
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._done.set()
-        if self._gpu is not None:
-            self._thread.join()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
-    @property
-    def most_gib(self) -> float | None:
-        """The most that was in use; None where nobody could tell."""
-        return round(self._most_mib / 1024, 2) if self._most_mib else None
+    def most_gib(self, gpu: int | None, since: float) -> float | None:
+        """Return the most that was in use of a GPU; None where nobody could tell."""
+        found = [mib for when, of, mib in self._seen if of == gpu and when >= since]
+        return round(max(found) / 1024, 2) if found else None
 
-    def _watch(self) -> None:
-        command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-        while not self._done.wait(0.25):
-            try:
-                said = subprocess.run(
-                    [*command, f"--id={self._gpu}"], capture_output=True, text=True, timeout=10
-                ).stdout
-                self._most_mib = max(self._most_mib, int(said.strip()))
-            except (OSError, ValueError, subprocess.TimeoutExpired):
-                return
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        for line in process.stdout or ():
+            with suppress(ValueError):
+                gpu, mib = map(int, line.split(","))
+                self._seen.append((time.monotonic(), gpu, mib))
 
 
 class Bench:
@@ -183,6 +186,7 @@ class Bench:
             journal_path(given, device), Row, lambda row: row.id, resume=given.resume
         )
         self._trials = SideBySide.asked_for(given, device=device, gpus=gpus)
+        self._devices = Devices(gpus if device == "cuda" else 0)
 
     @property
     def rows(self) -> list[Row]:
@@ -194,7 +198,8 @@ class Bench:
         head = f"{self._device}/{self._mode}/{self._given.seed}"
         done = {row.id for row in self.rows if row.ending not in self._given.again}
         left = [kernel for kernel in kernels if f"{head}/{key_of(kernel)}" not in done]
-        self._trials.all(left, self._try)
+        with self._devices:
+            self._trials.all(left, self._try)
 
     def _try(self, kernel: Kernel, place: Place) -> None:
         given, folder = self._given, self._given.packed
@@ -208,12 +213,12 @@ class Bench:
             command += ["--device", self._device, "--seed", str(given.seed)]
             if given.gpu_memory:
                 command += ["--gpu-memory", given.gpu_memory]
-        watch = Device(place.gpu)
-        with watch:
-            ended = self._trials.end(command, place)
+        began = time.monotonic()
+        ended = self._trials.end(command, place)
         if ended is None:
             return
-        row = replace(self._row(kernel, ended), device_gib=watch.most_gib)
+        most = self._devices.most_gib(place.gpu, began)
+        row = replace(self._row(kernel, ended), device_gib=most)
         if row.ending not in ("ACCEPTED", "READY"):
             self._keep_log(row, ended)
         memory = f"judge {row.gpu_gib:.1f} GiB" if row.gpu_gib is not None else ""
