@@ -25,6 +25,7 @@ from cuassay.model.scenario import (
     Release,
     Step,
 )
+from cuassay.model.steps import StreamCall
 from cuassay.model.trace import Finished, Killed, StepDone, StepRaised
 from cuassay.sandbox.device_memory import Arena
 from cuassay.sandbox.host.client import WorkerPool
@@ -162,3 +163,49 @@ def test_closing_gives_device_memory_back(gpu: Nursery, tmp_path: Path) -> None:
 
     first, second = once(), once()
     assert second >= first - (8 << 20)
+
+
+# Two kernels of 200 ms each, on streams of their own: 200 ms where they run beside each other.
+OVERLAP = """
+    import os, time
+    first, second = (getattr(torch.cuda, "{kind}")() for _ in range(2))
+
+    def run(x):
+        torch.cuda._sleep(1000)
+        torch.cuda.synchronize()
+        began = time.monotonic()
+        for stream in (first, second):
+            with torch.cuda.stream(stream):
+                torch.cuda._sleep(200_000_000)
+        torch.cuda.synchronize()
+        both = time.monotonic() - began
+        began = time.monotonic()
+        with torch.cuda.stream(first):
+            torch.cuda._sleep(200_000_000)
+        torch.cuda.synchronize()
+        alone = time.monotonic() - began
+        told = "CUDA_DEVICE_MAX_CONNECTIONS" in os.environ
+        return torch.tensor([both / alone, float(told)], device=x.device).repeat(len(x) // 2)
+"""
+
+
+def test_streams_have_queues_of_their_own_where_they_are_made_or_meet(
+    gpu: Nursery, tmp_path: Path
+) -> None:
+    hidden, plain = OVERLAP.replace("{kind}", 'S" + "tream'), OVERLAP.replace("{kind}", "Stream")
+    plain += "    # torch.cuda.Stream\n"
+    asked = (
+        Allocate(slot="a", case=0),
+        StreamCall(slot="a", result="r", delay_ms=0.0, default_delay_ms=0.0),
+        ReadResult(result="r"),
+    )
+    with workers(hidden, tmp_path, gpu) as p:
+        shared = p.run(scenario(), ramp)
+        met = p.run(scenario(asked), ramp)
+    with workers(plain, tmp_path, gpu) as p:
+        made = p.run(scenario(), ramp)
+    ratio = [float(read(run, 2)[0]) for run in (shared, met, made)]
+    assert ratio[0] > 1.7
+    assert ratio[1] < 1.4
+    assert ratio[2] < 1.4
+    assert all(float(read(run, 2)[1]) == 0.0 for run in (shared, met, made))

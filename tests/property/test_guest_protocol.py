@@ -118,7 +118,14 @@ class _Server(ForkServer):
         self._ended = False
 
     def spawn(
-        self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+        self,
+        *,
+        channel: int,
+        output: int,
+        cache: Path,
+        limits: Limits,
+        mode: Mode = Mode.PLAIN,
+        queues: int | None = None,
     ) -> tuple[int, Path]:
         other = socket.socket(fileno=os.dup(channel))
         self._thread = threading.Thread(target=self._talk, args=(other,), daemon=True)

@@ -245,3 +245,14 @@ class Scenario:
     relation: Relation | None = None
     mode: Mode = Mode.PLAIN
     busy: bool = False
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether a step lets work on several streams meet on the GPU.
+
+        After every other step the host waits for all of them, so there only a candidate that makes
+        streams itself can have two of them busy.
+        """
+        return self.busy or any(
+            isinstance(step, StreamCall | Together | Repeat) for step in self.steps
+        )

@@ -48,7 +48,13 @@ class WorkerHandle:
     """One forked worker with its channel and its output pipe."""
 
     def __init__(
-        self, nursery: ForkServer, *, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+        self,
+        nursery: ForkServer,
+        *,
+        cache: Path,
+        limits: Limits,
+        mode: Mode = Mode.PLAIN,
+        queues: int | None = None,
     ) -> None:
         self._nursery, self._limits = nursery, limits
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -57,7 +63,12 @@ class WorkerHandle:
         os.set_blocking(self._output, False)
         try:
             self._id, self.folder = nursery.spawn(
-                channel=theirs.fileno(), output=write_end, cache=cache, limits=limits, mode=mode
+                channel=theirs.fileno(),
+                output=write_end,
+                cache=cache,
+                limits=limits,
+                mode=mode,
+                queues=queues,
             )
         finally:
             theirs.close()

@@ -57,9 +57,20 @@ class ForkServer:
         self._count = 0
 
     def spawn(
-        self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+        self,
+        *,
+        channel: int,
+        output: int,
+        cache: Path,
+        limits: Limits,
+        mode: Mode = Mode.PLAIN,
+        queues: int | None = None,
     ) -> tuple[int, Path]:
-        """Ask for a worker; returns its id and folder at once. Raises NurseryError."""
+        """Ask for a worker; returns its id and folder at once. Raises NurseryError.
+
+        `queues` is how many hardware queues of a GPU its streams share; None: the driver's own
+        number.
+        """
         raise NotImplementedError  # abstract
 
     def _place(self) -> Path:
@@ -221,9 +232,16 @@ class Nursery(Closing, ForkServer):
                 self.hear()
 
     def spawn(
-        self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+        self,
+        *,
+        channel: int,
+        output: int,
+        cache: Path,
+        limits: Limits,
+        mode: Mode = Mode.PLAIN,
+        queues: int | None = None,
     ) -> tuple[int, Path]:
-        """Ask for a worker; returns its id and folder at once. Raises NurseryError."""
+        """See ForkServer."""
         folder = self._place()
         request = {
             "do": "spawn",
@@ -232,6 +250,7 @@ class Nursery(Closing, ForkServer):
             "cache": str(cache),
             "limits": dataclasses.asdict(limits),
             "mode": mode.value,
+            "queues": queues,
             "confined": confined(),
             "told": environment.worker_settings(cache),
         }
@@ -282,7 +301,14 @@ class Plain(ForkServer):
         self._tell({"imports": imports, "zygote": "cuassay.sandbox.guest.process.zygote"})
 
     def spawn(
-        self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+        self,
+        *,
+        channel: int,
+        output: int,
+        cache: Path,
+        limits: Limits,
+        mode: Mode = Mode.PLAIN,
+        queues: int | None = None,
     ) -> tuple[int, Path]:
         """See ForkServer. The process has no cache: it writes to its own folder alone."""
         folder = self._place()

@@ -46,6 +46,8 @@ from cuassay.sandbox.guest.observe import call_trace, state_snapshot
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.limits import Limits
 
+_QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
@@ -75,6 +77,7 @@ def main(
     confinement: Confinement,
     namespaces: Mapping[str, str],
     mode: Mode = Mode.PLAIN,
+    queues: int | None = None,
 ) -> None:
     """Turn a fresh fork into a worker and serve until the channel closes; never returns."""
     os.setsid()
@@ -122,7 +125,7 @@ def main(
     connection = socket.socket(fileno=hidden)
     code = LOST_CHANNEL
     try:
-        warm_up(device)
+        warm_up(device, queues)
         report |= sandbox.filter_calls()
         report = sandbox.standing(report, sandbox.climb(confinement.outside, confinement.judge))
         Worker(
@@ -144,14 +147,22 @@ def main(
         os._exit(code & 0xFF)
 
 
-def warm_up(device: str) -> None:
+def warm_up(device: str, queues: int | None = None) -> None:
     """Do what every scenario needs, before the judge waits for it."""
     if device == "cpu":
         placement.recycle_addresses()
-    else:
-        with contextlib.suppress(Exception):  # reported by the build that needs it
-            torch.zeros(1, device=device)
-            torch.cuda.synchronize()
+        return
+    # The driver reads the variable as it makes the context; the candidate finds what the user set.
+    own = os.environ.get(_QUEUES)
+    if queues is not None:
+        os.environ[_QUEUES] = str(queues)
+    with contextlib.suppress(Exception):  # reported by the build that needs it
+        torch.zeros(1, device=device)
+        torch.cuda.synchronize()
+    if queues is not None:
+        del os.environ[_QUEUES]
+    if own is not None:
+        os.environ[_QUEUES] = own
 
 
 class Worker:

@@ -132,6 +132,7 @@ class Zygote:
                 ),
                 namespaces=self._namespaces,
                 mode=Mode(request["mode"]),
+                queues=request["queues"],
             )
         finally:
             os._exit(70)
