@@ -37,7 +37,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one of several commands runs: its number from 0, and its GPU where there is one."""
+    """Where one of several commands runs: its number from 0, and its GPU where there is one.
+
+    The GPU is the machine's number of it, whichever are visible here.
+    """
 
     number: int
     gpu: int | None
@@ -90,7 +93,10 @@ class SideBySide:
     def __init__(
         self, *, jobs: int, each_s: float, limit_s: float, gpus: int, home: Path | None
     ) -> None:
-        self._jobs, self._each_s, self._gpus = jobs, each_s, gpus
+        self._jobs, self._each_s = jobs, each_s
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        numbers = [int(one) for one in visible.split(",") if one.isdigit()]
+        self._gpus = (numbers or list(range(gpus)))[:gpus]
         self._home = home or Path(tempfile.mkdtemp(prefix="cuassay-trials-"))
         self._deadline = time.monotonic() + (limit_s or float("inf"))
 
@@ -113,7 +119,7 @@ class SideBySide:
             if not hasattr(places, "own"):
                 with lock:
                     number = next(numbers)
-                gpu = number % self._gpus if self._gpus else None
+                gpu = self._gpus[number % len(self._gpus)] if self._gpus else None
                 places.own = Place(number=number, gpu=gpu)
             one(item, places.own)
 
