@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 import torch
@@ -43,30 +44,70 @@ _SHAPE_ONLY = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like"
     "random_", "bernoulli_", "fill_", "zero_")  # fmt: skip
 
 
-def value_facts(
-    problem: Problem, runs: Sequence[Values], sizes: Mapping[str, int]
-) -> tuple[Known, ...]:
-    """Return what holds for single tensor inputs in every one of `runs`, each of another seed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The problem's own inputs of one seed at some sizes."""
+
+    values: Values
+    sizes: Mapping[str, int]
+
+
+def value_facts(problem: Problem, looks: Sequence[Look]) -> tuple[Known, ...]:
+    """Return what holds for single tensor inputs in every one of `looks`.
+
+    They are of different seeds, and better of different sizes: two positions count up, are never
+    negative and hold zeros and ones alone, whatever they are; at a larger size one look may show
+    what others are too small to show, and contradict what they seem to show.
+    """
     found: list[Known] = []
     for spec in problem.inputs:
         if not isinstance(spec, TensorSpec):
             continue
-        tensors = [value for run in runs if isinstance(value := run[spec.name], torch.Tensor)]
-        if len(tensors) < len(runs) or not tensors[0].numel():
+        tensors = [
+            (_readable(value), look.sizes)
+            for look in looks
+            if isinstance(value := look.values[spec.name], torch.Tensor) and value.numel()
+        ]
+        if len(tensors) < len(looks):
             continue
-        readable = [_readable(tensor) for tensor in tensors]
-        shared: list[ValueFact] | None = None
-        for tensor in readable:
-            held = list(_facts(spec, tensor, sizes))
-            shared = held if shared is None else [fact for fact in shared if fact in held]
-        facts = shared or []
+        seen: dict[ValueFact, None] = {}
+        for tensor, sizes in tensors:
+            seen |= dict.fromkeys(_facts(spec, tensor, sizes))
+        facts = [fact for fact in seen if all(_agrees(fact, *one) for one in tensors)]
+        alike = [tensor for tensor, _ in tensors if tensor.shape == tensors[0][0].shape]
         # A module's state is built under one seed: that is no fact of it.
-        drawn = len(runs) > 1 and spec.name not in problem.state
-        if drawn and all(_equal(readable[0], other) for other in readable[1:]):
+        drawn = len(alike) > 1 and spec.name not in problem.state
+        if drawn and all(_equal(alike[0], other) for other in alike[1:]):
             facts.append(SameForAllSeeds(input=spec.name))
-        evidence = Evidence(source=Source.INPUTS, count=len(runs))
+        evidence = Evidence(source=Source.INPUTS, count=len(looks))
         found += [Known(fact=fact, evidence=evidence) for fact in facts]
     return tuple(found)
+
+
+def _agrees(fact: ValueFact, tensor: torch.Tensor, sizes: Mapping[str, int]) -> bool:
+    """Return whether nothing in a tensor contradicts a fact; too small a one never does."""
+    match fact:
+        case Constant(value=value):
+            return bool((tensor == value).all())
+        case EqualSlices(dim=dim):
+            return holds(FactKind.ALONG, tensor, dim=dim)
+        case Arange(start=start):
+            return holds(FactKind.ARANGE, tensor) and int(tensor.reshape(-1)[0]) == start
+        case Sorted():
+            return holds(FactKind.SORTED, tensor)
+        case Distinct():
+            return holds(FactKind.DISTINCT, tensor)
+        case Binary():
+            return holds(FactKind.BINARY, tensor)
+        case Symmetric():
+            return tensor.shape[-2:-1] != tensor.shape[-1:] or holds(FactKind.SYMMETRIC, tensor)
+        case NonNegative():
+            return holds(FactKind.NON_NEGATIVE, tensor)
+        case Bounded(low=low, axis=axis):
+            return int(tensor.min()) >= low and int(tensor.max()) < sizes[axis]
+        case SameForAllSeeds():
+            return True
+    assert_never(fact)
 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:

@@ -28,7 +28,7 @@ from cuassay.contract.facts import (
     Tried,
 )
 from cuassay.contract.memory import GIB, Room
-from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
+from cuassay.contract.observe import Look, related_inputs, value_facts, without_contradicted
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
 from cuassay.contract.uses import with_uses
@@ -36,7 +36,7 @@ from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import booked_bytes, budget_for, planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
-from cuassay.inputs.geometry import elements, tensor_inputs
+from cuassay.inputs.geometry import elements, tensor_inputs, with_sizes, workload_sizes
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
@@ -85,6 +85,8 @@ SLICES = "slices"  # purpose: those inputs with some slices of one of them chang
 _MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
 _MOST_BROKEN = {Profile.QUICK: 6, Profile.STANDARD: 16, Profile.DEEP: 64}
 _FACT_RUNS = 3
+_WIDER = (8, 4)  # times the sizes of a small case, to see what it is too small to show
+_WIDE_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 26}
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
 _BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
@@ -521,8 +523,11 @@ class JudgeTrial:
             )
             for group in groups
         )
-        facts = (*value_facts(self._problem, runs, base.axes), *related)
-
+        looks = [Look(values=run, sizes=base.axes) for run in runs]
+        if (wider := self._wider(base)) is not None:
+            looks.append(Look(values=self.inputs(wider), sizes=wider.axes))
+        facts = (*value_facts(self._problem, looks), *related)
+        del looks
         numbers = itertools.count()
 
         def run(values: Mapping[str, torch.Tensor | Scalar]) -> Sequence[torch.Tensor]:
@@ -552,6 +557,38 @@ class JudgeTrial:
         )
         if sliced:
             self._plans[SLICES] = (base, *sliced)
+
+    def _wider(self, base: Case) -> Case | None:
+        """Return the problem's own values at larger sizes than `base`, where they cost little.
+
+        At those of its smallest workload, or some times the sizes of `base`. Constant axes may
+        make every case large: one that is not twice as large as `base` costs no more than it.
+        """
+        listed = [workload_sizes(self._problem, one) for one in self._problem.workloads]
+        least = min(listed, key=lambda sizes: elements(self._problem, sizes))
+        grown = (
+            with_sizes(
+                self._problem,
+                base.axes,
+                {
+                    axis.name: max(size, min(times * size, least[axis.name]))
+                    for axis in self._problem.var_axes()
+                    if (size := base.axes[axis.name])
+                },
+            )
+            for times in _WIDER
+        )
+        kind = "cuda" if self._device.startswith("cuda") else "cpu"
+        most = max(_WIDE_ELEMENTS[kind], 2 * elements(self._problem, base.axes))
+        for sizes in (least, *grown):
+            if sizes == base.axes or elements(self._problem, sizes) > most:
+                continue
+            case = own_case(
+                self._problem, sizes, seed=self.seed(FACTS, "wider"), label="own values"
+            )
+            if self._acceptor is not None and (found := self._acceptor.settle(case)) is not None:
+                return found
+        return None
 
     def has_room(self, case: Case, *, truth: bool = True) -> bool:
         """Whether judge and workers have room for a case in the planned memory.

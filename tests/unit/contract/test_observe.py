@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from cuassay.contract.facts import (
     Arange,
+    Binary,
     Constant,
     Contradicted,
     EqualSlices,
@@ -18,7 +20,7 @@ from cuassay.contract.facts import (
     Sorted,
     fact_words,
 )
-from cuassay.contract.observe import holds, related_inputs, value_facts, without_contradicted
+from cuassay.contract.observe import Look, holds, related_inputs, value_facts, without_contradicted
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.plan.preconditions import generate_once
@@ -35,11 +37,12 @@ def test_what_holds_in_every_run_is_a_fact(tmp_path: Path) -> None:
     problem = rotary(tmp_path)
     generator = load_reference(problem).generator
     assert generator is not None
-    runs = []
+    looks = []
     for seed in range(3):
         torch.manual_seed(seed)
-        runs.append(generator(_SIZES, torch.device("cpu")))
-    facts = [known.fact for known in value_facts(problem, runs, _SIZES)]  # type: ignore[arg-type]
+        values: Any = generator(_SIZES, torch.device("cpu"))
+        looks.append(Look(values=values, sizes=_SIZES))
+    facts = [known.fact for known in value_facts(problem, looks)]
     assert EqualSlices(input="position_ids", dim=0, axis="batch") in facts
     assert Arange(input="position_ids", start=0) in facts
     assert SameForAllSeeds(input="position_ids") in facts
@@ -51,14 +54,39 @@ def test_what_holds_in_every_run_is_a_fact(tmp_path: Path) -> None:
 def test_a_fact_of_one_run_is_none(tmp_path: Path) -> None:
     problem = rotary(tmp_path)
     base = {name: torch.randn(2, 4) for name in ("x", "gate", "gate_sigmoid", "scale")}
-    runs = [
-        {**base, "position_ids": torch.tensor([[0, 1, 2, 3]] * 2)},
-        {**base, "position_ids": torch.tensor([[0, 1, 2, 9], [0, 4, 5, 6]])},
+    looks = [
+        Look(values={**base, "position_ids": torch.tensor(rows)}, sizes={"batch": 2})
+        for rows in ([[0, 1, 2, 3]] * 2, [[0, 1, 2, 9], [0, 4, 5, 6]])
     ]
-    facts = [known.fact for known in value_facts(problem, runs, {"batch": 2})]
-    assert Sorted(input="position_ids") not in facts  # a count in the first run
+    facts = [known.fact for known in value_facts(problem, looks)]
+    assert Arange(input="position_ids", start=0) not in facts
+    assert Sorted(input="position_ids") in facts  # which a count is as well
     assert not any(isinstance(fact, EqualSlices) for fact in facts)
     assert SameForAllSeeds(input="position_ids") not in facts
+
+
+def test_a_larger_look_shows_and_contradicts_what_a_small_one_cannot(tmp_path: Path) -> None:
+    problem = rotary(tmp_path)
+    looks = []
+    for seq in (2, 2, 9):
+        angles = torch.arange(seq * 4).reshape(1, seq, 4) / 2
+        values = {"x": angles.cos(), "gate": torch.randn(1, seq, 4), "scale": torch.full((4,), 2.0)}
+        values["gate_sigmoid"] = values["gate"].sigmoid()
+        values["position_ids"] = torch.arange(seq).repeat(1, 1)
+        if seq == 2:
+            values["x"] = values["x"].abs()
+        looks.append(Look(values=values, sizes={"batch": 1, "seq": seq, "dim": 4}))
+    small, all_of = (
+        [known.fact for known in value_facts(problem, some)] for some in (looks[:2], looks)
+    )
+    assert NonNegative(input="x") in small  # of two positions, none has a negative cosine here
+    assert NonNegative(input="x") not in all_of
+    assert Binary(input="position_ids") in small
+    assert Binary(input="position_ids") not in all_of
+    assert Arange(input="position_ids", start=0) not in small  # two numbers show no order
+    assert Arange(input="position_ids", start=0) in all_of
+    assert Constant(input="scale", value=2.0) in all_of
+    assert SameForAllSeeds(input="position_ids") in all_of
 
 
 def test_inputs_made_from_one_another_are_related(tmp_path: Path) -> None:

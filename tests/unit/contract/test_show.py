@@ -22,7 +22,7 @@ def test_facts_have_evidence_and_breaks_an_outcome(
     facts = {fact["fact"]: fact for fact in document["facts"]}
     rows = facts["all slices of position_ids along batch are equal"]
     assert rows["source"] == "the problem's own inputs"
-    assert rows["count"] == 3
+    assert rows["count"] == 4  # three small looks and a larger one
     assert rows["broken"] == "the reference accepts it"
     assert "gate, gate_sigmoid come from one another or from one tensor" in facts
     assert facts["batch may have sizes that no workload lists"]["source"] == "trials"
