@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
@@ -15,16 +16,21 @@ install: $(STAMP) ## a virtual environment in .venv with everything that develop
 
 # torch by itself, so that an index with a CPU build serves that one. Elsewhere set TORCH_INDEX to
 # an index that has CPU builds, or let pip fetch the CUDA build. Unpacking it keeps one processor
-# busy; another one compiles the PTX machine's runtime meanwhile, a minute or so.
-$(STAMP): pyproject.toml packages/ptxsan/pyproject.toml
+# busy; another one compiles the PTX machine's runtime meanwhile, a minute or so. The demo waits for
+# no tool of development.
+$(READY): pyproject.toml packages/ptxsan/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -e packages/ptxsan
 	$(BIN)/python -m ptxsan.runtime.prebuilt & runtime=$$!; \
 	  $(BIN)/python -m pip install -q $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0 && \
-	  $(BIN)/python -m pip install -q -e '.[dev]' && wait $$runtime
+	  $(BIN)/python -m pip install -q -e '.[demo]' && wait $$runtime
+	touch $(READY)
+
+$(STAMP): $(READY)
+	$(BIN)/python -m pip install -q -e '.[dev]'
 	touch $(STAMP)
 
-demo: $(STAMP) ## judge a wrong, a right and a second wrong kernel, with reports to look at
+demo: $(READY) ## judge a wrong, a right and a second wrong kernel, with reports to look at
 	$(BIN)/python examples/demo.py
 
 # One seed for the zoo, so that a failure is a change of ours; `make power` draws fresh ones. Bytecode is kept: without it
