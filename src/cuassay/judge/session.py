@@ -381,6 +381,7 @@ def judged(
             speed=extras.speed,
             sources=_sources(candidate, machine, diagnoses),
             timeline=tuple(trial.timeline.spans),
+            workers=sum(one.started for one in bench.opened),
             walls=stood,
             diagnoses=diagnoses,
             proved=proved,

@@ -88,6 +88,7 @@ class Runner:
         self._apart = self._new_apart()
         self._one_apart = threading.Lock()
         self._bare_walls: Mapping[str, str] = {}
+        self._started_bare = 0
         self._leaves_traces = (
             lane is not Lane.CANDIDATE
             or device != "cpu"
@@ -154,6 +155,11 @@ class Runner:
     def because(self) -> str:
         """Why its numbers are the interpreter's, as the worker says: untrusted text."""
         return self._pool.because
+
+    @property
+    def started(self) -> int:
+        """How many processes it started for the trial's device, those apart included."""
+        return self._pool.started + self._apart.started + self._started_bare
 
     @property
     def built(self) -> bool:
@@ -314,6 +320,7 @@ class Runner:
                     return Ran(ScenarioResult(records=(), termination=end), ())
                 finally:
                     self._bare_walls = apart.walls
+                    self._started_bare += apart.started
 
         return run
 

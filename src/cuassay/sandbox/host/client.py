@@ -85,6 +85,7 @@ class WorkerPool(Closing):
         self._failure: BuildFailed | ToolMissing | None = None
         self._built_once, self._closed = False, False
         self._build_s, self._cached, self._log = 0.0, False, ""
+        self._started = 0
         self._kind, self._because, self._tuners = "", "", False
         self._sandbox: dict[str, str] = {}
         self._prepare_nursery()
@@ -96,6 +97,11 @@ class WorkerPool(Closing):
     def build_s(self) -> float:
         """Seconds that the first build took, or 0 where nothing was built yet."""
         return self._build_s
+
+    @property
+    def started(self) -> int:
+        """How many workers were started so far."""
+        return self._started
 
     @property
     def built(self) -> bool:
@@ -222,6 +228,7 @@ class WorkerPool(Closing):
             self._nursery.load_compiler()
 
     def _spawn(self, mode: Mode = Mode.PLAIN) -> WorkerHandle:
+        self._started += 1
         try:
             return WorkerHandle(self._nursery, cache=self._cache, limits=self._limits, mode=mode)
         except NurseryError:
