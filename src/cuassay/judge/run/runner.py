@@ -173,9 +173,13 @@ class Runner:
         if self._device.startswith("cuda") and not records and not apart:
             self._pool.make_ready(replace(scenario, fresh=self.fresh or scenario.fresh))
 
-    def keep_no_spares(self) -> None:
-        """Start no more processes than are asked for, from now on."""
-        self._pool.keep_no_spares()
+    def begin(self) -> None:
+        """Start its first process, which begins to build, where none is there."""
+        self._pool.begin()
+
+    def wait_built(self) -> bool:
+        """Wait until its first process has built the candidate; return whether one has."""
+        return self._pool.wait_built()
 
     @property
     def is_starting(self) -> bool:

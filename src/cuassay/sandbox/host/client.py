@@ -126,10 +126,21 @@ class WorkerPool(Closing):
     @property
     def tunes(self) -> bool:
         """Whether a worker says that the candidate has autotuners; waits for a first build."""
+        self.wait_built()
+        return self._tuners
+
+    def wait_built(self) -> bool:
+        """Wait until a first worker has built the candidate; return whether one has."""
         if not self._built_once:
             with contextlib.suppress(_NotBuiltError):  # the first scenario will say so
                 self._worker(fresh=False, mode=Mode.PLAIN)
-        return self._tuners
+        return self._built_once
+
+    def begin(self) -> None:
+        """Start a worker, which begins to build, where there is none."""
+        if self._current is None:
+            self._current = self._spawn()
+            self._post_build(self._current)
 
     @property
     def recipe(self) -> Mapping[str, Any]:
@@ -198,10 +209,6 @@ class WorkerPool(Closing):
         """Wait for the worker that a scenario will run in, which has built then."""
         with contextlib.suppress(_NotBuiltError, NurseryError):  # the scenario will say so
             self._worker(fresh=scenario.fresh, mode=scenario.mode)
-
-    def keep_no_spares(self) -> None:
-        """Fork no more workers than are asked for, from now on; a spare that is there is used."""
-        self._spare_count = 0
 
     def expect(self, mode: Mode) -> None:
         """Fork a worker of a mode that is asked for soon: it builds while another one works."""
