@@ -297,6 +297,7 @@ def rejected() -> Verdict:
         run=RUN,
         notes=("axis 'tokens' has no declared bounds: 1 or more is assumed",),
         coverage=_coverage(),
+        workers=9,
         timeline=(
             Span(lane=Lane.TRUTH, what="tokens=64 hidden=16", begin_s=1.2, end_s=1.5),
             Span(

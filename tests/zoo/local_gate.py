@@ -28,6 +28,7 @@ class InProcess:
     """What a session needs of a candidate's runner, without workers."""
 
     build_s = 0.0
+    started = 0  # processes
     walls: Mapping[str, str] = MappingProxyType({})  # none: this process is the judge
     fresh = False  # whatever is asked for: one process runs everything
 
@@ -60,6 +61,10 @@ class InProcess:
         traceback: TracebackType | None,
     ) -> None:
         return
+
+    def work_for(self, trial: JudgeTrial) -> None:
+        """Take inputs and answers from `trial`."""
+        self._trial = trial
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
         """Nothing to do: one process runs one scenario at a time."""

@@ -211,6 +211,7 @@ class Check:
     own_process: ClassVar[bool] = False  # True: what it does or reads is the whole process's
     clean_counts: ClassVar[bool] = False  # True: a clean pass in a used process always counts
     only_reads: ClassVar[bool] = False  # True: others may go on in a process of its own
+    late: ClassVar[bool] = False  # True: at `quick` it comes last, in a used process
     side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
     leads: ClassVar[bool] = False  # True: it decides with which state others call a module
     concurrent: ClassVar[bool] = False  # True: others may run at the same time, in other processes

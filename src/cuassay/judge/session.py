@@ -92,14 +92,13 @@ from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.turns import Turns, waiting
 
 if TYPE_CHECKING:
-    from cuassay.checks.base import Check
+    from cuassay.checks.base import Check, Run
     from cuassay.formats.execute import LoadedReference
     from cuassay.oracle.compare.outputs import Comparison
 
 T = TypeVar("T")
 # For the judge, the candidate's processes and the PTX machine: with one side beside the first, two.
 _CORES = (4, 8)
-_SPARES_BESIDE = 2  # workers kept ready for checks of which each has its own process
 _LAUNCH_SIZES_S = 5.0
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
@@ -304,9 +303,9 @@ def judged(
             host=host,
             stack=stack,
         )
-        # Its worker starts to build at once, beside the reference's first run; at `quick` few
-        # scenarios need a new process.
-        runner = bench.runner(candidate, spares=1 if bench.quick else None)
+        # Its worker starts to build at once, beside the reference's first run; at `quick` so few
+        # scenarios need a new process that none is kept ready.
+        runner = bench.runner(candidate, spares=0 if bench.quick else None)
         with (
             trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"),
             ended_where_stuck(
@@ -318,15 +317,13 @@ def judged(
             smoke(trial)
             generate_once(trial)
         machine = _use_machine(bench)
-        _tune(bench, runner)
         beside = _runners_beside(bench, runner)
+        _tune(bench, runner, beside[0] if beside else runner)
         if trial.problem.built:
             bench.optional("", lambda: follow_built_sizes(trial, runner))
-        control = _control(bench)
+        on_trial = _reference(bench)
         tried = Tried(problem, runner)
-        if device.startswith("cuda"):
-            bench.optional("", lambda: _begin(bench, runner, machine))
-        checked = _run_checks(bench, runner, control, tried, beside)
+        checked = _run_checks(bench, runner, on_trial, tried, beside, machine)
         decision, reason = decide(bind(checked.reports, job.require), profile=job.profile)
         wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
         proved = _proved(bench, wanted) if wanted else ()
@@ -334,10 +331,11 @@ def judged(
         emit(DecisionReached(decision=decision, reason=reason))
         found, extras = checked.reports, _Extras()
         if checked.built and not (job.fail_fast and decision is Decision.REJECTED):
-            found = _with_smallest_inputs(bench, found, runner, control) if plan.smallest else found
+            if plan.smallest:
+                found = _with_smallest_inputs(bench, found, runner, on_trial.control(trial))
             if not job.isolated:
                 failures.keep(problem, candidate.entry_file, failures.failing_cases(found))
-            extras = _extras(bench, runner) if plan.extras else extras
+            extras = _extras(bench, runner, on_trial) if plan.extras else extras
         reports = bind(found, job.require)
         diagnoses = _diagnosed(bench, reports, runner, machine) if plan.causes else ()
         timing = Timing(
@@ -381,6 +379,7 @@ def judged(
             speed=extras.speed,
             sources=_sources(candidate, machine, diagnoses),
             timeline=tuple(trial.timeline.spans),
+            workers=sum(one.started for one in bench.opened),
             walls=stood,
             diagnoses=diagnoses,
             proved=proved,
@@ -474,17 +473,19 @@ def _make_truths(trial: JudgeTrial, runner: Runner) -> None:
         trial.truth(case)
 
 
-def _tune(bench: _Bench, runner: Runner) -> None:
-    """Let the candidate's autotuners choose at a listed size: every size uses that choice."""
+def _tune(bench: _Bench, runner: Runner, tuner: Runner) -> None:
+    """Let the candidate's autotuners choose at a listed size: every process uses that choice.
+
+    In a process of `tuner`: that of `runner` stays one in which nothing ran.
+    """
 
     def tune() -> None:
         if runner.tunes:
             case = timed(bench.trial).cases[0]
             steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"))
-            runner(Scenario(label="autotuning at a listed size", cases=(case,), steps=steps))
+            tuner(Scenario(label="autotuning at a listed size", cases=(case,), steps=steps))
 
     if bench.device.startswith("cuda"):
-        bench.optional("", lambda: _make_truths(bench.trial, runner))
         bench.optional("", tune)  # what goes wrong here goes wrong in a check, which says so
 
 
@@ -493,26 +494,52 @@ def _runners_beside(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
 
     Two first builds of the same sources would get into each other's way.
     """
-    count = bench.sides_beside
+    if bench.device.startswith("cuda"):
+        bench.optional("", lambda: _make_truths(bench.trial, runner))
+        bench.optional("", runner.wait_built)
     return tuple(
-        bench.runner(
-            bench.candidate,
-            lazy=not runner.built,
-            spares=_SPARES_BESIDE // count,
-        )
-        for _ in range(count)
+        bench.runner(bench.candidate, lazy=not runner.built, spares=0)
+        for _ in range(bench.sides_beside)
     )
 
 
-def _control(bench: _Bench) -> Control:
+class _Reference:
+    """The reference's processes, which the sides of a trial share: one at a time uses them."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner, self._free = runner, threading.Lock()
+
+    def control(self, trial: JudgeTrial) -> Control:
+        """Return the reference on trial for the checks of one side."""
+
+        def run(scenario: Scenario) -> Run:
+            with waiting():
+                self._free.acquire()
+            try:
+                self._runner.work_for(trial)
+                return self._runner(scenario)
+            finally:
+                self._free.release()
+
+        return Control(trial, run, partial(judge_scenario, trial))
+
+    def to_time(self, trial: JudgeTrial) -> Runner:
+        """Return what runs it where no side is at work, with a process that begins to build."""
+        self._runner.work_for(trial)
+        self._runner.begin()
+        return self._runner
+
+
+def _reference(bench: _Bench) -> _Reference:
     """Return the reference on trial. At `quick` it runs only where the candidate fails."""
-    runner = bench.runner(
-        reference_candidate(bench.trial.problem),
-        lazy=bench.quick,
-        spares=0 if bench.quick else None,
-        lane=Lane.REFERENCE,
+    return _Reference(
+        bench.runner(
+            reference_candidate(bench.trial.problem),
+            lazy=bench.quick,
+            spares=0 if bench.quick else None,
+            lane=Lane.REFERENCE,
+        )
     )
-    return Control(bench.trial, runner, partial(judge_scenario, bench.trial))
 
 
 def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
@@ -635,7 +662,12 @@ class _Side:
 
 
 def _run_checks(
-    bench: _Bench, runner: Runner, control: Control, tried: Tried, beside: Sequence[Runner]
+    bench: _Bench,
+    runner: Runner,
+    reference: _Reference,
+    tried: Tried,
+    beside: Sequence[Runner],
+    machine: Replayer,
 ) -> _Checked:
     """Run the checks in order, in `beside` those that may run at the same time as others."""
     job, trial = bench.job, bench.trial
@@ -643,18 +675,20 @@ def _run_checks(
     entry = bench.candidate.entry_file
     trial.preset("known", failures.known(trial.problem, entry) if job.seed is None else ())
     name, heavy = _naming(job), threading.Lock() if beside else None
+    control = reference.control(trial)
     main = _Side(bench, trial, runner, control, tried, emit=bench.emit, name=name, heavy=heavy)
     checks = _in_turn(bench)
+    leading = [check for check in checks if _leads(check, quick=bench.quick)]
+    checks = [check for check in checks if check not in leading]
+    main.run(leading)
+    if bench.device.startswith("cuda") and main.built:
+        bench.optional("", lambda: _begin(bench, runner, machine))
     if heavy is not None:
-        leading = [check for check in checks if check.leads]
         alone = [check for check in checks if check.quiet or _begun_ahead(check)]
-        main.run(leading)
-        others = [check for check in checks if check not in leading and check not in alone]
+        others = [check for check in checks if check not in alone]
         if main.built:
-            _run_concurrently(bench, main, others, beside, heavy, name)
+            _run_concurrently(bench, main, others, beside, reference, heavy, name)
         checks = alone
-        # What is left takes the spare that there is; another context would disturb its times.
-        runner.keep_no_spares()
     main.run(checks)
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
     reports = sorted(main.reports, key=lambda report: place.get(report.code, 0))
@@ -666,6 +700,7 @@ def _run_concurrently(
     main: _Side,
     checks: Sequence[Check],
     beside: Sequence[Runner],
+    reference: _Reference,
     heavy: threading.Lock,
     name: Callable[[Finding], Finding],
 ) -> None:
@@ -677,7 +712,9 @@ def _run_concurrently(
     events: list[list[Event]] = [[] for _ in beside]
     numbers = itertools.count()
     sides = [
-        _beside(bench, main.trial, runner, heavy, told, lambda: f"beside {next(numbers)}")
+        _beside(
+            bench, main.trial, runner, reference, heavy, told, lambda: f"beside {next(numbers)}"
+        )
         for runner, told in zip(beside, events, strict=True)
     ]
     rest = [check for check in checks if check.concurrent]
@@ -752,6 +789,7 @@ def _beside(
     bench: _Bench,
     trial: JudgeTrial,
     runner: Runner,
+    reference: _Reference,
     heavy: threading.Lock,
     told: list[Event],
     new_id: Callable[[], str],
@@ -759,14 +797,11 @@ def _beside(
     """Return a side for a thread of its own, which tells its events to `told`."""
     own = trial.concurrent()
     runner.work_for(own)
-    reference = bench.runner(
-        reference_candidate(own.problem), lazy=True, spares=0, lane=Lane.REFERENCE, trial=own
-    )
     return _Side(
         bench,
         own,
         runner,
-        Control(own, reference, partial(judge_scenario, own)),
+        reference.control(own),
         Tried(own.problem, runner),
         emit=told.append,
         name=lambda finding: replace(finding, id=new_id()),
@@ -796,9 +831,26 @@ def _renamed(report: CheckReport, named: Callable[[Finding], Finding]) -> CheckR
 
 
 def _in_turn(bench: _Bench) -> list[Check]:
-    """Return the checks in the order of their runs: last those that wait for what was begun."""
+    """Return the checks in the order of their runs.
+
+    Last come those that wait for what was begun; before them, at `quick`, those that take a
+    process in which others ran, and of these last the ones that none can follow.
+    """
     waits = bench.device.startswith("cuda")
-    return sorted(bench.plan.checks, key=lambda check: waits and _begun_ahead(check))
+
+    def turn(check: Check) -> tuple[bool, bool, bool]:
+        late = bench.quick and check.late
+        return waits and _begun_ahead(check), late, late and not check.only_reads
+
+    return sorted(bench.plan.checks, key=turn)
+
+
+def _leads(check: Check, *, quick: bool) -> bool:
+    """Whether a check runs before all others.
+
+    At `quick` also what needs a process in which nothing ran, and leaves it to others as it is.
+    """
+    return check.leads or (quick and check.own_process and check.only_reads and not check.late)
 
 
 def _begun_ahead(check: Check) -> bool:
@@ -809,8 +861,11 @@ def _parts(before: Check | None, check: Check, *, quick: bool) -> bool:
     """Whether a check needs another process than the one before it.
 
     Groups of checks have processes of their own. At `quick` they share one, unless a check
-    changes or reads what is the whole process's: on a GPU each process costs a context.
+    changes or reads what is the whole process's: on a GPU each process costs a context. What is
+    `late` takes the process at hand.
     """
+    if quick and check.late:
+        return False
     if before is None or check.own_process:
         return True
     if before.own_process and not before.only_reads:
@@ -873,7 +928,7 @@ def _shrinks(finding: Finding) -> bool:
     return len(cases) == 1 and cases[0].state is None
 
 
-def _extras(bench: _Bench, runner: Runner) -> _Extras:
+def _extras(bench: _Bench, runner: Runner, reference: _Reference) -> _Extras:
     """Return what a verdict states beside the decision; regimes for later trials are chosen."""
     trial = bench.trial
     # Its worker builds while the power is measured. A time says nothing on a CPU at `quick`, and
@@ -881,7 +936,10 @@ def _extras(bench: _Bench, runner: Runner) -> _Extras:
     timeless = bench.quick and not bench.device.startswith("cuda")
     eager: Runner | None = None
     if not timeless and not _executed_by(bench, runner):
-        eager = bench.optional("", lambda: _reference_to_time(bench))
+        eager = bench.optional(
+            "",
+            lambda: reference.to_time(trial) if bench.quick else _reference_to_time(bench),
+        )
     rule = bench.optional(
         "the benchmark's own rule", lambda: benchmark_rule.evaluate(trial, runner)
     )

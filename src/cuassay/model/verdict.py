@@ -176,6 +176,7 @@ class Verdict:
     sources: tuple[SourceView, ...] = ()
     diagnoses: tuple[Diagnosis, ...] = ()
     timeline: tuple[Span, ...] = ()
+    workers: int = 0  # processes for candidate and reference: on a GPU a context each
     walls: Mapping[str, str] = field(default_factory=dict)
     proved: tuple[Proof, ...] = ()
     launches: LaunchCount = field(default_factory=LaunchCount)

@@ -48,6 +48,7 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "power": _power(verdict.power),
         "speed_us": _speed(verdict.speed),
         "timing_s": _timing(verdict.timing),
+        "workers": verdict.workers,
         "timeline": [_span(span) for span in verdict.timeline],
         "environment": _texts(verdict.environment),
         "digest": verdict.digest,

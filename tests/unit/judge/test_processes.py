@@ -14,7 +14,7 @@ from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.checks.state.earlier_calls import State001
 from cuassay.judge.decide.examine import Examination
 from cuassay.judge.trial import JudgeTrial
-from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed, Skipped
+from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRunner
@@ -123,10 +123,40 @@ def test_comparisons_of_a_run_that_does_not_count_are_forgotten() -> None:
     assert all(comparison.passed for comparison in ran.of.trial.comparisons)
 
 
+class _Own(State001):
+    """What it does is the whole process's."""
+
+    own_process = True
+
+
+class _Late(State001):
+    """So is this, and it takes a process that others used."""
+
+    own_process = True
+    late = True
+
+
 def test_a_check_that_changes_the_process_keeps_its_own() -> None:
-    (report,), ran = examined(honest, Ghost001())
-    assert not isinstance(report.outcome, Skipped) or not ran.asked
+    (report,), ran = examined(honest, _Own())
+    assert isinstance(report.outcome, Passed)
     assert all(ran.asked)
+
+
+def test_a_late_check_takes_the_process_at_hand_and_asks_again_where_it_finds_something() -> None:
+    reports, ran = examined(honest, State001(), _Late())
+    assert [type(report.outcome) for report in reports] == [Passed, Passed]
+    assert ran.made == 1
+    reports, ran = examined(worn_out, State001(), _Late())
+    assert [type(report.outcome) for report in reports] == [Passed, Passed]
+    assert ran.made > 1
+    reports, ran = examined(strides_by_shape, _Late())
+    assert isinstance(reports[0].outcome, Failed)
+
+
+def test_what_has_no_kernels_is_not_asked_for_them_in_a_new_process() -> None:
+    reports, ran = examined(honest, State001(), Ghost001())
+    assert isinstance(reports[0].outcome, Passed)
+    assert ran.made == 1
 
 
 @pytest.mark.parametrize("gives_way", [True, False])

@@ -340,7 +340,3 @@ def test_what_a_scenario_will_run_in_is_made_ready_before_it(cpu: Nursery, tmp_p
         assert born() == 1
         assert workers.run(fresh, ramp).result.termination == Finished()
         assert born() == 2  # in the one that was made ready, beside a spare
-        workers.keep_no_spares()
-        workers.make_ready(fresh)
-        assert workers.run(fresh, ramp).result.termination == Finished()
-        assert born() == 2 - 1  # the spare that was there, and none after it

@@ -65,6 +65,7 @@ class Perf001(Check):
     group = "timing"
     own_process = True
     only_reads = True
+    late = True
     severity = Severity.CRITICAL
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

@@ -66,6 +66,7 @@ class Opcheck001(Check):
     concurrent = True
     group = "operators"
     own_process = True
+    late = True
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
 

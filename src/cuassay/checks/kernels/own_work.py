@@ -60,6 +60,7 @@ class Ghost001(Check):
     classes = ("H8",)
     concurrent = True
     own_process = True
+    late = True
     group = "integrity"  # nothing else runs in a process whose kernels were switched off
     finding_class = FindingClass.ADVICE
     severity = Severity.MEDIUM

@@ -66,6 +66,7 @@ class Kernel001(Check):
     group = "kernels"
     gpu_only = True
     own_process = True
+    late = True
     finding_class = FindingClass.ADVICE
     severity = Severity.LOW
     judges_failures = True

@@ -354,8 +354,11 @@ class Examination:
         every answer right counts there, or the end of the process; all else is asked again in a
         new process, and that answer counts.
         """
-        shares = self._trial.profile is Profile.QUICK or check.clean_counts
-        if shares and scenario.fresh and not check.own_process:
+        quick = self._trial.profile is Profile.QUICK
+        if quick and check.late:
+            scenario = dataclasses.replace(scenario, fresh=True)
+        shares = quick or check.clean_counts
+        if shares and scenario.fresh and (check.late or not check.own_process):
             found = self._beside_others(check, scenario, tally)
             if found is not None:
                 return found
@@ -390,14 +393,21 @@ class Examination:
         if inconclusive_reason(run):
             return None
         ended = not isinstance(run.result.termination, Finished | BuildFailed | ToolMissing)
-        mark = len(self._trial.comparisons)
+        mark, findings = len(self._trial.comparisons), list[Finding]()
         try:
             findings = list(judge_scenario(self._trial, check, scenario, run))
             counts = ended or (not findings and self._all_right(scenario, run))
+        except NothingToCheckError:  # where all is right, there is nothing in a new process either
+            if check.late and self._all_right(scenario, run):
+                raise
+            counts = False
         except CannotJudgeError:
             counts = False
         if not counts:
             del self._trial.comparisons[mark:]
+            # What the reference earns is reported for nobody, in whichever process it was seen.
+            if findings and self._control.shares(check, scenario, findings):
+                return run, findings, ""
             return None
         tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
         return run, findings, ""

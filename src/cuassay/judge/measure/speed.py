@@ -42,6 +42,8 @@ def measure_speed(
     if own is None:
         return None
     eager = per_call_s(scenario, reference(scenario))
+    if eager is None:  # what ran in that process before may have left it in no state to go on
+        eager = per_call_s(scenario, reference(dataclasses.replace(scenario, fresh=True)))
     cuda = trial.device.startswith("cuda")
     fused = None
     if compiled is not None and cuda and trial.profile is not Profile.QUICK:

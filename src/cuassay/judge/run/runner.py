@@ -88,6 +88,7 @@ class Runner:
         self._apart = self._new_apart()
         self._one_apart = threading.Lock()
         self._bare_walls: Mapping[str, str] = {}
+        self._started_bare = 0
         self._leaves_traces = (
             lane is not Lane.CANDIDATE
             or device != "cpu"
@@ -156,6 +157,11 @@ class Runner:
         return self._pool.because
 
     @property
+    def started(self) -> int:
+        """How many processes it started for the trial's device, those apart included."""
+        return self._pool.started + self._apart.started + self._started_bare
+
+    @property
     def built(self) -> bool:
         """Whether one of its workers has built the candidate."""
         return self._pool.built
@@ -167,9 +173,13 @@ class Runner:
         if self._device.startswith("cuda") and not records and not apart:
             self._pool.make_ready(replace(scenario, fresh=self.fresh or scenario.fresh))
 
-    def keep_no_spares(self) -> None:
-        """Start no more processes than are asked for, from now on."""
-        self._pool.keep_no_spares()
+    def begin(self) -> None:
+        """Start its first process, which begins to build, where none is there."""
+        self._pool.begin()
+
+    def wait_built(self) -> bool:
+        """Wait until its first process has built the candidate; return whether one has."""
+        return self._pool.wait_built()
 
     @property
     def is_starting(self) -> bool:
@@ -314,6 +324,7 @@ class Runner:
                     return Ran(ScenarioResult(records=(), termination=end), ())
                 finally:
                     self._bare_walls = apart.walls
+                    self._started_bare += apart.started
 
         return run
 

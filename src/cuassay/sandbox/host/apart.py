@@ -112,6 +112,7 @@ class Apart(Closing):
         self._segments.use_bytes("")
         self._worker: WorkerHandle | None = None
         self.walls: Mapping[str, str] = {}  # which stood around the last process that was started
+        self.started = 0  # processes so far
 
     def run(
         self, scenario: Scenario, inputs: MakeInputs, *, fresh: bool, parts: Parts | None = None
@@ -162,6 +163,7 @@ class Apart(Closing):
         nursery = self._nursery()
         nursery.wait_ready()
         mode = Mode.APART if bare else Mode.PLAIN
+        self.started += 1
         worker = self._worker = WorkerHandle(
             nursery.plain, cache=nursery.folder, limits=self._limits, mode=mode
         )

@@ -90,6 +90,7 @@ class WorkerPool(Closing):
         self._failure: BuildFailed | ToolMissing | None = None
         self._built_once, self._closed = False, False
         self._build_s, self._cached, self._log = 0.0, False, ""
+        self._started = 0
         self._kind, self._because, self._tuners = "", "", False
         self._sandbox: dict[str, str] = {}
         self._prepare_nursery()
@@ -101,6 +102,11 @@ class WorkerPool(Closing):
     def build_s(self) -> float:
         """Seconds that the first build took, or 0 where nothing was built yet."""
         return self._build_s
+
+    @property
+    def started(self) -> int:
+        """How many workers were started so far."""
+        return self._started
 
     @property
     def built(self) -> bool:
@@ -125,10 +131,21 @@ class WorkerPool(Closing):
     @property
     def tunes(self) -> bool:
         """Whether a worker says that the candidate has autotuners; waits for a first build."""
+        self.wait_built()
+        return self._tuners
+
+    def wait_built(self) -> bool:
+        """Wait until a first worker has built the candidate; return whether one has."""
         if not self._built_once:
             with contextlib.suppress(_NotBuiltError):  # the first scenario will say so
                 self._worker(fresh=False)
-        return self._tuners
+        return self._built_once
+
+    def begin(self) -> None:
+        """Start a worker, which begins to build, where there is none."""
+        if self._current is None:
+            self._current = self._spawn()
+            self._post_build(self._current)
 
     @property
     def recipe(self) -> Mapping[str, Any]:
@@ -204,10 +221,6 @@ class WorkerPool(Closing):
                 fresh=scenario.fresh, mode=scenario.mode, concurrent=scenario.is_concurrent
             )
 
-    def keep_no_spares(self) -> None:
-        """Fork no more workers than are asked for, from now on; a spare that is there is used."""
-        self._spare_count = 0
-
     def expect(self, mode: Mode) -> None:
         """Fork a worker of a mode that is asked for soon: it builds while another one works."""
         if self._built_once and self._special is None and mode is not Mode.PLAIN:
@@ -244,6 +257,7 @@ class WorkerPool(Closing):
         return mode, self._device.startswith("cuda") and (concurrent or self._has_streams)
 
     def _spawn(self, mode: Mode = Mode.PLAIN, all_queues: bool = False) -> WorkerHandle:
+        self._started += 1
         all_queues = all_queues or self._has_streams
         try:
             return self._fork(mode, all_queues)
