@@ -80,6 +80,11 @@ PAGES: Mapping[Cause, CausePage] = MappingProxyType(
             words="an output lies in the memory of an input",
             remedy="return new tensors; clone an input that is returned",
         ),
+        Cause.OUTPUT_SHARES_OUTPUT: CausePage(
+            name="outputs share memory",
+            words="two outputs lie in the same memory",
+            remedy="return each output in memory of its own; clone what is returned twice",
+        ),
         Cause.OUTPUT_REUSED: CausePage(
             name="output buffer reused",
             words="a later call overwrites what an earlier call returned",

@@ -104,7 +104,9 @@ _GRADIENTS = (
 _BY_CAUSE: Mapping[Cause, tuple[EditKind, ...]] = {
     **dict.fromkeys((Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL), _STATE),
     Cause.OUTPUT_REUSED: (EditKind.COPY, *_STATE),
-    Cause.OUTPUT_SHARES_INPUT: (EditKind.COPY, EditKind.PART),
+    **dict.fromkeys(
+        (Cause.OUTPUT_SHARES_INPUT, Cause.OUTPUT_SHARES_OUTPUT), (EditKind.COPY, EditKind.PART)
+    ),
     Cause.INPUT_CHANGED: _EFFECTS,
     **dict.fromkeys((Cause.PROCESS_STATE, Cause.ENDS_PROCESS, Cause.PRINTS), _EFFECTS),
     **dict.fromkeys((Cause.FORGES, Cause.HANGS, Cause.CRASHES), (*_EFFECTS, *_MEMORY)),

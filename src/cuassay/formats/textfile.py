@@ -17,7 +17,9 @@ def read_text(path: Path, error: type[UsageError], *, limit_bytes: int = SOURCE_
     """Return the UTF-8 text of `path`; raises `error` where it is missing, huge or binary."""
     try:
         if not path.is_file():
-            what = "is a folder" if path.is_dir() else "does not exist"
+            what = "is a device or a pipe" if path.exists() else "does not exist"
+            if path.is_dir():
+                what = "is a folder"
             raise error(f"{path} {what}: expected a readable file; check the path")
         size = path.stat().st_size
         if size > limit_bytes:

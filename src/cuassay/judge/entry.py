@@ -208,7 +208,8 @@ def _likely_machine(job: _RunsCandidate) -> bool:
     with contextlib.suppress(OSError):
         if path.is_dir():
             return any(path.glob("**/*.cu"))
-        return any(sign in path.read_text(errors="ignore") for sign in _KERNEL_SIGNS)
+        if path.is_file():  # a pipe would never end, and is refused as it is loaded
+            return any(sign in path.read_text(errors="ignore") for sign in _KERNEL_SIGNS)
     return False
 
 

@@ -10,6 +10,7 @@ from cuassay.model.proofs import Property
 # What a finding's condition can be about: the keys that checks put before the colon.
 CONDITIONS = (
     "aliasing",
+    "autocast",
     "autograd",
     "batch-invariant",
     "compile",
@@ -30,6 +31,8 @@ CONDITIONS = (
     "padding",
     "precision",
     "process-state",
+    "read-only-inputs",
+    "resources",
     "shapes",
     "streams",
     "threads",

@@ -23,6 +23,7 @@ class Cause(enum.StrEnum):
     # The call does more, or keeps more, than its arguments say.
     INPUT_CHANGED = "input-changed"
     OUTPUT_SHARES_INPUT = "output-shares-input"
+    OUTPUT_SHARES_OUTPUT = "output-shares-output"
     OUTPUT_REUSED = "output-reused"  # a later call overwrites what an earlier one returned
     STALE_ANSWER = "stale-answer"  # the answer, or a part of it, belongs to an earlier call
     FIRST_CALL = "first-call"  # wrong once, right afterwards

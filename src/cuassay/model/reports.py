@@ -42,4 +42,27 @@ class Differentiated:
     passed_over: str = ""
 
 
-Report: TypeAlias = Laid | Repeats | Differentiated
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What a process holds: threads, child processes, open files, bytes of its own.
+
+    `device_bytes` is what torch has allocated on a GPU, 0 where there is none. `calls` counts
+    the calls made until then.
+    """
+
+    calls: int
+    threads: int
+    processes: int
+    files: int
+    host_bytes: int
+    device_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """A CallOften: what the process held in between, first to last."""
+
+    found: tuple[Holding, ...]
+
+
+Report: TypeAlias = Laid | Repeats | Differentiated | Holdings

@@ -18,6 +18,7 @@ from cuassay.model.steps import (
     Arrange,
     Backward,
     CallInto,
+    CallOften,
     Capture,
     CompiledCall,
     Configurations,
@@ -63,12 +64,16 @@ class Autograd(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocate(StepBase):
-    """Make the input tensors of `case` (an index into Scenario.cases) in `slot`."""
+    """Make the input tensors of `case` (an index into Scenario.cases) in `slot`.
+
+    With `read_only` they lie in memory of the host that the process must not write.
+    """
 
     words: ClassVar = "its inputs were made"
 
     slot: str
     case: int
+    read_only: bool = False
 
     @property
     def fills(self) -> tuple[str, int]:
@@ -111,8 +116,9 @@ class Call(StepBase):
     Destination-style outputs, and memory that the candidate allocates where the worker can
     reach it, are filled with `poison` first. `stream` names the stream that is current
     meanwhile, empty the default one; with `thread` the call is made from a new thread; with
-    `gradients` the floating inputs require gradients; it is made under `autograd`. The host waits
-    for the call in any case.
+    `gradients` the floating inputs require gradients, with `parameters` they are parameters of a
+    module, which do; it is made under `autograd`, and with `autocast` under torch.autocast too.
+    The host waits for the call in any case.
     """
 
     words: ClassVar = "being called"
@@ -124,6 +130,8 @@ class Call(StepBase):
     thread: bool = False
     gradients: bool = False
     autograd: Autograd = Autograd.ON
+    parameters: bool = False
+    autocast: bool = False
 
     @property
     def wants_answers(self) -> str:
@@ -210,6 +218,7 @@ Production: TypeAlias = (
     | Capture
     | Replay
     | Repeat
+    | CallOften
     | Overwrite
     | ReadSlices
     | ReadState

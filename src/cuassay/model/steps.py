@@ -212,6 +212,26 @@ class Repeat(StepBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallOften(StepBase):
+    """Call on the same inputs again and again, drop each result, and look in between.
+
+    The report says what the process holds after the first calls, after two spans of a few calls,
+    and after three of as many as fit into `budget_s`, `most` each. Garbage is collected
+    before each look. A kernel whose call takes long is looked at once.
+    """
+
+    words: ClassVar = "being called many times"
+
+    slot: str
+    most: int = 512
+    budget_s: float = 0.5
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.slots.get(self.slot)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overwrite(StepBase):
     """Write NaN (0xFF bytes) into every tensor held under `result`, as its owner may."""
 

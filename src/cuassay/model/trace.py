@@ -24,7 +24,8 @@ class ResultItem:
     """One thing that a call returned, or one output or input tensor as it is now.
 
     `kind` is tensor, scalar, none or other; `type_name` the exact Python type. `aliases`
-    names inputs whose storage this tensor shares. `buffer` is -1 where no bytes were sent: of an
+    names inputs whose storage this tensor shares, `overlaps` the positions of other outputs of the
+    call that have a byte of this tensor. `buffer` is -1 where no bytes were sent: of an
     input it is then the tensor itself that is described, not the bytes behind it.
     """
 
@@ -35,6 +36,7 @@ class ResultItem:
     strides: tuple[int, ...] = ()
     device: str = ""
     aliases: tuple[str, ...] = ()
+    overlaps: tuple[int, ...] = ()
     scalar: float | None = None
     buffer: int = -1
     name: str = ""

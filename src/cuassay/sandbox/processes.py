@@ -8,6 +8,8 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cuassay.model.reports import Holding
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -62,6 +64,26 @@ def descendants(roots: Iterable[int], table: dict[int, Process]) -> set[int]:
             found.add(pid)
             waiting += children.get(pid, [])
     return found & set(table)
+
+
+def holding(pid: int, *, calls: int, device_bytes: int = 0) -> Holding:
+    """Return what a process holds after `calls` calls, as /proc shows it; 0 where it does not."""
+    threads = files = processes = 0
+    with contextlib.suppress(OSError):
+        files = len(os.listdir(f"/proc/{pid}/fd"))
+        tasks = os.listdir(f"/proc/{pid}/task")
+        threads = len(tasks)
+        for task in tasks:
+            with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                processes += len(file.read().split())
+    return Holding(
+        calls=calls,
+        threads=threads,
+        processes=processes,
+        files=files,
+        host_bytes=_own_bytes(pid),
+        device_bytes=device_bytes,
+    )
 
 
 def tree_size(root: int) -> tuple[int, int]:

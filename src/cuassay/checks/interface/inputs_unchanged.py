@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.endings.findings import signal_name, termination_finding
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadInputs, Scenario
-from cuassay.model.trace import ResultItem, done_steps
+from cuassay.model.trace import Killed, ResultItem, done_steps
 from cuassay.oracle.bits import raw_bytes
 
 
@@ -22,7 +23,8 @@ class Api001(Check):
     What it does
         Reads the whole storage behind every input before and after a call, also the bytes
         outside of the tensor itself, and compares them. Compares shape, strides, dtype and
-        place of the caller's tensors, and whether they require gradients.
+        place of the caller's tensors, and whether they require gradients. Without a GPU it calls
+        the kernel once more on inputs in pages that the process must not write.
 
     Why it matters
         A kernel that normalises in place or uses an input as scratch returns the right answer
@@ -31,12 +33,13 @@ class Api001(Check):
     How it decides
         One changed byte is a finding, an input at a time, and so are another shape, other
         strides, another dtype or other memory of the caller's tensor. An input that requires
-        gradients only after the call is a condition. An operator whose reference writes
-        that input (an optimizer step) may write it too: the reference runs through the same
-        scenario and what it changes is not reported.
+        gradients only after the call is a condition, and so is a call that ends by a signal where
+        it cannot write its inputs: it writes them and puts them back. An operator whose
+        reference writes that input (an optimizer step) may write it too: the reference runs
+        through the same scenario and what it changes is not reported.
 
     Can it be wrong?
-        No rounding is involved. A kernel that writes the same bytes back is not seen.
+        No rounding is involved. On a GPU a kernel that writes the same bytes back is not seen.
 
     Example
         A fused residual-add + RMSNorm that stores the sum in `residual` is reported if the
@@ -51,6 +54,7 @@ class Api001(Check):
     cause = Cause.INPUT_CHANGED
     classes = ("A3", "A4", "M9")
     group = "host"
+    judges_failures = True  # a call that must not write may end the process
 
     def skip(self, trial: Trial) -> str:
         """Return why nothing can be changed, or an empty string."""
@@ -73,9 +77,33 @@ class Api001(Check):
                 )
                 what = only or "the state"
                 yield Scenario(label=f"inputs: {what} on {case.label}", cases=(case,), steps=steps)
+            if trial.device == "cpu":
+                yield Scenario(
+                    label=f"inputs: all read-only on {case.label}",
+                    cases=(case,),
+                    steps=(
+                        Allocate(slot="a", case=0, read_only=True),
+                        Call(slot="a", result="r"),
+                    ),
+                )
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Compare the bytes of inputs before and after the call."""
+        ended = termination_finding(scenario, run, problem=trial.problem)
+        if ended is not None:
+            first = scenario.steps[0]
+            end = run.result.termination
+            if isinstance(first, Allocate) and first.read_only and isinstance(end, Killed):
+                ended = self.finding(
+                    "the call writes into its inputs, which are the same again as it ends: in "
+                    f"pages that it must not write it dies of {signal_name(end.signal)}",
+                    scenario=scenario,
+                    finding_class=FindingClass.UNSAFE,
+                    severity=Severity.MEDIUM,
+                    condition="read-only-inputs: it writes into its inputs during a call",
+                )
+            yield ended
+            return
         seen: dict[str, list[ResultItem]] = {}
         tensors: dict[str, list[ResultItem]] = {}
         for step, record in done_steps(scenario, run.result, ReadInputs):

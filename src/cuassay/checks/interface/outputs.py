@@ -26,6 +26,7 @@ class Aspect(enum.StrEnum):
     STRUCTURE = "contract: count, shape, dtype and device"
     TYPE = "contract: exact type"
     ALIASING = "contract: aliasing with inputs"
+    SHARING = "contract: outputs in each other's memory"
     LAYOUT = "contract: memory layout"
 
 
@@ -34,21 +35,24 @@ class Api002(Check):
 
     What it does
         Looks at what a call returns: number of outputs, shape, dtype, device, exact type, and
-        whether an output shares memory with an input.
+        whether an output shares memory with an input or with another output.
 
     Why it matters
         Code around the kernel relies on all of these. An output that lies in an input changes
-        when the caller reuses the input. A tensor subclass can compute its values only when
+        when the caller reuses the input, and one that lies in another output changes when the
+        caller works in place on that one. A tensor subclass can compute its values only when
         they are compared.
 
     How it decides
         Another count, shape, dtype, device or type than declared is wrong. So is an output
-        that shares an input's memory, unless the reference's does too. A torch.nn.Parameter
+        that shares an input's memory, and so are two outputs with a byte in common, unless the
+        reference's are so too: slices of one buffer have none. A torch.nn.Parameter
         and a layout that is not row-major are advice: values are right, `view` may fail.
         Whether an output keeps its values while it is held is STATE001's question.
 
     Can it be wrong?
-        No numbers are compared.
+        No numbers are compared. Two outputs that begin at different addresses are told apart up to
+        256 MiB of memory.
 
     Example
         A kernel that works in place: "y shares the memory of input 'x': writing to one
@@ -90,9 +94,18 @@ class Api002(Check):
                     wrong = {"severity": Severity.HIGH, "cause": Cause.WRONG_STRUCTURE}
                     yield self._report(scenario, text, **wrong)
                 continue
-            for item in read.items:
-                if item.kind == "tensor":
-                    yield from self._one(scenario, aspect, item)
+            names = [item.name or f"output {n}" for n, item in enumerate(read.items)]
+            for number, item in enumerate(read.items):
+                if item.kind != "tensor":
+                    continue
+                yield from self._one(scenario, aspect, item)
+                later = [names[other] for other in item.overlaps if other > number]
+                if aspect is Aspect.SHARING and later:
+                    shared = ", ".join(f"'{name}'" for name in later)
+                    text = f"{names[number]} shares memory with {shared}: "
+                    text += "writing to one changes the other"
+                    cause = Cause.OUTPUT_SHARES_OUTPUT
+                    yield self._report(scenario, text, output=item.name, cause=cause)
 
     def _one(self, scenario: Scenario, aspect: Aspect, item: ResultItem) -> Iterable[Finding]:
         name = item.name or "an output"

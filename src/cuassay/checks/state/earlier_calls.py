@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, memory_fault, termination_finding
@@ -31,6 +31,13 @@ from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepRaised
 if TYPE_CHECKING:
     import torch
 
+_AUTOCAST = "under torch.autocast"
+_ROUNDED = 0.125  # of an answer, that rounding to 16 bits on the way may make of a plain one
+_AS_AUTOCAST: Mapping[str, Any] = {
+    "finding_class": FindingClass.UNSAFE,
+    "severity": Severity.MEDIUM,
+    "condition": f"autocast: it rounds to 16 bits {_AUTOCAST}, where the reference does not",
+}
 _FAR = 4.0  # a share of the budget beyond which no rounding explains an error
 
 
@@ -45,8 +52,10 @@ class State001(Check):
         of rows stays. One input is transposed. The caller holds the result before, reads and
         releases it, drops it, or writes into it. The call comes from another stream, from
         another thread, or with gradients on. Every pair of these choices occurs. The last calls
-        are made as in inference: under torch.no_grad(), then torch.inference_mode(). What the
-        caller holds is read again at the end.
+        are made as modules make them: with torch.nn.Parameter inputs, with these under
+        torch.no_grad(), then without under torch.no_grad() and torch.inference_mode(). What the
+        caller holds is read again at the end. Two more calls are made without and with
+        torch.autocast.
 
     Why it matters
         Caches keyed by address, identity or shape, packed weights that are not packed again,
@@ -58,7 +67,10 @@ class State001(Check):
         Every answer must be right for its own call, and every held result must keep its bytes.
         A wrong answer is a finding where the same call is right at another time, where it is
         the right answer to an earlier call, or where the kernel was right at first. The finding
-        says what was the same and what differed.
+        says what was the same and what differed. An answer that is wrong under torch.autocast
+        alone is a finding, or the condition `autocast` where it differs by at most an eighth of
+        the plain answer, as rounding to 16 bits may. What autocast makes of the reference too is
+        not reported.
 
     Can it be wrong?
         A change that does not move truth decides nothing, since the old answer is then right.
@@ -66,8 +78,8 @@ class State001(Check):
         another shape is wrong, whether earlier calls made it so or not. An answer that is wrong
         at once in an unusual layout is left to LAYOUT001, and with it all that follows, for such
         a call may have written anywhere. A refusal of a layout, of gradients, of another stream
-        or thread is left to the checks of these; one of torch.no_grad() or torch.inference_mode()
-        is a condition. Results that share memory with an input are
+        or thread is left to the checks of these; one of parameters, torch.no_grad() or
+        torch.inference_mode() is a condition. Results that share memory with an input are
         left to API002. Freed memory is poisoned before it is used again, so that a stale read
         cannot look right by luck. Single elements are changed in tensors of at most 4096
         elements.
@@ -127,6 +139,7 @@ class State001(Check):
                 failed = wrong_outputs(trial, answer.read, run)
                 worst = failed[0]
                 statistic = worst_statistic(worst)
+                rounded = answer.call.autocast and _close(run, answers[0], answer)
                 place = where(worst, answer.case, statistic) if not worst.mismatch else Where()
                 outputs = ", ".join(comparison.output for comparison in failed)
                 yield self.finding(
@@ -138,23 +151,34 @@ class State001(Check):
                     where=place,
                     details=(("against its own truth", message(worst, statistic)),),
                     cause=cause,
+                    **_AS_AUTOCAST if rounded else {},
                 )
             if text or not position:
                 break
         yield from self._changed(trial, scenario, run, answers)
+        yield from self._refused(scenario, run)
+
+    def _refused(self, scenario: Scenario, run: Run) -> Iterator[Finding]:
+        """Yield the first call that is refused for how it is made, which is a condition."""
         for index, step in enumerate(scenario.steps):
             record = run.result.records[index] if index < len(run.result.records) else None
             if not isinstance(step, Call) or not isinstance(record, StepRaised):
                 continue
-            if step.autograd is not Autograd.ON and not memory_fault(record):
+            words, key = f"under {step.autograd}, where nothing is recorded", "autograd"
+            if step.parameters:
+                words = "for inputs that are parameters"
+            elif step.autocast:
+                words, key = _AUTOCAST, "autocast"
+            elif step.autograd is Autograd.ON:
+                continue
+            if not memory_fault(record):
                 yield self.finding(
-                    f"{exception_text(record)} under {step.autograd}, where nothing is recorded "
-                    "to differentiate",
+                    f"{exception_text(record)} {words}",
                     scenario=scenario,
                     cause=Cause.HOW_CALLED,
                     finding_class=FindingClass.UNSAFE,
                     severity=Severity.MEDIUM,
-                    condition=f"autograd: it raises under {step.autograd}",
+                    condition=f"{key}: it raises {words.partition(',')[0]}",
                 )
                 return
 
@@ -256,7 +280,12 @@ def _ended(trial: Trial, scenario: Scenario, run: Run) -> Finding | None:
             case Call(result=result) if index > after_odd:
                 refused.add(result)
             case Call(result=result) if (
-                step.stream or step.thread or step.gradients or step.autograd is not Autograd.ON
+                step.stream
+                or step.thread
+                or step.gradients
+                or step.parameters
+                or step.autocast
+                or step.autograd is not Autograd.ON
             ) and not memory_fault(record):
                 refused.add(result)
             case ReadResult(result=result) | Overwrite(result=result) if (
@@ -383,6 +412,8 @@ _WAYS: Sequence[tuple[str, Callable[[Call], bool]]] = (
     ("on another stream", lambda call: bool(call.stream)),
     ("from another thread", lambda call: call.thread),
     ("when inputs require gradients", lambda call: call.gradients),
+    ("when inputs are parameters", lambda call: call.parameters),
+    (_AUTOCAST, lambda call: call.autocast),
     (f"under {Autograd.OFF}", lambda call: call.autograd is Autograd.OFF),
     (f"under {Autograd.INFERENCE}", lambda call: call.autograd is Autograd.INFERENCE),
     (
@@ -436,6 +467,24 @@ def _holder(
     return None
 
 
+def _close(run: Run, plain: HeldCall, cast: HeldCall) -> bool:
+    """Whether an answer under autocast is the plain one, but for rounding to 16 bits on the way."""
+    import torch
+
+    if len(plain.read.items) != len(cast.read.items):
+        return False
+    for old, new in zip(plain.read.items, cast.read.items, strict=True):
+        if old.buffer < 0 or new.buffer < 0 or old.shape != new.shape:
+            return False
+        before, after = (run.tensor(item).double() for item in (old, new))
+        if not torch.equal(before.isfinite(), after.isfinite()):
+            return False
+        apart = (after - before).nan_to_num(0.0, 0.0, 0.0).norm()
+        if bool(apart > _ROUNDED * before.nan_to_num(0.0, 0.0, 0.0).norm()):
+            return False
+    return True
+
+
 def _records(call: Call) -> bool:
     return call.gradients and call.autograd is Autograd.ON
 
@@ -480,6 +529,8 @@ def _when(before: HeldCall, now: HeldCall) -> str:
             ("on another stream", now.call.stream, before.call.stream),
             ("from another thread", now.call.thread, before.call.thread),
             ("with gradients on", _records(now.call), _records(before.call)),
+            ("with parameters", now.call.parameters, before.call.parameters),
+            (_AUTOCAST, now.call.autocast, before.call.autocast),
             (
                 f"under {now.call.autograd}",
                 now.call.autograd is not Autograd.ON,

@@ -101,6 +101,7 @@ class Succession:
     place: CalledFrom = CalledFrom.HERE
     grad: bool = False
     autograd: Autograd = Autograd.ON
+    parameters: bool = False
     odd: bool = False  # one input in an unusual layout
     name: str = ""
     target: int | None = None
@@ -159,6 +160,18 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
         yield writer.scenario(choices, "history of calls beyond a size of the source")
     if trial.profile is not Profile.QUICK:
         yield from _late(trial)
+    # The reference may be another under autocast: alone, so that this excuses nothing else.
+    yield Scenario(
+        label="calls without and with autocast",
+        cases=small[:1],
+        steps=(
+            Allocate(slot="a", case=0),
+            Call(slot="a", result="r0"),
+            ReadResult(result="r0"),
+            Call(slot="a", result="r1", autocast=True),
+            ReadResult(result="r1"),
+        ),
+    )
 
 
 def _blocks(blocks: Sequence[Sequence[Succession]], most: int) -> list[list[Succession]]:
@@ -455,7 +468,8 @@ class _Writer:
     ) -> Scenario:
         """Return the history in a process of its own.
 
-        With `unrecorded` it ends as inference calls: without gradients, then in inference mode.
+        With `unrecorded` it ends as training and inference call: with parameters of a module, with
+        these and without under torch.no_grad(), then in inference mode.
         A buffer that was made there is refused by later calls that record, so that none follows.
         """
         left = list(choices)
@@ -477,8 +491,14 @@ class _Writer:
         self._end_call(Fate.READ)
         if unrecorded:
             plain = Succession(tensors=Tensors.NEW, values=Values.NONE)
-            for autograd in (Autograd.OFF, Autograd.INFERENCE):
-                self._call(dataclasses.replace(plain, autograd=autograd))
+            weights = dataclasses.replace(plain, parameters=self.world.gradients)
+            for choice in (
+                *[weights] * self.world.gradients,
+                *[dataclasses.replace(weights, autograd=Autograd.OFF)] * self.world.gradients,
+                dataclasses.replace(plain, autograd=Autograd.OFF),
+                dataclasses.replace(plain, autograd=Autograd.INFERENCE),
+            ):
+                self._call(choice)
                 self._end_call(Fate.READ)
         self._steps += [ReadResult(result=result) for result in self._held]
         cases, steps = tuple(self._cases), tuple(self._steps)
@@ -510,6 +530,7 @@ class _Writer:
                 thread=choice.place is CalledFrom.THREAD,
                 gradients=choice.grad,
                 autograd=choice.autograd,
+                parameters=choice.parameters,
             )
         )
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from cuassay.checks.base import Check, Run, Trial
-from cuassay.checks.numeric.listed_sizes import settings
+from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
 from cuassay.checks.state.histories import odd_layouts
 from cuassay.checks.state.process_kinds import StateChange, StateKind, changes_of, kind_of
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.reports import Holding, Holdings
 from cuassay.model.scenario import Allocate, Call, Scenario, Step
-from cuassay.model.steps import Arrange, Mode, ReadState
-from cuassay.model.trace import StepRaised
+from cuassay.model.steps import Arrange, CallOften, Mode, ReadState
+from cuassay.model.trace import StepDone, StepRaised
 from cuassay.model.verdict import Profile
 
 _SHOWN = 4
+_PURPOSES = ("small", "numeric")
+_LEAK_BYTES = 128 * 1024  # that memory grows by in each of two long spans of calls
+_LEAK_ELEMENTS = 1 << 18  # of a case on which calls are repeated, at most
 
 
 class StateTrying(enum.StrEnum):
@@ -27,6 +32,7 @@ class StateTrying(enum.StrEnum):
     STATE = "process: after the import and after calls"
     GENERATORS = "process: random numbers"
     REFUSED = "process: after a call that may be refused"
+    KEPT = "process: what calls keep"
     UNWATCHED = "process: where nothing of cuassay is"
 
 
@@ -41,26 +47,32 @@ class Proc001(Check):
         default dtype and device, gradient and autocast modes, threads, rounding and denormal
         numbers, random generators and their seeds, environment, working directory, umask,
         signal handlers, hooks, the current CUDA device and stream, and whether functions that
-        measure, compare and compute are the same.
+        measure, compare and compute are the same. It counts threads, child processes, open files
+        and memory while the same call is repeated, in 0.8 seconds at `quick` and two above.
 
     Why it matters
         A kernel that switches TF32 on for the whole process changes every other float32 matmul
         of the model, and a reference in the same process with it, so that both agree. A seed
         set in a call makes every later dropout mask the same. A patched timer or
-        synchronisation makes any measurement worthless.
+        synchronisation makes any measurement worthless. A thread, a file or a tensor that each
+        call keeps ends a server after days.
 
     How it decides
         Replaced functions that measure or compare are wrong. Numeric flags, seeds, replaced
         library functions, signal handlers, hooks, working directory, umask, CUDA device and
         stream, and variables that CUDA libraries read make the kernel unsafe to embed, a
         condition of use. Random numbers drawn by a deterministic operator, other variables
-        and a stopped garbage collector are advice. What the reference does too is not
-        reported, nor what importing Triton or compiling with torch leaves behind.
+        and a stopped garbage collector are advice. Threads, processes, open files or memory that
+        grow with the number of calls, in two spans of equal length alike, are the condition
+        `resources`: one thread, process or file in two calls, or 128 KiB of memory in each span.
+        What the reference does too is not reported, nor what importing Triton or compiling with
+        torch leaves behind.
 
     Can it be wrong?
         The kernel shares the process in which this is read. One that restores everything where
-        it finds cuassay is seen in the process without it. State that is changed and put back
-        within a call is not seen, unless the call raises in between.
+        it finds cuassay is seen in the process without it. What it keeps is not seen where a call
+        takes longer than 60 ms, or where little is kept: up to 250 bytes of 512 calls each. State
+        that is changed and put back within a call is not seen, unless the call raises in between.
 
     Example
         `torch.set_float32_matmul_precision("high")` at import: "importing it sets
@@ -108,6 +120,14 @@ class Proc001(Check):
                 ReadState(),
             )
             yield Scenario(label=StateTrying.REFUSED, cases=cases[:1], steps=refused)
+        sizes = [*axes, *(case.axes for what in _PURPOSES for case in trial.cases(what))]
+        fits = [of for of in sizes if elements_of(trial.problem, of) <= _LEAK_ELEMENTS]
+        largest = max(fits or axes, key=lambda of: elements_of(trial.problem, of))
+        budget_s = 0.8 if trial.profile is Profile.QUICK else 2.0
+        often = (Allocate(slot="a", case=0), CallOften(slot="a", budget_s=budget_s))
+        yield Scenario(
+            label=StateTrying.KEPT, cases=(placed(small[0], dict(largest)),), steps=often
+        )
         calls = [step for step in steps if not isinstance(step, ReadState)]
         if trial.device != "cpu" and trial.profile is Profile.QUICK:
             return  # another CUDA context, and all that Triton compiles once more
@@ -121,6 +141,18 @@ class Proc001(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report each kind of change once, with what brought it about."""
+        if scenario.label == StateTrying.KEPT:
+            for record in run.result.records:
+                if isinstance(record, StepDone) and isinstance(record.report, Holdings):
+                    for what in _kept(record.report.found):
+                        yield self.finding(
+                            f"each call keeps {what}",
+                            scenario=scenario,
+                            finding_class=FindingClass.UNSAFE,
+                            severity=Severity.HIGH,
+                            condition=f"resources: each call keeps {what}",
+                        )
+            return
         seen: dict[StateKind, list[_Seen]] = {}
         wanted = (StateKind.DRAWS,) if scenario.label == StateTrying.GENERATORS else ()
         for event, change in _changes(scenario, run):
@@ -153,6 +185,42 @@ class Proc001(Check):
                 condition=condition if finding_class is not FindingClass.WRONG else "",
                 details=details,
             )
+
+
+def _kept(found: Sequence[Holding]) -> Iterator[str]:
+    """Yield what grows with the number of calls, in each of two spans of as many calls.
+
+    Memory is looked at where the spans are long.
+    """
+    for number, name in enumerate(("a thread", "a child process", "an open file")):
+        counts = [(one.threads, one.processes, one.files)[number] for one in found]
+        rises = [
+            _rise(found[end - 3 : end], counts[end - 3 : end]) for end in range(3, len(found) + 1)
+        ]
+        if any(rise is not None and rise >= 0.5 for rise in rises):
+            yield name
+    for sizes, where in (
+        ([one.host_bytes for one in found], "memory of the host"),
+        ([one.device_bytes for one in found], "memory of the GPU"),
+    ):
+        rise = _rise(found[-3:], sizes[-3:])
+        calls = found[-1].calls - found[-2].calls if len(found) > 1 else 0
+        if rise is not None and rise * calls >= _LEAK_BYTES:
+            yield f"{rise:,.0f} bytes of {where}"
+
+
+def _rise(found: Sequence[Holding], values: Sequence[int]) -> float | None:
+    """Return how much a value rises a call, in two spans of calls alike; None where it does not."""
+    if len(found) != 3:
+        return None
+    (a, b), (x, y) = (
+        [later - earlier for earlier, later in pairwise(of)]
+        for of in ([one.calls for one in found], list(values))
+    )
+    if min(a, b) <= 0:
+        return None
+    first, second = x / a, y / b
+    return min(first, second) if 0 < first <= 2 * second and second <= 2 * first else None
 
 
 @dataclass(frozen=True, slots=True)

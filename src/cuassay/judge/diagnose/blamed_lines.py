@@ -167,7 +167,8 @@ def by_cause(trace: Traced, candidate: Candidate) -> dict[Cause, SourceLine]:
         found |= {Cause.UNWRITTEN: line, Cause.UNINITIALISED: line}
     if trace.returned[1]:
         line = source_line(candidate, *trace.returned, what="returns the outputs")
-        found |= dict.fromkeys((Cause.WRONG_STRUCTURE, Cause.OUTPUT_SHARES_INPUT), line)
+        shares = (Cause.OUTPUT_SHARES_INPUT, Cause.OUTPUT_SHARES_OUTPUT)
+        found |= dict.fromkeys((Cause.WRONG_STRUCTURE, *shares), line)
     return {cause: line for cause, line in found.items() if line is not None}
 
 

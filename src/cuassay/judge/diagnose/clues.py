@@ -59,6 +59,7 @@ _NOT_NUMBERS = (
     Cause.PRINTS,
     Cause.INPUT_CHANGED,
     Cause.OUTPUT_SHARES_INPUT,
+    Cause.OUTPUT_SHARES_OUTPUT,
 )
 _WRONG_NUMBERS = (Cause.WRONG_VALUES, Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, Cause.TAIL)
 # Where an edit of a line repairs nothing: the source is broken before any line of it runs.

@@ -168,7 +168,9 @@ class Interpreter:
             values[name] = value
             if isinstance(value, torch.Tensor):
                 held = self._freed.reuse(value)
-                if held is not None:
+                if step.read_only and self._device == "cpu":
+                    values[name] = placement.read_only_copy(value)
+                elif held is not None:
                     recycled.add(name)
                     placement.copy_into(held, value)
                     values[name] = held
@@ -295,7 +297,9 @@ class Interpreter:
     def _describe(self, result: str) -> list[ResultItem]:
         slot = self._slots.get(self._sources.get(result, ""))
         inputs = slot.tensors if slot else {}
-        return [items.describe(v, name=name, inputs=inputs) for name, v in self.result(result)]
+        held = self.result(result)
+        found = [items.describe(value, name=name, inputs=inputs) for name, value in held]
+        return items.with_overlaps(found, [items.address(value) for _, value in held])
 
     def _read(self, result: str) -> Made:
         found: list[ResultItem] = []

@@ -7,6 +7,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -18,6 +19,7 @@ _MAX_ITEMS = 256
 _CONTIGUOUS, _DETACH = torch.Tensor.contiguous, torch.Tensor.detach
 _OWN = frozenset(dir(torch.Tensor))
 _HASH_CHUNK = 1 << 22
+_OVERLAP_BYTES = 1 << 28  # of memory in which the bytes of two strided tensors are told apart
 _SUB_BYTE = re.compile(r"u?int[1-7]")  # shells without kernels: nothing can be copied
 
 
@@ -108,6 +110,74 @@ def _shares(first: torch.Tensor, second: torch.Tensor) -> bool:
         return pointer != 0 and pointer == _STORAGE(second).data_ptr()
     except RuntimeError:  # meta tensors and some subclasses have no storage to ask
         return False
+
+
+def address(value: object) -> int:
+    """Return where the first element of a tensor lies; 0 for what has no memory."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return 0
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            return _DATA_PTR(value)
+    except RuntimeError:  # meta tensors and some subclasses have no storage to ask
+        return 0
+
+
+def with_overlaps(found: Sequence[ResultItem], places: Sequence[int]) -> list[ResultItem]:
+    """Return the items of one call, each with the positions of those that share a byte with it.
+
+    `places` are the addresses of their first elements, 0 where that is not known. Tensors that
+    lie between one another's elements, as slices of one buffer do, share none.
+    """
+    spans = [_span(item) for item in found]
+    shared: list[list[int]] = [[] for _ in found]
+    left = _OVERLAP_BYTES
+    for one in range(len(found)):
+        for other in range(one):
+            low, high = sorted((one, other), key=places.__getitem__)
+            distance = places[high] - places[low]
+            if not places[low] or not spans[high] or distance >= spans[low]:
+                continue
+            meet = distance == 0
+            if not meet:
+                room = distance + spans[low] + spans[high]
+                sizes = [_lengths(found[n]) for n in (low, high)]
+                left -= room + sum(map(math.prod, sizes))
+                meet = left >= 0 and _meet(found[low], found[high], distance, room=room)
+            if meet:
+                shared[one].append(other)
+                shared[other].append(one)
+    return [
+        replace(item, overlaps=tuple(sorted(of))) if of else item
+        for item, of in zip(found, shared, strict=True)
+    ]
+
+
+def _lengths(item: ResultItem) -> tuple[int, ...]:
+    """Return a tensor's shape, 1 for an axis whose slices are the same memory."""
+    return tuple(n if step else 1 for n, step in zip(item.shape, item.strides, strict=True))
+
+
+def _span(item: ResultItem) -> int:
+    """Return the bytes from a tensor's first element to its last; 0 for what is no tensor."""
+    plain = item.kind == "tensor" and item.dtype in DTYPES and len(item.shape) == len(item.strides)
+    if not plain or 0 in item.shape or any(step < 0 for step in item.strides):
+        return 0
+    steps = zip(item.shape, item.strides, strict=True)
+    return itemsize(item.dtype) * (1 + sum((n - 1) * step for n, step in steps))
+
+
+def _meet(low: ResultItem, high: ResultItem, distance: int, *, room: int) -> bool:
+    """Whether two tensors share a byte, the second `distance` bytes behind the first."""
+    taken = torch.zeros(room, dtype=torch.bool)
+
+    def bytes_of(item: ResultItem, offset: int) -> torch.Tensor:
+        size = itemsize(item.dtype)
+        strides = [step * size for step in item.strides]
+        return taken.as_strided((*_lengths(item), size), (*strides, 1), offset)
+
+    bytes_of(low, 0).fill_(True)
+    return bool(bytes_of(high, distance).any())
 
 
 def plain_tensor(value: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from cuassay.model.steps import (
     Arrange,
     Backward,
     CallInto,
+    CallOften,
     Capture,
     CompiledCall,
     Configurations,
@@ -87,6 +88,8 @@ class Production:
                 return self._graphs.replay(step)
             case Repeat():
                 return stress.repeat(self._host, step)
+            case CallOften():
+                return timing.call_often(self._host, step)
             case Configurations():
                 return tuning.configurations(self._host, step)
             case Overwrite():

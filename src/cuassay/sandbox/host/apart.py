@@ -24,6 +24,7 @@ from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Candidate, Convention
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
+from cuassay.model.reports import Holding, Holdings
 from cuassay.model.scenario import (
     Allocate,
     Autograd,
@@ -37,7 +38,7 @@ from cuassay.model.scenario import (
     Scenario,
     Step,
 )
-from cuassay.model.steps import Mode, ReadState
+from cuassay.model.steps import CallOften, Mode, ReadState
 from cuassay.model.trace import (
     Claim,
     Finished,
@@ -47,7 +48,8 @@ from cuassay.model.trace import (
     StepRaised,
     StepRecord,
 )
-from cuassay.sandbox.guest.items import DTYPES, digest, host_memory
+from cuassay.sandbox.guest.callers.timing import spans
+from cuassay.sandbox.guest.items import DTYPES, digest, host_memory, with_overlaps
 from cuassay.sandbox.guest.memory.placement import byte_of
 from cuassay.sandbox.guest.observe.state_snapshot import TEXT_MOST, differences
 from cuassay.sandbox.guest.transport import aligned_offsets, nbytes
@@ -60,10 +62,12 @@ from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeInputs
 from cuassay.sandbox.no_memory import says_no_memory
+from cuassay.sandbox.processes import holding
 from cuassay.sandbox.ran import Ran, renumbered
 from cuassay.sandbox.syscalls import read_memory_into
 
 _CHUNK = 1 << 30
+_OFTEN = "often"  # the name of the result of each of many calls
 _FAR, _MOST_AXES = 1 << 48, 64  # what torch can lay out
 _SPREAD = 4  # a result may span this many times the bytes it has, and is read as a whole
 
@@ -82,6 +86,10 @@ def _covered(step: Step) -> bool:
     match step:
         case Allocate() | Refill() | ReadResult() | ReadInputs() | HashResult() | Release():
             return True
+        case CallOften():
+            return True
+        case Call(parameters=True) | Call(autocast=True):
+            return False
         case Call(stream="", thread=False, gradients=False, autograd=Autograd.ON, poison=poison):
             return poison not in (Poison.NEGATED, Poison.RIGHT)  # they leave answers in memory
         case _:
@@ -232,12 +240,15 @@ class _Apart(Execution):
             self.records.append(self._record_of(inputs))
         return True
 
-    def _record_of(self, inputs: MakeInputs) -> StepRecord:
+    def _record_of(  # noqa: C901, PLR0911, PLR0912  # a line a step
+        self, inputs: MakeInputs
+    ) -> StepRecord:
         step = self._scenario.steps[self._index]
         done = StepDone(index=self._index)
         match step:
-            case Allocate(slot=slot, case=case):
-                return self._allocate(slot, self._scenario.cases[case], inputs)
+            case Allocate(slot=slot, case=case, read_only=read_only):
+                case_ = self._scenario.cases[case]
+                return self._allocate(slot, case_, inputs, read_only=read_only)
             case Refill(slot=slot, case=case):
                 found = self._slot(slot)
                 if isinstance(found, StepRaised):
@@ -248,6 +259,8 @@ class _Apart(Execution):
                 return self._told(found.forth(slot)) or done
             case Call():
                 return self._call(step)
+            case CallOften():
+                return self._call_often(step)
             case ReadResult(result=result):
                 return self._read(result)
             case HashResult(result=result):
@@ -279,7 +292,9 @@ class _Apart(Execution):
             return StepRaised(index=self._index, exception="NoResultError", message=what)
         return held
 
-    def _allocate(self, slot: str, case: Case, inputs: MakeInputs) -> StepRecord:
+    def _allocate(
+        self, slot: str, case: Case, inputs: MakeInputs, *, read_only: bool
+    ) -> StepRecord:
         if slot in self._shared:
             self._shared.pop(slot).close()
         values = dict(inputs(case))
@@ -291,9 +306,17 @@ class _Apart(Execution):
                 values[spec.name] = filled.view(dtype).reshape(shape)
                 outputs.append(spec.name)
         held = self._shared[slot] = _Shared(values, outputs)
-        reply = self._ask(
-            {"do": "place", "slot": slot, "layout": held.layout, "size": held.size}, (held.fd,)
-        )
+        place = {"do": "place", "slot": slot, "layout": held.layout, "size": held.size}
+        if read_only:  # by a descriptor that no mapping can be written through
+            shown = os.open(f"/proc/self/fd/{held.fd}", os.O_RDONLY | os.O_CLOEXEC)
+            pairs = zip(values, held.layout, strict=True)
+            own = [entry | {"own": name in outputs} for name, entry in pairs]
+            try:
+                reply = self._ask(place | {"read_only": True, "layout": own}, (shown,))
+            finally:
+                os.close(shown)
+        else:
+            reply = self._ask(place, (held.fd,))
         raised = _raised(reply, self._index)
         if raised is not None:
             return raised
@@ -339,11 +362,33 @@ class _Apart(Execution):
                 found = [by_name[name] for name in names] if set(given) == set(names) else found
             elif len(found) == len(names):
                 found = [{**item, "name": name} for item, name in zip(found, names, strict=True)]
-        described = tuple(_described(item, held) for item in found)
+        described = [_described(item, held) for item in found]
+        overlapping = with_overlaps([one.item for one in described], [one.at for one in described])
+        for one, item in zip(described, overlapping, strict=True):
+            one.item = item
         record = StepDone(index=self._index, items=tuple(one.item for one in described))
         self._check_items(record)
-        self._results[step.result] = described
+        self._results[step.result] = tuple(described)
         return record
+
+    def _call_often(self, step: CallOften) -> StepRecord:
+        found: list[Holding] = []
+        calls = 0
+        for count in spans(step):
+            for _ in range(count):
+                made = self._call(Call(slot=step.slot, result=_OFTEN))
+                if isinstance(made, StepRaised):
+                    return made
+            calls += count
+            self._results.pop(_OFTEN, None)
+            for request in ({"do": "release", "name": _OFTEN}, {"do": "rest"}):
+                told = self._told(request)
+                if told is not None:
+                    return told
+            pid = self._worker.pid
+            if pid is not None:
+                found.append(holding(pid, calls=calls))
+        return StepDone(index=self._index, report=Holdings(found=tuple(found)))
 
     def _read(self, result: str) -> StepRecord:
         if result not in self._results:

@@ -51,11 +51,14 @@ def sleep(milliseconds: float) -> None:
 def called_as(step: Call, slot: Slot, call: Callable[[], _Held]) -> _Held:
     """Call on the stream, from the thread and with the gradients that a Call step names.
 
-    Gradient and inference mode belong to a thread: they are set where the call is made.
+    Gradient mode, inference mode and autocast belong to a thread: they are set where the call is
+    made.
     """
 
     def there() -> _Held:
-        with on_stream(step.stream) if step.stream else contextlib.nullcontext(), mode():
+        device = next((tensor.device.type for tensor in slot.tensors.values()), "cpu")
+        cast = torch.autocast(device) if step.autocast else contextlib.nullcontext()
+        with on_stream(step.stream) if step.stream else contextlib.nullcontext(), mode(), cast:
             return call()
 
     match step.autograd:
@@ -66,7 +69,11 @@ def called_as(step: Call, slot: Slot, call: Callable[[], _Held]) -> _Held:
         case Autograd.INFERENCE:
             mode = torch.inference_mode
 
-    with requiring_gradients(slot) if step.gradients else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        if step.gradients:
+            stack.enter_context(requiring_gradients(slot))
+        if step.parameters:
+            stack.enter_context(_as_parameters(slot))
         return from_thread(there) if step.thread else there()
 
 
@@ -81,6 +88,19 @@ def requiring_gradients(slot: Slot) -> Iterator[None]:
     finally:
         for leaf in leaves:
             leaf.requires_grad_(False)
+
+
+@contextlib.contextmanager
+def _as_parameters(slot: Slot) -> Iterator[None]:
+    """While active, the floating inputs of a slot are parameters in the same memory."""
+    plain = dict(slot.values)
+    for name, tensor in slot.tensors.items():
+        if tensor.is_floating_point():
+            slot.values[name] = torch.nn.Parameter(tensor.detach())
+    try:
+        yield
+    finally:
+        slot.values.update(plain)
 
 
 def from_thread(call: Callable[[], _Held]) -> _Held:

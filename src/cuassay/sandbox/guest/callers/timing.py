@@ -1,14 +1,22 @@
-"""Calls in a row, for the judge's clock: the worker counts and waits, it measures nothing."""
+"""Calls in a row, for the judge's clock or for what they leave behind in the process."""
 
 from __future__ import annotations
 
+import gc
+import os
+import time
+from collections.abc import Iterator
+
 import torch
 
+from cuassay.model.reports import Holding, Holdings
 from cuassay.model.scenario import Poison
-from cuassay.model.steps import Time
+from cuassay.model.steps import CallOften, Time
 from cuassay.sandbox.guest.callers.streams import copies, settle
 from cuassay.sandbox.guest.interface import Host, Made
+from cuassay.sandbox.processes import holding
 
+_FEW = 8
 _FLUSH_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}  # several times the last-level cache
 
 
@@ -29,3 +37,36 @@ def time_calls(host: Host, step: Time) -> Made:
         host.hold(step.result, step.slot, copies(held))
         settle(host)
     return Made()
+
+
+def spans(step: CallOften) -> Iterator[int]:
+    """Yield how many calls to make before each look at what the process holds."""
+    yield 2  # what a first call builds
+    started = time.monotonic()
+    yield 2
+    yield 2
+    if time.monotonic() - started > step.budget_s / 2:
+        return
+    started = time.monotonic()
+    yield _FEW
+    yield _FEW
+    a_call_s = (time.monotonic() - started) / (2 * _FEW)
+    many = max(_FEW, min(step.most, int(step.budget_s / 3 / max(a_call_s, 1e-9))))
+    yield many  # what was free in the heap is used up
+    yield many
+    yield many
+
+
+def call_often(host: Host, step: CallOften) -> Made:
+    """Execute a CallOften; each call gets outputs of its own where it is given any."""
+    found: list[Holding] = []
+    calls = 0
+    for count in spans(step):
+        for _ in range(count):
+            host.invoke(step.slot, host.destinations(step.slot, Poison.NAN))
+        calls += count
+        settle(host)
+        gc.collect()
+        on_device = torch.cuda.memory_allocated() if host.device != "cpu" else 0
+        found.append(holding(os.getpid(), calls=calls, device_bytes=on_device))
+    return Made(report=Holdings(found=tuple(found)))

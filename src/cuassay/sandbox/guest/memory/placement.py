@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+import mmap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
@@ -29,6 +30,7 @@ _STRIDED = torch.Tensor.as_strided
 _STORAGE = torch.Tensor.untyped_storage
 _ALIAS: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _M_PERTURB = -6
 _CACHED_BYTES = 2048  # a little above what glibc caches per thread
 _M_MMAP_MAX = -4
@@ -90,6 +92,20 @@ def own_copy(source: torch.Tensor, device: str, *, label: str = "") -> torch.Ten
     """Return a contiguous copy of `source` on `device` in an allocation of its own."""
     copy = allocate(source.shape, source.dtype, device, label=label)
     copy_into(copy, source)
+    return copy
+
+
+def read_only_copy(source: torch.Tensor) -> torch.Tensor:
+    """Return a contiguous copy of `source` in pages of the host that nothing may write."""
+    size = source.numel() * source.element_size()
+    if not size:
+        return source.clone()
+    pages = mmap.mmap(-1, size)
+    whole = torch.frombuffer(pages, dtype=torch.uint8, count=size)
+    copy = whole.view(source.dtype).reshape(source.shape)
+    copy_into(copy, source)
+    if _LIBC.mprotect(ctypes.c_void_p(_DATA_PTR(whole)), ctypes.c_size_t(size), mmap.PROT_READ):
+        raise OSError(ctypes.get_errno(), "mprotect refuses to make memory read-only")
     return copy
 
 

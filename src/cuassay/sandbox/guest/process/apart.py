@@ -194,7 +194,10 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
     receive, take, send, rights = channel.recvmsg, channel.recv, channel.sendall, socket.SCM_RIGHTS
     numbers, room = struct.Struct("@i"), socket.CMSG_SPACE(16)
     close, leave, write, memory = os.close, os._exit, os.pwrite, mmap.mmap
-    char = ctypes.c_char
+    char, collect = ctypes.c_char, gc.collect
+    shown = ctypes.CDLL(None).mmap
+    shown.restype, shown.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t,
+        ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]  # fmt: skip
     say, insert = os.path, sys.path.insert
     listed, texts, kind_of, get = isinstance, str, type, getattr
     least, most, chunk, text_most = min, _MOST, _CHUNK, _TEXT
@@ -251,7 +254,12 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         function = get(module, request["name"])
                         del spec, module
                 case "place":
-                    view = memory(fds[0], request["size"])
+                    size = request["size"]
+                    if request.get("read_only"):
+                        at = shown(None, size, 1, 1, fds[0], 0)  # PROT_READ, MAP_SHARED
+                        view = (char * size).from_address(at)
+                    else:
+                        view = memory(fds[0], size)
                     slot: list[Any] = []
                     both: list[tuple[Any, Any]] = []
                     for entry in request["layout"]:
@@ -261,7 +269,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         dtype, count = dtypes[entry["dtype"]], 1
                         for length in entry["shape"]:
                             count *= length
-                        if count:
+                        if count and not entry.get("own"):
                             here = frombuffer(
                                 view, dtype=dtype, count=count, offset=entry["offset"]
                             )
@@ -377,6 +385,8 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                             done += write(fds[0], source[done : done + chunk], offset + done)
                     tensors.clear()
                     reply = {"written": True}
+                case "rest":
+                    collect()
                 case "release":
                     for kept in (slots, mapped, held):
                         kept.pop(request["name"], None)
