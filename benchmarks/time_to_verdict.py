@@ -10,7 +10,7 @@ cupti-python, click, rich and safetensors), on the same solution and all its wor
 it decides is another question than ours: a few draws of each workload, and times. It starts
 `python` by that name: what runs this file is put first on its PATH. `--documents FOLDER` keeps each
 verdict with its timeline as NAME-KIND.json. Kernels are those packed by `benchmarks/wild.py`, the
-correct ones, one of each problem first.
+correct ones, one of each problem first, or those of `--names`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _KINDS = ("first", "again", "served", "peer_first", "peer_again")
 class Row:
     """Wall seconds of one kernel; None where it was not run or came to no verdict.
 
-    `spent_s`: what took longest in the last trial, by lane and name, most first.
+    `spent_s`: what took longest in the last trial, by lane and name, most first. `workers`: the
+    processes that each kind of trial started for the candidate and the reference.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Row:
     seconds: Mapping[str, float | None]
     judge_gpu_peak_gib: str = ""
     spent_s: Mapping[str, float] = field(default_factory=dict)
+    workers: Mapping[str, int] = field(default_factory=dict)
 
 
 def longest(document: Mapping[str, Any], count: int = 24) -> dict[str, float]:
@@ -176,7 +178,8 @@ class Bench:
                         for kind, s in row.seconds.items()
                     )
                     print(
-                        f"{row.name:20s}{row.language:10s}{row.verdict:13s}{times}  {row.peer}",
+                        f"{row.name:20s}{row.language:10s}{row.verdict:13s}{times}  "
+                        f"{max(row.workers.values(), default=0)} processes  {row.peer}",
                         flush=True,
                     )
                     self.save()
@@ -190,6 +193,7 @@ class Bench:
         theirs = [sys.executable, "-c", _PEER, problem, "--solution", solution, "--json"]
         seconds: dict[str, float | None] = {}
         document: Mapping[str, Any] = {}
+        workers: dict[str, int] = {}
         peer = ""
         for number, kind in enumerate(self._given.kinds):
             if kind == "served":
@@ -205,6 +209,8 @@ class Bench:
             else:
                 seconds[kind], said = timed(check, served if kind == "served" else own, each_s)
                 document = json.loads(said) if said else document
+                if said:
+                    workers[kind] = int(document.get("workers", 0))
                 if said and self._given.documents is not None:
                     self._given.documents.mkdir(parents=True, exist_ok=True)
                     name = f"{kernel.name.replace('/', '-')}-{kind}.json"
@@ -217,6 +223,7 @@ class Bench:
             seconds={kind: None if s is None else round(s, 2) for kind, s in seconds.items()},
             judge_gpu_peak_gib=str(document.get("environment", {}).get("judge_gpu_peak_gib", "")),
             spent_s=longest(document),
+            workers=workers,
         )
 
     def save(self) -> None:
@@ -240,6 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--kernel", nargs=2, metavar=("FILE", "PROBLEM"), help="this one, and none that is packed"
     )
+    parser.add_argument("--names", nargs="*", help="of packed kernels, such as 10/1bc7c0e1d146")
     parser.add_argument("--peer", type=Path, default=Path("SOL-ExecBench"), help="its checkout")
     parser.add_argument("--kinds", nargs="*", default=list(_KINDS), choices=_KINDS)
     parser.add_argument("--documents", type=Path, help="folder for the verdicts as JSON")
@@ -263,6 +271,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             and kernel.language in given.language
         ]
         kernels = spread(found)[given.skip :][: given.count]
+        if given.names:
+            packed = {kernel.name: kernel for kernel in read_index(given.packed)}
+            kernels = [packed[name] for name in given.names]
     bench = Bench(given)
     bench.run(kernels)
     bench.save()

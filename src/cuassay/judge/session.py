@@ -833,14 +833,15 @@ def _renamed(report: CheckReport, named: Callable[[Finding], Finding]) -> CheckR
 def _in_turn(bench: _Bench) -> list[Check]:
     """Return the checks in the order of their runs.
 
-    Last come those that wait for what was begun; before them, at `quick`, those that take a
-    process in which others ran, and of these last the ones that none can follow.
+    Last come those that wait for what was begun. Before them, at `quick`, come those that none can
+    follow, and after these the ones that take whatever process is there.
     """
     waits = bench.device.startswith("cuda")
 
-    def turn(check: Check) -> tuple[bool, bool, bool]:
+    def turn(check: Check) -> tuple[bool, bool, bool, bool]:
+        spoils = bench.quick and check.own_process and not check.only_reads
         late = bench.quick and check.late
-        return waits and _begun_ahead(check), late, late and not check.only_reads
+        return waits and _begun_ahead(check), late or spoils, spoils, late
 
     return sorted(bench.plan.checks, key=turn)
 

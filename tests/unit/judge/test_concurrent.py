@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cuassay.judge.run.runner import Runner
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import Failed
 from cuassay.model.verdict import Lane, Verdict
@@ -59,6 +60,20 @@ def test_a_verdict_is_that_of_one_check_after_another(gates: tuple[Gate, Gate], 
     ended = [event.report.code for event in events if isinstance(event, CheckFinished)]
     assert sorted(ended) == sorted(_CHECKS)
     assert ended[-1] == "DET001"  # nothing else runs then
+
+
+def test_a_correct_kernel_takes_a_process_a_side_and_one_with_guard_zones(
+    gates: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where nothing runs apart from cuassay's workers but APART001."""
+    monkeypatch.setattr(Runner, "_not_apart", lambda self: "as on a GPU")
+    pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
+    counts = []
+    for gate in gates:
+        judged = gate.judge(load(pair.problem), pair.twin, seed=5)
+        assert judged.accepted, judged
+        counts.append(judged.verdict.workers)
+    assert counts == [2, 4]
 
 
 def test_what_does_not_build_is_told_once(gates: tuple[Gate, Gate], tmp_path: Path) -> None:

@@ -65,8 +65,7 @@ class Kernel001(Check):
     concurrent = True
     group = "kernels"
     gpu_only = True
-    own_process = True
-    late = True
+    own_process = True  # kernels with pauses were compiled where RACE001 ran
     finding_class = FindingClass.ADVICE
     severity = Severity.LOW
     judges_failures = True
