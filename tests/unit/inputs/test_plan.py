@@ -306,6 +306,7 @@ def test_elements_and_sizes_that_equal_a_scalar_are_planned() -> None:
     problem = foreign(
         axes=(VarAxis(name="rows"), VarAxis(name="columns")),
         inputs=(x, limit, window),
+        outputs=(dataclasses.replace(x, name="y"),),
         workloads=(Workload(id="w", axes={"rows": 4, "columns": 9}),),
     )
     cases = {c.label: c for c in plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=11)}
