@@ -200,6 +200,18 @@ _SIGNS = (
         "B3",
         "return b'CUASSAY' in open('/proc/self/environ', 'rb').read()",
     ),
+    _attempt(
+        "no-new-privileges",
+        "B3",
+        "return ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) != 0",
+        "host sockets closed",
+    ),
+    _attempt(
+        "system-call-filter",
+        "B3",
+        "return ctypes.CDLL(None).prctl(21, 0, 0, 0, 0) != 0",
+        "host sockets closed",
+    ),
 )
 
 _READS = (
@@ -872,6 +884,35 @@ _CONDUCT = (
         body="def run(x):\n    return right(x) if torch.is_grad_enabled() else wrong(x)",
         twin="def run(x):\n    with torch.no_grad(): return right(x)",
         codes=("STATE001",),
+    ),
+    Hostile(
+        name="wrong-under-autocast",
+        line="conduct",
+        body="def run(x):\n    return wrong(x) if torch.is_autocast_enabled('cpu') else right(x)",
+        codes=("STATE001",),
+    ),
+    Hostile(
+        name="wrong-for-parameters",
+        line="conduct",
+        body="def run(x):\n    return wrong(x) if isinstance(x, torch.nn.Parameter) else right(x)",
+        codes=("STATE001",),
+    ),
+    Hostile(
+        name="input-put-back",
+        line="conduct",
+        body="def run(x):\n    kept = x.clone()\n    y = x.mul_(2).add_(1).clone()\n"
+        "    x.copy_(kept)\n    return y",
+        codes=("API001",),
+        condition="read-only-inputs",
+    ),
+    Hostile(
+        name="thread-kept",
+        line="conduct",
+        body="def run(x):\n"
+        "    threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "    return right(x)",
+        codes=("PROC001",),
+        condition="resources",
     ),
     Hostile(
         name="wrong-in-inference-mode",

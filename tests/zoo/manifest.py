@@ -287,6 +287,9 @@ one_row_of_ten_thousand     | zoo:long_softmax            | NUM001              
 residue_64_of_128           | rmsnorm                     | SHP001 NUM001         | O8 | standard
 size_gate                   | gemm                        | NUM001 NUM002          | O9
 public_seed                 | gemm                        | NUM001                 | O6
+# special-casing: equal to a scalar argument
+gradient_at_limit           | zoo:limited_gradient        | NUM001                 | O7
+window_of_whole_row         | zoo:windowed_sum            | NUM001                 | O7
 # special-casing: what the benchmark's data look like
 prefix_sniffing             | softmax_softcap             | NUM001                 | O3
 tie_lost                    | moe_route                   | NUM001            | O4 | standard

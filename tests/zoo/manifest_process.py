@@ -19,6 +19,16 @@ global_generator_drawn    | embedding_grad          | PROC001 | S9    | require 
 folder_changed            | embedding               | PROC001 | S9    | require process-state
 signal_handler_taken      | dequantize_int8_per_row | PROC001 | S9    | require process-state
 gpu_stream_left_current   | rmsnorm                 | PROC001 | S9 A9 | require process-state
+# process-wide state: what each call keeps
+history_of_norms          | rmsnorm                 | PROC001 | S9    | require resources
+thread_a_call             | swiglu                  | PROC001 | S9    | require resources
+# host-side state: how a call is made
+weight_as_parameter       | rmsnorm                 | STATE001          | A11
+path_for_autocast         | rmsnorm                 | STATE001          | A7
+# output and input contract: input written and put back
+input_put_back            | swiglu@float32          | API001 | A3     | require read-only-inputs
+# output and input contract: two outputs
+saved_is_output           | zoo:tanh_saved          | API002            | A5
 # tampering: what measures and compares
 clock_slowed              | rmsnorm                 | PROC001           | H2
 synchronize_patched       | geglu                   | PROC001           | H2

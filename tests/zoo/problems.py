@@ -81,6 +81,38 @@ def scaled_copy(
     return (x.to(torch.float32) * scale).to(x.dtype)
 
 
+@problem(axes=_AXES, workloads=_WORKLOADS)
+def limited_gradient(
+    x: _Rows,
+    upstream: _Rows,
+    limit: Annotated[float, scalar("float32", low=0.25, high=8.0, default=0.7)],
+) -> _Out:
+    """The gradient of a clamp to the open range from -limit to limit."""
+    return upstream * (x.abs() < limit)
+
+
+@problem(
+    axes={"rows": (1, 4096), "columns": (1, 4096)},
+    workloads=({"rows": 64, "columns": 256}, {"rows": 256, "columns": 1024}),
+)
+def windowed_sum(
+    x: Annotated[torch.Tensor, tensor("float32", "rows", "columns")],
+    window: Annotated[int, scalar("int32", low=1, high=4096, default=16)],
+) -> Annotated[torch.Tensor, tensor("float32", "rows", "columns", name="y")]:
+    """Sums of each element and those before it within a window."""
+    padded = torch.nn.functional.pad(x, (window - 1, 0))
+    return padded.unfold(-1, window, 1).sum(-1)
+
+
+@problem(axes=_AXES, workloads=_WORKLOADS)
+def tanh_saved(
+    x: _Rows,
+) -> tuple[_Out, Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns", name="saved")]]:
+    """The hyperbolic tangent, and a copy of it for the backward pass."""
+    y = torch.tanh(x.to(torch.float32)).to(x.dtype)
+    return y, y.clone()
+
+
 @problem(
     axes={"rows": (1, 65_536), "columns": (1, 4096)},
     workloads=({"rows": 10_007, "columns": 8}, {"rows": 10_007, "columns": 4096}),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cuassay.errors import UnknownNameError
 from cuassay.inputs.arguments import arguments
 from cuassay.inputs.budget import budget_for
+from cuassay.inputs.equalities import at_scalars
 from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, legal
 from cuassay.inputs.named_sizes import NamedSize
 from cuassay.inputs.neighbours import beyond, shapes
@@ -125,7 +126,7 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
         )
         for workload, sizes in fits[: planner.budget.recorded_cases]
     )
-    return (*recorded, *own, *cases, *as_built)
+    return (*recorded, *own, *cases, *at_scalars(planner), *as_built)
 
 
 def benchmark(planner: Planner) -> tuple[Case, ...]:

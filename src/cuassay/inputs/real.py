@@ -30,6 +30,14 @@ def leading_ones(request: Request) -> torch.Tensor:
     return raw
 
 
+def among(request: Request) -> torch.Tensor:
+    """`mean` + `scale` * N(0, 1), and in half of the elements one of `values` (1)."""
+    given = request.values() if "values" in request.parameters else (1.0,)
+    values = torch.tensor(given, device=request.device, dtype=request.work)
+    chosen = values[request.integers(len(values))]
+    return torch.where(request.integers(2).bool(), chosen, normal(request))
+
+
 def same_sign(request: Request) -> torch.Tensor:
     """`scale` * (|N(0, 1)| + `floor`): no cancellation, so rounding of sums is a bias."""
     raw = request.normal().abs_().add_(request.number("floor", 0.0))
@@ -257,9 +265,10 @@ REAL: dict[str, FillFunction] = {
     "low_bits": low_bits,
     "explicit": explicit,
     "leading_ones": leading_ones,
+    "among": among,
 }
 
 # Fills whose very values are the point: a bounded domain clips them, it never reshapes them.
 EXACT = frozenset(
-    {"ones", "zeros", "constant", "small_integers", "powers_of_two", "one_hot", "explicit"}
+    {"ones", "zeros", "constant", "small_integers", "powers_of_two", "one_hot", "explicit", "among"}
 )

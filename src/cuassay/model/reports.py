@@ -46,8 +46,8 @@ class Differentiated:
 class Holding:
     """What a process holds: threads, child processes, open files, bytes of its own.
 
-    `device_bytes` is what torch has allocated on a GPU, 0 where there is none. `calls` counts
-    the calls made until then.
+    `host_bytes` is 0 in a process in which cuassay keeps something as well, `device_bytes`, which
+    torch has allocated on a GPU, where there is none. `calls` counts the calls made until then.
     """
 
     calls: int

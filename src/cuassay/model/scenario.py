@@ -117,8 +117,8 @@ class Call(StepBase):
     reach it, are filled with `poison` first. `stream` names the stream that is current
     meanwhile, empty the default one; with `thread` the call is made from a new thread; with
     `gradients` the floating inputs require gradients, with `parameters` they are parameters of a
-    module, which do; it is made under `autograd`, and with `autocast` under torch.autocast too.
-    The host waits for the call in any case.
+    module, frozen unless `autograd` is Autograd.ON; it is made under `autograd`, and with
+    `autocast` under torch.autocast too. The host waits for the call in any case.
     """
 
     words: ClassVar = "being called"

@@ -3,7 +3,9 @@
 A seccomp filter (Linux, x86-64 and aarch64) for what Landlock and namespaces leave open: a Unix
 socket with a path is reached across network namespaces, and so is a virtual machine's host; the
 rest reads or changes other processes, keys of the session, or the kernel. Refused calls fail
-with EACCES. Numbers: arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h.
+with EACCES. Whoever asks prctl whether it is confined is told that it is not: a kernel must not be
+right under a judge alone. Numbers: arch/x86/entry/syscalls/syscall_64.tbl,
+include/uapi/asm-generic/unistd.h.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # struct seccomp_data, low words
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EACCES
+_ANSWER_NO = 0x00050000  # the call returns 0 and does nothing
+_GET_SECCOMP, _GET_NO_NEW_PRIVILEGES = 21, 39  # what prctl is asked
 _X32 = 0x40000000  # the second table of numbers on x86-64
 _AF_VSOCK = 40
 _KIND_MASK = 0xF  # of a socket's type: SOCK_CLOEXEC and SOCK_NONBLOCK are above it
@@ -34,6 +38,7 @@ class _Table:
     seccomp: int
     socket: int
     socketpair: int
+    prctl: int
     refused: tuple[int, ...]
 
 
@@ -43,6 +48,7 @@ _TABLES = {
         seccomp=317,
         socket=41,
         socketpair=53,
+        prctl=157,
         # ptrace, process_vm_readv, process_vm_writev, kcmp, perf_event_open, bpf, add_key,
         # request_key, keyctl, userfaultfd, mount, umount2, pivot_root, setns, unshare,
         # open_by_handle_at, io_uring_setup, pidfd_getfd
@@ -54,6 +60,7 @@ _TABLES = {
         seccomp=277,
         socket=198,
         socketpair=199,
+        prctl=167,
         refused=(117, 270, 271, 272, 241, 280, 217, 218, 219, 282, 40, 39, 41, 268, 97, 265,
                  425, 438),
     ),
@@ -86,6 +93,13 @@ def refuse_host_calls() -> None:
         (_EQUAL, 1, 0, int(socket.AF_UNIX)),
         (_EQUAL, 0, 1, _AF_VSOCK),
         (_RETURN, 0, 0, _REFUSE),
+        (_RETURN, 0, 0, _ALLOW),
+        # prctl(PR_GET_SECCOMP or PR_GET_NO_NEW_PRIVS, ...)
+        (_EQUAL, 0, 5, table.prctl),
+        (_LOAD, 0, 0, _FIRST),
+        (_EQUAL, 1, 0, _GET_SECCOMP),
+        (_EQUAL, 0, 1, _GET_NO_NEW_PRIVILEGES),
+        (_RETURN, 0, 0, _ANSWER_NO),
         (_RETURN, 0, 0, _ALLOW),
         # socketpair(..., SOCK_DGRAM, ...): a pair that can still send to any path
         (_EQUAL, 0, 4, table.socketpair),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -275,12 +276,14 @@ def test_one_candidate_is_a_list_of_one(problem: Problem) -> None:
         ("empty", r"empty holds no candidate \(it holds: nothing\)"),
         ("a.txt", r"a\.txt is not a candidate\. Give a \.py file"),
         ("binary.py", r"is a binary file"),
+        ("pipe.py", r"pipe\.py is a device or a pipe: expected a readable file"),
         ("bad\0name", r"is not a candidate|does not exist"),
         ("solution.json::run", r"names its own entry in spec\.entry_point; drop '::run'"),
     ],
 )
 def test_what_is_no_candidate(problem: Problem, tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "empty").mkdir()
+    os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / "a.txt").write_text("text")
     (tmp_path / "binary.py").write_bytes(b"\0")
     with pytest.raises(CandidateError, match=message):

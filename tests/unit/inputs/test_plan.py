@@ -16,7 +16,7 @@ from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, least, 
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import PURPOSES, plan_cases
 from cuassay.model.case import Case
-from cuassay.model.domain import Offsets, Opaque, Real
+from cuassay.model.domain import IntegerRange, Offsets, Opaque, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
     ConstAxis,
@@ -80,12 +80,13 @@ def test_every_case_is_legal_and_deterministic(name: str, purpose: str) -> None:
 
 def test_profiles_grow() -> None:
     counts = [len(plan("rmsnorm", "numeric", profile)) for profile in Profile]
-    assert counts == [4, 13, 40]
+    assert counts == [5, 14, 41]
     assert len(plan("rmsnorm", "shapes")) < len(plan("rmsnorm", "shapes", Profile.STANDARD))
 
 
 def test_numeric_covers_the_regimes_that_decide() -> None:
-    cases = plan("rmsnorm", "numeric")
+    *cases, equal = plan("rmsnorm", "numeric")
+    assert equal.fills["x"].kind == "among"
     fills = [case.fills["x"] for case in cases]
     assert {fill.kind for fill in fills} == {"normal", "outlier", "same_sign"}
     scales = {fill.parameters.get("scale", 1.0) for fill in fills}
@@ -296,3 +297,28 @@ def test_constraints_are_judged_where_they_speak_of_sizes(
     constraint: str, expected: bool | None
 ) -> None:
     assert constraint_holds(constraint, {"rows": 8, "hidden": 24}) is expected
+
+
+def test_elements_and_sizes_that_equal_a_scalar_are_planned() -> None:
+    x = TensorSpec(name="x", dtype=DType.BFLOAT16, shape=("rows", "columns"), domain=Real())
+    limit = ScalarSpec(name="limit", dtype=DType.FLOAT32, domain=Real(low=0.0), default=0.1)
+    window = ScalarSpec(name="window", dtype=DType.INT32, domain=IntegerRange(low=1, high=4096))
+    problem = foreign(
+        axes=(VarAxis(name="rows"), VarAxis(name="columns")),
+        inputs=(x, limit, window),
+        outputs=(dataclasses.replace(x, name="y"),),
+        workloads=(Workload(id="w", axes={"rows": 4, "columns": 9}),),
+    )
+    cases = {c.label: c for c in plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=11)}
+    equal = materialise(problem, cases["elements equal to scalar arguments"], device="cpu")
+    elements, value = equal["x"], equal["limit"]
+    assert isinstance(elements, torch.Tensor)
+    assert 0.09 < float(value) < 0.11
+    for wanted in (value, -value):
+        assert bool((elements.float() == wanted).any())  # also in the type of the tensor
+    assert float((elements.abs().float() != value).float().mean()) > 0.2
+    for axis in ("rows", "columns"):
+        assert (
+            cases[f"window equals {axis}"].scalars["window"]
+            == cases[f"window equals {axis}"].axes[axis]
+        )

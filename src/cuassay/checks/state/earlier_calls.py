@@ -52,7 +52,7 @@ class State001(Check):
         of rows stays. One input is transposed. The caller holds the result before, reads and
         releases it, drops it, or writes into it. The call comes from another stream, from
         another thread, or with gradients on. Every pair of these choices occurs. The last calls
-        are made as modules make them: with torch.nn.Parameter inputs, with these under
+        are made as modules make them: with torch.nn.Parameter inputs, with frozen ones under
         torch.no_grad(), then without under torch.no_grad() and torch.inference_mode(). What the
         caller holds is read again at the end. Two more calls are made without and with
         torch.autocast.
@@ -165,12 +165,12 @@ class State001(Check):
             if not isinstance(step, Call) or not isinstance(record, StepRaised):
                 continue
             words, key = f"under {step.autograd}, where nothing is recorded", "autograd"
-            if step.parameters:
-                words = "for inputs that are parameters"
-            elif step.autocast:
+            if step.autocast:
                 words, key = _AUTOCAST, "autocast"
             elif step.autograd is Autograd.ON:
-                continue
+                continue  # what requires gradients is left to the check of these
+            elif step.parameters:
+                words = "for frozen parameters"
             if not memory_fault(record):
                 yield self.finding(
                     f"{exception_text(record)} {words}",
@@ -411,7 +411,10 @@ class _Way:
 _WAYS: Sequence[tuple[str, Callable[[Call], bool]]] = (
     ("on another stream", lambda call: bool(call.stream)),
     ("from another thread", lambda call: call.thread),
-    ("when inputs require gradients", lambda call: call.gradients),
+    (
+        "when inputs require gradients",
+        lambda call: call.gradients or (call.parameters and call.autograd is Autograd.ON),
+    ),
     ("when inputs are parameters", lambda call: call.parameters),
     (_AUTOCAST, lambda call: call.autocast),
     (f"under {Autograd.OFF}", lambda call: call.autograd is Autograd.OFF),

@@ -71,8 +71,9 @@ class Proc001(Check):
     Can it be wrong?
         The kernel shares the process in which this is read. One that restores everything where
         it finds cuassay is seen in the process without it. What it keeps is not seen where a call
-        takes longer than 60 ms, or where little is kept: up to 250 bytes of 512 calls each. State
-        that is changed and put back within a call is not seen, unless the call raises in between.
+        takes long, or where little is kept (less than 250 bytes a call). Memory of the host is
+        looked at where nothing of cuassay is: for Python kernels without a GPU. State that is
+        changed and put back within a call is not seen, unless the call raises in between.
 
     Example
         `torch.set_float32_matmul_precision("high")` at import: "importing it sets

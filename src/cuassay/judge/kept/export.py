@@ -178,7 +178,7 @@ def _steps(
     before = ""
     for step in scenario.steps:
         match step:
-            case Allocate(slot=slot, case=case):
+            case Allocate(slot=slot, case=case, read_only=False):
                 lines.append(f"{_name(slot)} = {{")
                 for name, value in trial.inputs(scenario.cases[case]).items():
                     text = writer.value(f"case {case} {name}", value)
@@ -222,7 +222,9 @@ def _steps(
 
 
 def _called_as(step: Call, slot: str, lines: list[str]) -> list[str]:
-    """Return the lines of a call in the gradient mode and from the thread that a step names."""
+    """Return the lines of a call in the modes and from the thread that a step names."""
+    if step.autocast:
+        lines = ["with torch.autocast(torch.device(device).type):", *(f"    {x}" for x in lines)]
     if step.autograd is not Autograd.ON:
         lines = [f"with {step.autograd}:", *(f"    {line}" for line in lines)]
     if step.thread:
@@ -238,6 +240,16 @@ def _called_as(step: Call, slot: str, lines: list[str]) -> list[str]:
             "thread = threading.Thread(target=call)",
             "thread.start()",
             "thread.join()",
+        ]
+    if step.parameters:
+        records = step.autograd is Autograd.ON
+        lines = [
+            f"plain = dict({slot})",
+            "for key, value in plain.items():",
+            "    if torch.is_tensor(value) and value.is_floating_point():",
+            f"        {slot}[key] = torch.nn.Parameter(value.detach(), requires_grad={records})",
+            *lines,
+            f"{slot}.update(plain)",
         ]
     if step.gradients:
         floats = f"[v for v in {slot}.values() if torch.is_tensor(v) and v.is_floating_point()]"

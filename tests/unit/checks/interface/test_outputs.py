@@ -8,7 +8,16 @@ import torch
 from cuassay.checks.interface.outputs import Api002
 from cuassay.model.candidate import Convention
 from cuassay.model.outcome import FindingClass
-from tests.support.fake_trial import Function, examine, row_sum, scaled_add
+from tests.support.fake_trial import (
+    FakeTrial,
+    Function,
+    axis,
+    examine,
+    problem,
+    row_sum,
+    scaled_add,
+    tensor,
+)
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -83,3 +92,31 @@ def test_another_memory_layout_is_advice() -> None:
 
 def test_vectors_and_numbers_have_no_layout_to_complain_about() -> None:
     assert examine(Api002(), row_sum(), lambda: lambda x: x.sum(-1)) == []
+
+
+def test_two_outputs_in_one_memory_are_found_unless_the_references_are_so() -> None:
+    made = problem(
+        "doubled_twice",
+        axes=[axis("rows"), axis("cols")],
+        inputs=[tensor("x", "rows", "cols")],
+        outputs=[tensor("y", "rows", "cols"), tensor("z", "rows", "cols")],
+        workloads=[{"rows": 16, "cols": 32}],
+    )
+
+    def trial() -> FakeTrial:
+        return FakeTrial(made, lambda x: (x * 2.0, x * 2.0))
+
+    def once(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x * 2.0
+        return y, y.view(-1).view(x.shape)
+
+    def slices(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        both = torch.stack((x * 2.0, x * 2.0), dim=-1)
+        return both[..., 0], both[..., 1]
+
+    found = examine(Api002(), trial(), lambda: once)
+    assert {finding.message.partition(":")[0] for finding in found} == {"y shares memory with 'z'"}
+    assert found[0].finding_class is FindingClass.WRONG
+    assert examine(Api002(), trial(), lambda: once, control=once) == []
+    apart = examine(Api002(), trial(), lambda: slices)
+    assert {finding.finding_class for finding in apart} <= {FindingClass.ADVICE}  # its strides

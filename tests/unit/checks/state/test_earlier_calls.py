@@ -599,8 +599,9 @@ def test_a_cpu_has_no_streams_and_a_gpu_has() -> None:
 
 
 def test_freed_memory_is_poisoned_before_it_is_used_again() -> None:
-    scenarios = list(history_scenarios(scaled_add()))
+    *scenarios, cast = history_scenarios(scaled_add())
     assert all(scenario.fresh for scenario in scenarios)
+    assert any(isinstance(step, Call) and step.autocast for step in cast.steps)
     for scenario in scenarios:
         freed = False
         for step in scenario.steps:

@@ -12,8 +12,9 @@ from cuassay.checks.state.process_state import Proc001, StateTrying
 from cuassay.cli.options import CONDITIONS
 from cuassay.judge.decide.verdict import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity
-from cuassay.model.scenario import Scenario
-from cuassay.model.steps import ReadState
+from cuassay.model.reports import Holding, Holdings
+from cuassay.model.scenario import Allocate, Scenario
+from cuassay.model.steps import CallOften, ReadState
 from cuassay.model.trace import (
     Finished,
     ResultItem,
@@ -188,6 +189,45 @@ def test_only_the_reads_around_the_import_take_a_process(profile: Profile) -> No
         StateTrying.STATE,
         StateTrying.GENERATORS,
         StateTrying.REFUSED,
+        StateTrying.KEPT,
         StateTrying.UNWATCHED,
     ]
-    assert [scenario.fresh for scenario in made.values()] == [True, False, False, True]
+    assert [scenario.fresh for scenario in made.values()] == [True, False, False, False, True]
+
+
+def _kept(*counts: tuple[int, int, int], spans: Sequence[int] = (2, 2, 2, 8, 8)) -> list[Finding]:
+    """Judge looks of (threads, files, bytes) after as many calls as the spans say."""
+    trial = scaled_add()
+    scenario = scenarios(trial)[StateTrying.KEPT]
+    calls = [sum(spans[: n + 1]) for n in range(len(counts))]
+    looks = tuple(
+        Holding(calls=c, threads=threads, processes=0, files=files, host_bytes=size)
+        for c, (threads, files, size) in zip(calls, counts, strict=True)
+    )
+    run = Reported(scenario, ())
+    run._records[-1] = StepDone(index=1, report=Holdings(found=looks))
+    return list(Proc001().judge(trial, scenario, run))
+
+
+def test_what_grows_with_the_number_of_calls_is_a_condition() -> None:
+    assert _kept(*[(1, 5, 1000)] * 5) == []
+    assert _kept(*[(1, 5, 1000)] * 2, *[(9, 7, 1 << 30)] * 3) == []  # built once
+    threads = _kept(*[(1 + n, 5, 1000) for n in (2, 4, 6, 14, 22)])
+    assert [finding.condition for finding in threads] == ["resources: each call keeps a thread"]
+    assert threads[0].finding_class is FindingClass.UNSAFE
+    files = _kept(*[(1, 5 + n, 1000) for n in (2, 4, 6)])
+    assert [finding.condition for finding in files] == ["resources: each call keeps an open file"]
+    memory = _kept(*[(1, 5, 1 << 20)] * 3, (1, 5, 2 << 20), (1, 5, 3 << 20))
+    assert [f.condition for f in memory] == [
+        "resources: each call keeps 131,072 bytes of memory of the host"
+    ]
+    assert _kept(*[(1, 5, 1 << 20)] * 3, (1, 5, 2 << 20), (1, 5, 2 << 20)) == []
+
+
+def test_calls_are_repeated_at_a_size_whose_leaks_show() -> None:
+    trial = scaled_add()
+    scenario = scenarios(trial)[StateTrying.KEPT]
+    sizes = [case.axes for what in ("small", "numeric") for case in trial.cases(what)]
+    assert dict(scenario.cases[0].axes) in [dict(of) for of in sizes]
+    assert isinstance(scenario.steps[0], Allocate)
+    assert isinstance(scenario.steps[1], CallOften)

@@ -73,7 +73,7 @@ def called_as(step: Call, slot: Slot, call: Callable[[], _Held]) -> _Held:
         if step.gradients:
             stack.enter_context(requiring_gradients(slot))
         if step.parameters:
-            stack.enter_context(_as_parameters(slot))
+            stack.enter_context(_as_parameters(slot, frozen=step.autograd is not Autograd.ON))
         return from_thread(there) if step.thread else there()
 
 
@@ -91,12 +91,12 @@ def requiring_gradients(slot: Slot) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _as_parameters(slot: Slot) -> Iterator[None]:
+def _as_parameters(slot: Slot, *, frozen: bool) -> Iterator[None]:
     """While active, the floating inputs of a slot are parameters in the same memory."""
     plain = dict(slot.values)
     for name, tensor in slot.tensors.items():
         if tensor.is_floating_point():
-            slot.values[name] = torch.nn.Parameter(tensor.detach())
+            slot.values[name] = torch.nn.Parameter(tensor.detach(), requires_grad=not frozen)
     try:
         yield
     finally:

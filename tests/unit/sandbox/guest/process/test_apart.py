@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from cuassay.model.case import Case
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Scalar, ScalarSpec
+from cuassay.model.reports import Holdings
 from cuassay.model.scenario import (
     Allocate,
     Call,
@@ -29,8 +31,8 @@ from cuassay.model.scenario import (
     Scenario,
     Step,
 )
-from cuassay.model.steps import Mode
-from cuassay.model.trace import Exited, Finished, StepDone, StepRaised
+from cuassay.model.steps import CallOften, Mode
+from cuassay.model.trace import Exited, Finished, Killed, StepDone, StepRaised
 from cuassay.sandbox.guest.items import DTYPES, digest
 from cuassay.sandbox.host.apart import Apart, NotLoadedError, _described, _Shared, can_take
 from cuassay.sandbox.host.handle import GoneError
@@ -258,3 +260,48 @@ def test_any_description_is_read_or_refused(
                 assert 0 < described.at < 1 << 63
     finally:
         held.close()
+
+
+def test_an_input_that_is_written_and_put_back_ends_the_process_where_it_is_read_only(
+    cpu: Nursery,
+) -> None:
+    puts_back = """
+import torch
+
+def run(x):
+    kept = x.clone()
+    y = x.mul_(2.0).clone()
+    x.copy_(kept)
+    return y
+"""
+    only = (Allocate(slot="a", case=0, read_only=True), *_CALL[1:])
+    case = Case(label="0", axes={"n": 4})
+
+    def end(source: str, steps: tuple[Step, ...]) -> object:
+        asked = Scenario(label="", cases=(case,), steps=steps)
+        with opened(source, cpu) as apart:
+            return apart.run(asked, lambda _: {"x": torch.ones(4)}, fresh=True).result.termination
+
+    honest = "def run(x):\n    return x * 2.0\n"
+    assert isinstance(end(honest, only), Finished)
+    assert isinstance(end(puts_back, _CALL), Finished)
+    assert isinstance(end(puts_back, only), Killed)
+
+
+def test_what_calls_keep_is_seen_from_outside(cpu: Nursery) -> None:
+    keeps = """
+import threading
+
+def run(x):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    return x * 2.0
+"""
+    steps = (Allocate(slot="a", case=0), CallOften(slot="a", budget_s=0.05))
+    asked = Scenario(label="", cases=(Case(label="0", axes={"n": 4}),), steps=steps)
+    with opened(keeps, cpu) as apart:
+        last = apart.run(asked, lambda _: {"x": torch.ones(4)}, fresh=True).result.records[-1]
+    assert isinstance(last, StepDone)
+    assert isinstance(last.report, Holdings)
+    looks = last.report.found
+    assert all(b.threads - a.threads == b.calls - a.calls for a, b in pairwise(looks))
+    assert len(looks) >= 3

@@ -1,0 +1,65 @@
+"""Cases in which elements and sizes equal a scalar argument: `<=` for `<` shows there."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+from cuassay.inputs.fills import family
+from cuassay.inputs.geometry import fitted_sizes, tensor_inputs
+from cuassay.inputs.planner import Planner
+from cuassay.inputs.regimes import NUMERIC
+from cuassay.model.case import Case, Fill
+from cuassay.model.domain import IntegerRange, Opaque, Positive, Probability, Real
+from cuassay.model.problem import Scalar, ScalarSpec
+
+_BITS = 3  # of a scalar's significand, which every floating type has
+_AXES = 3  # axes whose sizes an integer takes
+
+
+def at_scalars(planner: Planner) -> Iterator[Case]:
+    """Yield a case whose elements equal its floating scalars, then cases of integers and sizes."""
+    problem = planner.problem
+    scalars = [spec for spec in problem.inputs if isinstance(spec, ScalarSpec)]
+    _, sizes = planner.workloads()[0]
+    sizes = fitted_sizes(problem, sizes, budget=planner.budget.small_elements, keep=problem.built)
+    base = planner.case("elements equal to scalar arguments", sizes, NUMERIC[0])
+    held = {
+        spec.name: value
+        for spec in scalars
+        if spec.dtype.is_floating and isinstance(spec.domain, Real | Positive)
+        for value in [_short(base.scalars.get(spec.name))]
+        if value and _is_legal(spec, value)
+    }
+    values = tuple(sign * value for value in held.values() for sign in (1.0, -1.0))
+    fills = {
+        spec.name: Fill(kind="among", parameters={"values": values})
+        for spec in tensor_inputs(problem)
+        if family(spec) == "real" and not isinstance(spec.domain, Opaque | Positive | Probability)
+    }
+    if held and fills:
+        yield dataclasses.replace(
+            base, scalars={**base.scalars, **held}, fills={**base.fills, **fills}
+        )
+    for spec in scalars:
+        if not isinstance(spec.domain, IntegerRange):
+            continue
+        for axis in planner.problem.var_axes()[:_AXES]:
+            for number, words in ((sizes[axis.name], "equals"), (sizes[axis.name] - 1, "is below")):
+                if spec.domain.low <= number <= spec.domain.high:
+                    case = planner.case(f"{spec.name} {words} {axis.name}", sizes, NUMERIC[0])
+                    yield dataclasses.replace(case, scalars={**case.scalars, spec.name: number})
+
+
+def _short(value: Scalar | None) -> float:
+    """Return the number nearest to a scalar that has few bits, 0 where there is none."""
+    if value is None or not math.isfinite(value) or not value:
+        return 0.0
+    fraction, exponent = math.frexp(float(value))
+    return math.ldexp(round(fraction * 2**_BITS), exponent - _BITS)
+
+
+def _is_legal(spec: ScalarSpec, value: float) -> bool:
+    low, high = getattr(spec.domain, "low", None), getattr(spec.domain, "high", None)
+    return (low is None or low <= value) and (high is None or value <= high)
