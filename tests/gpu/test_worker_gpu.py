@@ -165,7 +165,8 @@ def test_closing_gives_device_memory_back(gpu: Nursery, tmp_path: Path) -> None:
     assert second >= first - (8 << 20)
 
 
-# Two kernels of 200 ms each, on streams of their own: 200 ms where they run beside each other.
+# Two kernels of 100 ms on each of two streams: 200 ms, and 300 ms where both share one queue, in
+# which the first stream's second kernel keeps the other stream's waiting.
 OVERLAP = """
     import os, time
     first, second = (getattr(torch.cuda, "{kind}")() for _ in range(2))
@@ -176,12 +177,13 @@ OVERLAP = """
         began = time.monotonic()
         for stream in (first, second):
             with torch.cuda.stream(stream):
-                torch.cuda._sleep(200_000_000)
+                torch.cuda._sleep(150_000_000)
+                torch.cuda._sleep(150_000_000)
         torch.cuda.synchronize()
         both = time.monotonic() - began
         began = time.monotonic()
         with torch.cuda.stream(first):
-            torch.cuda._sleep(200_000_000)
+            torch.cuda._sleep(150_000_000)
         torch.cuda.synchronize()
         alone = time.monotonic() - began
         told = "CUDA_DEVICE_MAX_CONNECTIONS" in os.environ
@@ -205,7 +207,7 @@ def test_streams_have_queues_of_their_own_where_they_are_made_or_meet(
     with workers(plain, tmp_path, gpu) as p:
         made = p.run(scenario(), ramp)
     ratio = [float(read(run, 2)[0]) for run in (shared, met, made)]
-    assert ratio[0] > 1.7
-    assert ratio[1] < 1.4
-    assert ratio[2] < 1.4
+    assert ratio[0] > 2.6
+    assert ratio[1] < 2.4
+    assert ratio[2] < 2.4
     assert all(float(read(run, 2)[1]) == 0.0 for run in (shared, met, made))

@@ -88,7 +88,7 @@ def limited_gradient(
     limit: Annotated[float, scalar("float32", low=0.25, high=8.0, default=0.7)],
 ) -> _Out:
     """The gradient of a clamp to the open range from -limit to limit."""
-    return upstream * (x.abs() < limit)
+    return upstream * (x.to(torch.float32).abs() < limit)
 
 
 @problem(

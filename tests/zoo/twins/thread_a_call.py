@@ -7,7 +7,11 @@ import torch
 
 def run(gate, up):
     y = torch.empty_like(gate)
-    work = threading.Thread(target=lambda: y.copy_(torch.nn.functional.silu(gate) * up))
-    work.start()
-    work.join()
+
+    def work():
+        y.copy_(torch.nn.functional.silu(gate.float()) * up.float())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
     return y

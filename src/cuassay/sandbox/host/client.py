@@ -250,9 +250,9 @@ class WorkerPool(Closing):
         """Return how a process is started: its mode, and whether it has all hardware queues.
 
         Without them the driver makes and ends a context in half the time (H100: 0.09 s a process
-        instead of 0.19 with eight at once), and streams wait for one another: nothing to one that
-        uses a single stream, but a race between two would be hidden, and two kernels of which one
-        waits for the other would hang.
+        instead of 0.19 with eight at once), and work may wait behind another stream's: nothing to
+        one that uses a single stream, but a race between two could be hidden, and two kernels of
+        which one waits for the other could hang.
         """
         return mode, self._device.startswith("cuda") and (concurrent or self._has_streams)
 
