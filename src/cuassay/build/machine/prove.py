@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from cuassay.build.machine.replay import plain_names
@@ -24,7 +25,7 @@ from cuassay.model.proofs import (
 from cuassay.model.recording import Recording, Region
 from ptxsan.errors import MachineError
 from ptxsan.prove.alone import alone
-from ptxsan.prove.beyond import confirmed_laws
+from ptxsan.prove.beyond import confirmed_laws, every_size
 from ptxsan.prove.law import (
     Axis,
     CallLaw,
@@ -144,8 +145,14 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
     extents = [part for one in tensors for _, shape in one.parts for part in shape]
     several = [one for one in dict.fromkeys(extents) if not isinstance(one, Number | Axis)]
     beyond = [_observation(call, asked["modules"]) for call in asked.get("beyond", ())]
-    seen = confirmed_laws(observations, beyond, domain, parts=several, known=values)
     limit_s = float(asked["limit_s"])
+    if every_size(observations, domain):  # no law is needed
+        return [
+            replace(_as_recorded(laws([one])[0], domain, values, limit_s), everywhere=True)
+            for one in observations
+            if one.launches
+        ]
+    seen = confirmed_laws(observations, beyond, domain, parts=several, known=values)
     for law, span in seen.reaches[:_CLASSES]:
         if span is None or not is_confirmed(law, domain):
             found.append(_as_recorded(law, domain, values, limit_s))

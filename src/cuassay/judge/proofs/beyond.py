@@ -6,27 +6,30 @@ larger size: these calls, which no law is fitted to, have to agree with it (`ptx
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cuassay.checks.machine.declared_sizes import without_memory
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CuassayError
-from cuassay.judge.proofs.launch_samples import LaunchSample, legal_size
+from cuassay.judge.proofs.launch_samples import LaunchSample, legal_size, light
 from cuassay.judge.run.runner import Runner
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, TensorSpec, VarAxis
 from cuassay.model.recording import decode
+from cuassay.model.scenario import Allocate
 from cuassay.model.steps import Outline
 from cuassay.model.trace import done_steps
 
 _ALONE, _TOGETHER, _NAMED = 6, 8, 8  # sizes of an axis, of all axes, and numbers of the sources
 _OF_THE_TOP = (1, 0.87, 0.71, 0.53, 0.34)  # where grids have stopped to grow
-_STEPS, _TRIED, _MOST_SIZE = 64, 3, 1 << 40
+_STEPS, _MOST_SIZE = 64, 1 << 40
+_BATCH, _BATCH_S = 8, 30.0  # calls in one process, and its time
 
 
 def plan_beyond(
@@ -118,7 +121,7 @@ def record_beyond(
     runner: Runner,
     problem: Problem,
     case: Case,
-    sizes: Iterable[Mapping[str, int]],
+    sizes: Sequence[Mapping[str, int]],
     *,
     going: Callable[[], bool],
 ) -> tuple[LaunchSample, ...]:
@@ -128,21 +131,37 @@ def record_beyond(
     other is made.
     """
     found: list[LaunchSample] = []
-    for number, bound in enumerate(sizes):
-        if not going() or (number >= _TRIED and not found):
+    small = light(problem, case)
+    for start in range(0, len(sizes), _BATCH):
+        if not going():
             break
-        axes = resolve(problem.axes, bound)
+        batch = sizes[start : start + _BATCH]
+        large = [placed(case, resolve(problem.axes, one)) for one in batch]
+        scenario = dataclasses.replace(
+            without_memory(small, large[0]),
+            cases=(small, *large),
+            timeout_s=_BATCH_S,
+            steps=(
+                Allocate(slot="a", case=0),
+                *(Outline(slot="a", case=number + 1) for number in range(len(large))),
+            ),
+        )
         try:
-            scenario = without_memory(case, placed(case, axes))
             run = runner(scenario)
-            for _, record in done_steps(scenario, run.result, Outline):
-                if not record.items:
-                    continue
+            records = [
+                (step, record)
+                for step, record in done_steps(scenario, run.result, Outline)
+                if record.items
+            ]
+            for step, record in records:
                 data = run.tensor(record.items[0]).cpu().contiguous()
                 recording = decode(bytes(data.numpy()))
                 asked = any(one.results_read for one in recording.launches)
                 if recording.launches and not recording.notes and not asked:
+                    axes = scenario.cases[step.case].axes
                     found.append(LaunchSample(axes=axes, recording=recording))
         except CuassayError:
             continue
+        if not found:
+            break
     return tuple(found)

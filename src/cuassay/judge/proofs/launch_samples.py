@@ -9,6 +9,7 @@ each piece of the domain has a law of its own: more sizes are drawn around those
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import random
 from collections import deque
@@ -102,16 +103,21 @@ def plan(problem: Problem, *, seed: int = 0) -> list[dict[str, int]]:
     if not _fits(problem, middle, most):
         middle = {name: ladder[0] for name, ladder in ladders.items()}
     wanted.append(middle)
+    alone = []
     for name, ladder in ladders.items():
         fitting = [s for s in ladder if _fits(problem, {**middle, name: s}, most)]
-        for size in sorted(draw.sample(fitting, min(_ALONE, len(fitting)))):
-            wanted.append({**middle, name: size})
+        chosen = sorted(draw.sample(fitting, min(_ALONE, len(fitting))))
+        alone.append([{**middle, name: size} for size in chosen])
+    together: list[dict[str, int]] = []
     for _ in range(_TOGETHER * 8):
-        if len(wanted) >= 1 + _ALONE * len(axes) + _TOGETHER:
+        if len(together) + sum(map(len, alone)) >= _TOGETHER + _ALONE * len(axes):
             break
         sizes = {name: draw.choice(ladder) for name, ladder in ladders.items()}
         if _fits(problem, sizes, most):
-            wanted.append(sizes)
+            together.append(sizes)
+    # In turns: where the time for calls is short, each axis was seen at other sizes.
+    for turn in itertools.zip_longest(*alone, together):
+        wanted += [sizes for sizes in turn if sizes is not None]
     wanted += [
         {axis.name: workload.axes[axis.name] for axis in axes if axis.name in workload.axes}
         for workload in problem.workloads
@@ -175,7 +181,7 @@ def record(
         tried.add(key)
         axes = resolve(trial.problem.axes, bound)
         try:
-            scenario = _outline(_light(trial.problem, placed(case, axes)), watched)
+            scenario = _outline(light(trial.problem, placed(case, axes)), watched)
             run = runner(scenario)
             changed |= _changed(scenario, run)
             reason = inconclusive_reason(run)
@@ -234,7 +240,7 @@ def _changed(scenario: Scenario, run: Run) -> set[str]:
     }  # fmt: skip
 
 
-def _light(problem: Problem, case: Case) -> Case:
+def light(problem: Problem, case: Case) -> Case:
     """Return a case with zeros in its large tensors of numbers.
 
     No kernel runs, and to draw them takes longer than the call. Indices, offsets and masks, which

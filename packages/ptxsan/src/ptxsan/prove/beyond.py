@@ -13,6 +13,7 @@ from ptxsan.prove import law as L
 from ptxsan.prove.machine import Domain
 
 _FEW = 3  # sizes of an axis that show how a law follows it
+_ALL = 32  # sizes of a domain that are proved one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,21 @@ def confirmed_laws(
     )
 
 
+def every_size(calls: Sequence[L.Observation], domain: Domain) -> bool:
+    """Whether all sizes of a small domain were seen: each is then proved as it was recorded."""
+    every: list[tuple[int, ...]] = [()]
+    for legal in domain.axes.values():
+        if legal.high is None or (legal.high - legal.low) // legal.multiple >= _ALL:
+            return False
+        first = -(-legal.low // legal.multiple) * legal.multiple
+        sizes = range(first, legal.high + 1, legal.multiple)
+        every = [(*one, size) for one in every for size in sizes]
+        if len(every) > _ALL:
+            return False
+    seen = {tuple(one.sizes[name] for name in domain.axes) for one in calls}
+    return len(every) > 1 and seen.issuperset(every)
+
+
 def _unknowns(law: L.CallLaw) -> int:
     """Return how many extents, lengths and arguments a law does not say."""
     return sum(
@@ -80,7 +96,7 @@ def _unknowns(law: L.CallLaw) -> int:
         + sum(
             isinstance(word, L.Lawless)
             for (number, offset, width), word in each.words.items()
-            if width >= 4 and (number, offset // 8) not in _pointers(each)
+            if width >= 4 and not _is_part(each, number, offset, width)
         )
         for each in law.launches
     )
@@ -215,10 +231,9 @@ def _places(
     ):
         return None
     bases: dict[int, int] = {}
-    pointers = _pointers(one)
     for (number, offset, width), word in one.words.items():
-        if isinstance(word, L.Scalar) and (number, offset // 8) in pointers:
-            continue  # a part of an address, which chance made alike in all calls
+        if _is_part(one, number, offset, width):
+            continue  # of an address, say, which chance made alike in all calls
         value = int.from_bytes(launched.arguments[number][offset : offset + width], "little")
         match word:
             case L.Scalar(law):
@@ -240,9 +255,14 @@ def _places(
     return bases if len(set(bases.values())) == len(bases) else None
 
 
-def _pointers(one: L.LaunchLaw) -> set[tuple[int, int]]:
-    """Return where arguments hold pointers: (argument, its word of eight bytes)."""
-    return {(n, at // 8) for (n, at, _), word in one.words.items() if isinstance(word, L.Place)}
+def _is_part(one: L.LaunchLaw, number: int, offset: int, width: int) -> bool:
+    """Whether a word lies within a wider one of an argument, of which the law says what it is."""
+    return any(
+        wide > width
+        and (number, offset // wide * wide, wide) in one.words
+        and not isinstance(one.words[number, offset // wide * wide, wide], L.Lawless)
+        for wide in (8, 4, 2)
+    )
 
 
 def _region(launched: L.Launched, address: int, offset: int) -> tuple[int, int] | None:
