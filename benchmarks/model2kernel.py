@@ -146,7 +146,9 @@ _OPERATOR_CASES: Mapping[str, Case] = {
     "awq_gemm": Case(source="quantization/awq/gemm_kernels.cu", shapes={0: ("s*b", "4096")}),
     "gptq_gemm": Case(source="quantization/gptq/q_gemm.cu"),
     "aqlm_dequant": Case(source="quantization/aqlm/gemm_kernels.cu"),
-    "aqlm_gemm": Case(source="quantization/aqlm/gemm_kernels.cu", shapes={0: ("s*b", "4096")}),
+    # Callers multiply no more than six rows by it.
+    "aqlm_gemm": Case(source="quantization/aqlm/gemm_kernels.cu", axes={"m": (1, 6)},
+                      sizes={"u0": "m"}),
     "merge_attn_states": Case(
         source="attention/merge_attn_states.cu",
         shapes=dict.fromkeys((0, 2, 4), ("s*b", "16", "128"))

@@ -195,14 +195,18 @@ def with_ones(problem: Problem, spec: TensorSpec) -> TensorSpec:
     return dataclasses.replace(spec, shape=shape)
 
 
-def integers(kind: str, request: Request, low: int, high: int) -> torch.Tensor:
-    """Integers within [low, high]."""
+def integers(
+    kind: str, request: Request, low: int, high: int, *, dtype: torch.dtype = torch.int64
+) -> torch.Tensor:
+    """Integers within [low, high]; those that are all alike are made as `dtype`."""
     match kind:
         case "explicit":
             return explicit(request).clamp_(low, high)
         case "ones" | "zeros":
             value = min(max(int(kind == "ones"), low), high)
-            return torch.full(request.shape, value, device=request.device)
+            if not value:  # memory that is not touched takes no time
+                return torch.zeros(request.shape, dtype=dtype, device=request.device)
+            return torch.full(request.shape, value, dtype=dtype, device=request.device)
         case "arange":
             counted = torch.arange(request.count, device=request.device).reshape(request.shape)
             return counted % (high - low + 1) + low

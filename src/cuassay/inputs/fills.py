@@ -116,7 +116,7 @@ def _dispatch(kind: str, request: Request) -> torch.Tensor:
                 ~kept, blocked
             )
         case IntegerRange(low=low, high=high):
-            return discrete.integers(kind, request, low, high).to(dtype)
+            return discrete.integers(kind, request, low, high, dtype=dtype).to(dtype)
         case Choice(values=values):
             positions = discrete.integers(kind, request, 0, len(values) - 1)
             return torch.tensor(values, device=request.device)[positions].to(dtype)
@@ -124,4 +124,4 @@ def _dispatch(kind: str, request: Request) -> torch.Tensor:
         return discrete.keep_mask(kind, request, Mask())
     if spec.dtype.is_floating:
         return real_values(kind, request, spec.domain)
-    return discrete.integers(kind, request, 0, 1).to(dtype)
+    return discrete.integers(kind, request, 0, 1, dtype=dtype).to(dtype)

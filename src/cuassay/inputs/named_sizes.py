@@ -265,5 +265,9 @@ def _in_cuda(text: str) -> Iterator[Use]:
             known.setdefault(name or other, []).append(ast.parse(value.strip(), mode="eval").body)
     for rule, kind in _CUDA_RULES:
         for found in rule.finditer(text):
-            given = ast.parse(found.group(1), mode="eval").body
+            word = found.group(1)  # which Python may not read: `class`, `010`
+            if word.isdigit():
+                given: ast.expr = ast.Constant(int(word))
+            else:
+                given = ast.Name(word)
             yield from ((value, SizeUse(kind), "") for value in _numbers(given, known))

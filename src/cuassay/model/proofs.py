@@ -83,7 +83,9 @@ class LaunchProof:
 class CallProof:
     """One class of calls: those that launch the same kernels of the same PTX.
 
-    `scope` says which sizes it is for, `fitted` and `confirmed` count the calls behind its law.
+    `scope` says which sizes it is for, `fitted` and `confirmed` count the calls behind its law,
+    `beyond` those on tensors without memory that confirm it. `elements` are those of the largest
+    tensor of all of them; `ends`: the law holds no further, as another call contradicts it.
     Where too few confirm it, `everywhere` is False and the answers are for one recorded call.
     """
 
@@ -92,6 +94,9 @@ class CallProof:
     confirmed: int
     launches: tuple[LaunchProof, ...]
     everywhere: bool = True
+    beyond: int = 0
+    elements: int = 0
+    ends: bool = False
 
     def claims(self, what: Property) -> tuple[Claim, ...]:
         """Return the claims of a property."""
@@ -193,10 +198,21 @@ def _scopes(evidence: ProofEvidence, what: Property) -> tuple[str, ...]:
     for call in evidence.calls:
         limits = [one.limit_elements for one in call.claims(what) if one.limit_elements]
         below = f"; tensors of 1 to {min(limits) - 1:,} elements" if limits else ""
-        scopes.append(f"{call.scope}{below}; launch law confirmed by {call.confirmed} calls")
+        scopes.append(
+            f"{call.scope}{below}; launch law confirmed by {call.confirmed} calls"
+            f"{reach_in_words(call)}"
+        )
     if scopes and what is Property.MEMORY:
         scopes.append(_NOT_WRITTEN)
     return tuple(scopes)
+
+
+def reach_in_words(call: CallProof) -> str:
+    """Return up to which size calls confirm a launch law, as the end of a sentence that says so."""
+    others = f" and {call.beyond} without memory" if call.beyond else ""
+    size = f", of up to {call.elements:,} elements a tensor" if call.elements else ""
+    end = "; a larger call launches something else, which is in no scope" if call.ends else ""
+    return f"{others}{size}{end}"
 
 
 def _reason(evidence: ProofEvidence, what: Property) -> str:

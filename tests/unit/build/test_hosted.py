@@ -229,16 +229,25 @@ def test_host_code_alone_is_built_where_it_asks_for_a_gpu(folder: Path, empty: s
 
 BLAS = r"""
 #include <torch/extension.h>
-#include <cublas_v2.h>
+#include <ATen/cuda/CUDAContext.h>
 __global__ void nothing() {}
 torch::Tensor run(torch::Tensor x, torch::Tensor w, int lead, int wide) {  // x @ w.T + 1
   const int n = x.size(0), k = x.size(1), m = w.size(0);
   auto y = torch::ones({n, m}, x.options());
-  cublasHandle_t handle;
+  cublasHandle_t handle, shared = at::cuda::getCurrentCUDABlasHandle();
   TORCH_CHECK(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
   cublasSetStream(handle, at::cuda::getCurrentCUDAStream());
   const float one = 1.0f;
-  auto status = wide
+  const __half half = __float2half(1.0f);
+  auto data = [](torch::Tensor t) { return static_cast<__half*>(t.data_ptr()); };
+  auto status = wide == 2
+      ? cublasHgemm(shared, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &half, data(w), lead, data(x), k,
+                    &half, data(y), m)
+      : wide == 3
+      ? cublasGemmEx(shared, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, w.data_ptr(), CUDA_R_16F,
+                     lead, x.data_ptr(), CUDA_R_16F, k, &one, y.data_ptr(), CUDA_R_16F, m,
+                     CUDA_R_32F, CUBLAS_GEMM_DFALT)
+      : wide
       ? cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, w.data_ptr(), CUDA_R_16F,
                      lead, x.data_ptr(), CUDA_R_16F, k, &one, y.data_ptr(), CUDA_R_16F, m,
                      CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT_TENSOR_OP)
@@ -260,8 +269,9 @@ def test_cublas_multiplies_matrices_and_refuses_what_it_refuses(folder: Path) ->
     call = build.load(inline(text), problem(), device="cpu", folder=folder).call
     x, w = torch.randn(3, 5), torch.randn(4, 5)
     torch.testing.assert_close(call(x, w, 5, 0), x @ w.T + 1)
-    half = call(x.half(), w.half(), 5, 1)
-    torch.testing.assert_close(half, (x.half().float() @ w.half().float().T + 1).half())
+    right = (x.half().float() @ w.half().float().T + 1).half()
+    for function in (1, 2, 3):
+        torch.testing.assert_close(call(x.half(), w.half(), 5, function), right)
     torch.testing.assert_close(call(x, w, 4, 0), torch.full((3, 4), 7.0))  # a lead below k
 
 

@@ -25,7 +25,7 @@ from ptxsan.syntax import (
 _LABEL = re.compile(r"([$%\w.]+)\s*:(?!:)\s*")
 _PREDICATE = re.compile(r"@(!?)\s*([%$\w]+)\s*")
 _OPCODE = re.compile(r"[a-z][\w.:]*", re.IGNORECASE)
-_REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)$", re.DOTALL)
+_REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+(.*)$", re.DOTALL)
 _RANGE = re.compile(r"([%$\w]+)\s*<\s*(\d+)\s*>$")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)(?:\s+\d+)?(.*)$", re.DOTALL)
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")

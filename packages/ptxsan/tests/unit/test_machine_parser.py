@@ -23,7 +23,7 @@ _TEXT = """\
 .maxntid 128, 1, 1
 {
   .reg .pred %p<2>;
-  .reg .f32 %f<5>;
+  .reg.f32 %f<5>;
   .reg .b64 %rd<3>;
   .shared .align 4 .f32 tile[32];
   .loc 1 7 3

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from cuassay.build.machine.replay import plain_names
 from cuassay.errors import CannotJudgeError
@@ -24,6 +25,7 @@ from cuassay.model.proofs import (
 from cuassay.model.recording import Recording, Region
 from ptxsan.errors import MachineError
 from ptxsan.prove.alone import alone
+from ptxsan.prove.beyond import confirmed_laws, every_size
 from ptxsan.prove.law import (
     Axis,
     CallLaw,
@@ -54,10 +56,14 @@ from ptxsan.prove.memory import (
 from ptxsan.syntax import SourceLine
 
 _TEXT, _CLASSES = 600, 32
+LIMIT_ELEMENTS = 1 << 31  # of a tensor, where nobody asks for others
+_Outlines: TypeAlias = Sequence[tuple[Mapping[str, int], Recording]]
 
 
-def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: Any) -> bytes:
+def packed(recordings: _Outlines, wanted: Any, beyond: _Outlines = ()) -> bytes:
     """Return outlines at sizes of the free axes, and what is wanted of them, as bytes.
+
+    Laws are fitted to `recordings`, and end where one of those `beyond` contradicts them.
 
     `wanted` holds `axes` (name -> [low, high or None, multiple]), `tensors` (shapes: lists of
     expressions in reverse Polish notation), `values` (input -> [low, high, bytes, whether any
@@ -66,8 +72,8 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
     usual).
     """
     modules: dict[str, int] = {}
-    calls = []
-    for sizes, recording in recordings:
+    calls: list[dict[str, Any]] = []
+    for sizes, recording in (*recordings, *beyond):
         for one in recording.launches:
             if one.results_read:
                 raise CannotJudgeError(
@@ -90,7 +96,8 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
             for one in recording.launches
         ]
         calls.append({"sizes": dict(sizes), "launches": launches})
-    return json.dumps({**wanted, "modules": list(modules), "calls": calls}).encode()
+    told = {"calls": calls[: len(recordings)], "beyond": calls[len(recordings) :]}
+    return json.dumps({**wanted, "modules": list(modules), **told}).encode()
 
 
 def name_of(region: Region) -> str:
@@ -115,7 +122,7 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
     elements = int(asked.get("elements", 0))
     listed = max((evaluated(one, row) for one in tensors for row in asked["listed"]), default=0)
     domain = Domain(
-        limit=elements or 1 << 31,
+        limit=elements or LIMIT_ELEMENTS,
         axes={
             str(name): AxisDomain(low=max(1, int(low)), high=high, multiple=int(multiple))
             for name, (low, high, multiple) in asked["axes"].items()
@@ -134,37 +141,75 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
         for name, (low, high, nbytes, free, rising) in asked["values"].items()
     }
     observations = [_observation(call, asked["modules"]) for call in asked["calls"]]
-    found = []
+    found: list[CallProof] = []
     extents = [part for one in tensors for _, shape in one.parts for part in shape]
     several = [one for one in dict.fromkeys(extents) if not isinstance(one, Number | Axis)]
-    for law in laws(observations, several)[:_CLASSES]:
-        everywhere = is_confirmed(law, domain)
-        held, sizes = (law, domain) if everywhere else as_recorded(law, domain)
-        answers = prove_call(held, sizes, values=values, limit_s=float(asked["limit_s"]))
-        launches = tuple(
-            LaunchProof(
-                kernel=one.kernel[:_TEXT],
-                law=law_in_words(one),
-                claims=(
-                    _claim(Property.MEMORY, answer.answer),
-                    _claim(Property.RACES, answer.races),
-                    _claim(Property.INITIALIZED, answer.initialized),
-                ),
-                seconds=answer.seconds,
-                solver_s=answer.solver_s,
-            )
-            for one, answer in zip(held.launches, answers, strict=True)
-        )
+    beyond = [_observation(call, asked["modules"]) for call in asked.get("beyond", ())]
+    limit_s = float(asked["limit_s"])
+    if every_size(observations, domain):  # no law is needed
+        return [
+            replace(_as_recorded(laws([one])[0], domain, values, limit_s), everywhere=True)
+            for one in observations
+            if one.launches
+        ]
+    seen = confirmed_laws(observations, beyond, domain, parts=several, known=values)
+    for law, span in seen.reaches[:_CLASSES]:
+        if span is None or not is_confirmed(law, domain):
+            found.append(_as_recorded(law, domain, values, limit_s))
+            continue
         found.append(
             CallProof(
-                scope=scope_in_words(law, domain) if everywhere else _point(sizes),
-                everywhere=everywhere,
+                scope=scope_in_words(span.law, span.domain),
                 fitted=law.fitted,
                 confirmed=law.confirmed,
-                launches=launches,
+                beyond=span.beyond,
+                elements=span.elements,
+                ends=span.ends,
+                launches=_launches(span.law, span.domain, values, limit_s),
             )
         )
+    # Launches at sizes where no law holds: the smallest and the largest of such calls.
+    several_sizes = sorted(seen.orphans, key=lambda one: _elements(domain, one.sizes))
+    for one in {id(one): one for one in (*several_sizes[:1], *several_sizes[-1:])}.values():
+        found.append(_as_recorded(laws([one])[0], domain, values, limit_s))
     return found
+
+
+def _elements(domain: Domain, sizes: Mapping[str, int]) -> int:
+    return max((evaluated(one, sizes) for one in domain.elements), default=1)
+
+
+def _as_recorded(
+    law: CallLaw, domain: Domain, values: Mapping[str, Integers], limit_s: float
+) -> CallProof:
+    held, point = as_recorded(law, domain)
+    return CallProof(
+        scope=_point(point),
+        everywhere=False,
+        fitted=law.fitted,
+        confirmed=law.confirmed,
+        launches=_launches(held, point, values, limit_s),
+    )
+
+
+def _launches(
+    law: CallLaw, domain: Domain, values: Mapping[str, Integers], limit_s: float
+) -> tuple[LaunchProof, ...]:
+    answers = prove_call(law, domain, values=values, limit_s=limit_s)
+    return tuple(
+        LaunchProof(
+            kernel=one.kernel[:_TEXT],
+            law=law_in_words(one),
+            claims=(
+                _claim(Property.MEMORY, answer.answer),
+                _claim(Property.RACES, answer.races),
+                _claim(Property.INITIALIZED, answer.initialized),
+            ),
+            seconds=answer.seconds,
+            solver_s=answer.solver_s,
+        )
+        for one, answer in zip(law.launches, answers, strict=True)
+    )
 
 
 def expression(tokens: Sequence[Any]) -> Expression:

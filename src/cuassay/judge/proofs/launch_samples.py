@@ -9,6 +9,7 @@ each piece of the domain has a law of its own: more sizes are drawn around those
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import random
 from collections import deque
@@ -65,11 +66,14 @@ class Samples:
     """What was recorded, and why nothing was at other sizes: (sizes, reason).
 
     `changed` are watched inputs that host code wrote to: kernels may find other integers there.
+    `beyond` are calls on tensors without memory, mostly at larger sizes, that laws are not fitted
+    to and have to agree with.
     """
 
     found: tuple[LaunchSample, ...]
     refused: tuple[tuple[Mapping[str, int], str], ...]
     changed: frozenset[str] = frozenset()
+    beyond: tuple[LaunchSample, ...] = ()
 
 
 def legal_sizes(axis: VarAxis, most: int) -> list[int]:
@@ -99,16 +103,21 @@ def plan(problem: Problem, *, seed: int = 0) -> list[dict[str, int]]:
     if not _fits(problem, middle, most):
         middle = {name: ladder[0] for name, ladder in ladders.items()}
     wanted.append(middle)
+    alone = []
     for name, ladder in ladders.items():
         fitting = [s for s in ladder if _fits(problem, {**middle, name: s}, most)]
-        for size in sorted(draw.sample(fitting, min(_ALONE, len(fitting)))):
-            wanted.append({**middle, name: size})
+        chosen = sorted(draw.sample(fitting, min(_ALONE, len(fitting))))
+        alone.append([{**middle, name: size} for size in chosen])
+    together: list[dict[str, int]] = []
     for _ in range(_TOGETHER * 8):
-        if len(wanted) >= 1 + _ALONE * len(axes) + _TOGETHER:
+        if len(together) + sum(map(len, alone)) >= _TOGETHER + _ALONE * len(axes):
             break
         sizes = {name: draw.choice(ladder) for name, ladder in ladders.items()}
         if _fits(problem, sizes, most):
-            wanted.append(sizes)
+            together.append(sizes)
+    # In turns: where the time for calls is short, each axis was seen at other sizes.
+    for turn in itertools.zip_longest(*alone, together):
+        wanted += [sizes for sizes in turn if sizes is not None]
     wanted += [
         {axis.name: workload.axes[axis.name] for axis in axes if axis.name in workload.axes}
         for workload in problem.workloads
@@ -172,7 +181,7 @@ def record(
         tried.add(key)
         axes = resolve(trial.problem.axes, bound)
         try:
-            scenario = _outline(_light(trial.problem, placed(case, axes)), watched)
+            scenario = _outline(light(trial.problem, placed(case, axes)), watched)
             run = runner(scenario)
             changed |= _changed(scenario, run)
             reason = inconclusive_reason(run)
@@ -231,7 +240,7 @@ def _changed(scenario: Scenario, run: Run) -> set[str]:
     }  # fmt: skip
 
 
-def _light(problem: Problem, case: Case) -> Case:
+def light(problem: Problem, case: Case) -> Case:
     """Return a case with zeros in its large tensors of numbers.
 
     No kernel runs, and to draw them takes longer than the call. Indices, offsets and masks, which
@@ -272,14 +281,14 @@ def sizes_around(
                 if attempt % 4 < 2 or low == high:  # beyond what was seen
                     low, high = max(1, low * 3 // 4), high * 4 // 3 + 2
                 step = axis.multiple_of if attempt % 3 else math.lcm(axis.multiple_of, _SPECIAL)
-                sizes[axis.name] = _legal(axis, draw.randint(low, high), step)
+                sizes[axis.name] = legal_size(axis, draw.randint(low, high), step)
             key = tuple(sizes[axis.name] for axis in axes)
             if key not in tried and _fits(problem, sizes, most):
                 return sizes
     return None
 
 
-def _legal(axis: VarAxis, size: int, step: int) -> int:
+def legal_size(axis: VarAxis, size: int, step: int) -> int:
     """Return a legal size of an axis near another one, a multiple of `step` if there is one."""
     if axis.sizes:
         return min(axis.sizes, key=lambda one: abs(one - size))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from cuassay import build
-from cuassay.build.machine.prove import packed
+from cuassay.build.machine.prove import LIMIT_ELEMENTS, packed
 from cuassay.checks.endings.findings import first_raised
 from cuassay.checks.machine.declared_sizes import without_memory
 from cuassay.checks.machine.faults import recorded_call
@@ -25,10 +25,18 @@ from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, CuassayError, UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
+from cuassay.inputs.named_sizes import named_sizes
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import recorded
+from cuassay.judge.proofs.beyond import plan_beyond, record_beyond
 from cuassay.judge.proofs.equal_reference import equality
-from cuassay.judge.proofs.launch_samples import MOST_ELEMENTS, Samples, plan, record
+from cuassay.judge.proofs.launch_samples import (
+    MOST_ELEMENTS,
+    LaunchSample,
+    Samples,
+    plan,
+    record,
+)
 from cuassay.judge.proofs.on_gpu import shown as on_gpu_shown
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.run.machine_worker import asked
@@ -55,7 +63,7 @@ from cuassay.model.proofs import (
     Property,
     proofs_of,
 )
-from cuassay.model.recording import decode, encode
+from cuassay.model.recording import Recording, decode, encode
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Outline
 from cuassay.model.trace import done_steps
@@ -65,6 +73,7 @@ from cuassay.sandbox.host.nursery import Nursery
 
 LIMIT_S = 60.0  # for one launch
 _RECORD_S = 90.0
+_BEYOND_S = 30.0  # for calls at sizes beyond those that laws are fitted to
 _FUNCTION = "cuassay.build.machine.prove:prove"
 _FAULTS = {
     Property.MEMORY: ("out-of-bounds", "address-overflow", "misaligned"),
@@ -186,7 +195,7 @@ def _launches_proved(
     emit: Callable[[Event], None],
 ) -> tuple[ProofEvidence, Samples]:
     case = trial.cases("small")[0]
-    samples = sampled(trial, candidate, case, host, emit)
+    samples = sampled(trial, candidate, case, host, emit, elements=elements)
     emit(Progress(text=f"launches recorded at {len(samples.found)} sizes; proving"))
     request = request_of(trial.problem, samples, limit_s=limit_s, elements=elements)
     with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
@@ -204,15 +213,18 @@ def _launches_proved(
 def request_of(problem: Problem, samples: Samples, *, limit_s: float, elements: int = 0) -> bytes:
     """Return what a proof is made of, as bytes for `build.machine.prove.prove`."""
     free = {axis.name for axis in problem.var_axes()}
-    outlines = [
-        ({name: one.axes[name] for name in one.axes if name in free}, one.recording)
-        for one in samples.found
-    ]
+
+    def outlines(samples: Sequence[LaunchSample]) -> list[tuple[dict[str, int], Recording]]:
+        return [
+            ({name: one.axes[name] for name in one.axes if name in free}, one.recording)
+            for one in samples
+        ]
+
     asked = {**wanted(problem), "limit_s": limit_s, "elements": elements}
     asked["values"] = {
         name: one for name, one in asked["values"].items() if name not in samples.changed
     }
-    return packed(outlines, asked)
+    return packed(outlines(samples.found), asked, outlines(samples.beyond))
 
 
 def sampled(
@@ -221,10 +233,13 @@ def sampled(
     case: Case,
     host: HostNursery,
     emit: Callable[[Event], None],
+    *,
+    elements: int = 0,
 ) -> Samples:
     """Return a candidate's launches at many sizes, recorded without running a kernel.
 
-    Raises CannotJudgeError where nothing was recorded.
+    Calls on tensors of fewer than `elements` elements say how far their law holds (0: as many as
+    proofs are asked for as usual). Raises CannotJudgeError where nothing was recorded.
     """
     with Replayer(candidate, "", profile=trial.profile, host=host) as machine:
         if machine.absent:
@@ -245,6 +260,15 @@ def sampled(
             if (low, high) != ([-most - 1], [most]):  # more than its type says
                 watched.append(name)
         samples = record(trial, runner, case, sizes, watched=watched, going=going)
+        if samples.found:
+            numbers = (one.value for one in named_sizes(one.text for one in candidate.sources))
+            end = time.monotonic() + _BEYOND_S
+            beyond = record_beyond(
+                runner, trial.problem, case,
+                plan_beyond(trial.problem, sizes[0], numbers, limit=elements or LIMIT_ELEMENTS),
+                going=lambda: time.monotonic() < end,
+            )  # fmt: skip
+            samples = dataclasses.replace(samples, beyond=beyond)
     if not any(one.recording.launches for one in samples.found):
         said = f": {samples.refused[0][1]}" if samples.refused else ""
         raise CannotJudgeError(f"'{candidate.name}' launched no kernel that was recorded{said}")

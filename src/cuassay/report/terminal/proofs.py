@@ -11,6 +11,7 @@ from cuassay.model.proofs import (
     ProofAnswer,
     ProofEvidence,
     Property,
+    reach_in_words,
 )
 from cuassay.report.clean import one_line
 
@@ -49,7 +50,8 @@ def lines(evidence: ProofEvidence) -> Iterator[str]:
         yield ""
         of = f" {number} of {len(evidence.calls)}" if len(evidence.calls) > 1 else ""
         yield f"Calls{of}: {_text(call.scope)}"
-        yield f"  law fitted to {call.fitted} calls, confirmed by {call.confirmed} others"
+        confirmed = f"confirmed by {call.confirmed} others{reach_in_words(call)}"
+        yield f"  law fitted to {call.fitted} calls, {confirmed}"
         for one in call.launches:
             took = f"{one.seconds:.1f} s, {one.solver_s:.1f} s of it in z3"
             yield f"  kernel {_text(one.kernel)} ({took})"

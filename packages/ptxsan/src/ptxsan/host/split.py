@@ -447,7 +447,9 @@ def _rewrite_launch(edited: _Edited, text: str, tokens: Sequence[Token], index: 
     close = _launch_end(tokens, index + 3)
     if close is None:
         return
-    configuration = " ".join(token.text for token in tokens[index + 3 : close])
+    inside = itertools.pairwise(tokens[index + 3 : close + 1])
+    # On one line, and `n << 1` is no `n < < 1`.
+    configuration = "".join(a.text if a.end == b.start else f"{a.text} " for a, b in inside)
     first = _expression_start(tokens, index - 1)
     last = closing(tokens, close + 3)
     start = tokens[first].start

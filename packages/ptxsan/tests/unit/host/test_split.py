@@ -45,6 +45,12 @@ def test_a_launch_becomes_two_calls(launch: str, rewritten: str) -> None:
     assert plain(found) == plain(f"void host() {{ {rewritten} }}")
 
 
+def test_operators_of_a_launch_stay_whole_and_lines_stay_where_they_are() -> None:
+    found = split("void host() { k<<<n + (n >= 1\n << 4), n == 2 && m>>>(x);\n }").host
+    assert "(::cuda_host_configure(n + (n >= 1 << 4), n == 2 && m), k" in found
+    assert found.count("\n") == 2
+
+
 def test_kernels_get_stubs_and_the_device_gets_no_host_functions() -> None:
     text = """
 template <typename T> __global__ void __launch_bounds__(64) k(const T* x, T*, int n = 3) { x[0]; }

@@ -3,6 +3,7 @@
 // https://docs.nvidia.com/cuda/cublas/
 #pragma once
 #include <ATen/ATen.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <library_types.h>
 
@@ -103,6 +104,9 @@ inline cublasStatus_t product(cublasHandle_t handle, cublasOperation_t first,
   return CUBLAS_STATUS_SUCCESS;
 }
 
+inline double number(double value) { return value; }
+inline double number(__half value) { return __half2float(value); }
+
 inline bool type_of(cudaDataType type, at::ScalarType* found) {
   switch (type) {
     case CUDA_R_64F: *found = at::kDouble; return true;
@@ -128,8 +132,8 @@ inline double scalar(const void* value, cublasComputeType_t compute) {
   inline cublasStatus_t name(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, \
                              int n, int k, const T* alpha, const T* a, int lda, const T* b,       \
                              int ldb, const T* beta, T* c, int ldc) {                             \
-    return cuassay_cublas::product(h, ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc,     \
-                                   type, type);                                                   \
+    return cuassay_cublas::product(h, ta, tb, m, n, k, cuassay_cublas::number(*alpha), a, lda, b, \
+                                   ldb, cuassay_cublas::number(*beta), c, ldc, type, type);     \
   }
 #define CUASSAY_GEMM_BATCH(name, T, type)                                                         \
   inline cublasStatus_t name(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, \
@@ -148,6 +152,7 @@ CUASSAY_GEMM(cublasSgemm_v2, float, at::kFloat)
 CUASSAY_GEMM(cublasDgemm_v2, double, at::kDouble)
 CUASSAY_GEMM_BATCH(cublasSgemmStridedBatched, float, at::kFloat)
 CUASSAY_GEMM_BATCH(cublasDgemmStridedBatched, double, at::kDouble)
+CUASSAY_GEMM(cublasHgemm, __half, at::kHalf)
 #undef CUASSAY_GEMM
 #undef CUASSAY_GEMM_BATCH
 
@@ -178,6 +183,21 @@ inline cublasStatus_t cublasGemmEx(
     cublasGemmAlgo_t algorithm) {
   return cublasGemmStridedBatchedEx(h, ta, tb, m, n, k, alpha, a, at_, lda, 0, b, bt, ldb, 0, beta,
                                     c, ct, ldc, 0, 1, compute, algorithm);
+}
+
+// Older callers name the type that sums have.
+inline cublasStatus_t cublasGemmEx(
+    cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+    const void* alpha, const void* a, cudaDataType at_, int lda, const void* b, cudaDataType bt,
+    int ldb, const void* beta, void* c, cudaDataType ct, int ldc, cudaDataType compute,
+    cublasGemmAlgo_t algorithm) {
+  const auto sums = compute == CUDA_R_16F   ? CUBLAS_COMPUTE_16F
+                    : compute == CUDA_R_64F ? CUBLAS_COMPUTE_64F
+                                            : CUBLAS_COMPUTE_32F;
+  if (compute != CUDA_R_16F && compute != CUDA_R_32F && compute != CUDA_R_64F)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  return cublasGemmEx(h, ta, tb, m, n, k, alpha, a, at_, lda, b, bt, ldb, beta, c, ct, ldc, sums,
+                      algorithm);
 }
 
 #define cublasCreate cublasCreate_v2
