@@ -303,9 +303,10 @@ def judged(
             host=host,
             stack=stack,
         )
-        # Its worker starts to build at once, beside the reference's first run; at `quick` so few
-        # scenarios need a new process that none is kept ready.
-        runner = bench.runner(candidate, spares=0 if bench.quick else None)
+        # Its worker starts to build at once, beside the reference's first run. At `quick` few
+        # scenarios need a new process: one is kept ready where a start takes a CUDA context.
+        ready = 1 if device.startswith("cuda") else 0
+        runner = bench.runner(candidate, spares=ready if bench.quick else None)
         with (
             trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"),
             ended_where_stuck(
