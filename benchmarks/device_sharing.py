@@ -7,6 +7,11 @@ kernel and a wait for it, a launch without a wait, memory from the driver and ba
 much is free, a handle for another process, a copy of 1 MiB to the host. Printed for each: the
 median of the processes' microseconds a call, and how many processors they kept busy in their own
 code and in the kernel's. Each row is saved as it comes.
+
+    python benchmarks/device_sharing.py --lives 1 8
+
+So many forks of one process at once, each of which makes a context, adds and multiplies once, and
+ends: seconds a process, with the driver's own number of hardware queues and with one.
 """
 
 from __future__ import annotations
@@ -114,14 +119,51 @@ def measured(count: int, each_s: float) -> dict[str, Any]:
     return found
 
 
+def live(queues: int | None) -> None:
+    """Make a context in a fork, with so many hardware queues; use it, and end the process."""
+    import torch
+
+    if queues is not None:
+        os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = str(queues)
+    x = torch.ones(64, 64, dtype=torch.bfloat16, device="cuda")
+    (x @ x + x).sum().item()
+    os._exit(0)
+
+
+def lives(count: int, queues: int | None, turns: int = 4) -> float:
+    """Return the seconds a process from fork to end, with `count` of them at once."""
+    began = time.perf_counter()
+    for _ in range(turns):
+        forks = []
+        for _ in range(count):
+            forks.append(os.fork())
+            if not forks[-1]:
+                live(queues)
+        for fork in forks:
+            os.waitpid(fork, 0)
+    return (time.perf_counter() - began) / (turns * count)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
     parser.add_argument("--counts", nargs="*", type=int, default=[1, 3, 6])
     parser.add_argument("--each-s", type=float, default=0.6)
     parser.add_argument("--name", default="device-sharing")
+    parser.add_argument("--lives", nargs="*", type=int, default=[])
     given = parser.parse_args(arguments)
     results: dict[str, Any] = {}
+    for count in given.lives:
+        import torch  # noqa: F401  # before the forks, which begin with it
+
+        results[str(count)] = {
+            "s_a_process": round(lives(count, None), 3),
+            "s_a_process_with_one_queue": round(lives(count, 1), 3),
+        }
+        print(count, results[str(count)], flush=True)
+        save(f"{given.name}-lives", {"processes": results})
+    if given.lives:
+        return
     for count in given.counts:
         results[str(count)] = measured(count, given.each_s)
         print(count, json.dumps(results[str(count)], indent=1), flush=True)
