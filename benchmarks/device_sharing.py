@@ -138,7 +138,10 @@ def lives(count: int, queues: int | None, turns: int = 4) -> float:
         for _ in range(count):
             forks.append(os.fork())
             if not forks[-1]:
-                live(queues)
+                try:
+                    live(queues)
+                finally:  # whatever is raised, a fork forks no other
+                    os._exit(1)
         for fork in forks:
             os.waitpid(fork, 0)
     return (time.perf_counter() - began) / (turns * count)
