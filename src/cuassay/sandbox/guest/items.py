@@ -113,13 +113,12 @@ def _shares(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def address(value: object) -> int:
-    """Return where the first element of a tensor lies; 0 for what has no memory."""
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+    """Return where the first element of a tensor lies; 0 for what would have to be evaluated."""
+    if type(value) is not torch.Tensor or value.layout is not torch.strided:
         return 0
     try:
-        with torch._C.DisableTorchFunctionSubclass():
-            return _DATA_PTR(value)
-    except RuntimeError:  # meta tensors and some subclasses have no storage to ask
+        return _DATA_PTR(value)
+    except RuntimeError:  # a meta tensor has no storage to ask
         return 0
 
 
