@@ -25,14 +25,20 @@ def at_scalars(planner: Planner) -> Iterator[Case]:
     _, sizes = planner.workloads()[0]
     sizes = fitted_sizes(problem, sizes, budget=planner.budget.small_elements, keep=problem.built)
     base = planner.case("elements equal to scalar arguments", sizes, NUMERIC[0])
-    held = {
-        spec.name: value
-        for spec in scalars
-        if spec.dtype.is_floating and isinstance(spec.domain, Real | Positive)
-        for value in [_short(base.scalars.get(spec.name))]
-        if value and _is_legal(spec, value)
-    }
-    values = tuple(sign * value for value in held.values() for sign in (1.0, -1.0))
+    held: dict[str, Scalar] = {}
+    for spec in scalars:
+        value = float(base.scalars.get(spec.name, 0.0))
+        if not spec.dtype.is_floating or not math.isfinite(value):
+            continue
+        fraction, exponent = math.frexp(value)
+        short = math.ldexp(round(fraction * 2**_BITS), exponent - _BITS)
+        match spec.domain:
+            case Real(low=low, high=high) | Positive(low=low, high=high) if short:
+                if (low is None or low <= short) and (high is None or short <= high):
+                    held[spec.name] = short
+            case _:
+                pass
+    values = tuple(sign * float(value) for value in held.values() for sign in (1.0, -1.0))
     fills = {
         spec.name: Fill(kind="among", parameters={"values": values})
         for spec in tensor_inputs(problem)
@@ -50,16 +56,3 @@ def at_scalars(planner: Planner) -> Iterator[Case]:
                 if spec.domain.low <= number <= spec.domain.high:
                     case = planner.case(f"{spec.name} {words} {axis.name}", sizes, NUMERIC[0])
                     yield dataclasses.replace(case, scalars={**case.scalars, spec.name: number})
-
-
-def _short(value: Scalar | None) -> float:
-    """Return the number nearest to a scalar that has few bits, 0 where there is none."""
-    if value is None or not math.isfinite(value) or not value:
-        return 0.0
-    fraction, exponent = math.frexp(float(value))
-    return math.ldexp(round(fraction * 2**_BITS), exponent - _BITS)
-
-
-def _is_legal(spec: ScalarSpec, value: float) -> bool:
-    low, high = getattr(spec.domain, "low", None), getattr(spec.domain, "high", None)
-    return (low is None or low <= value) and (high is None or value <= high)

@@ -309,9 +309,8 @@ def test_elements_and_sizes_that_equal_a_scalar_are_planned() -> None:
         outputs=(dataclasses.replace(x, name="y"),),
         workloads=(Workload(id="w", axes={"rows": 4, "columns": 9}),),
     )
-    cases = {
-        c.label: c for c in plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=11)
-    }
+    planned = plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=11)
+    cases = {case.label: case for case in planned}
     equal = materialise(problem, cases["elements equal to scalar arguments"], device="cpu")
     elements, value = equal["x"], equal["limit"]
     assert isinstance(elements, torch.Tensor)

@@ -113,13 +113,12 @@ def _shares(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def address(value: object) -> int:
-    """Return where the first element of a tensor lies; 0 for what has no memory."""
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+    """Return where the first element of a tensor lies; 0 for what would have to be evaluated."""
+    if type(value) is not torch.Tensor or value.layout is not torch.strided:
         return 0
     try:
-        with torch._C.DisableTorchFunctionSubclass():
-            return _DATA_PTR(value)
-    except RuntimeError:  # meta tensors and some subclasses have no storage to ask
+        return _DATA_PTR(value)
+    except RuntimeError:  # a meta tensor has no storage to ask
         return 0
 
 
@@ -129,7 +128,16 @@ def with_overlaps(found: Sequence[ResultItem], places: Sequence[int]) -> list[Re
     `places` are the addresses of their first elements, 0 where that is not known. Tensors that
     lie between one another's elements, as slices of one buffer do, share none.
     """
-    spans = [_span(item) for item in found]
+    spans = []  # from the first byte to the last, 0 for what is no tensor
+    for item in found:
+        plain = item.kind == "tensor" and item.dtype in DTYPES
+        plain = plain and len(item.shape) == len(item.strides) and 0 not in item.shape
+        reach = [(n - 1) * step for n, step in zip(item.shape, item.strides, strict=False)]
+        spans.append(
+            itemsize(item.dtype) * (1 + sum(reach))
+            if plain and min(item.strides, default=0) >= 0
+            else 0
+        )
     shared: list[list[int]] = [[] for _ in found]
     left = _OVERLAP_BYTES
     for one in range(len(found)):
@@ -156,15 +164,6 @@ def with_overlaps(found: Sequence[ResultItem], places: Sequence[int]) -> list[Re
 def _lengths(item: ResultItem) -> tuple[int, ...]:
     """Return a tensor's shape, 1 for an axis whose slices are the same memory."""
     return tuple(n if step else 1 for n, step in zip(item.shape, item.strides, strict=True))
-
-
-def _span(item: ResultItem) -> int:
-    """Return the bytes from a tensor's first element to its last; 0 for what is no tensor."""
-    plain = item.kind == "tensor" and item.dtype in DTYPES and len(item.shape) == len(item.strides)
-    if not plain or 0 in item.shape or any(step < 0 for step in item.strides):
-        return 0
-    steps = zip(item.shape, item.strides, strict=True)
-    return itemsize(item.dtype) * (1 + sum((n - 1) * step for n, step in steps))
 
 
 def _meet(low: ResultItem, high: ResultItem, distance: int, *, room: int) -> bool:

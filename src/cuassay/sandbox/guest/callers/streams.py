@@ -69,12 +69,16 @@ def called_as(step: Call, slot: Slot, call: Callable[[], _Held]) -> _Held:
         case Autograd.INFERENCE:
             mode = torch.inference_mode
 
-    with contextlib.ExitStack() as stack:
-        if step.gradients:
-            stack.enter_context(requiring_gradients(slot))
-        if step.parameters:
-            stack.enter_context(_as_parameters(slot, frozen=step.autograd is not Autograd.ON))
-        return from_thread(there) if step.thread else there()
+    plain = dict(slot.values)
+    for name, tensor in slot.tensors.items():
+        if step.parameters and tensor.is_floating_point():  # in the same memory
+            records = step.autograd is Autograd.ON
+            slot.values[name] = torch.nn.Parameter(tensor.detach(), requires_grad=records)
+    try:
+        with requiring_gradients(slot) if step.gradients else contextlib.nullcontext():
+            return from_thread(there) if step.thread else there()
+    finally:
+        slot.values.update(plain)
 
 
 @contextlib.contextmanager
@@ -88,19 +92,6 @@ def requiring_gradients(slot: Slot) -> Iterator[None]:
     finally:
         for leaf in leaves:
             leaf.requires_grad_(False)
-
-
-@contextlib.contextmanager
-def _as_parameters(slot: Slot, *, frozen: bool) -> Iterator[None]:
-    """While active, the floating inputs of a slot are parameters in the same memory."""
-    plain = dict(slot.values)
-    for name, tensor in slot.tensors.items():
-        if tensor.is_floating_point():
-            slot.values[name] = torch.nn.Parameter(tensor.detach(), requires_grad=not frozen)
-    try:
-        yield
-    finally:
-        slot.values.update(plain)
 
 
 def from_thread(call: Callable[[], _Held]) -> _Held:
