@@ -8,16 +8,14 @@ import dataclasses
 import itertools
 import random
 import re
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from ptxsan import nvrtc
-from ptxsan.prove.law import Axis, Expression, Integers, LaunchLaw, Number, Observation, laws
+from ptxsan.prove.law import Axis, Expression, Integers, Number, Observation, laws
 from ptxsan.prove.machine import AxisDomain
 from ptxsan.prove.memory import Answer, Proved, Refuted, Unknown, prove_call, prove_launch
-from ptxsan.prove.replay import Replayed, replay, risen
+from ptxsan.prove.replay import replay, risen
 from ptxsan_support.mutants import mutants
 from ptxsan_support.proofs import FAULTY, SAFE, Subject
 
@@ -44,29 +42,6 @@ def test_a_safe_kernel_is_proved_for_all_sizes(subject: Subject) -> None:
 def test_a_kernel_with_loops_and_tiles_is_proved_for_all_sizes(subject: Subject) -> None:
     (answer,) = prove_call(subject.law(), subject.domain, limit_s=240)
     assert isinstance(answer.answer, Proved)
-
-
-def test_a_launch_is_run_once_for_all_doubts_of_the_same_sizes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen: list[object] = []
-
-    def without_fault(
-        law: LaunchLaw, sizes: Mapping[str, int], kinds: object, **given: Any
-    ) -> Replayed:
-        if "limit_s" not in given:  # of a doubt
-            how = (given.get(name) for name in ("seed", "blocks", "data"))
-            seen.append((law.kernel, tuple(sorted(sizes.items())), kinds, *how))
-        return Replayed(sizes=sizes)
-
-    monkeypatch.setattr("ptxsan.prove.memory.replay", without_fault)
-    for subject in FAULTY[:4]:
-        seen.clear()
-        domain = dataclasses.replace(subject.domain, limit=1 << 20)
-        (answer,) = prove_call(subject.law(), domain, limit_s=120)
-        assert isinstance(answer.answer, Unknown)
-        assert seen
-        assert len(seen) == len(set(seen))
 
 
 @pytest.mark.parametrize("subject", FAULTY, ids=lambda one: one.name)
