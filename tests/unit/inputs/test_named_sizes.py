@@ -233,3 +233,8 @@ def test_numbers_of_no_known_size_are_met_in_pairs() -> None:
     sizes = (201, 48, 500)
     wanted = {(a, b) for a in sizes for b in sizes if a * b <= 1 << 16}
     assert wanted <= pairs
+
+
+def test_words_that_python_does_not_read_name_nothing() -> None:
+    text = "#include <cuda.h>\ntemplate <int N = 1 < class> bool f(int n) { return n == 010; }\n"
+    assert [(one.value, one.kind) for one in named_sizes([text])] == [(10, SizeUse.EQUAL)]

@@ -35,6 +35,7 @@ from ptxsan.prove.replay import (
     UNWRITTEN_FAULTS,
     Datum,
     Extent,
+    Replayed,
     extent,
     replay,
     risen,
@@ -683,18 +684,19 @@ def _judged(
         alone = [one for one in suspects if _extent(law, one) is Extent.WHOLE]
         large = [one for one in beyond if _extent(law, one) is Extent.LARGE]
         alone += sorted(large, key=_doubtful)[:_REPLAYS]
+    ran: dict[object, Replayed] = {}  # what doubts of the same sizes share
     for one in small:
-        found = _shown(law, one, faults, values)
+        found = _shown(law, one, faults, values, ran)
         if found is not None:
             return found
     for one in alone:
-        found = _shown(law, one, faults, values, blocks=(one.block,))
+        found = _shown(law, one, faults, values, ran, blocks=(one.block,))
         if found is not None:
             return found
     until = time.perf_counter() + _WHOLE_S
     for one in whole:
         if one not in small and time.perf_counter() < until:
-            found = _shown(law, one, faults, values)
+            found = _shown(law, one, faults, values, ran)
             if found is not None:
                 return found
     first = failures[0]
@@ -710,10 +712,13 @@ def _shown(
     doubt: _Failure,
     kinds: frozenset[Kind],
     values: Bounds,
+    ran: dict[object, Replayed],
     *,
     blocks: tuple[tuple[int, int, int], ...] = (),
 ) -> Refuted | None:
     """Return the fault that the machine runs into at a doubt's sizes, with its data and without.
+
+    `ran` holds what was run before, and what is run now.
 
     With data it has to be the fault of that very line: nothing else is known not to depend on
     what other memory holds.
@@ -721,10 +726,12 @@ def _shown(
     assert doubt.sizes is not None
     for seed in (None, 1) if kinds is ORDER_FAULTS else (None,):
         for data in dict.fromkeys((doubt.data, ())):
-            ran = replay(
-                law, doubt.sizes, kinds, seed=seed, blocks=blocks, values=values, data=data
-            )
-            for fault in ran.faults:
+            key = tuple(sorted(doubt.sizes.items())), seed, blocks, data
+            if key not in ran:
+                ran[key] = replay(
+                    law, doubt.sizes, kinds, seed=seed, blocks=blocks, values=values, data=data
+                )
+            for fault in ran[key].faults:
                 if not data or fault.ptx_line == doubt.line:
                     return Refuted(sizes=doubt.sizes, finding=fault, data=data)
     return None

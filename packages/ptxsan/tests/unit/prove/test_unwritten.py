@@ -8,13 +8,15 @@ import dataclasses
 import itertools
 import random
 import struct
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from ptxsan import nvrtc
-from ptxsan.prove.law import CallLaw, Launched, Observation, laws
+from ptxsan.prove.law import CallLaw, Launched, LaunchLaw, Observation, laws
 from ptxsan.prove.memory import LaunchAnswer, Proved, Refuted, Unknown, prove_call, prove_launch
-from ptxsan.prove.replay import UNWRITTEN_FAULTS, replay
+from ptxsan.prove.replay import UNWRITTEN_FAULTS, Replayed, replay
 from ptxsan_support.mutants import mutants
 from ptxsan_support.planted_proofs import PLANTED
 from ptxsan_support.planted_unwritten import TWINS
@@ -128,3 +130,26 @@ def test_what_an_earlier_launch_writes_is_written() -> None:
     assert isinstance(found, Unknown), "what the launch before left out is not written"
     filled = _two_launches("&& i < n", reset=True)
     assert isinstance(prove_call(filled, SUMS.domain, limit_s=60)[1].initialized, Proved)
+
+
+def test_a_launch_is_run_once_for_all_doubts_of_the_same_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[object] = []
+
+    def without_fault(
+        law: LaunchLaw, sizes: Mapping[str, int], kinds: object, **given: Any
+    ) -> Replayed:
+        if "limit_s" not in given:  # of a doubt
+            how = (given.get(name) for name in ("seed", "blocks", "data"))
+            seen.append((tuple(sorted(sizes.items())), kinds, *how))
+        return Replayed(sizes=sizes)
+
+    monkeypatch.setattr("ptxsan.prove.memory.replay", without_fault)
+    subject = next(one for _, one in FAULTS if one.name == "sum of a tile with a tail")
+    (answer,) = prove_call(
+        subject.law(), dataclasses.replace(subject.domain, limit=1 << 20), limit_s=120
+    )
+    assert isinstance(answer.initialized, Unknown)
+    assert seen
+    assert len(seen) == len(set(seen))
