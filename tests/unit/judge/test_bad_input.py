@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,9 +15,11 @@ import pytest
 
 from cuassay.errors import CannotJudgeError
 from cuassay.formats import load_problem
+from cuassay.judge import entry
 from cuassay.judge.plan.preconditions import generate_once
 from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.run.stuck import ended_where_stuck
+from cuassay.model.jobs import TrialJob
 from cuassay.model.problem import Problem
 from tests.support import trees
 from tests.unit.contract.problems import trial_of
@@ -137,3 +140,9 @@ def test_a_reference_that_draws_its_answer_is_named(tmp_path: Path) -> None:
 
 def test_numbers_that_are_drawn_and_not_used_do_no_harm(tmp_path: Path) -> None:
     smoke(trial_of(_problem(tmp_path, _DRAWS_IN_VAIN, _VAR, {"n": 8, "k": 8})))
+
+
+def test_a_pipe_is_not_waited_for_where_the_kind_of_a_kernel_is_guessed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "kernel.py")
+    job = TrialJob(problem="gemm", candidate=str(tmp_path / "kernel.py"), device="cpu")
+    assert not entry._likely_machine(job)
