@@ -54,17 +54,17 @@ def confirmed_laws(
 ) -> Reached:
     """Return the laws of `calls`, as far as the calls `beyond` agree with them.
 
-    Where one of those is given by no law, laws are fitted to all calls together: of a grid that
-    stops to grow at a large size, say. They count if all calls agree with them and they say as
-    much. `known` are inputs of whose integers something is known: they have to be the memory that
-    a law says.
+    Where one of those is given by no law, or laws do not say all that is launched, laws are fitted
+    to all calls together: of a grid that grows, or stops to grow, at a large size, say. They count
+    if all calls agree with them and they say as much. `known` are inputs of whose integers
+    something is known: they have to be the memory that a law says.
     """
     near = reached(L.laws(calls, parts), domain, beyond, known=known)
-    if not near.orphans:
+    unsaid = _unsaid(near)
+    if not beyond or not (near.orphans or unsaid):
         return near
     wide = reached(L.laws([*calls, *beyond], parts), domain, beyond, known=known)
-    said = max((_unknowns(law) for law, _ in near.reaches), default=0)
-    if wide.orphans or any(_unknowns(law) > said for law, _ in wide.reaches):
+    if wide.orphans or _unsaid(wide) > unsaid - (not near.orphans):
         return near
     return replace(
         wide,
@@ -89,17 +89,19 @@ def every_size(calls: Sequence[L.Observation], domain: Domain) -> bool:
     return len(every) > 1 and seen.issuperset(every)
 
 
-def _unknowns(law: L.CallLaw) -> int:
-    """Return how many extents, lengths and arguments a law does not say."""
-    return sum(
-        sum(one is None for one in (*each.grid, *each.block, each.shared_bytes, *each.regions))
-        + sum(
-            isinstance(word, L.Lawless)
-            for (number, offset, width), word in each.words.items()
-            if width >= 4 and not _is_part(each, number, offset, width)
-        )
-        for each in law.launches
+def _unsaid(found: Reached) -> int:
+    """Return how many extents, lengths and arguments the law that says least does not say."""
+    return max((sum(map(_lacks, law.launches)) for law, _ in found.reaches), default=0)
+
+
+def _lacks(one: L.LaunchLaw) -> int:
+    words = (
+        isinstance(word, L.Lawless)
+        for (number, offset, width), word in one.words.items()
+        if width >= 4 and not _is_part(one, number, offset, width)
     )
+    extents = (*one.grid, *one.block, one.shared_bytes, *one.regions)
+    return sum(words) + sum(each is None for each in extents)
 
 
 def reached(

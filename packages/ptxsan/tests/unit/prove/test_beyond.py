@@ -82,6 +82,18 @@ def test_a_grid_that_stops_to_grow_beyond_is_fitted_again() -> None:
     assert "min" in str(law.launches[0].grid[0])
 
 
+def test_a_grid_that_grows_beyond_is_fitted_to_all_calls() -> None:
+    def grid(n: int, m: int) -> int:
+        return -(-n // 4096)
+
+    near = [*NEAR[:2], (5000, 1), *NEAR[2:]]  # the third call confirms, and is no part of a fit
+    assert laws(seen(grid, near))[0].launches[0].grid[0] is None
+    found = confirmed_laws(seen(grid, near), seen(grid, FAR), DOMAIN)
+    ((law, reach),) = found.reaches
+    assert reach is not None
+    assert str(law.launches[0].grid[0]) == "ceil(n / 4096)"
+
+
 def test_an_axis_of_which_one_size_was_seen_is_bounded_by_it() -> None:
     found = confirmed_laws(seen(plain, [(n, 9) for n in range(1, 40)]), [], DOMAIN)
     ((_, reach),) = found.reaches
