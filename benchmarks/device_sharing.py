@@ -131,7 +131,11 @@ def live(queues: int | None) -> None:
 
 
 def lives(count: int, queues: int | None, turns: int = 4) -> float:
-    """Return the seconds a process from fork to end, with `count` of them at once."""
+    """Return the seconds a process from fork to end, with `count` of them at once.
+
+    Called before anything here uses the GPU: a fork of a process that does cannot. Raises
+    RuntimeError where one failed.
+    """
     began = time.perf_counter()
     for _ in range(turns):
         forks = []
@@ -142,8 +146,8 @@ def lives(count: int, queues: int | None, turns: int = 4) -> float:
                     live(queues)
                 finally:  # whatever is raised, a fork forks no other
                     os._exit(1)
-        for fork in forks:
-            os.waitpid(fork, 0)
+        if sum(os.waitpid(fork, 0)[1] != 0 for fork in forks):
+            raise RuntimeError("a fork could not use the GPU")
     return (time.perf_counter() - began) / (turns * count)
 
 
@@ -164,8 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "s_a_process_with_one_queue": round(lives(count, 1), 3),
         }
         print(count, results[str(count)], flush=True)
-        save(f"{given.name}-lives", {"processes": results})
     if given.lives:
+        save(f"{given.name}-lives", {"processes": results})
         return
     for count in given.counts:
         results[str(count)] = measured(count, given.each_s)
