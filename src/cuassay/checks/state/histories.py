@@ -171,6 +171,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
             Call(slot="a", result="r1", autocast=True),
             ReadResult(result="r1"),
         ),
+        fresh=True,
     )
 
 
