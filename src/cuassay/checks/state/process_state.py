@@ -48,7 +48,7 @@ class Proc001(Check):
         numbers, random generators and their seeds, environment, working directory, umask,
         signal handlers, hooks, the current CUDA device and stream, and whether functions that
         measure, compare and compute are the same. It counts threads, child processes, open files
-        and memory while the same call is repeated, in 0.8 seconds at `quick` and two above.
+        and memory while the same call is repeated, in 0.4 seconds at `quick` and two above.
 
     Why it matters
         A kernel that switches TF32 on for the whole process changes every other float32 matmul
@@ -124,7 +124,7 @@ class Proc001(Check):
         sizes = [*axes, *(case.axes for what in _PURPOSES for case in trial.cases(what))]
         fits = [of for of in sizes if elements_of(trial.problem, of) <= _LEAK_ELEMENTS]
         largest = max(fits or axes, key=lambda of: elements_of(trial.problem, of))
-        budget_s = 0.8 if trial.profile is Profile.QUICK else 2.0
+        budget_s = 0.4 if trial.profile is Profile.QUICK else 2.0
         often = (Allocate(slot="a", case=0), CallOften(slot="a", budget_s=budget_s))
         yield Scenario(
             label=StateTrying.KEPT, cases=(placed(small[0], dict(largest)),), steps=often
