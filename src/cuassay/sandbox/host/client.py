@@ -82,9 +82,9 @@ class WorkerPool(Closing):
         self._segments = Segments(device)
         self._current: WorkerHandle | None = None
         self._special: WorkerHandle | None = None  # the one in a mode of its own
-        self._special_kind: tuple[Mode, bool] = Mode.PLAIN, False
         texts = (source.text for source in candidate.sources)
         self._has_streams = any(_MAKES_STREAMS.search(text) for text in texts)
+        self._usual = self._special_kind = self._kind_of(Mode.PLAIN)
         self._spares: list[WorkerHandle] = []
         self._dying: list[WorkerHandle] = []
         self._failure: BuildFailed | ToolMissing | None = None
@@ -224,8 +224,8 @@ class WorkerPool(Closing):
     def expect(self, mode: Mode) -> None:
         """Fork a worker of a mode that is asked for soon: it builds while another one works."""
         if self._built_once and self._special is None and mode is not Mode.PLAIN:
-            kind = self._kind_of(mode, concurrent=False)
-            self._special, self._special_kind = self._spawn(*kind), kind
+            kind = self._kind_of(mode)
+            self._special, self._special_kind = self._spawn(kind), kind
             self._post_build(self._special)
 
     def _result(
@@ -246,7 +246,7 @@ class WorkerPool(Closing):
         if any(sign in text for text in texts for sign in _COMPILES):
             self._nursery.load_compiler()
 
-    def _kind_of(self, mode: Mode, *, concurrent: bool) -> tuple[Mode, bool]:
+    def _kind_of(self, mode: Mode, *, concurrent: bool = False) -> tuple[Mode, bool]:
         """Return how a process is started: its mode, and whether it has all hardware queues.
 
         Without them the driver makes and ends a context in half the time (H100: 0.09 s a process
@@ -256,23 +256,25 @@ class WorkerPool(Closing):
         """
         return mode, self._device.startswith("cuda") and (concurrent or self._has_streams)
 
-    def _spawn(self, mode: Mode = Mode.PLAIN, all_queues: bool = False) -> WorkerHandle:
+    def _spawn(self, kind: tuple[Mode, bool] | None = None) -> WorkerHandle:
+        """Fork a worker, by default of the usual kind."""
         self._started += 1
-        all_queues = all_queues or self._has_streams
+        mode, all_queues = kind or self._usual
+
+        def fork() -> WorkerHandle:
+            return WorkerHandle(
+                self._nursery,
+                cache=self._cache,
+                limits=self._limits,
+                mode=mode,
+                queues=None if all_queues else 1,
+            )
+
         try:
-            return self._fork(mode, all_queues)
+            return fork()
         except NurseryError:
             self._replace_nursery()
-            return self._fork(mode, all_queues)
-
-    def _fork(self, mode: Mode, all_queues: bool) -> WorkerHandle:
-        return WorkerHandle(
-            self._nursery,
-            cache=self._cache,
-            limits=self._limits,
-            mode=mode,
-            queues=None if all_queues else 1,
-        )
+            return fork()
 
     def _replace_nursery(self) -> None:
         """A candidate may have killed the zygote: go on with a new one of our own."""
@@ -289,8 +291,7 @@ class WorkerPool(Closing):
         if self._failure is not None:
             raise _NotBuiltError(self._failure)
         kind = self._kind_of(mode, concurrent=concurrent)
-        usual = self._kind_of(Mode.PLAIN, concurrent=False)
-        worker = self._plain(fresh) if kind == usual else self._special_of(fresh, kind)
+        worker = self._plain(fresh) if kind == self._usual else self._special_of(fresh, kind)
         if not worker.built:
             self._nursery.wait_ready()
             end = self._build(worker)
@@ -317,7 +318,7 @@ class WorkerPool(Closing):
         if held is not None and (self._special_kind != kind or (fresh and held.scenarios)):
             self._discard(held)
         if self._special is None:
-            self._special, self._special_kind = self._spawn(*kind), kind
+            self._special, self._special_kind = self._spawn(kind), kind
         return self._special
 
     def _prepare_spares(self) -> None:
