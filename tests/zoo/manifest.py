@@ -163,6 +163,8 @@ sentinel_counted            | cross_entropy               | NUM001              
 # arithmetic: term omitted
 softcap_dropped             | softmax_softcap             | NUM001 API003          | O1
 missing_projection          | rmsnorm_backward            | NUM001                 | O1
+# arithmetic: a term omitted where all terms cancel
+bias_not_cancelled          | zoo:keys_backward           | NUM001                 | O1
 # NaN on large finite inputs (tanh through exp)
 tanh_through_exp            | softmax_softcap             | NUM001                 | N10 N14
 # NaN on large finite inputs

@@ -104,6 +104,25 @@ def windowed_sum(
     return padded.unfold(-1, window, 1).sum(-1)
 
 
+@problem(
+    axes={"rows": (1, 4096), "keys": (2, 4096), "width": (1, 512)},
+    workloads=({"rows": 64, "keys": 128, "width": 64}, {"rows": 256, "keys": 1024, "width": 128}),
+)
+def keys_backward(
+    scores: Annotated[torch.Tensor, tensor("float32", "rows", "keys")],
+    upstream: Annotated[torch.Tensor, tensor("float32", "rows", "keys")],
+    queries: Annotated[torch.Tensor, tensor("float32", "rows", "width")],
+) -> tuple[
+    Annotated[torch.Tensor, tensor("float32", "keys", "width", name="grad_keys")],
+    Annotated[torch.Tensor, tensor("float32", "width", name="grad_bias")],
+]:
+    """Gradients of an attention's keys and of their bias: softmax makes the second one zero."""
+    weights = torch.softmax(scores, dim=-1)
+    grad = weights * (upstream - (weights * upstream).sum(dim=-1, keepdim=True))
+    grad_keys = grad.t() @ queries
+    return grad_keys, grad_keys.sum(dim=0)
+
+
 @problem(axes=_AXES, workloads=_WORKLOADS)
 def tanh_saved(
     x: _Rows,

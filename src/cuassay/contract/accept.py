@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cuassay.contract.facts import Tried
-from cuassay.dispatch_modes import WithoutMemory
+from cuassay.dispatch_modes import UntracedMode, WithoutMemory
 from cuassay.errors import CuassayError, ProblemError
 from cuassay.inputs.case_inputs import case_inputs, workload_of
 from cuassay.inputs.geometry import elements, try_sizes
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 4  # corrections of derived sizes before a case counts as refused
 _REAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}  # up to which a real run costs next to nothing
+_MOST_OPERATIONS = 1 << 14  # of generator and reference at a size of ours: some seconds
 _REAL_LIMIT = {"cpu": 1 << 27, "cuda": 1 << 30}  # beyond, what fakes refuse is refused
 
 Value = torch.Tensor | Scalar
@@ -55,6 +57,33 @@ class _Refused(Exception):
     def __init__(self, why: str, *, sure: bool = True) -> None:
         self.sure = sure
         super().__init__(why)
+
+
+class _Counted(UntracedMode):
+    """Refuses a run that makes more operations than anybody waits for at a size of ours.
+
+    A loop over an axis is one at each place: at 65,536 places it takes minutes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        self._count += 1
+        if self._count > _MOST_OPERATIONS:
+            raise _EndlessRun
+        return func(*args, **(kwargs or {}))
+
+
+class _EndlessRun(BaseException):
+    """Ends such a run; no reference that catches exceptions goes on."""
 
 
 class Acceptor:
@@ -151,13 +180,16 @@ class Acceptor:
     def _run(self, case: Case, *, real: bool) -> dict[str, int]:
         try:
             if real:
-                sizes, outputs = self._ran(case, self._inputs)
+                with nullcontext() if case.benchmark else _Counted():
+                    sizes, outputs = self._ran(case, self._inputs)
             else:
                 sizes, outputs = self._without_memory(lambda: self._ran(case, self._fake_inputs))
             if sizes != dict(case.axes):
                 return sizes
         except _Refused:
             raise
+        except _EndlessRun:
+            raise _Refused(f"it makes more than {_MOST_OPERATIONS:,} operations") from None
         except CuassayError as error:
             sure = real or not isinstance(error.__cause__, _needs_data())
             raise _Refused(str(error), sure=sure) from None

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from cuassay.errors import ProblemError
 from cuassay.inputs.constraints import constraint_holds
-from cuassay.model.axes import resolve, shape_of
-from cuassay.model.domain import Offsets
+from cuassay.model.axes import evaluate, resolve, shape_of
+from cuassay.model.domain import Index, Offsets
 from cuassay.model.problem import ExprAxis, Problem, TensorSpec, VarAxis, Workload
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -61,10 +61,19 @@ def within(axis: VarAxis, size: int) -> bool:
 
 
 def legal(problem: Problem, sizes: Mapping[str, int]) -> bool:
-    """Return whether all var axes are within bounds and no constraint is broken."""
+    """Return whether all var axes are within bounds and no rule of the problem is broken.
+
+    Distinct indices need as many rows as there are of them.
+    """
     bounded = all(within(axis, sizes[axis.name]) for axis in problem.var_axes())
-    return bounded and all(
-        constraint_holds(rule, sizes) is not False for rule in problem.constraints
+    return (
+        bounded
+        and all(constraint_holds(rule, sizes) is not False for rule in problem.constraints)
+        and all(
+            math.prod(shape_of(spec.shape, sizes)) <= evaluate(spec.domain.axis, sizes)
+            for spec in tensor_inputs(problem)
+            if isinstance(spec.domain, Index) and spec.domain.unique
+        )
     )
 
 

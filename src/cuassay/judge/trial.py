@@ -36,6 +36,7 @@ from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import booked_bytes, budget_for, planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
+from cuassay.inputs.fills import default_fill
 from cuassay.inputs.geometry import elements, tensor_inputs, with_sizes, workload_sizes
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
@@ -50,6 +51,7 @@ from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import LOOPS, Case, Fill
+from cuassay.model.domain import Real
 from cuassay.model.precision import Precision
 from cuassay.model.problem import (
     STATE_SOURCE,
@@ -91,6 +93,7 @@ _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
 _BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
 _RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
+_QUIETER = (1 / 16, 1 / 256)  # times the inputs, where an output decides nothing otherwise
 _JUDGED_RUNS = 3  # of the reference, on a case that a scenario judges, its own errors included
 _HEAVY_S = 1.0  # of a truth, by count
 _CALLS = (Call, CallInto, StreamCall, CompiledCall, Backward)
@@ -151,6 +154,7 @@ class JudgeTrial:
         self._room = Room(reference, device=device, limit_gib=limit_gib, work_limit=work_limit)
         self._allowance = Allowance(self._room.check_s)
         self._cut_short: set[str] = set()  # codes of checks that had no time for every scenario
+        self._never_judged: dict[str, str] = {}  # outputs whose numbers decided nothing, and why
         self._cap = Cap(device, self._room.bytes)
         self._booking = Booking(None)
         self._plans: dict[str, tuple[Case, ...]] = {}
@@ -262,6 +266,7 @@ class JudgeTrial:
         made.kinds, made.comparisons, made._lowered, made._right = {}, [], {}, None
         made.truth_s = made.compare_s = 0.0
         made._allowance, made._cut_short = Allowance(self._room.check_s), set()
+        made._never_judged = {}
         return made
 
     def take(self, beside: JudgeTrial) -> None:
@@ -271,6 +276,7 @@ class JudgeTrial:
         self.kinds |= beside.kinds
         self.comparisons += beside.comparisons
         self._cut_short |= beside._cut_short
+        self._never_judged |= beside._never_judged
         self._lowered = beside._lowered | self._lowered
         self._kept_by_all[:] = [one for one in self._kept_by_all if one is not beside._truths]
 
@@ -303,6 +309,10 @@ class JudgeTrial:
         runs_s = [self._room.run_s(self._problem, case) for case in scenario.cases]
         calls = sum(isinstance(step, _CALLS) for step in scenario.steps)
         return _JUDGED_RUNS * sum(runs_s) + calls * max(runs_s, default=0.0)
+
+    def note_never_judged(self, outputs: Mapping[str, str]) -> None:
+        """Remember outputs whose numbers decided nothing in any numeric case, and why."""
+        self._never_judged |= outputs
 
     def cut_short(self, code: str) -> None:
         """Remember a check that has no time for all its scenarios."""
@@ -476,6 +486,49 @@ class JudgeTrial:
                 self._plans.clear()
                 self._plans |= kept
                 return
+
+    def seek_deciding_scale(self) -> None:
+        """Add a numeric case of smaller inputs where some output decides nothing otherwise.
+
+        Weights of a plain normal distribution saturate a softmax, say, whose gradient is then
+        rounding alone. Only of inputs that are drawn freely: what a generator makes belongs
+        together.
+        """
+        numeric = self.cases("numeric")
+        if self._problem.origin == "native" or not numeric or numeric[0].generator:
+            return
+        aside: frozenset[str] | None = None
+        for case in numeric:
+            own = self._set_aside(case)
+            aside = own if aside is None else aside & own
+            if not aside:
+                return
+        for scale in _QUIETER:
+            quiet = self._scaled(numeric[0], scale)
+            accepted = self._acceptor.settle(quiet) if self._acceptor is not None else quiet
+            if accepted is not None and not (aside or frozenset()) & self._set_aside(accepted):
+                self._plans["numeric"] = (*numeric, accepted)
+                return
+
+    def _scaled(self, case: Case, scale: float) -> Case:
+        """Return a case with every floating input that no bound keeps up multiplied by `scale`."""
+        fills = dict(case.fills)
+        for spec in tensor_inputs(self._problem):
+            domain = spec.domain
+            if isinstance(domain, Real) and domain.high is None and domain.low in (None, 0.0):
+                fill = fills.get(spec.name) or default_fill(spec)
+                parameters = {**fill.parameters, "scale_by": scale}
+                fills[spec.name] = dataclasses.replace(fill, parameters=parameters)
+        label = f"{case.label}, {scale:g} times as large"
+        return dataclasses.replace(case, label=label, fills=fills)
+
+    def _set_aside(self, case: Case) -> frozenset[str]:
+        """Return the outputs that truth decides nothing about on a case; none that is refused."""
+        try:
+            outputs = self.rough(case).outputs
+        except CuassayError:
+            return frozenset()
+        return frozenset(output.name for output in outputs if output.ill_conditioned)
 
     def _decided(self, case: Case) -> bool:
         try:
@@ -756,16 +809,20 @@ class JudgeTrial:
 
     @property
     def plan_conditions(self) -> tuple[str, ...]:
-        """What had no room in the planned memory or no time, a sentence each."""
-        if not self._cut_short:
-            return self._room.conditions
-        short = ", ".join(sorted(self._cut_short))
-        allowed = f"{self._room.check_s:g} s at {self._profile.value}"
-        text = (
-            f"time: {short} did not run all scenarios: with this reference they take longer than "
-            f"a check may ({allowed}, counted); a larger profile allows more"
-        )
-        return (*self._room.conditions, text)
+        """What had no room in the planned memory or no time, or was never judged."""
+        found = list(self._room.conditions)
+        if self._cut_short:
+            short = ", ".join(sorted(self._cut_short))
+            allowed = f"{self._room.check_s:g} s at {self._profile.value}"
+            found.append(
+                f"time: {short} did not run all scenarios: with this reference they take longer "
+                f"than a check may ({allowed}, counted); a larger profile allows more"
+            )
+        found += [
+            f"ill-conditioned: output '{name}' was judged for gross errors alone: everywhere {why}"
+            for name, why in self._never_judged.items()
+        ]
+        return tuple(found)
 
     @property
     def facts(self) -> tuple[Known, ...]:
@@ -1165,9 +1222,12 @@ class JudgeTrial:
         if isinstance(got, str):
             return found[number]
 
+        # What is wrong of an ill-conditioned output is so beyond reason, in a wider family too.
+        judged = compare if self.truth(case).outputs[number].ill_conditioned else measure
+
         def measured(family: Precision) -> Comparison:
             output = self.truth(case, family).outputs[number]
-            made = measure(got, output)
+            made = judged(got, output)
             if made.passed and output.ill_conditioned:
                 return dataclasses.replace(made, share=0.0, undecided=output.ill_conditioned)
             return made

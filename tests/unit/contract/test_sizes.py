@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+from cuassay.contract.accept import Acceptor
 from cuassay.contract.facts import DerivedSize, OnlySizes, StepOfSize, TiedSize, fact_words
+from cuassay.formats.execute import load_reference
 from cuassay.judge.plan.smoke import smallest_case, smoke
 from cuassay.model.axes import resolve
+from cuassay.model.case import Case
 from cuassay.model.problem import Problem
 from tests.unit.contract.problems import foreign, trial_of
 
@@ -141,3 +145,23 @@ def test_a_reference_that_takes_everything_is_left_alone(tmp_path: Path, purpose
     assert trial.cases(purpose)
     assert trial.problem is problem
     assert not any(isinstance(known.fact, DerivedSize) for known in trial.facts)
+
+
+def test_a_size_of_ours_at_which_a_loop_has_no_end_is_refused(tmp_path: Path) -> None:
+    text = """def run(x):
+    for _ in range(x.shape[0] * 100):
+        x = x * float(x.sum() >= -9e9)
+    return x
+"""
+    problem = _matrix(tmp_path, text)
+    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+
+    def at(rows: int) -> Case:
+        sizes = resolve(problem.axes, {"rows": rows, "cols": 1})
+        return Case(label="", axes=sizes, scalars={}, seed=1)
+
+    assert acceptor.settle(at(4)) is not None
+    assert acceptor.settle(at(400)) is None
+    assert "operations" in acceptor.tried[-1].refused
+    large = dataclasses.replace(at(400), benchmark=True, workload=problem.workloads[0].id)
+    assert acceptor.settle(large) is not None  # the problem's own are run to their end

@@ -47,6 +47,7 @@ from cuassay.model.steps import Mode
 from cuassay.model.trace import BuildFailed, Finished, ScenarioResult, ToolMissing
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import Comparison
+from cuassay.oracle.truth.outputs import AMBIGUOUS_CAP
 
 _ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
 
@@ -73,6 +74,8 @@ class Tally:
     ran: int = 0
     clean: int = 0
     aside: dict[str, str] = field(default_factory=dict)  # outputs set aside in some case, and why
+    alone: set[str] = field(default_factory=set)  # those of a scenario of one case
+    ambiguous: set[str] = field(default_factory=set)  # those whose elements flip in some case
     judged: set[str] = field(default_factory=set)
     seen: list[tuple[Scenario, ScenarioResult]] = field(default_factory=list)  # what passed
     declined: list[str] = field(default_factory=list)  # cases of ours that cannot be judged
@@ -93,13 +96,17 @@ class Tally:
     def weigh(self, comparisons: Iterable[Comparison], *, cases: int) -> None:
         """Note which outputs a scenario judged and which it set aside as ill-conditioned.
 
-        With several cases an output counts as judged: each of them says only part of it.
+        Several cases set none aside for good: each of them says only part of it.
         """
         for comparison in comparisons:
-            if comparison.undecided:
-                self.aside.setdefault(comparison.output, comparison.undecided)
-            if cases > 1 or not comparison.undecided:
+            if not comparison.undecided:
                 self.judged.add(comparison.output)
+                continue
+            self.aside.setdefault(comparison.output, comparison.undecided)
+            if cases == 1:
+                self.alone.add(comparison.output)
+            if comparison.ambiguous_share > AMBIGUOUS_CAP:
+                self.ambiguous.add(comparison.output)
 
     @property
     def too_little(self) -> str:
@@ -110,13 +117,20 @@ class Tally:
         count = f"{len(self.withheld)} of {self.ran} scenarios that the reference completes"
         return f"the candidate did not complete {count}: {self.withheld[0]}"
 
+    @property
+    def never_judged(self) -> dict[str, str]:
+        """The outputs that were set aside in every case, and why."""
+        return {o: why for o, why in self.aside.items() if o in self.alone - self.judged}
+
     def outcome(self) -> Outcome:
         """Return how the check ended."""
         if self.wrong or self.unsafe:
             return Failed(findings=(*self.wrong, *self.unsafe))
         if self.too_little:
             return Inconclusive(reason=self.too_little)
-        never = [why for output, why in self.aside.items() if output not in self.judged]
+        # What is rounding alone was held to an error beyond reason: a condition, beside outputs
+        # that were judged. Of elements that flip not even that is known.
+        never = [w for o, w in self.never_judged.items() if not self.judged or o in self.ambiguous]
         if never and self.clean:
             return Inconclusive(reason=f"an output was set aside in every case: {never[0]}")
         if self.inapplicable and not self.clean and not self.undecided:
@@ -138,7 +152,8 @@ class Tally:
         if notes:
             summary += f"; {len(notes)} decided nothing ({notes[0]})"
         for output, why in self.aside.items():
-            summary += f"; output '{output}' was set aside in some ({why})"
+            where = "every case" if output in self.never_judged else "some"
+            summary += f"; output '{output}' was set aside in {where} ({why})"
         return Passed(summary=summary)
 
 
@@ -198,6 +213,8 @@ class Examination:
             )
         if tally.wrong and not isinstance(outcome, Failed):
             outcome = tally.outcome()  # what was seen before the check ended so stands
+        if check.code == "NUM001" and tally.judged:
+            self._trial.note_never_judged(tally.never_judged)
         report = CheckReport(
             code=check.code,
             title=check.title,
@@ -367,7 +384,10 @@ class Examination:
         reason = self._nothing_shown(scenario, run) or self._ill_conditioned(scenario)
         mark = len(self._trial.comparisons)
         findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
-        tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
+        compared = self._trial.comparisons[mark:]
+        tally.weigh(compared, cases=len(scenario.cases))
+        if compared and not findings and all(one.undecided for one in compared):
+            reason = compared[0].undecided
         return run, findings, reason
 
     def _nothing_shown(self, scenario: Scenario, run: Run) -> str:

@@ -52,6 +52,8 @@ def smoke(trial: JudgeTrial) -> Truth:
     _check_draws(trial)
     if truth.ill_conditioned:
         trial.seek_deciding_values()
+    if any(output.ill_conditioned for output in truth.outputs):
+        trial.seek_deciding_scale()
     return truth
 
 

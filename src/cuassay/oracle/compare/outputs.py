@@ -33,10 +33,12 @@ from cuassay.oracle.compare.groups import (
     unravel,
 )
 from cuassay.oracle.compare.sums import MISMATCH, Matrices, Sums, eager_sums, matrix_shape
+from cuassay.oracle.truth.outputs import AMBIGUOUS_CAP
 from cuassay.oracle.truth.types import OutputTruth, TrustedBias, Yardsticks
 
 __all__ = ["Bias", "Comparison", "Statistic", "compare", "measure", "output_sums"]
 
+_BEYOND_REASON = 1024.0  # times the trusted error, of an output of which it is most
 _JUDGED = (
     ("G", LIMIT_G, ""),
     ("Z", LIMIT_Z, ""),
@@ -92,16 +94,27 @@ class Comparison:
 def compare(candidate: Tensor, truth: OutputTruth) -> Comparison:
     """Judge one output. `candidate` may live on any device and have any layout.
 
-    Of an ill-conditioned output only what is certain is judged: its shape, its type, and
-    whether places along an axis are places at all.
+    Of an ill-conditioned output only what is certain is judged: its shape, its type, whether
+    places along an axis are places at all, and an error beyond all reason.
     """
     found = measure(candidate, truth)
-    if not truth.ill_conditioned or found.mismatch:
+    if not truth.ill_conditioned or found.mismatch or _beyond_reason(found, truth):
         return found
     certain = judge_choice(candidate.detach().to(truth.value.device), truth)
     if certain is not None and certain.differing:
         return found
     return replace(found, passed=True, share=0.0, undecided=truth.ill_conditioned)
+
+
+def _beyond_reason(found: Comparison, truth: OutputTruth) -> bool:
+    """Whether the error of an ill-conditioned output cannot be that of a correct kernel.
+
+    The trusted error is more than a quarter of the truth there, so the bound is more than 256
+    times the output itself: nothing that amplifies rounding reaches it, since its error ends where
+    the output's own range does. What reaches it left out the term that another one cancels.
+    """
+    allowed = _BEYOND_REASON * found.trusted_relative_error
+    return truth.ambiguous_share <= AMBIGUOUS_CAP and found.relative_error > allowed > 0
 
 
 def measure(candidate: Tensor, truth: OutputTruth) -> Comparison:

@@ -24,7 +24,12 @@ def magnitudes(call: Callable[..., Any], values: Sequence[Any]) -> tuple[float, 
     for tensor in tensors_in(list(values)):
         mode.measure(tensor)
     run_as_written(_under(mode, call), values)
-    return tuple(torch.stack(mode.found).tolist()) if mode.found else ()
+    if not mode.found:
+        return ()
+    home = next(
+        (one.device for one in mode.found if one.device.type != "cpu"), mode.found[0].device
+    )
+    return tuple(torch.stack([one.to(home) for one in mode.found]).tolist())
 
 
 def _under(mode: _Measured, call: Callable[..., object]) -> Callable[..., object]:
@@ -38,7 +43,9 @@ def _under(mode: _Measured, call: Callable[..., object]) -> Callable[..., object
 class _Measured(UntracedMode):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[torch.Tensor] = []  # on the device: read once, at the end
+        # Where they were made (a number that is stored into a tensor is made on the CPU), and read
+        # once, at the end.
+        self.found: list[torch.Tensor] = []
 
     def measure(self, tensor: torch.Tensor) -> None:
         if tensor.dtype in _MEASURED and tensor.numel():

@@ -75,6 +75,50 @@ def test_an_output_that_no_case_judged_is_never_passed() -> None:
     assert "set aside in every case" in outcome.reason
 
 
+def test_rounding_alone_beside_what_is_judged_passes_under_a_condition() -> None:
+    judged = _on_plain_numbers(_bias_trial(), lambda x: (_bias(x)[0], 8.0 * _bias(x)[1]))
+    outcome = judged.examine(Num001())[0].outcome
+    assert isinstance(outcome, Passed)
+    assert "output 'bias' was set aside in every case" in outcome.summary
+    (condition,) = judged.trial.plan_conditions
+    assert condition.startswith("ill-conditioned: output 'bias' was judged for gross errors alone")
+
+    one_output = _on_plain_numbers(_bias_trial(outputs=1), lambda x: 8.0 * _bias(x)[1])
+    (alone,) = one_output.examine(Num001())
+    assert isinstance(alone.outcome, Inconclusive)
+
+
+def test_an_error_beyond_reason_is_wrong_where_all_is_rounding() -> None:
+    (report,) = bench(_bias_trial(), lambda x: (_bias(x)[0], x.sum(0))).examine(Num001())
+    assert isinstance(report.outcome, Failed)
+    assert {finding.where.output for finding in report.outcome.findings} == {"bias"}
+
+
+def _on_plain_numbers(trial: FakeTrial, call: Function) -> Bench:
+    judged = bench(trial, call)
+    plain = dataclasses.replace(judged.trial.cases("numeric")[0], fills={"x": PLAIN})
+    judged.trial.preset("numeric", (plain,))
+    return judged
+
+
+def _bias(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a third of rows less their mean, and its sums: zero but for rounding."""
+    centered = (x - x.mean(-1, keepdim=True)) / 3
+    return centered, centered.sum(-1)
+
+
+def _bias_trial(*, outputs: int = 2) -> FakeTrial:
+    given = [tensor("centered", "rows", "columns"), tensor("bias", "rows")]
+    made = problem(
+        "center",
+        axes=[axis("rows"), axis("columns", minimum=2)],
+        inputs=[tensor("x", "rows", "columns")],
+        outputs=given[-outputs:],
+        workloads=[{"rows": 32, "columns": 32}],
+    )
+    return FakeTrial(made, _bias if outputs == 2 else lambda x: _bias(x)[1])
+
+
 def test_several_cases_together_say_so_without_deciding() -> None:
     tally = Tally(clean=1)
     aside = Comparison(output="y", passed=True, share=0.0, undecided="too noisy")
