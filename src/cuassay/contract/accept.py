@@ -18,7 +18,7 @@ from cuassay.contract.facts import Tried
 from cuassay.dispatch_modes import UntracedMode, WithoutMemory
 from cuassay.errors import CuassayError, ProblemError
 from cuassay.inputs.case_inputs import case_inputs, workload_of
-from cuassay.inputs.geometry import elements, try_sizes
+from cuassay.inputs.geometry import elements, try_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.scalars import default_scalar, may_be_sizes, sizes_given
 from cuassay.model import serial
@@ -89,7 +89,8 @@ class _EndlessRun(BaseException):
 class Acceptor:
     """Answers for one problem on one device; every answer is remembered in `tried`.
 
-    `relieve` makes room after memory ran out and says whether it could.
+    `relieve` makes room for a case after memory ran out and says whether it could. A workload
+    that has none is accepted as it is: only a smaller one is judged then.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Acceptor:
         reference: LoadedReference,
         *,
         device: str,
-        relieve: Callable[[], bool] = lambda: False,
+        relieve: Callable[[Case], bool] = lambda case: False,
     ) -> None:
         self._relieve = relieve
         self.problem = problem
@@ -180,7 +181,7 @@ class Acceptor:
     def _run(self, case: Case, *, real: bool) -> dict[str, int]:
         try:
             if real:
-                with nullcontext() if case.benchmark else _Counted():
+                with nullcontext() if self._is_listed(case) else _Counted():
                     sizes, outputs = self._ran(case, self._inputs)
             else:
                 sizes, outputs = self._without_memory(lambda: self._ran(case, self._fake_inputs))
@@ -194,9 +195,11 @@ class Acceptor:
             sure = real or not isinstance(error.__cause__, _needs_data())
             raise _Refused(str(error), sure=sure) from None
         except torch.OutOfMemoryError:
-            if not self._relieve():
-                raise _Refused("it needs more memory than there is") from None
-            return self._run(case, real=real)
+            if self._relieve(case):
+                return self._run(case, real=real)
+            if self._is_listed(case):
+                return dict(case.axes)
+            raise _Refused("it needs more memory than is planned") from None
         except Exception as error:
             sure = real or not isinstance(error, _needs_data())
             raise _Refused(f"{type(error).__name__}: {error}", sure=sure) from None
@@ -209,6 +212,12 @@ class Acceptor:
         inputs = {name for spec in self.problem.inputs if isinstance(spec, TensorSpec)
                   for name in spec.shape}  # fmt: skip
         return self._read_sizes(case, shapes, specs=self.problem.outputs, fixed=inputs)
+
+    def _is_listed(self, case: Case) -> bool:
+        """Whether a case is one of the problem's workloads, values and sizes."""
+        return case.benchmark and any(
+            workload_sizes(self.problem, one) == dict(case.axes) for one in self.problem.workloads
+        )
 
     def _ran(
         self, case: Case, inputs: Callable[[Case, Mapping[str, object]], list[Value]]

@@ -177,7 +177,8 @@ class _Bench:
         wished, job = self.plan.beside, self.job
         if wished is not None or job.fail_fast or job.isolated:
             return 0 if job.fail_fast else wished or 0
-        if not self.quick or not self.device.startswith("cuda") or not self.trial.is_alone:
+        on_gpu = self.device.startswith("cuda")
+        if not self.quick or not on_gpu or not self.trial.is_alone or self.trial.is_large:
             return 0
         cores = len(os.sched_getaffinity(0))
         return sum(cores >= least for least in _CORES)
@@ -322,7 +323,7 @@ def judged(
         _tune(bench, runner, beside[0] if beside else runner)
         if trial.problem.built:
             bench.optional("", lambda: follow_built_sizes(trial, runner))
-        on_trial = _reference(bench)
+        on_trial = _reference(bench, runner)
         tried = Tried(problem, runner)
         checked = _run_checks(bench, runner, on_trial, tried, beside, machine)
         decision, reason = decide(bind(checked.reports, job.require), profile=job.profile)
@@ -505,10 +506,14 @@ def _runners_beside(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
 
 
 class _Reference:
-    """The reference's processes, which the sides of a trial share: one at a time uses them."""
+    """The reference's processes, which the sides of a trial share: one at a time uses them.
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner, self._free = runner, threading.Lock()
+    Where a case takes most of a GPU, those of the `candidate` end before, and its own after it.
+    """
+
+    def __init__(self, runner: Runner, candidate: Runner) -> None:
+        self._runner, self._candidate = runner, candidate
+        self._free = threading.Lock()
 
     def control(self, trial: JudgeTrial) -> Control:
         """Return the reference on trial for the checks of one side."""
@@ -518,7 +523,12 @@ class _Reference:
                 self._free.acquire()
             try:
                 self._runner.work_for(trial)
-                return self._runner(scenario)
+                if not trial.is_large:
+                    return self._runner(scenario)
+                self._candidate.let_go()
+                run = self._runner(scenario)
+                self._runner.let_go()
+                return run
             finally:
                 self._free.release()
 
@@ -531,7 +541,7 @@ class _Reference:
         return self._runner
 
 
-def _reference(bench: _Bench) -> _Reference:
+def _reference(bench: _Bench, candidate: Runner) -> _Reference:
     """Return the reference on trial. At `quick` it runs only where the candidate fails."""
     return _Reference(
         bench.runner(
@@ -539,7 +549,8 @@ def _reference(bench: _Bench) -> _Reference:
             lazy=bench.quick,
             spares=0 if bench.quick else None,
             lane=Lane.REFERENCE,
-        )
+        ),
+        candidate,
     )
 
 

@@ -100,6 +100,7 @@ _CALLS = (Call, CallInto, StreamCall, CompiledCall, Backward)
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
 _LIGHT = 4  # of the planned memory one part in four is taken by a scenario beside another
+_FILLED = 4  # times its inputs and outputs a case takes in the judge at least
 _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
 _OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
@@ -246,6 +247,12 @@ class JudgeTrial:
         booking.take(booked_bytes(self._room.need(self._problem, case).total))
 
     @property
+    def is_large(self) -> bool:
+        """Whether its smallest case needs more memory than was planned: one process at a time."""
+        room = self._room.bytes
+        return room is not None and self._booking.bytes > booked_bytes(room)
+
+    @property
     def is_alone(self) -> bool:
         """Whether no other trial books the GPU now."""
         return self._booking.is_alone
@@ -389,7 +396,7 @@ class JudgeTrial:
             return
         self.learn_uses()
         self._acceptor = Acceptor(
-            self._problem, self._reference, device=self._device, relieve=self.relieve
+            self._problem, self._reference, device=self._device, relieve=self._relieve_for
         )
         wished = [case for case in self._planned("small") if not case.benchmark]
         if wished and all(self._acceptor.settle(case) is not None for case in wished):
@@ -711,9 +718,7 @@ class JudgeTrial:
 
     def _possible(self, case: Case) -> None:
         """Raise CannotJudgeError where inputs and outputs alone are more than all the memory."""
-        specs = (*tensor_inputs(self._problem), *self._problem.outputs)
-        sizes = [math.prod(shape_of(spec.shape, case.axes)) * spec.dtype.itemsize for spec in specs]
-        held, total = sum(sizes), total_bytes(self._device)
+        held, total = self._held_bytes(case), total_bytes(self._device)
         if held > total:
             where = "GPU" if self._device.startswith("cuda") else "machine"
             listed = ", ".join(f"{name}={size}" for name, size in case.axes.items())
@@ -1063,18 +1068,40 @@ class JudgeTrial:
     def relieve(self) -> bool:
         """Make room after memory ran out; return whether our own cap ended it, and gave way.
 
-        First what is kept is let go. Only what does not fit then shows that the plan was wrong:
-        no plan keeps a case from being judged.
+        First what is kept is let go. Only what does not fit then shows that the plan was wrong,
+        and the cap gives way within limits: of a smallest case (`all_memory`) no plan keeps a
+        trial, and larger ones of ours are not worth what others need.
         """
         capped = self._cap.active
         if not any(self._kept_by_all) and not self._owns:
-            self._cap.widen()
+            capped = self._cap.widen()
         for kept in self._kept_by_all:
             kept.clear()
         self._owns.clear()
         if self._device.startswith("cuda"):
             torch.cuda.empty_cache()
         return capped
+
+    @contextmanager
+    def all_memory(self) -> Iterator[None]:
+        """Wait for all of the GPU's memory, and let the judge take what it needs of it."""
+        self.relieve()
+        self._booking.take(total_bytes(self._device))
+        with self._cap.lifted():
+            yield
+
+    def _relieve_for(self, case: Case) -> bool:
+        """Make room to try a case; only where the least there is fills the plan, beyond it."""
+        if any(self._kept_by_all) or self._owns:
+            return self.relieve()
+        room = self._room.bytes
+        fills = room is None or _FILLED * self._held_bytes(case) > room
+        return fills and self.relieve()
+
+    def _held_bytes(self, case: Case) -> int:
+        """Return the bytes of a case's inputs and outputs."""
+        specs = (*tensor_inputs(self._problem), *self._problem.outputs)
+        return sum(math.prod(shape_of(s.shape, case.axes)) * s.dtype.itemsize for s in specs)
 
     def _made_truth(self, case: Case, precision: Precision, draws: int | None) -> Truth:
         inputs = self.inputs(case)

@@ -42,15 +42,31 @@ def test_the_cap_follows_the_plan_and_ends_with_it(monkeypatch: pytest.MonkeyPat
     cap = Cap("cuda", 20 << 30)
     cap.allow(25 << 30)
     cap.allow(1 << 30)  # less than there is
-    cap.widen()
+    assert cap.widen()
     cap.allow(90 << 30)
-    cap.widen()
+    assert cap.widen()
     assert not cap.active
-    cap.widen()
+    assert not cap.widen()
     Cap("cuda:1", None)
     assert gpu.shares == [0.2, 0.25, 0.3125, 0.9, 1.0, 1.0]
     assert not Cap("cpu", 1).active
     assert len(gpu.shares) == 6
+
+
+def test_a_cap_gives_way_to_twice_the_plan_or_to_what_the_smallest_case_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = _Gpu(monkeypatch)
+    cap = Cap("cuda", 8 << 30)
+    while cap.widen():
+        assert gpu.shares[-1] <= 0.16
+    assert gpu.shares[-1] == 0.16
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 40 << 30)
+    with cap.lifted():
+        assert not cap.active
+    assert gpu.shares[-2:] == [1.0, 0.5]
+    assert cap.widen()
 
 
 def test_a_truth_that_meets_the_cap_is_made_again(

@@ -191,6 +191,17 @@ def test_a_worker_is_reused_unless_a_scenario_wants_it_fresh(cpu: Nursery, tmp_p
     assert pids[0] == pids[1] != pids[2] == pids[3]
 
 
+def test_a_pool_that_let_go_begins_anew(cpu: Nursery, tmp_path: Path) -> None:
+    specs = [tensor_spec("x", "float32")]
+    with pool("def run(x): return x + 1", tmp_path, cpu, over=problem(specs, specs)) as workers:
+        before = workers.run(scenario(), lambda case: {"x": torch.ones(64)})
+        started = workers.started
+        workers.let_go()
+        after = workers.run(scenario(), lambda case: {"x": torch.ones(64)})
+        assert torch.equal(read(before, 2), read(after, 2))
+        assert workers.started > started
+
+
 def test_fresh_workers_do_not_share_random_numbers(cpu: Nursery, tmp_path: Path) -> None:
     with pool("def run(x): return torch.rand(100)", tmp_path, cpu) as workers:
         first, second = (read(workers.run(scenario(), ramp, fresh=True), 2) for _ in range(2))

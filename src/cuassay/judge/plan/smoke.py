@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import torch
@@ -59,11 +60,11 @@ def smoke(trial: JudgeTrial) -> Truth:
 
 def _truth(trial: JudgeTrial) -> Truth:
     case = smallest_case(trial)
-    try:
-        trial.learn_unit(case)
-        return trial.first_truth(case)
-    except torch.OutOfMemoryError:
-        raise trial.too_large(case) from None
+    for memory in (nullcontext(), trial.all_memory()):
+        with suppress(torch.OutOfMemoryError), memory:
+            trial.learn_unit(case)
+            return trial.first_truth(case)
+    raise trial.too_large(case)
 
 
 def _check_shapes(trial: JudgeTrial, truth: Truth) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ _GIB = 1 << 30
 _TIMES = 8  # what a kernel may need, as a multiple of its inputs and outputs in 8-byte elements
 _ELEMENT_BYTES = 8
 _SHARED = 0.25
+_MOST_TIMES = 2  # what is planned, or known to be needed, that a cap gives way to
 _CONTEXT_BYTES = _GIB  # of this process, with its libraries
 
 
@@ -31,20 +33,44 @@ class Cap:
 
     def __init__(self, device: str, limit_bytes: int | None) -> None:
         self._device, self._limit, self._planned = device, limit_bytes, limit_bytes
+        self._known = limit_bytes or 0  # what was planned, or what a case is known to need
         self.active = limit_bytes is not None and device.startswith("cuda")
         if device.startswith("cuda"):
             self._set()
 
-    def widen(self) -> None:
-        """Allow a quarter more: the plan was wrong. torch keeps what it is allowed to take."""
-        if self._limit is not None and self.active:
-            self._limit += self._limit // 4
-            self._set()
+    def widen(self) -> bool:
+        """Allow a quarter more: the plan was wrong; return whether that is within twice of it.
+
+        torch keeps what it is allowed to take, and trials beside this one have their own plans.
+        """
+        if self._limit is None or not self.active or self._limit >= _MOST_TIMES * self._known:
+            return False
+        self._limit = min(self._limit + self._limit // 4, _MOST_TIMES * self._known)
+        self._set()
+        return True
 
     def allow(self, needed_bytes: int) -> None:
         """Allow at least so much: a case that has no smaller one needs it."""
         if self._limit is not None and self.active and needed_bytes > self._limit:
-            self._limit = needed_bytes
+            self._limit = self._known = needed_bytes
+            self._set()
+
+    @contextlib.contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Allow everything meanwhile, and afterwards what was needed and a quarter more."""
+        before = self._limit
+        if before is None or not self.active:
+            yield
+            return
+        torch.cuda.reset_peak_memory_stats(self._device)
+        self._limit = None
+        self._set()
+        try:
+            yield
+        finally:
+            needed = torch.cuda.max_memory_allocated(self._device)
+            self._limit = max(before, needed + needed // 4)
+            self._known = max(self._known, self._limit)
             self._set()
 
     def give_back(self) -> None:

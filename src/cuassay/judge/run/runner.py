@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -16,14 +17,17 @@ import torch
 from cuassay.build.python import speaks_of_a_gpu
 from cuassay.checks.endings.findings import claims_no_system, first_raised, may_lack_memory
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
+from cuassay.contract.memory import GIB
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.home import apart_dir
+from cuassay.inputs.geometry import tensor_inputs
 from cuassay.judge.run.busy import keep_busy
 from cuassay.judge.run.machine import HostNursery
 from cuassay.judge.run.memory import shortage
 from cuassay.judge.run.patience import Patience
 from cuassay.judge.run.side_by_side import SideBySide
 from cuassay.model import serial
+from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 _RECORDED = 16
 _RECORDING_BUILDER = "cuassay.build:load_to_record"
 _BUILDS_LONG = ("torch.compile", "cpp_extension", "load_inline")
+_APART_GIB = 4.0  # of inputs, which travel through the host's memory at some GiB a second
 _OTHER_WAYS = 3  # workers that were built before the first one met what cannot be executed
 
 
@@ -166,6 +171,10 @@ class Runner:
         """Whether one of its workers has built the candidate."""
         return self._pool.built
 
+    def let_go(self) -> None:
+        """End its workers and free what they shared, where the memory is needed elsewhere."""
+        self._pool.let_go()
+
     def make_ready(self, scenario: Scenario) -> None:
         """Wait for the process that a scenario will run in, where that is a worker on a GPU."""
         records = any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps)
@@ -280,6 +289,10 @@ class Runner:
         run = self._in_pool(scenario, answers, fresh=True, parts=parts)
         return unwatched if ended_cleanly(run) else run
 
+    def _input_bytes(self, case: Case) -> int:
+        specs = tensor_inputs(self._trial.problem)
+        return sum(math.prod(shape_of(s.shape, case.axes)) * s.dtype.itemsize for s in specs)
+
     def _not_apart(self) -> str:
         """Return why the candidate cannot do without cuassay in its process, if so."""
         text = "\n".join(source.text for source in self._candidate.sources)
@@ -306,6 +319,12 @@ class Runner:
             raise CannotJudgeError(
                 "it builds anew in each process without cuassay, which takes too long for quick; "
                 "use --profile standard"
+            )
+        inputs_gib = max(self._input_bytes(case) for case in scenario.cases) / GIB
+        if self._trial.profile is Profile.QUICK and inputs_gib > _APART_GIB:
+            raise CannotJudgeError(
+                f"a process without cuassay takes its inputs from files, and {inputs_gib:.1f} GiB "
+                "take too long for quick; use --profile standard"
             )
         made = {serial.dumps(case): self._on_host(case) for case in scenario.cases}
         timeline = self._trial.timeline

@@ -431,6 +431,12 @@ class WorkerPool(Closing):
             with contextlib.suppress(NurseryError):
                 worker.kill()
 
+    def let_go(self) -> None:
+        """End every worker and free what was shared with them; the next scenario begins anew."""
+        self.kill()
+        self._bury()
+        self._segments.close()
+
     def close(self) -> None:
         """End every worker and free what was shared with them."""
         if self._closed:

@@ -133,7 +133,7 @@ class Execution:
 
     def _made(self, make: Callable[[], Package | None]) -> Package | None:
         try:
-            return make()
+            return self._segments.packed(make)
         except DeviceMemoryError as error:
             self._segments.use_bytes(str(error))
             return make()

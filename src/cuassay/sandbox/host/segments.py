@@ -13,7 +13,7 @@ import fcntl
 import mmap
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from cuassay.sandbox.guest.transport import aligned_offsets, nbytes
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 _ALL_SEALS = _SIZE_SEALS | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 _CHUNK = 1 << 30
+_LARGE = 4 << 30  # bytes of inputs beside which a worker needs all that is free
 
 
 class StillWritableError(Exception):
@@ -104,6 +105,7 @@ class Segments:
                 if tensor.numel():
                     content = as_bytes(tensor.to(self._device))
                     copy_into(arena.bytes[offset : offset + content.numel()], content)
+                    del content
             torch.cuda.synchronize()
             self._in_arena = Package(data | {"kind": "ipc", "arena": arena.describe()})
             return self._in_arena
@@ -115,6 +117,21 @@ class Segments:
                 done += os.pwrite(fd, source[done : done + _CHUNK], offset + done)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _ALL_SEALS)
         return Package(data | {"kind": "memfd"}, (fd,))
+
+    def packed(self, make: Callable[[], Package | None]) -> Package | None:
+        """Return what `make` packs, and leave the worker what this process only keeps for later.
+
+        Where the GPU has no room for an arena, torch gives back what it keeps and `make` is
+        called once more.
+        """
+        try:
+            package = make()
+        except device_memory.DeviceMemoryError:
+            torch.cuda.empty_cache()
+            return make()
+        if package is not None and package is self._in_arena and self._arenas["in"].size > _LARGE:
+            torch.cuda.empty_cache()
+        return package
 
     def still_holds(self, package: Package) -> bool:
         """Whether the bytes of `package` are still where it says."""
@@ -166,7 +183,7 @@ class Segments:
         if held is None or held.size < size:
             if held is not None:
                 self._retired.append(held)  # a worker may have it open: freed after it ended
-            self._arenas[role] = device_memory.Arena(1 << max(size - 1, 1).bit_length())
+            self._arenas[role] = device_memory.Arena(_rounded(size))
         return self._arenas[role]
 
     def close(self) -> None:
@@ -175,6 +192,19 @@ class Segments:
             arena.close()
         self._retired.clear()
         self._arenas.clear()
+        self._in_arena = None
+
+
+def _rounded(size: int) -> int:
+    """Return what an arena for `size` bytes takes, so that few are made as sizes grow.
+
+    A power of two, and beyond what costs others nothing a part in eight of one.
+    """
+    whole = 1 << max(size - 1, 1).bit_length()
+    if whole <= _CHUNK:
+        return whole
+    step = whole // 16
+    return -(-size // step) * step
 
 
 def _entry(tensor: torch.Tensor, offset: int) -> dict[str, Any]:
