@@ -175,6 +175,37 @@ def _exempted(mode: Any) -> Any:
     return type(mode.__name__, (mode,), own)
 
 
+class EndlessRun(BaseException):
+    """Ends a run of more operations than anybody waits for.
+
+    A BaseException, so that a reference that catches exceptions ends as well.
+    """
+
+
+class OperationLimit(UntracedMode):
+    """Raises EndlessRun at the first operation beyond `most`.
+
+    A loop over an axis is one operation and more at each place: at 65,536 places it takes minutes.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._left = most
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the operation, if it is within the limit."""
+        self._left -= 1
+        if self._left < 0:
+            raise EndlessRun
+        return func(*args, **(kwargs or {}))
+
+
 class _Meta(UntracedMode):
     """Makes every tensor on the device `meta`, and takes those of others there.
 

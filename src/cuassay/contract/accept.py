@@ -10,12 +10,12 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from cuassay.contract.facts import Tried
-from cuassay.dispatch_modes import UntracedMode, WithoutMemory
+from cuassay.dispatch_modes import EndlessRun, OperationLimit, WithoutMemory
 from cuassay.errors import CuassayError, ProblemError
 from cuassay.inputs.case_inputs import case_inputs, workload_of
 from cuassay.inputs.geometry import elements, try_sizes, workload_sizes
@@ -57,33 +57,6 @@ class _Refused(Exception):
     def __init__(self, why: str, *, sure: bool = True) -> None:
         self.sure = sure
         super().__init__(why)
-
-
-class _Counted(UntracedMode):
-    """Refuses a run that makes more operations than anybody waits for at a size of ours.
-
-    A loop over an axis is one at each place: at 65,536 places it takes minutes.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._count = 0
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        self._count += 1
-        if self._count > _MOST_OPERATIONS:
-            raise _EndlessRun
-        return func(*args, **(kwargs or {}))
-
-
-class _EndlessRun(BaseException):
-    """Ends such a run; no reference that catches exceptions goes on."""
 
 
 class Acceptor:
@@ -181,7 +154,7 @@ class Acceptor:
     def _run(self, case: Case, *, real: bool) -> dict[str, int]:
         try:
             if real:
-                with nullcontext() if self._is_listed(case) else _Counted():
+                with nullcontext() if self._is_listed(case) else OperationLimit(_MOST_OPERATIONS):
                     sizes, outputs = self._ran(case, self._inputs)
             else:
                 sizes, outputs = self._without_memory(lambda: self._ran(case, self._fake_inputs))
@@ -189,7 +162,7 @@ class Acceptor:
                 return sizes
         except _Refused:
             raise
-        except _EndlessRun:
+        except EndlessRun:
             raise _Refused(f"it makes more than {_MOST_OPERATIONS:,} operations") from None
         except CuassayError as error:
             sure = real or not isinstance(error.__cause__, _needs_data())

@@ -10,7 +10,6 @@ Time is counted, not measured: what the reference computes, in seconds by a `Pac
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from cuassay.contract.accept import own_case
-from cuassay.dispatch_modes import WithoutMemory
+from cuassay.dispatch_modes import EndlessRun, OperationLimit, WithoutMemory
 from cuassay.inputs.budget import Pace, WorkLimit, room_bytes
 from cuassay.inputs.geometry import elements, least_sizes, shrunk_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
@@ -43,6 +42,7 @@ _FLOOR = 2  # axes stop here while that helps: faults of row 0 must show
 GIB = 1 << 30
 _TRUTH_RUNS = 8  # of the reference in float64, for one truth: draws, and what trusted kernels err
 _ALIKE = 0.1  # operations at two sizes that differ by no more are those of no loop
+_MOST_OPERATIONS = 1 << 13  # of a generator, at sizes that are only counted
 _FREE_S = 0.02  # a run of which so little is certain costs nothing
 
 
@@ -267,8 +267,14 @@ class Room:
             if self._values is not None and (
                 self.bytes is None or self.need(problem, own).plain <= self.bytes
             ):
-                with contextlib.suppress(Exception):  # what it refuses is found out elsewhere
-                    found = watched_run(self._reference.call, self._values(own))
+                try:
+                    with OperationLimit(_MOST_OPERATIONS):  # the problem's generator may loop too
+                        given = self._values(own)
+                    found = watched_run(self._reference.call, given)
+                except EndlessRun:
+                    found = dataclasses.replace(found, endless=True)
+                except Exception:  # what it refuses is found out elsewhere
+                    pass
             self._followed[key] = found
         return self._followed[key]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from cuassay.formats.execute import load_reference
 from cuassay.inputs.budget import WorkLimit, budget_for
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.plan.search import Answer, Effort, search
+from cuassay.judge.plan.smoke import smallest_case
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
@@ -367,3 +369,33 @@ def test_a_workload_with_an_empty_axis_says_what_others_cost_at_most(
     room.learn_from_workload(problem)
     case = Case(label="", axes={"cached": 512, "rows": 1 << 21}, seed=0)
     assert 0.0 < room.run_s(problem, case) < (0.1 if filled else 60.0)
+
+
+_LOOPED_INPUTS = """import torch
+
+def get_inputs(axes_and_scalars, device):
+    x = torch.randn(axes_and_scalars["rows"], 3, device=device)
+    for row in range(x.shape[0]):
+        x[row] *= 2
+    return {"x": x}
+
+def run(x):
+    return x * int(x.sum().isfinite())
+"""
+
+
+def test_a_size_is_not_affordable_where_the_generator_has_no_end(tmp_path: Path) -> None:
+    problem = foreign(
+        tmp_path,
+        _LOOPED_INPUTS,
+        axes=("rows",),
+        inputs={"x": (("rows", "3"), "float32")},
+        output=("rows", "3"),
+        sizes=({"rows": 4}, {"rows": 16}),
+        generator="get_inputs",
+    )
+    trial = trial_of(problem)
+    trial.learn_unit(smallest_case(trial))
+    few, many = (own_case(problem, {"rows": n}, seed=1, label="") for n in (64, 1 << 20))
+    assert math.isfinite(trial._room.run_s(problem, few))
+    assert trial._room.run_s(problem, many) == math.inf

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from cuassay.dispatch_modes import UntracedMode, WithoutMemory, multiply_adds
+from cuassay.dispatch_modes import EndlessRun, UntracedMode, WithoutMemory, multiply_adds
 from cuassay.model.problem import Scalar
 from cuassay.oracle.lift.inputs import is_borrowed
 from cuassay.oracle.lift.operation import base_name
@@ -65,13 +65,6 @@ class Live:
         return self.elements + self.multiply_adds
 
 
-class _Endless(BaseException):
-    """Ends the run of a reference that makes more operations than anybody waits for.
-
-    A BaseException, so that a reference that catches exceptions ends as well.
-    """
-
-
 class _Watch(UntracedMode):
     """Adds up the storages that live at one time, beside those of the inputs."""
 
@@ -92,7 +85,7 @@ class _Watch(UntracedMode):
         """Run the operation and note what it makes."""
         self.operations += 1
         if self.operations > _MOST_OPERATIONS:
-            raise _Endless
+            raise EndlessRun
         out = func(*args, **(kwargs or {}))
         made = [t for t in pytree.tree_leaves(out) if isinstance(t, Tensor)]
         for tensor in made:
@@ -165,7 +158,7 @@ def live_bytes(
     complete, endless = True, False
     try:
         (without or WithoutMemory())(run)
-    except _Endless:
+    except EndlessRun:
         complete, endless = False, True
     except Exception:  # whatever a foreign reference says of tensors without values
         complete = False
@@ -181,7 +174,7 @@ def watched_run(fn: Callable[..., object], inputs: Sequence[Tensor | Scalar]) ->
     try:
         with watch:
             fn(*inputs)
-    except _Endless:
+    except EndlessRun:
         endless = True
     return _seen(watch, complete=not endless, endless=endless)
 
