@@ -49,7 +49,7 @@ from cuassay.model.jobs import (
 )
 from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.compare.outputs import measure
-from cuassay.sandbox.guest.process.preload import prepare_triton
+from cuassay.sandbox.guest.process.preload import hash_triton, prepare_triton
 from cuassay.sandbox.host.nursery import Nursery
 
 # Between them the products, sums, roots, exponentials and indices of most references.
@@ -164,7 +164,7 @@ def _warm_up() -> None:
                 one.mm(one).sum()  # the library of products: half a second of the first truth
             torch.cuda.synchronize()
 
-    for step in (context, prepare_triton):
+    for step in (context, prepare_triton, hash_triton):
         threading.Thread(target=step, daemon=True).start()
 
 
