@@ -279,7 +279,10 @@ class JudgeTrial:
         self._kept_by_all[:] = [one for one in self._kept_by_all if one is not beside._truths]
 
     def is_light(self, cases: Sequence[Case]) -> bool:
-        """Whether a scenario leaves most of the planned memory to one at the same time."""
+        """Whether a scenario leaves most of the planned memory to one at the same time.
+
+        Inputs and answers of all its cases are held; truth is made of one after another.
+        """
         room = self._room.bytes
         if room is None:
             return True
@@ -294,7 +297,8 @@ class JudgeTrial:
             ]
         except CuassayError:
             return False
-        taken = sum(need.judge + need.worker for need in needs)
+        taken = sum(need.kept for need in needs)
+        taken += max((need.judge + need.worker - need.kept for need in needs), default=0)
         return share * taken <= room * len(needs)
 
     def begin_check(self, worth: float) -> Allowance:
