@@ -686,10 +686,18 @@ def _run_checks(
     checks = _in_turn(bench)
     leading = [check for check in checks if _leads(check, quick=bench.quick)]
     checks = [check for check in checks if check not in leading]
-    main.run(leading)
-    if bench.device.startswith("cuda") and main.built:
-        bench.optional("", lambda: _begin(bench, runner, machine))
-    if heavy is not None:
+    # Others need not wait for what comes first in the first process alone, once it has built.
+    apart = [c for c in leading if not c.leads] if heavy is not None and runner.built else []
+    main.run([check for check in leading if check not in apart])
+
+    def begin() -> None:
+        main.run(apart)
+        if bench.device.startswith("cuda") and main.built:
+            bench.optional("", lambda: _begin(bench, runner, machine))
+
+    if heavy is None:
+        begin()
+    else:
         alone = [
             check
             for check in checks
@@ -697,7 +705,7 @@ def _run_checks(
         ]
         others = [check for check in checks if check not in alone]
         if main.built:
-            _run_concurrently(bench, main, others, beside, reference, heavy, name)
+            _run_concurrently(bench, main, others, beside, reference, heavy, name, begin=begin)
         checks = alone
     main.run(checks)
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
@@ -713,12 +721,14 @@ def _run_concurrently(
     reference: _Reference,
     heavy: threading.Lock,
     name: Callable[[Finding], Finding],
+    *,
+    begin: Callable[[], None],
 ) -> None:
     """Run checks on several sides at a time; what all found is told in the order of one side.
 
-    One thread judges at a time, while the others wait for their processes. The main side runs what
-    runs on no other; the others take what is left of the rest, what waits longest first. Then it
-    takes some too, but what none could follow in its process.
+    One thread judges at a time, while the others wait for their processes. The main side begins and
+    runs what runs on no other; the others take what is left of the rest, what waits longest first.
+    Then it takes some too, but what none could follow in its process.
     """
     events: list[list[Event]] = [[] for _ in beside]
     numbers = itertools.count()
@@ -731,6 +741,7 @@ def _run_concurrently(
     rest = [check for check in checks if check.concurrent]
     left = deque(sorted(rest, key=lambda check: not check.waits))
     with _working(sides, left) as turns, turns.taken():
+        begin()
         main.run([check for check in checks if not check.concurrent])
         main.take(left, may=lambda check: not check.own_process)
         for side in sides:
