@@ -215,7 +215,8 @@ class Check:
     side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
     leads: ClassVar[bool] = False  # True: it decides with which state others call a module
     concurrent: ClassVar[bool] = False  # True: others may run at the same time, in other processes
-    waits: ClassVar[bool] = False  # True: it waits for kernels that are compiled anew
+    waits: ClassVar[bool] = False  # True: it waits for a process or a compiler: it begins early
+    looks_back: ClassVar[bool] = False  # True: it looks at what all checks before it saw
     quiet: ClassVar[bool] = False  # True: nothing else of the trial uses the device meanwhile
     after_clean: ClassVar[bool] = False  # True: only where the checks before found nothing wrong
     searches: ClassVar[bool] = False  # True: the judge searches for cases for `on_case`

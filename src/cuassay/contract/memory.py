@@ -51,12 +51,14 @@ class Need:
     """Bytes that one case takes at most, by process, beside what each process itself takes.
 
     `judge` makes truth and compares; `plain` is what it takes where no truth is made. `worker`
-    is one process that calls the operator: the candidate's, and the reference's beside it.
+    is one process that calls the operator: the candidate's, and the reference's beside it. `kept`
+    is what judge and candidate hold of it while they are at work on another case.
     """
 
     judge: int
     plain: int
     worker: int
+    kept: int
 
     @property
     def total(self) -> int:
@@ -163,6 +165,7 @@ class Room:
             judge=held + max(truth, _COMPARED * answers),
             plain=held + max(written, _COMPARED * answers),
             worker=_COPIES * inputs + written + returned,
+            kept=held + _COPIES * inputs + returned,
         )
 
     def work(self, problem: Problem, sizes: Mapping[str, int]) -> int:

@@ -6,7 +6,6 @@ Standard output and error are a log: references and libraries may print what the
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import json
 import os
@@ -37,6 +36,7 @@ from cuassay.model.jobs import (
     ShowJob,
     TrialJob,
 )
+from cuassay.sandbox.gpu_context import begin_context
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.syscalls import set_dumpable
 
@@ -77,29 +77,10 @@ def _prepared(wish: dict[str, Any], driver: int) -> Nursery:
     if not wish.get("no_sandbox"):
         _confined(wish["device"], wish.get("within", ()), wish["hide"])
     _end_with_driver(driver)
-    _open_gpu(wish["device"])
+    begin_context(wish["device"])
     with contextlib.suppress(ImportError):  # told with the job
         _verbs().prepare(wish["device"])
     return nursery
-
-
-def _open_gpu(device: str) -> None:
-    """Let the driver make the GPU's context while torch is imported: half a second without Python.
-
-    Torch, and all else that uses CUDA's runtime, takes the one that is there. What fails here
-    fails again where it is needed, and is told there.
-    """
-
-    def retain() -> None:
-        with contextlib.suppress(OSError, AttributeError, ValueError):
-            driver = ctypes.CDLL("libcuda.so.1")
-            handle, context = ctypes.c_int(), ctypes.c_void_p()
-            number = int(device.partition(":")[2] or 0)
-            if not driver.cuInit(0) and not driver.cuDeviceGet(ctypes.byref(handle), number):
-                driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
-
-    if device.startswith("cuda"):
-        threading.Thread(target=retain, daemon=True).start()
 
 
 def _verbs() -> ModuleType:
@@ -168,7 +149,7 @@ def _guarded(
                 _confined(job.device or _likely_kind(), job.within, writable)
                 _end_with_driver(driver)
                 if nursery is not None:
-                    _open_gpu(nursery.device)
+                    begin_context(nursery.device)
             _verbs().run(job, emit, started, nursery)
     except UsageError as error:
         emit(EngineStopped(exit_code=2, message=str(error)))

@@ -624,9 +624,14 @@ class _Side:
             else:
                 self._run(check)
 
-    def take(self, left: deque[Check]) -> None:
-        """Run the first check of those that are left, and so on: other sides take theirs."""
-        while left and not self.stopped and self.built:
+    def take(
+        self, left: deque[Check], *, may: Callable[[Check], bool] = lambda check: True
+    ) -> None:
+        """Run the first check of those that are left, and so on: other sides take theirs.
+
+        The first one that this side may not run is left to them, with all that come after it.
+        """
+        while left and may(left[0]) and not self.stopped and self.built:
             self._run(left.popleft())
 
     def _run(self, check: Check) -> None:
@@ -692,14 +697,26 @@ def _run_checks(
     checks = _in_turn(bench)
     leading = [check for check in checks if _leads(check, quick=bench.quick)]
     checks = [check for check in checks if check not in leading]
-    main.run(leading)
-    if bench.device.startswith("cuda") and main.built:
-        bench.optional("", lambda: _begin(bench, runner, machine))
-    if heavy is not None:
-        alone = [check for check in checks if check.quiet or _begun_ahead(check)]
+    # Others need not wait for what comes first in the first process alone, once it has built.
+    apart = [c for c in leading if not c.leads] if heavy is not None and runner.built else []
+    main.run([check for check in leading if check not in apart])
+
+    def begin() -> None:
+        main.run(apart)
+        if bench.device.startswith("cuda") and main.built:
+            bench.optional("", lambda: _begin(bench, runner, machine))
+
+    if heavy is None:
+        begin()
+    else:
+        alone = [
+            check
+            for check in checks
+            if check.quiet or check.looks_back or check.searches or _begun_ahead(check)
+        ]
         others = [check for check in checks if check not in alone]
         if main.built:
-            _run_concurrently(bench, main, others, beside, reference, heavy, name)
+            _run_concurrently(bench, main, others, beside, reference, heavy, name, begin=begin)
         checks = alone
     main.run(checks)
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
@@ -715,11 +732,14 @@ def _run_concurrently(
     reference: _Reference,
     heavy: threading.Lock,
     name: Callable[[Finding], Finding],
+    *,
+    begin: Callable[[], None],
 ) -> None:
     """Run checks on several sides at a time; what all found is told in the order of one side.
 
-    One thread judges at a time, while the others wait for their processes. The main side runs what
-    runs on no other; the others take what is left of the rest, what waits longest first.
+    One thread judges at a time, while the others wait for their processes. The main side begins and
+    runs what runs on no other; the others take what is left of the rest, what waits longest first.
+    Then it takes some too, but what none could follow in its process.
     """
     events: list[list[Event]] = [[] for _ in beside]
     numbers = itertools.count()
@@ -730,8 +750,11 @@ def _run_concurrently(
         for runner, told in zip(beside, events, strict=True)
     ]
     rest = [check for check in checks if check.concurrent]
-    with _working(sides, sorted(rest, key=lambda check: not check.waits)) as turns, turns.taken():
+    left = deque(sorted(rest, key=lambda check: not check.waits))
+    with _working(sides, left) as turns, turns.taken():
+        begin()
         main.run([check for check in checks if not check.concurrent])
+        main.take(left, may=lambda check: not check.own_process)
         for side in sides:
             side.stopped = not main.built
     if not main.built:
@@ -764,12 +787,12 @@ def _run_concurrently(
 
 
 @contextmanager
-def _working(sides: Sequence[_Side], checks: Iterable[Check]) -> Iterator[Turns]:
-    """Let sides take checks, each in a thread, until all are done; beside the turns of this block.
+def _working(sides: Sequence[_Side], left: deque[Check]) -> Iterator[Turns]:
+    """Let sides take checks, each in a thread, until none is left; beside the turns of this block.
 
     What raises in this block stops them. What raised in theirs is raised after it.
     """
-    turns, left, failed = Turns(), deque(checks), list[BaseException]()
+    turns, failed = Turns(), list[BaseException]()
 
     def work(side: _Side) -> None:
         try:

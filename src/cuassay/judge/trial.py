@@ -68,6 +68,7 @@ from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.compare.outputs import Comparison, compare, measure
 from cuassay.oracle.grade import least_family
+from cuassay.oracle.known_bits import KnownAnswers
 from cuassay.oracle.lift.magnitudes import magnitudes
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
@@ -103,6 +104,7 @@ _LIGHT = 4  # of the planned memory one part in four is taken by a scenario besi
 _FILLED = 4  # times its inputs and outputs a case takes in the judge at least
 _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
 _OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
+_NEAR_BYTES = 1 << 27  # of answers within them, by a side
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
 
@@ -174,6 +176,7 @@ class JudgeTrial:
         self._lowered: dict[str, Case] = {}
         # The run that was compared last, and which of its answers rough truth showed to be right.
         self._right: tuple[weakref.ref[Run], set[tuple[str, tuple[ResultItem, ...]]]] | None = None
+        self._near = KnownAnswers(_NEAR_BYTES)  # answers within the reference's own error
         self._unexplained = 0  # answers that rough truth did not show to be right
         self._beyond_own = 0  # answers beyond the reference's own error, less those within it
         self._graded = False  # a failure beyond the policy was held against every family
@@ -272,6 +275,7 @@ class JudgeTrial:
         self._kept_by_all.append(made._truths)
         made.kinds, made.comparisons, made._lowered, made._right = {}, [], {}, None
         made.truth_s = made.compare_s = 0.0
+        made._near = KnownAnswers(_NEAR_BYTES)
         made._allowance, made._cut_short = Allowance(self._room.check_s), set()
         made._never_judged = {}
         return made
@@ -288,7 +292,10 @@ class JudgeTrial:
         self._kept_by_all[:] = [one for one in self._kept_by_all if one is not beside._truths]
 
     def is_light(self, cases: Sequence[Case]) -> bool:
-        """Whether a scenario leaves most of the planned memory to one at the same time."""
+        """Whether a scenario leaves most of the planned memory to one at the same time.
+
+        Inputs and answers of all its cases are held; truth is made of one after another.
+        """
         room = self._room.bytes
         if room is None:
             return True
@@ -303,7 +310,8 @@ class JudgeTrial:
             ]
         except CuassayError:
             return False
-        taken = sum(need.judge + need.worker for need in needs)
+        taken = sum(need.kept for need in needs)
+        taken += max((need.judge + need.worker - need.kept for need in needs), default=0)
         return share * taken <= room * len(needs)
 
     def begin_check(self, worth: float) -> Allowance:
@@ -965,15 +973,24 @@ class JudgeTrial:
         if self._beyond_own >= _BEYOND_OWN:
             return False
         started = time.perf_counter()
-        self._make_room(case)
-        with self.timeline.span(Lane.TRUTH, f"its own error, {_sizes(case)}"):
-            owns = self._own_errors(case)
-            shapes = [tuple(own.written.shape) for own in owns]
-            got = matched(self._problem, shapes, run, items)
-            near = all(
-                isinstance(one, torch.Tensor) and own.explains(one)
-                for one, own in zip(got, owns, strict=True)
-            )
+        near, key = False, _values(case)
+        if shapes := self._near.shapes(key):
+            with self.timeline.span(Lane.COMPARE, f"bits, {_sizes(case)}"):
+                got = matched(self._problem, shapes, run, items)
+                answer = [one for one in got if isinstance(one, torch.Tensor)]
+                near = len(answer) == len(got) and self._near.has(key, answer)
+        if not near:
+            self._make_room(case)
+            with self.timeline.span(Lane.TRUTH, f"its own error, {_sizes(case)}"):
+                owns = self._own_errors(case)
+                shapes = [tuple(own.written.shape) for own in owns]
+                got = matched(self._problem, shapes, run, items)
+                answer = [one for one in got if isinstance(one, torch.Tensor)]
+                near = len(answer) == len(got) and all(
+                    own.explains(one) for one, own in zip(answer, owns, strict=True)
+                )
+            if near:
+                self._near.add(key, answer)
         self.truth_s += time.perf_counter() - started
         self._beyond_own = max(0, self._beyond_own - 1) if near else self._beyond_own + 1
         return near
@@ -1078,6 +1095,7 @@ class JudgeTrial:
         for kept in self._kept_by_all:
             kept.clear()
         self._owns.clear()
+        self._near = KnownAnswers(_NEAR_BYTES)
         if self._device.startswith("cuda"):
             torch.cuda.empty_cache()
         return capped

@@ -14,6 +14,7 @@ from typing import assert_never
 import torch
 
 from cuassay import build
+from cuassay.checks.registry import all_checks
 from cuassay.contract.facts import fact_words
 from cuassay.errors import CuassayError
 from cuassay.formats import load_candidate, load_problem
@@ -49,9 +50,17 @@ from cuassay.model.jobs import (
 )
 from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.compare.outputs import measure
-from cuassay.sandbox.guest.process.preload import prepare_triton
+from cuassay.sandbox.guest.process.preload import hash_triton, prepare_triton
 from cuassay.sandbox.host.nursery import Nursery
 
+# What a trial imports when it first needs it.
+_IMPORTED = (
+    "torch.fx.experimental.symbolic_shapes",
+    "torch.utils.flop_counter",
+    "cuassay.formats.flashinfer",
+    "cuassay.build.cuda.hosted",
+    "ptxsan.host.build",
+)
 # Between them the products, sums, roots, exponentials and indices of most references.
 _REHEARSED = ("gemm_bias_gelu", "softmax_softcap", "rmsnorm", "rope_neox")
 
@@ -129,7 +138,10 @@ def prepare(device: str) -> None:
     """
     if device.startswith("cuda"):
         _warm_up()
-        importlib.import_module("torch.fx.experimental.symbolic_shapes")
+        for name in _IMPORTED:
+            with contextlib.suppress(ImportError):  # a trial that needs it will say so
+                importlib.import_module(name)
+        all_checks()
         rehearse(device)
 
 
@@ -164,7 +176,7 @@ def _warm_up() -> None:
                 one.mm(one).sum()  # the library of products: half a second of the first truth
             torch.cuda.synchronize()
 
-    for step in (context, prepare_triton):
+    for step in (context, prepare_triton, hash_triton):
         threading.Thread(target=step, daemon=True).start()
 
 

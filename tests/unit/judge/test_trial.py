@@ -13,6 +13,7 @@ from torch import Tensor
 from cuassay.catalog import registry
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.contract.memory import Need
 from cuassay.formats.execute import load_reference
 from cuassay.judge import trial as module
 from cuassay.judge.trial import JudgeTrial
@@ -127,8 +128,11 @@ def test_a_case_is_held_against_the_references_own_error_as_often_as_asked_and_r
     assert not _wrong(trial, other, lambda right: right)
     assert len(asked) == len(set(asked)) == 2
     monkeypatch.setattr(module, "_OWN_BYTES", 0)
-    for _ in range(2):
-        assert not _wrong(trial, dataclasses.replace(case, seed=case.seed + 2), lambda right: right)
+    third = dataclasses.replace(case, seed=case.seed + 2)
+    for _ in range(2):  # the same bits are known
+        assert not _wrong(trial, third, _as_it_is)
+    assert len(asked) == 3
+    assert not _wrong(trial, third, _one_bit_off)
     assert len(asked) == 4
     assert not trial._owns
 
@@ -168,3 +172,23 @@ def test_full_truth_comes_first_once_rough_truth_explains_too_little(trial: Judg
     assert all(_wrong(trial, case, _one_percent_off) for case in cases)
     rough = [truth for truth in trial._truths.values() if truth.draws == 2]
     assert len(rough) == module._ROUGH_FAILURES + 1 < len(cases)
+
+
+@pytest.mark.parametrize(("judge", "light"), [(600, True), (700, False)])
+def test_a_history_of_many_cases_holds_their_inputs_and_one_truth(
+    trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch, judge: int, light: bool
+) -> None:
+    """Eight truths at a time would take more than the quarter that a scenario beside others has."""
+
+    class Room:
+        bytes = 4000
+
+        def is_small(self, *_: object, share: int) -> bool:
+            return False
+
+        def need(self, *_: object) -> Need:
+            return Need(judge=judge, plain=0, worker=100, kept=40)
+
+    monkeypatch.setattr(trial, "_room", Room())
+    cases = [Case(label="", axes={}, seed=number) for number in range(8)]
+    assert trial.is_light(cases) is light

@@ -93,6 +93,7 @@ class Stream001(Check):
     cause = Cause.STREAM
     classes = ("A9", "H3", "S1")
     concurrent = True
+    waits = True
     group = "streams"
     gpu_only = True
     severity = Severity.HIGH

@@ -65,6 +65,7 @@ class Mem001(Check):
     title = "Every output element is written"
     cause = Cause.UNWRITTEN
     classes = ("M5", "M6")
+    concurrent = True
     group = "memory"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

@@ -51,7 +51,8 @@ class Num003(Check):
     code = "NUM003"
     title = "The precision that the kernel keeps"
     classes = ("N1", "N4")
-    group = "shapes"  # it looks at what the checks before it showed
+    group = "shapes"
+    looks_back = True
     finding_class = FindingClass.UNSAFE
     severity = Severity.LOW
 

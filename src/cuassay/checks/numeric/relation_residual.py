@@ -87,15 +87,14 @@ def residual(
     judged = usable & (total.abs() > free)
     import torch
 
-    from cuassay.oracle.compare.groups import MIN_PARTICIPATION, MIN_TERMS
+    from cuassay.oracle.compare.groups import MIN_PARTICIPATION, MIN_TERMS, unravel
 
     if not bool(judged.any()):
         return None
     off = torch.where(judged, total, 0.0)
     relative = (off.abs() / square.sqrt()).nan_to_num(0.0, posinf=math.inf)
     flat = int(relative.reshape(-1).argmax())
-    place = torch.unravel_index(torch.tensor(flat), off.shape)
-    index = tuple(int(i) for i in place)
+    index = unravel(flat, off.shape)
     energy = 0.0
     whole, spread = float(square.sum()), float(square.square().sum())
     enough = spread > 0 and whole**2 / spread >= MIN_PARTICIPATION

@@ -54,6 +54,7 @@ class Shp001(Check):
     code = "SHP001"
     title = "Shapes beside the listed ones"
     classes = ("O7", "O8", "O10")
+    concurrent = True
     group = "shapes"
     grades = True
     judges_failures = True

@@ -37,6 +37,7 @@ from cuassay.model.trace import LOST_CHANNEL, Claim, StepRaised
 from cuassay.sandbox import environment, kernel_names, wire
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.device_memory import DeviceMemoryError
+from cuassay.sandbox.gpu_context import begin_context
 from cuassay.sandbox.guest import transport
 from cuassay.sandbox.guest.callers import compiled
 from cuassay.sandbox.guest.interface import Around
@@ -44,6 +45,7 @@ from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, state_snapshot
 from cuassay.sandbox.guest.process import walls as sandbox
+from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.limits import Limits
 
 _QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -156,6 +158,10 @@ def warm_up(device: str, queues: int | None = None) -> None:
     own = os.environ.get(_QUEUES)
     if queues is not None:
         os.environ[_QUEUES] = str(queues)
+    context = begin_context(device)
+    hash_triton()  # nothing to do where the zygote had the time
+    if context is not None:
+        context.join()
     with contextlib.suppress(Exception):  # reported by the build that needs it
         torch.zeros(1, device=device)
         torch.cuda.synchronize()

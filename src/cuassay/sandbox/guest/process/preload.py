@@ -43,15 +43,13 @@ _MACHINE_MODULES = (
     "triton.runtime.autotuner",
 )
 # (module, function): each hashes files or starts a process, keeps its answer for the process,
-# and is called by Triton before a kernel's first launch. `triton_key` alone reads all of
-# Triton, 0.4 s. Which module holds it depends on Triton's version.
+# and is called by Triton before a kernel's first launch.
 _TRITON_STEPS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
-    ("triton.runtime.cache", "triton_key", ()),
-    ("triton.compiler.compiler", "triton_key", ()),
     ("triton.runtime.build", "platform_key", ()),
     ("triton.backends.nvidia.driver", "library_dirs", ()),
 )
-
+# Which module holds `triton_key` depends on Triton's version.
+_TRITON_KEYS = ("triton.runtime.cache", "triton.compiler.compiler")
 
 # What torch.compile imports before its first kernel: 5 s of processor time in every worker. Some
 # of it is imported only when a graph is lowered, or is not in every version of torch.
@@ -85,7 +83,7 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
     """Import what workers need; return what could not be imported, with why.
 
     With `machine` the PTX machine's native runtime is compiled, or loaded from its cache, and
-    Triton's compiler is made ready for it.
+    Triton's compiler is made ready for it. For a GPU `hash_triton` is left to do.
     """
     missing = []
     with no_garbage_collection():
@@ -111,6 +109,7 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
             importlib.import_module("ptxsan.compile").prepare()
         if not device.startswith("cuda"):
             prepare_triton()  # its compiler makes the PTX that the machine executes
+            hash_triton()
     return missing
 
 
@@ -164,7 +163,8 @@ def _touches_cuda() -> bool:
 def prepare_triton() -> None:
     """Fill the per-process caches that Triton consults before a first launch, without a GPU.
 
-    A step that this Triton version lacks, or that fails, is left to the worker.
+    A step that this Triton version lacks, or that fails, is left to the worker. `hash_triton` is
+    one more, by far the longest.
     """
     for module, function, arguments in _TRITON_STEPS:
         with contextlib.suppress(Exception):
@@ -174,3 +174,11 @@ def prepare_triton() -> None:
         importlib.import_module("triton.compiler.code_generator")
         compiler = importlib.import_module("triton.backends.nvidia.compiler")
         compiler.file_hash(str(Path(str(compiler.__file__)).parent / "lib" / "libdevice.10.bc"))
+
+
+def hash_triton() -> None:
+    """Let Triton read all of itself, 0.3 to 0.4 s, once in a process and its forks."""
+    for module in _TRITON_KEYS:
+        with contextlib.suppress(Exception):
+            key: Callable[[], object] = importlib.import_module(module).triton_key
+            key()

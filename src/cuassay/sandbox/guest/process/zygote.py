@@ -22,11 +22,12 @@ from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.guest.process import walls as sandbox
-from cuassay.sandbox.guest.process.preload import preload, preload_compiler
+from cuassay.sandbox.guest.process.preload import hash_triton, preload, preload_compiler
 from cuassay.sandbox.limits import Limits
 
 CONTROL_CAP = 1 << 16
 _SWEEPS = 200
+_IDLE_S = 1.0
 
 
 class Zygote:
@@ -57,10 +58,19 @@ class Zygote:
         self._tell({"ready": report, "missing": missing})
 
     def serve(self) -> None:
-        """Answer requests until the judge closes the control socket."""
+        """Answer requests until the judge closes the control socket.
+
+        Triton is hashed for a GPU after the first fork, which does it itself while the driver makes
+        its context, or where none is asked for.
+        """
+        triton_waits = str(self._settings["device"]).startswith("cuda")
         while True:
             sources: list[Any] = [self._control, self._wake_read]
-            ready, _, _ = select.select(sources, [], [])
+            idle_s = (0.0 if self._workers else _IDLE_S) if triton_waits else None
+            ready, _, _ = select.select(sources, [], [], idle_s)
+            if not ready:
+                triton_waits = False
+                hash_triton()
             if self._wake_read in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake_read, 4096)
