@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _ROUNDS = 4  # corrections of derived sizes before a case counts as refused
 _REAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}  # up to which a real run costs next to nothing
 _MOST_OPERATIONS = 1 << 14  # of generator and reference at a size of ours: some seconds
+_MOST_WITHOUT_DATA = 1 << 11  # which take longer than with data, where torch wrote them in Python
 _REAL_LIMIT = {"cpu": 1 << 27, "cuda": 1 << 30}  # beyond, what fakes refuse is refused
 
 Value = torch.Tensor | Scalar
@@ -57,6 +58,17 @@ class _Refused(Exception):
     def __init__(self, why: str, *, sure: bool = True) -> None:
         self.sure = sure
         super().__init__(why)
+
+
+def _own(value: object) -> object:
+    """Return a short tensor that has values as a copy, which a reference may write into."""
+    if isinstance(value, torch.Tensor) and value.device.type != "meta":
+        return value.clone()
+    return value
+
+
+def _is_fake(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and type(value) is not torch.Tensor
 
 
 class Acceptor:
@@ -80,6 +92,7 @@ class Acceptor:
         self._reference, self._device = reference, device
         self._kind = "cuda" if device.startswith("cuda") else "cpu"
         self._answers: dict[str, Case | None] = {}
+        self._fakes: dict[str, Mapping[str, object]] = {}  # what the generator made without memory
         self._without_memory = WithoutMemory()
         self._fakes_work = False  # whether some case went through without data
 
@@ -155,15 +168,16 @@ class Acceptor:
         try:
             if real:
                 with nullcontext() if self._is_listed(case) else OperationLimit(_MOST_OPERATIONS):
-                    sizes, outputs = self._ran(case, self._inputs)
+                    sizes, outputs = self._ran(case, self._inputs, real=True)
             else:
-                sizes, outputs = self._without_memory(lambda: self._ran(case, self._fake_inputs))
+                sizes, outputs = self._without_memory(lambda: self._without_data(case))
             if sizes != dict(case.axes):
                 return sizes
         except _Refused:
             raise
         except EndlessRun:
-            raise _Refused(f"it makes more than {_MOST_OPERATIONS:,} operations") from None
+            most = _MOST_OPERATIONS if real else _MOST_WITHOUT_DATA
+            raise _Refused(f"it makes more than {most:,} operations", sure=real) from None
         except CuassayError as error:
             sure = real or not isinstance(error.__cause__, _needs_data())
             raise _Refused(str(error), sure=sure) from None
@@ -186,6 +200,10 @@ class Acceptor:
                   for name in spec.shape}  # fmt: skip
         return self._read_sizes(case, shapes, specs=self.problem.outputs, fixed=inputs)
 
+    def _without_data(self, case: Case) -> tuple[dict[str, int], tuple[torch.Tensor, ...]]:
+        with OperationLimit(_MOST_WITHOUT_DATA):
+            return self._ran(case, self._fake_inputs, real=False)
+
     def _is_listed(self, case: Case) -> bool:
         """Whether a case is one of the problem's workloads, values and sizes."""
         return case.benchmark and any(
@@ -193,10 +211,14 @@ class Acceptor:
         )
 
     def _ran(
-        self, case: Case, inputs: Callable[[Case, Mapping[str, object]], list[Value]]
+        self,
+        case: Case,
+        inputs: Callable[[Case, Mapping[str, object]], list[Value]],
+        *,
+        real: bool,
     ) -> tuple[dict[str, int], tuple[torch.Tensor, ...]]:
         """Return the sizes that the inputs have; where they are the case's, the outputs too."""
-        made = self._made(case)
+        made = self._made(case, real=real)
         sizes = self._read_sizes(case, _shapes(made))
         if sizes != dict(case.axes):
             return sizes, ()
@@ -204,7 +226,7 @@ class Acceptor:
         given = inputs(case, made)
         return sizes, run_as_written(self._reference.call, given, names=names)
 
-    def _made(self, case: Case) -> Mapping[str, object]:
+    def _made(self, case: Case, *, real: bool) -> Mapping[str, object]:
         """Run the problem's generator, where the case takes inputs from it."""
         generator = self._reference.generator
         workload = workload_of(self.problem, case) if case.benchmark else None
@@ -221,12 +243,27 @@ class Acceptor:
                 if isinstance(source, ScalarSource)
             }
         scalars |= sizes_given(self.problem, case.axes)
-        devices = [torch.cuda.current_device()] if self._kind == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            made = generator({**case.axes, **scalars}, torch.device(self._device))
         kept = {spec.name for spec in self.problem.inputs}
         drawn = {n for n, fill in case.fills.items() if fill.kind != GENERATED}
+        made = self._generated({**case.axes, **scalars}, real=real)
         return {n: value for n, value in made.items() if n in kept - drawn}
+
+    def _generated(self, asked: Mapping[str, object], *, real: bool) -> Mapping[str, object]:
+        """Run the generator; without memory once for all cases of one size.
+
+        A generator that loops takes seconds on tensors without memory.
+        """
+        key = repr(sorted(asked.items(), key=lambda item: item[0]))
+        if not real and key in self._fakes:
+            return {name: _own(value) for name, value in self._fakes[key].items()}
+        assert self._reference.generator is not None
+        devices = [torch.cuda.current_device()] if self._kind == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            made = self._reference.generator({**asked}, torch.device(self._device))
+        # Fake tensors live and end with their mode; those on the device `meta` do not.
+        if not real and not any(_is_fake(value) for value in made.values()):
+            self._fakes[key] = {name: _own(value) for name, value in made.items()}
+        return made
 
     def _inputs(self, case: Case, made: Mapping[str, object]) -> list[Value]:
         """Return the case's inputs as a trial makes them: `made` again, with its own seed."""

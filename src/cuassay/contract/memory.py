@@ -43,6 +43,8 @@ GIB = 1 << 30
 _TRUTH_RUNS = 8  # of the reference in float64, for one truth: draws, and what trusted kernels err
 _ALIKE = 0.1  # operations at two sizes that differ by no more are those of no loop
 _MOST_OPERATIONS = 1 << 13  # of a generator, at sizes that are only counted
+_MOST_FOLLOWED = 1 << 14  # operations that are followed before a long loop is taken to go on so
+_SHORT = 256  # operations of a run that costs little to follow
 _FREE_S = 0.02  # a run of which so little is certain costs nothing
 
 
@@ -135,6 +137,8 @@ class Room:
         self._followed: dict[str, Live] = {}
         self._live: dict[str, Live] = {}
         self._without_memory = WithoutMemory()
+        self._seen: list[_Unit] = []  # runs that were followed to their end, the largest last
+        self._operations = 0  # that all runs which were followed made
         self._conditions: dict[str, None] = {}
 
     @property
@@ -288,10 +292,55 @@ class Room:
     def _run(self, problem: Problem, case: Case, given: Sequence[Tensor | Scalar]) -> Live:
         key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
         if key not in self._live:
-            self._live[key] = live_bytes(
-                self._reference.call, given, device=self._device, without=self._without_memory
-            )
+            self._live[key] = self._by_law(problem, case) or self._follow(problem, case, given)
         return self._live[key]
+
+    def _follow(self, problem: Problem, case: Case, given: Sequence[Tensor | Scalar]) -> Live:
+        """Return what one run on tensors without memory shows."""
+        live = live_bytes(
+            self._reference.call, given, device=self._device, without=self._without_memory
+        )
+        self._operations += live.operations
+        if live.complete:
+            unit = _Unit(axes=dict(case.axes), elements=elements(problem, case.axes), live=live)
+            self._seen = sorted([*self._seen, unit], key=lambda one: one.elements)
+        return live
+
+    def _by_law(self, problem: Problem, case: Case) -> Live | None:
+        """Return what a long loop is taken to do, once enough of its runs were followed.
+
+        An operation without memory takes a millisecond where torch has written it in Python, so
+        that a loop of thousands at each planned size would take longer than the trial. What it
+        holds follows a power of its elements, by the two largest runs; it makes as many operations
+        more as its longest axis grew.
+        """
+        if self._operations <= _MOST_FOLLOWED or not self._seen:
+            return None
+        last = self._seen[-1]
+        if last.live.operations <= _SHORT:
+            return None
+        before = next((one for one in self._seen if 2 * one.elements <= last.elements), last)
+        grown = elements(problem, case.axes) / max(last.elements, 1)
+        longest = max([1.0, *(n / max(last.axes.get(a, n), 1) for a, n in case.axes.items())])
+
+        def at(field: Callable[[Live], int], *, least: float = 1.0) -> int:
+            small, large = field(before.live), field(last.live)
+            power = least
+            if before is not last and small > 0 and large > 0:
+                base = last.elements / before.elements
+                power = min(max(math.log(large / small) / math.log(base), least), 2.0)
+            return math.ceil(float(large * grown**power))
+
+        return dataclasses.replace(
+            last.live,
+            written=at(lambda live: live.written),
+            lifted=at(lambda live: live.lifted),
+            largest=at(lambda live: live.largest),
+            reduced=at(lambda live: live.reduced),
+            elements=at(lambda live: live.elements),
+            multiply_adds=at(lambda live: live.multiply_adds),
+            operations=math.ceil(last.live.operations * longest),
+        )
 
     def is_small(self, problem: Problem, case: Case, *, share: int = 1) -> bool:
         """Whether a case takes less than one part in `share`, which needs no run to know.

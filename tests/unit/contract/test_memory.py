@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from cuassay.contract import memory
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.memory import GIB, Room
 from cuassay.formats.execute import load_reference
@@ -399,3 +400,46 @@ def test_a_size_is_not_affordable_where_the_generator_has_no_end(tmp_path: Path)
     few, many = (own_case(problem, {"rows": n}, seed=1, label="") for n in (64, 1 << 20))
     assert math.isfinite(trial._room.run_s(problem, few))
     assert trial._room.run_s(problem, many) == math.inf
+
+
+_SCAN = """import torch
+
+def run(x):
+    state = torch.zeros_like(x[0])
+    found = []
+    for step in x:
+        state = state * 0.5 + step
+        found.append(state)
+    return torch.stack(found)
+"""
+
+
+def test_a_long_loop_is_followed_at_a_few_sizes_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = foreign(
+        tmp_path,
+        _SCAN,
+        axes=("steps", "width"),
+        inputs={"x": (("steps", "width"), "float32")},
+        output=("steps", "width"),
+        sizes=({"steps": 64, "width": 64}, {"steps": 2048, "width": 64}),
+    )
+    room = trial_of(problem)._room
+    followed: list[int] = []
+
+    def follow(fn: Any, given: Any, **options: Any) -> Any:
+        followed.append(given[0].shape[0])
+        return live_bytes(fn, given, **options)
+
+    monkeypatch.setattr(memory, "live_bytes", follow)
+    for steps in (64, 1024, 2048, 3000, 2500):
+        room.work(problem, {"steps": steps, "width": 64})
+    assert followed == [64, 1024, 2048, 3000, 2500]
+    known = room.need(problem, own_case(problem, {"steps": 2048, "width": 64}, seed=1, label=""))
+    double = room.need(problem, own_case(problem, {"steps": 4096, "width": 64}, seed=1, label=""))
+    assert len(followed) == 5
+    assert double.judge == pytest.approx(2 * known.judge, rel=0.1)
+    assert double.worker == pytest.approx(2 * known.worker, rel=0.1)
+    once, twice = (room.work(problem, {"steps": n, "width": 64}) for n in (2048, 4096))
+    assert twice == pytest.approx(2 * once, rel=0.1)
