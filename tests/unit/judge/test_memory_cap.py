@@ -21,8 +21,8 @@ class _Gpu:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.shares: list[float] = []
-        self.emptied, self.reserved, self.allocated = 0, 0, 0
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (0, 100 << 30))
+        self.emptied, self.reserved, self.allocated, self.free = 0, 0, 0, 0
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (self.free, 100 << 30))
         monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
         monkeypatch.setattr(torch.cuda, "empty_cache", self._empty)
         monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: self.reserved)
@@ -51,6 +51,22 @@ def test_the_cap_follows_the_plan_and_ends_with_it(monkeypatch: pytest.MonkeyPat
     assert gpu.shares == [0.2, 0.25, 0.3125, 0.9, 1.0, 1.0]
     assert not Cap("cpu", 1).active
     assert len(gpu.shares) == 6
+
+
+def test_what_is_kept_beyond_the_plan_is_given_back_where_others_need_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = _Gpu(monkeypatch)
+    cap = Cap("cuda", 20 << 30)
+    cap.give_back()  # as planned
+    assert gpu.emptied == 0
+    cap.allow(30 << 30)
+    gpu.free = 40 << 30
+    cap.give_back()
+    assert gpu.emptied == 0
+    gpu.free = 29 << 30
+    cap.give_back()
+    assert gpu.emptied == 1
 
 
 def test_a_truth_that_meets_the_cap_is_made_again(
