@@ -79,18 +79,22 @@ def _prepared(wish: dict[str, Any], driver: int) -> Nursery:
     _end_with_driver(driver)
     begin_context(wish["device"])
     with contextlib.suppress(ImportError):  # told with the job
-        _verbs().prepare(wish["device"])
+        _verbs(wish["device"]).prepare(wish["device"])
     return nursery
 
 
-def _verbs() -> ModuleType:
-    """Import what does the jobs, torch among it, and return it.
+def _verbs(device: str = "") -> ModuleType:
+    """Import what does the jobs, torch first, and return it; a GPU `device` warms up meanwhile.
 
     What is imported stays until the end: nobody looks for garbage in it, which takes a sixth of
     the time, now or later.
     """
     gc.disable()
     try:
+        if device.startswith("cuda"):
+            from cuassay.judge.warm_up import begin_warm_up
+
+            begin_warm_up(device)
         from cuassay.judge import verbs
     finally:
         gc.enable()
@@ -150,7 +154,8 @@ def _guarded(
                 _end_with_driver(driver)
                 if nursery is not None:
                     begin_context(nursery.device)
-            _verbs().run(job, emit, started, nursery)
+            warmed = nursery.device if nursery is not None and not prepared else ""
+            _verbs(warmed).run(job, emit, started, nursery)
     except UsageError as error:
         emit(EngineStopped(exit_code=2, message=str(error)))
         return 2

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
 
-import torch
-
 from cuassay import build
 from cuassay.checks.registry import all_checks
 from cuassay.contract.facts import fact_words
@@ -99,7 +97,7 @@ def check(
     timeline = Timeline(started)
     timeline.passed(Lane.JUDGE, "Python and its imports")
     if nursery is not None and nursery.device.startswith("cuda"):
-        _warm_up()
+        _begin_triton()
     notes: list[str] = []
     with ended_where_stuck(emit, "the problem's file"):
         problem = load_problem(job.problem, strict=job.strict, notes=notes, recorded=job.recorded)
@@ -137,7 +135,7 @@ def prepare(device: str) -> None:
     operations: a judge that waits for its job has the time, and a GPU's host the cores.
     """
     if device.startswith("cuda"):
-        _warm_up()
+        _begin_triton()
         for name in _IMPORTED:
             with contextlib.suppress(ImportError):  # a trial that needs it will say so
                 importlib.import_module(name)
@@ -166,17 +164,9 @@ def rehearse(device: str) -> None:
                     measure(got, output)
 
 
-def _warm_up() -> None:
-    """Start the GPU's context and Triton's first steps beside what the judge does meanwhile."""
-
-    def context() -> None:
-        with contextlib.suppress(Exception):  # reported by whatever needs the device first
-            for dtype in (torch.float64, torch.float32, torch.bfloat16):
-                one = torch.ones(16, 16, device="cuda", dtype=dtype)
-                one.mm(one).sum()  # the library of products: half a second of the first truth
-            torch.cuda.synchronize()
-
-    for step in (context, prepare_triton, hash_triton):
+def _begin_triton() -> None:
+    """Take Triton's first steps beside what the judge does meanwhile."""
+    for step in (prepare_triton, hash_triton):
         threading.Thread(target=step, daemon=True).start()
 
 

@@ -21,8 +21,8 @@ class _Gpu:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.shares: list[float] = []
-        self.emptied, self.reserved, self.allocated = 0, 0, 0
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (0, 100 << 30))
+        self.emptied, self.reserved, self.allocated, self.free = 0, 0, 0, 0
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (self.free, 100 << 30))
         monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
         monkeypatch.setattr(torch.cuda, "empty_cache", self._empty)
         monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: self.reserved)
@@ -67,6 +67,22 @@ def test_a_cap_gives_way_to_twice_the_plan_or_to_what_the_smallest_case_took(
         assert not cap.active
     assert gpu.shares[-2:] == [1.0, 0.5]
     assert cap.widen()
+
+
+def test_what_is_kept_beyond_the_plan_is_given_back_where_others_need_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpu = _Gpu(monkeypatch)
+    cap = Cap("cuda", 20 << 30)
+    cap.give_back()  # as planned
+    assert gpu.emptied == 0
+    cap.allow(30 << 30)
+    gpu.free = 40 << 30
+    cap.give_back()
+    assert gpu.emptied == 0
+    gpu.free = 29 << 30
+    cap.give_back()
+    assert gpu.emptied == 1
 
 
 def test_a_truth_that_meets_the_cap_is_made_again(

@@ -92,15 +92,36 @@ def test_an_answer_as_near_as_the_references_own_needs_no_truth(
     assert _wrong(trial, cases[0], _one_percent_off) == 1  # what was right says nothing of others
 
 
+def test_the_references_own_bits_need_no_error_of_its_own(
+    trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an output of a gigabyte it takes far longer than the run that gives the bits."""
+    first, made = trial.cases("small")[0], list[object]()
+    one = own_error._own_error
+
+    def noted(*given: Any) -> OwnError:
+        made.append(given)
+        return one(*given)
+
+    monkeypatch.setattr(own_error, "_own_error", noted)
+    assert not _wrong(trial, first, _as_it_is)
+    assert not made
+    assert not trial._owns
+    assert not _wrong(trial, first, _one_bit_off)
+    assert len(made) == 1
+    assert len(trial._owns) == 1
+    assert _wrong(trial, first, _one_percent_off) == 1
+
+
 def test_kernels_that_err_more_are_not_held_against_the_references_own_error_for_long(
     trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Case] = []
     own = trial._own_errors
 
-    def own_errors(case: Case) -> tuple[OwnError, ...]:
+    def own_errors(case: Case, **given: Any) -> tuple[OwnError, ...]:
         asked.append(case)
-        return own(case)
+        return own(case, **given)
 
     monkeypatch.setattr(trial, "_own_errors", own_errors)
     first = trial.cases("small")[0]

@@ -74,8 +74,12 @@ class Cap:
             self._set()
 
     def give_back(self) -> None:
-        """Let go of what torch keeps for later, where the plan had to give way: others need it."""
-        if self._limit != self._planned:
+        """Let go of what torch keeps for later, where the plan had to give way and others need it.
+
+        They do where the GPU has less left than this process may take. To take gigabytes from the
+        driver again costs as long as what is done with them.
+        """
+        if self._limit != self._planned and available_bytes(self._device) < (self._limit or 0):
             torch.cuda.empty_cache()
 
     def _set(self) -> None:

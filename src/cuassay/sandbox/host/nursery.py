@@ -297,10 +297,8 @@ class Plain(ForkServer):
     def __init__(self, control: socket.socket, folder: Path) -> None:
         super().__init__(control, folder, initial="p")
         self.common: Mapping[str, Any] = {}
-        imports = ("numpy", "triton", "torch", "triton.language")
-        library = ("torch", "lib/libtorch.so")
-        zygote = "cuassay.sandbox.guest.process.zygote"
-        self._tell({"imports": imports, "library": library, "zygote": zygote})
+        imports = ("torch", "numpy", "triton", "triton.language")
+        self._tell({"imports": imports, "zygote": "cuassay.sandbox.guest.process.zygote"})
 
     def spawn(
         self,

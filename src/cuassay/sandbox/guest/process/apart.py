@@ -22,7 +22,6 @@ import signal
 import socket
 import struct
 import sys
-import threading
 from typing import Any
 
 _HEAD = struct.Struct("<I")
@@ -38,23 +37,12 @@ def begin(first: int, second: int) -> tuple[socket.socket, dict[str, Any]] | Non
     control.set_inheritable(False)
     wish = json.loads(control.recv(_CAP))
     gc.disable()  # what is imported stays: to look for garbage meanwhile takes a sixth of the time
-    # The system loads the largest library beside what is imported first and does without it.
-    package, library = wish["library"]
-    opened = None
-    with contextlib.suppress(Exception):
-        found = importlib.util.find_spec(package)
-        place = os.path.join(os.path.dirname(str(found and found.origin)), library)
-        opened = threading.Thread(
-            target=ctypes.CDLL(None).dlopen, args=(place.encode(), os.RTLD_NOW)
-        )
-        opened.start()
     for name in wish["imports"]:
         with contextlib.suppress(Exception):
-            if opened is not None and name == package:
-                opened.join()
             importlib.import_module(name)
-    gc.freeze()  # nor is it walked in a fork: there is a megabyte of garbage
     gc.enable()
+    gc.collect()
+    gc.freeze()  # what is loaded now need not be walked again in a fork
     elder = os.fork()
     if elder == 0:
         control.close()
