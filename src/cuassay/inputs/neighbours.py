@@ -240,7 +240,8 @@ def beyond(planner: Planner) -> tuple[Case, ...]:
         ]
         for tried in ([over], alone, counted):
             found = [try_sizes(problem, base, changes) for changes in tried]
-            kept = [sizes for sizes in found if sizes is not None and fits(sizes)][-2:]
+            apart = [sizes for n, sizes in enumerate(found) if sizes not in found[:n]]
+            kept = [sizes for sizes in apart if sizes is not None and fits(sizes)][-2:]
             if kept:
                 return tuple(
                     planner.case(f"beyond {value} of the source: {sizes}", sizes, _REGIME)
