@@ -159,8 +159,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
         choices = [choice for block in _essential(world) for choice in block]
         writer = _Writer(trial=trial, world=world)
         yield writer.scenario(choices, "history of calls beyond a size of the source")
-    if trial.profile is not Profile.QUICK:
-        yield from _late(trial)
+    yield from _late(trial)
     # The reference may be another under autocast: alone, so that this excuses nothing else.
     yield Scenario(
         label="calls without and with autocast",
@@ -431,7 +430,8 @@ def _late(trial: Trial) -> Iterator[Scenario]:
     if not problem.workloads:
         return
     axes = smallest_workload_axes(problem)
-    if elements_of(problem, axes) > HOME_ELEMENTS["cuda" if trial.device != "cpu" else "cpu"]:
+    roomy = trial.device != "cpu" and trial.profile is not Profile.QUICK
+    if elements_of(problem, axes) > HOME_ELEMENTS["cuda" if roomy else "cpu"]:
         return
     world = World.of(trial, placed(small[0], axes), shapes=[axes])
     names = [
