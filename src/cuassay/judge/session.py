@@ -100,7 +100,7 @@ T = TypeVar("T")
 # For the judge, the candidate's processes and the PTX machine: with one side beside the first, two.
 _CORES = (4, 8)
 _LAUNCH_SIZES_S = 5.0
-_QUICK_SIZES_S, _QUICK_SIZES = 0.5, 8  # the same at quick: seconds, sizes of an axis
+_QUICK_SIZES_S, _QUICK_SIZES = 3.0, 8  # the same at quick: seconds, sizes of an axis
 _BLOCK_S, _INTERPRETED_S = 5e-5, 5e-3  # of a block of 128 threads on a CPU, as they are executed
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
