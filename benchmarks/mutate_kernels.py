@@ -383,8 +383,16 @@ def size_fixed(source: Source) -> Edits:
             ) if of in source.sizes and len(names) == len(source.sizes[of]):
                 _, end = source.span(node)
                 indent = " " * node.col_offset
+                later = {
+                    one.id
+                    for one in source.on_host()
+                    if isinstance(one, ast.Name)
+                    and isinstance(one.ctx, ast.Load)
+                    and one.lineno > node.lineno
+                }
                 for name, size in zip(names, source.sizes[of], strict=True):
-                    if isinstance(name, ast.Name) and name.id != "_" and size is not None:
+                    # A size that nothing reads afterwards may be any
+                    if isinstance(name, ast.Name) and name.id in later and size is not None:
                         text = f"\n{indent}{name.id} = {size}"
                         yield (Edit(start=end, end=end, text=text),)
             case ast.Subscript(

@@ -304,11 +304,12 @@ def _run(script: list[tuple[str, Any]], folder: Path, *, apart: bool) -> tuple[l
             trial,
             limits=_LIMITS,
             problem=over,
+            device="cpu",
             candidate=candidate("def run(x): return x"),
             baseline=None,
         )
     else:
-        execution = Execution(worker, segments, trial, limits=_LIMITS, problem=over)
+        execution = Execution(worker, segments, trial, limits=_LIMITS, problem=over, device="cpu")
     try:
         end = execution.run(ramp, None)
     except UnbornError:

@@ -207,7 +207,7 @@ nan_hidden                  | rmsnorm         | NUM005 | N13 | require non-finit
 # over-fit to shapes: last partial tile dropped
 last_tile_dropped           | rmsnorm                     | SHP001 NUM001          | O10
 branch_for_widths           | rmsnorm                     | SHP001                 | O7
-triton_launch_threshold     | swiglu@float32              | SHP001                 | O7 | standard
+triton_launch_threshold     | swiglu@float32              | SHP001                 | O7
 branch_above_local_limits   | rmsnorm                     | SHP001                 | O7
 branch_for_two_sizes        | rmsnorm                     | SHP001                 | O7
 last_rows_dropped           | rmsnorm_backward            | SHP001 NUM001          | O10
@@ -286,7 +286,7 @@ int8_wraps                  | quantize_int8_per_row       | NUM001              
 fp8_overflow                | quantize_fp8_per_tensor     | NUM001                 | N6 N10
 # special-casing: one row, one residue, one size
 one_row_of_ten_thousand     | zoo:long_softmax            | NUM001                 | N15
-residue_64_of_128           | rmsnorm                     | SHP001 NUM001         | O8 | standard
+residue_64_of_128           | rmsnorm                     | SHP001 NUM001         | O8
 size_gate                   | gemm                        | NUM001 NUM002          | O9
 public_seed                 | gemm                        | NUM001                 | O6
 # special-casing: equal to a scalar argument
@@ -329,7 +329,7 @@ beta_ignored                | layernorm                   | NUM001 API003       
 weight_of_ones_skipped      | rmsnorm                     | API003                 | O1 A6
 scaling_ignored             | rope_llama3                 | NUM001 API003          | A6
 # host-side state: memo validated on a part
-first_8192_validated        | softmax_masked              | STATE001               | S2 | standard
+first_8192_validated        | softmax_masked              | STATE001               | S2
 # host-side state: recurrent state
 state_leaks                 | zoo:decayed_sum             | STATE001               | S8
 # host-side state: autotuner side effects

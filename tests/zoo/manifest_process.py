@@ -22,6 +22,8 @@ gpu_stream_left_current   | rmsnorm                 | PROC001 | S9 A9 | require 
 # process-wide state: what each call keeps
 history_of_norms          | rmsnorm                 | PROC001 | S9    | require resources
 thread_a_call             | swiglu                  | PROC001 | S9    | require resources
+# host-side state: a call that waits for ever
+thread_without_the_mode   | swiglu                  | STATE001 RUN004   | A11
 # host-side state: how a call is made
 weight_as_parameter       | rmsnorm                 | STATE001          | A11
 path_for_autocast         | rmsnorm                 | STATE001          | A7

@@ -26,6 +26,15 @@ def elements(problem: Problem, sizes: Mapping[str, int]) -> int:
     return sum(math.prod(shape_of(spec.shape, sizes)) for spec in specs)
 
 
+def most_rows(problem: Problem, sizes: Mapping[str, int]) -> int:
+    """Return the most rows that an input or output has: the product of all its axes but the last.
+
+    A kernel may have a block of threads for each.
+    """
+    specs = (*tensor_inputs(problem), *problem.outputs)
+    return max(math.prod(shape_of(spec.shape, sizes)[:-1]) for spec in specs)
+
+
 def workload_sizes(problem: Problem, workload: Workload) -> dict[str, int]:
     """Return every axis size of a workload."""
     return resolve(problem.axes, workload.axes)

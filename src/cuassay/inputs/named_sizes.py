@@ -174,6 +174,12 @@ def _compared(node: ast.Compare, known: Known) -> Iterator[Use]:
         kind = SizeUse.BOUND if bound else SizeUse.EQUAL
         for side, other in ((left, right), (right, left)):
             yield from _uses(side, kind, other, known)
+            if isinstance(other, ast.BinOp) and isinstance(other.op, ast.Mod):
+                # A rest: the least size above the step that leaves it
+                for step in _numbers(other.right, known):
+                    for value, _, of in _uses(side, kind, other, known):
+                        if 0 < value < step:
+                            yield step + value, SizeUse.EQUAL, of
 
 
 def _uses(node: ast.expr | None, kind: SizeUse, of: ast.expr | None, known: Known) -> Iterator[Use]:

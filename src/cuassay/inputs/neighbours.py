@@ -112,6 +112,7 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
                 rounds[0].append((f"{text.format(named.value)}, as listed", whole, False))
             tried = [sizes[axis.name] for sizes in others]
             first = _turn(named, is_constant=named.value in constant, tried=tried)
+            first = first if _may_mean(problem, named, axis) else -1
             for turn, size in zip((first, -1, -1), _beside(named, axis), strict=False):
                 if within(axis, size):
                     above = named.kind is SizeUse.BOUND and size > named.value
@@ -165,12 +166,8 @@ def _pairs(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
         yield f"{words} beside numbers of the source", changes, True
 
 
-def _levels(problem: Problem, named: Iterable[NamedSize], axis: VarAxis) -> list[int]:
-    """Return the sizes of an axis that a branch may ask for, one a number, each kind in turn.
-
-    A number that the sources compare with another size is left out.
-    """
-    kinds: dict[SizeUse, list[int]] = {kind: [] for kind in SizeUse}
+def _may_mean(problem: Problem, named: NamedSize, axis: VarAxis) -> bool:
+    """Whether the sources may compare a number with an axis: not where they name others alone."""
     variable = {each.name for each in problem.var_axes()}
     dimensions = {
         f"{spec.name}.{place}": name
@@ -178,9 +175,19 @@ def _levels(problem: Problem, named: Iterable[NamedSize], axis: VarAxis) -> list
         for number, name in enumerate(spec.shape)
         for place in (number, number - len(spec.shape))
     }
+    told = {dimensions.get(name, name) for name in named.of}
+    known = told <= variable | set(dimensions.values())
+    return not (named.of and known and axis.name not in told)
+
+
+def _levels(problem: Problem, named: Iterable[NamedSize], axis: VarAxis) -> list[int]:
+    """Return the sizes of an axis that a branch may ask for, one a number, each kind in turn.
+
+    A number that the sources compare with another size is left out.
+    """
+    kinds: dict[SizeUse, list[int]] = {kind: [] for kind in SizeUse}
     for one in named:
-        told = {dimensions.get(name, name) for name in one.of}
-        if one.of and told <= variable | set(dimensions.values()) and axis.name not in told:
+        if not _may_mean(problem, one, axis):
             continue
         match one.kind:
             case SizeUse.EQUAL:
@@ -240,7 +247,8 @@ def beyond(planner: Planner) -> tuple[Case, ...]:
         ]
         for tried in ([over], alone, counted):
             found = [try_sizes(problem, base, changes) for changes in tried]
-            kept = [sizes for sizes in found if sizes is not None and fits(sizes)][-2:]
+            apart = [sizes for n, sizes in enumerate(found) if sizes not in found[:n]]
+            kept = [sizes for sizes in apart if sizes is not None and fits(sizes)][-2:]
             if kept:
                 return tuple(
                     planner.case(f"beyond {value} of the source: {sizes}", sizes, _REGIME)

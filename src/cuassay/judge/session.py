@@ -42,7 +42,7 @@ from cuassay.judge.environment import choose_device, environment
 from cuassay.judge.kept import failures
 from cuassay.judge.measure import power, selection, speed
 from cuassay.judge.measure.choose import choose
-from cuassay.judge.plan.launch_sizes import launch_sizes
+from cuassay.judge.plan.launch_sizes import LaunchProbe
 from cuassay.judge.plan.preconditions import check_constraints, generate_once
 from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.run.bookings import Booking, Queue, gpu_of
@@ -52,7 +52,7 @@ from cuassay.judge.run.stuck import ended_where_stuck
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.model import walls
-from cuassay.model.candidate import Candidate
+from cuassay.model.candidate import Candidate, Language
 from cuassay.model.conditions import wanted_proofs
 from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.events import (
@@ -100,6 +100,8 @@ T = TypeVar("T")
 # For the judge, the candidate's processes and the PTX machine: with one side beside the first, two.
 _CORES = (4, 8)
 _LAUNCH_SIZES_S = 5.0
+_QUICK_SIZES_S, _QUICK_SIZES = 3.0, 8  # the same at quick: seconds, sizes of an axis
+_BLOCK_S, _INTERPRETED_S = 5e-5, 5e-3  # of a block of 128 threads on a CPU, as they are executed
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
 
@@ -435,9 +437,38 @@ def _use_machine(bench: _Bench) -> Replayer:
     )
     bench.trial.use_machine(replayer)
     bench.trial.read_sources(source.text for source in bench.candidate.sources)
-    if not bench.quick and not replayer.absent and not bench.trial.problem.built:
-        bench.optional("sizes at which its launches change", lambda: _name_launch_sizes(bench))
+    _plan_by_launches(bench, is_absent=bool(replayer.absent))
     return replayer
+
+
+def _plan_by_launches(bench: _Bench, *, is_absent: bool) -> None:
+    """Plan shapes beside sizes at which the candidate's launches change, and none that takes long.
+
+    At `quick` on a CPU alone, and once its kernels are compiled: when shapes are first asked for.
+    Where Triton's interpreter stands in for the machine, `is_absent`, each row may be a program.
+    """
+    trial, candidate = bench.trial, bench.candidate
+    launches = candidate.names_triton or candidate.language is Language.CUDA_KERNEL
+    if bench.device == "cpu" and launches and is_absent:
+        trial.plan_by_launches(row_s=_INTERPRETED_S)
+    elif is_absent or trial.problem.built:
+        return
+    elif not bench.quick:
+        bench.optional("sizes at which its launches change", lambda: _name_launch_sizes(bench))
+    elif bench.device == "cpu" and launches:
+        runner = Runner(
+            trial, candidate, device="cpu", nursery=bench.host.get(), lazy=True, host=bench.host
+        )
+        probe = LaunchProbe(trial, bench.stack.enter_context(runner))
+
+        def name_sizes() -> None:
+            trial.name_sizes(probe.sizes(limit_s=_QUICK_SIZES_S, most=_QUICK_SIZES))
+
+        trial.plan_by_launches(
+            row_s=_BLOCK_S,
+            executed_s=probe.executed_s,
+            first=lambda: bench.optional("sizes at which its launches change", name_sizes),
+        )
 
 
 def _name_launch_sizes(bench: _Bench) -> None:
@@ -457,8 +488,10 @@ def _name_launch_sizes(bench: _Bench) -> None:
             device=choose_device("cpu"),
             root_seed=trial.seed("launches"),
         )
-    with Runner(hosted, candidate, device="cpu", nursery=nursery, host=bench.host) as apart:
-        named = launch_sizes(hosted, apart, limit_s=_LAUNCH_SIZES_S, multiprocessors=units)
+    with Runner(
+        hosted, candidate, device="cpu", nursery=nursery, lazy=True, host=bench.host
+    ) as apart:
+        named = LaunchProbe(hosted, apart).sizes(limit_s=_LAUNCH_SIZES_S, multiprocessors=units)
     trial.name_sizes(named)
 
 

@@ -37,7 +37,7 @@ from cuassay.inputs import plan
 from cuassay.inputs.budget import booked_bytes, budget_for, planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.fills import default_fill
-from cuassay.inputs.geometry import elements, tensor_inputs, with_sizes, workload_sizes
+from cuassay.inputs.geometry import elements, most_rows, tensor_inputs, with_sizes, workload_sizes
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
@@ -92,6 +92,8 @@ _WIDER = (8, 4)  # times the sizes of a small case, to see what it is too small 
 _WIDE_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 26}
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
+# Seconds of a call on a CPU at sizes that the sources name; a history makes a dozen `beyond` one.
+_CALL_S = {"shapes": 2.0, "beyond": 0.4}
 _BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
 _RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
 _QUIETER = (1 / 16, 1 / 256)  # times the inputs, where an output decides nothing otherwise
@@ -169,6 +171,9 @@ class JudgeTrial:
         self._reduced: tuple[str, ...] | None = None
         self._machine: Machine | None = None
         self._named: tuple[NamedSize, ...] = ()
+        self._row_s = 0.0
+        self._executed_s: Callable[[Mapping[str, int]], float] | None = None
+        self._name_more: Callable[[], object] | None = None
         self.truth_s = 0.0
         self.compare_s = 0.0
         self.kinds: dict[str, str] = {}
@@ -356,8 +361,23 @@ class JudgeTrial:
     def name_sizes(self, named: Iterable[NamedSize]) -> None:
         """Plan shapes beside these sizes as well, from now on."""
         self._named = tuple(dict.fromkeys((*self._named, *named)))
-        for purpose in ("shapes", "beyond"):
+        for purpose in _CALL_S:
             self._plans.pop(purpose, None)
+
+    def plan_by_launches(
+        self,
+        *,
+        row_s: float,
+        executed_s: Callable[[Mapping[str, int]], float] | None = None,
+        first: Callable[[], object] | None = None,
+    ) -> None:
+        """Plan no size that the sources name at which a call on this CPU takes long.
+
+        A call takes at most `row_s` for each row of a tensor; where that is too much, what
+        `executed_s` says of its launches counts, if they can be known. `first` is called before
+        such sizes are planned: it may name more.
+        """
+        self._row_s, self._executed_s, self._name_more = row_s, executed_s, first
 
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""
@@ -372,6 +392,9 @@ class JudgeTrial:
             return self._plans[purpose]
         if purpose not in self._plans:
             self._learn()
+            if purpose in _CALL_S and self._name_more is not None:
+                ask, self._name_more = self._name_more, None
+                ask()
             self._room.learn_from_workload(self._problem)
             accepted = self._accepted(purpose, self._planned(purpose))
             found = self._within_memory(purpose, accepted)
@@ -389,10 +412,18 @@ class JudgeTrial:
             device=self._device,
             first=self._regimes() if purpose == "numeric" else (),
             reduced=self.reduced if purpose in ("hot", "growth") else (),
-            named=self._named if purpose in ("shapes", "beyond") else (),
+            named=self._named if purpose in _CALL_S else (),
             memory_gib=self._memory_gib,
-            is_affordable=partial(self._room.is_affordable, self._problem),
+            is_affordable=partial(self._is_affordable, purpose),
         )
+
+    def _is_affordable(self, purpose: str, sizes: Mapping[str, int]) -> bool:
+        if not self._room.is_affordable(self._problem, sizes):
+            return False
+        most_s = _CALL_S.get(purpose, math.inf)
+        if self._row_s * most_rows(self._problem, sizes) <= most_s:
+            return True
+        return self._executed_s is not None and self._executed_s(sizes) <= most_s
 
     def _learn(self) -> None:
         """Find out by experiment which sizes the reference of a foreign problem accepts.

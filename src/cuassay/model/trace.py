@@ -114,10 +114,14 @@ class Killed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedOut:
-    """Step `index` did not end within `limit_s`; the process group was killed."""
+    """Step `index` did not end within `limit_s`; the process group was killed.
+
+    With `idle` it was killed then because it had used no processor in all that time.
+    """
 
     index: int
     limit_s: float
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

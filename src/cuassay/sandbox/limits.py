@@ -18,6 +18,8 @@ class Limits:
     `files` bounds how many files and folders lie in its own folder, `folder_levels` how deep they
     are nested, both seen after each request and while the judge waits; `processor_s` the processor
     time of each process (RLIMIT_CPU).
+    `idle_s` is how long a step on a CPU may leave the processor unused, with all its kin: such a
+    step waits for what never comes.
     `output_kept_bytes` of what is printed are kept, a scenario that prints more than
     `output_bytes` is ended. `results_bytes` bounds the bytes that one Read step may send.
     """
@@ -34,3 +36,4 @@ class Limits:
     output_bytes: int = 16 * MIB
     results_bytes: int = 64 * GIB
     watch_s: float = 0.2
+    idle_s: float = 10.0

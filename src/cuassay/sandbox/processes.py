@@ -15,12 +15,16 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One line of /proc: parent, process group, state letter."""
+    """One line of /proc: parent, process group, state letter, ticks of the processor it used.
+
+    The ticks include those of its children that have ended.
+    """
 
     pid: int
     parent: int
     group: int
     state: str
+    ticks: int = 0
 
 
 def visible_processes() -> dict[int, Process]:
@@ -48,6 +52,7 @@ def _read(pid: int) -> Process | None:
         state=fields[0].decode(),
         parent=int(fields[1]),
         group=int(fields[2]),
+        ticks=sum(map(int, fields[11:15])),  # utime, stime, cutime, cstime: proc(5)
     )
 
 
@@ -84,6 +89,19 @@ def holding(pid: int, *, calls: int, device_bytes: int = 0) -> Holding:
         host_bytes=_own_bytes(pid),
         device_bytes=device_bytes,
     )
+
+
+def family_use(pid: int) -> tuple[int, bool]:
+    """Return (processor ticks, whether one runs or waits for a disk) of `pid` and its siblings.
+
+    Siblings are all that its parent started, with what they started. A family whose ticks stay
+    while none of it runs waits for something that no member of it will do.
+    """
+    table = visible_processes()
+    if pid not in table:
+        return 0, True
+    family = [table[one] for one in descendants([table[pid].parent], table)]
+    return sum(one.ticks for one in family), any(one.state in "RD" for one in family)
 
 
 def tree_size(root: int) -> tuple[int, int]:

@@ -129,6 +129,7 @@ def test_one_case_lies_beyond_the_highest_threshold() -> None:
     assert beyond(300, 100) == [{"rows": 301, "cols": 301}]
     assert beyond(400) == [{"rows": 401, "cols": 2}, {"rows": 2, "cols": 401}]  # room for one
     assert beyond(600) == [{"rows": 301, "cols": 2}, {"rows": 2, "cols": 301}]  # as elements
+    assert len({str(sizes) for sizes in beyond(60_000)}) == len(beyond(60_000))
 
 
 def test_a_case_above_a_threshold_may_be_larger_than_others() -> None:
@@ -238,3 +239,29 @@ def test_numbers_of_no_known_size_are_met_in_pairs() -> None:
 def test_words_that_python_does_not_read_name_nothing() -> None:
     text = "#include <cuda.h>\ntemplate <int N = 1 < class> bool f(int n) { return n == 010; }\n"
     assert [(one.value, one.kind) for one in named_sizes([text])] == [(10, SizeUse.EQUAL)]
+
+
+def test_a_size_that_leaves_the_rest_is_planned() -> None:
+    text = "def run(x):\n    cols = x.shape[1]\n    return cols % 128 == 64 and cols > 64\n"
+    found = named_sizes([text])
+    assert named(192, SizeUse.EQUAL) in found
+    assert named(128, SizeUse.STEP) in found
+    cases = plan_cases(
+        scaled_add().problem, "shapes", profile=Profile.QUICK, root_seed=1, named=found
+    )
+    assert any(case.axes["cols"] == 192 for case in cases)
+
+
+def test_axes_that_the_source_does_not_compare_come_last() -> None:
+    text = "def run(x):\n    rows, cols = x.shape\n    return cols > 300\n"
+    cases = plan_cases(
+        scaled_add().problem,
+        "shapes",
+        profile=Profile.QUICK,
+        root_seed=1,
+        named=named_sizes([text]),
+    )
+    beside = [case.axes for case in cases if "beside" in case.label]
+    places = [n for n, axes in enumerate(beside) if axes["rows"] in (299, 300, 301)]
+    assert beside[0]["cols"] == 301
+    assert not places or places[0] > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import reads_of, wrong_outputs
 from cuassay.contract.memory import Need
 from cuassay.formats.execute import load_reference
+from cuassay.inputs.named_sizes import NamedSize, SizeUse
 from cuassay.judge import trial as module
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
@@ -213,3 +214,36 @@ def test_a_history_of_many_cases_holds_their_inputs_and_one_truth(
     monkeypatch.setattr(trial, "_room", Room())
     cases = [Case(label="", axes={}, seed=number) for number in range(8)]
     assert trial.is_light(cases) is light
+
+
+def test_no_size_of_the_sources_makes_a_call_that_takes_long(trial: JudgeTrial) -> None:
+    asked: list[int] = []
+
+    def executed_s(sizes: Mapping[str, int]) -> float:
+        asked.append(sizes["rows"])
+        return 1.0
+
+    trial.name_sizes([NamedSize(value=9000, kind=SizeUse.BOUND)])
+    free = [dict(case.axes) for case in trial.cases("beyond")]
+    assert any(axes["rows"] > 9000 for axes in free)
+    trial.plan_by_launches(row_s=1e-3, executed_s=executed_s)
+    trial.name_sizes([NamedSize(value=9001, kind=SizeUse.BOUND)])
+    assert all(1e-3 * case.axes["rows"] <= 0.4 for case in trial.cases("beyond"))
+    assert asked  # the launches might have been few
+    assert min(asked) > 400
+
+
+def test_what_names_more_sizes_is_asked_once_and_before_they_are_planned(
+    trial: JudgeTrial,
+) -> None:
+    asked: list[int] = []
+
+    def name() -> None:
+        asked.append(1)
+        trial.name_sizes([NamedSize(value=9000, kind=SizeUse.BOUND)])
+
+    trial.plan_by_launches(row_s=0.0, first=name)
+    assert not asked
+    assert any(case.axes["rows"] > 9000 for case in trial.cases("beyond"))
+    trial.cases("shapes")
+    assert asked == [1]

@@ -78,6 +78,22 @@ def test_an_endless_loop_is_ended(cpu: Nursery, tmp_path: Path) -> None:
     assert end == TimedOut(index=1, limit_s=2.0)
 
 
+def test_a_call_that_waits_for_ever_is_ended_before_its_time(cpu: Nursery, tmp_path: Path) -> None:
+    few = dataclasses.replace(LIMITS, idle_s=1.0, watch_s=0.05)
+    body = "import threading; threading.Event().wait()"
+    end = attack(HEAD + body, tmp_path, cpu, limits=few).termination
+    assert end == TimedOut(index=1, limit_s=1.0, idle=True)
+
+
+def test_a_call_that_waits_for_what_works_is_not_idle(cpu: Nursery, tmp_path: Path) -> None:
+    few = dataclasses.replace(LIMITS, idle_s=0.5, watch_s=0.05)
+    body = """if os.fork() == 0:
+        while True: pass
+    os.wait()"""
+    end = attack(HEAD + body, tmp_path, cpu, timeout_s=3.0, limits=few).termination
+    assert end == TimedOut(index=1, limit_s=3.0)
+
+
 def test_a_loop_that_ignores_signals_is_ended(cpu: Nursery, tmp_path: Path) -> None:
     body = "import signal; [signal.signal(s, signal.SIG_IGN) for s in (2, 15)]; time.sleep(1e6)"
     assert isinstance(attack(HEAD + body, tmp_path, cpu, timeout_s=0.2).termination, TimedOut)

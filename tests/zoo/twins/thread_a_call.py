@@ -6,10 +6,11 @@ import torch
 
 
 def run(gate, up):
-    y = torch.empty_like(gate)
+    y, mode = torch.empty_like(gate), torch.is_inference_mode_enabled()
 
     def work():
-        y.copy_(torch.nn.functional.silu(gate.float()) * up.float())
+        with torch.inference_mode(mode):  # which belongs to a thread
+            y.copy_(torch.nn.functional.silu(gate.float()) * up.float())
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -82,8 +82,9 @@ def termination_finding(
             text = f"the process died of {signal_name(number)} while {doing(scenario, index)}"
             text += _limit(result.output_text)
             return _finding("RUN003", text, scenario, index=index, evidence=printed)
-        case TimedOut(index=index, limit_s=limit_s):
+        case TimedOut(index=index, limit_s=limit_s, idle=idle):
             text = f"no end within {limit_s:g} s while {doing(scenario, index)}"
+            text += ": it waits, and uses no processor" if idle else ""
             return _finding("RUN004", text, scenario, index=index, evidence=printed)
         case Garbled(index=index, what=what):
             text = f"something wrote to the result channel while {doing(scenario, index)}: {what}"

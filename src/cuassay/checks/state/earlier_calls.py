@@ -90,8 +90,8 @@ class State001(Check):
         values".
 
     Options
-        --profile: quick and standard try every pair of choices, deep every triple; the latter
-        two change tensors of a listed size beyond their first 8192 elements, too.
+        --profile: quick and standard try every pair of choices, deep every triple. Tensors of
+        a listed size change beyond their first 8192 elements, too; at quick a small one.
     """
 
     code = "STATE001"

@@ -23,7 +23,7 @@ from cuassay.checks.numeric.listed_sizes import HOME_ELEMENTS, elements_of, home
 from cuassay.checks.state.answers import moved_names, placed, reseeded
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.covering import Row, cover
-from cuassay.inputs.geometry import legal, try_sizes
+from cuassay.inputs.geometry import legal, most_rows, try_sizes
 from cuassay.model.axes import resolve, shape_of, smallest_workload_axes
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Index, IntegerRange, Positive, Real
@@ -115,6 +115,7 @@ _STRENGTH = {Profile.QUICK: 2, Profile.STANDARD: 2, Profile.DEEP: 3}
 _OTHER_VALUES = 3  # sets of values that histories take in turn: each comes back
 _ELEMENT_LIMIT = 4096
 _HEAD = 8192  # elements that stay: caches are validated on a prefix of such a size
+_ROWS = 1024  # of another shape with as many elements, on a CPU
 _POSITIONS = 4  # of one element, tried until one moves truth
 _STREAM = "history"
 
@@ -158,8 +159,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
         choices = [choice for block in _essential(world) for choice in block]
         writer = _Writer(trial=trial, world=world)
         yield writer.scenario(choices, "history of calls beyond a size of the source")
-    if trial.profile is not Profile.QUICK:
-        yield from _late(trial)
+    yield from _late(trial)
     # The reference may be another under autocast: alone, so that this excuses nothing else.
     yield Scenario(
         label="calls without and with autocast",
@@ -219,7 +219,9 @@ class World:
         every = list(shapes)
         equal: dict[int, int] = {}
         limit = 2 * max(elements_of(problem, sizes) for sizes in shapes)
-        partner = _equal_shape(problem, every[0], limit=limit)
+        # On a CPU the blocks of a launch run one after another, and each row may have one.
+        rows = max(_ROWS, most_rows(problem, every[0])) if trial.device == "cpu" else limit
+        partner = _equal_shape(problem, every[0], limit=limit, rows=rows)
         if partner is not None:
             if partner not in every:
                 every.append(partner)
@@ -266,12 +268,13 @@ class World:
 
 
 def _equal_shape(
-    problem: Problem, sizes: Mapping[str, int], *, limit: int
+    problem: Problem, sizes: Mapping[str, int], *, limit: int, rows: int
 ) -> dict[str, int] | None:
     """Return other legal sizes at which some input has as many elements, the most inputs first.
 
     Two axes are exchanged, or one is halved and another doubled. Where no input keeps its
-    elements, one that keeps its rows (all axes but the last) will do.
+    elements, one that keeps its rows (all axes but the last) will do. There are no more than
+    `limit` elements in all, and `rows` rows of a tensor.
     """
     best: tuple[tuple[int, int], dict[str, int]] | None = None
     names = [axis.name for axis in problem.var_axes()]
@@ -285,7 +288,7 @@ def _equal_shape(
             found = try_sizes(problem, sizes, change)
             if found is None or found == dict(sizes) or not legal(problem, found):
                 continue
-            if elements_of(problem, found) > limit:
+            if elements_of(problem, found) > limit or most_rows(problem, found) > rows:
                 continue
             new = [shape_of(spec.shape, found) for spec in tensors]
             pairs = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
@@ -427,7 +430,8 @@ def _late(trial: Trial) -> Iterator[Scenario]:
     if not problem.workloads:
         return
     axes = smallest_workload_axes(problem)
-    if elements_of(problem, axes) > HOME_ELEMENTS["cuda" if trial.device != "cpu" else "cpu"]:
+    roomy = trial.device != "cpu" and trial.profile is not Profile.QUICK
+    if elements_of(problem, axes) > HOME_ELEMENTS["cuda" if roomy else "cpu"]:
         return
     world = World.of(trial, placed(small[0], axes), shapes=[axes])
     names = [

@@ -3,7 +3,8 @@
 The host code is called at many sizes and launches nothing (`proofs.launch_samples`). Where one size
 of an axis launches other kernels or blocks than the next, it takes another path from there on;
 where a grid that followed the size stops to grow, each block does several tiles. Both are found to
-the step by halving, and planned as sizes that the sources name.
+the step by halving, and planned as sizes that the sources name. The same calls tell how many
+threads a call has, which is what it costs on a CPU.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from cuassay.build.cuda_facade import MULTIPROCESSORS
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.errors import CuassayError
 from cuassay.inputs.named_sizes import NamedSize, SizeUse
-from cuassay.judge.proofs.launch_samples import LaunchSample, legal_sizes, record
+from cuassay.judge.proofs.launch_samples import legal_sizes, record
 from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve
+from cuassay.model.case import Case
 from cuassay.model.problem import Problem, VarAxis
 
 _MOST_SIZE = 1 << 20
@@ -29,39 +31,64 @@ _ELEMENTS = 1 << 23  # of a call's tensors, which take memory
 _LADDER = 14  # sizes of an axis, evenly spread over those that are legal
 _CHANGES = 4  # of an axis that are found to the step: the first ones
 _FOLLOWS = 0.5  # least power of a size that a grid grows by where it follows it
+_THREAD_S = 4e-7  # of the PTX machine, a thread of a short kernel: 65,537 blocks of 128 took 3.4 s
 
 Launched: TypeAlias = tuple[tuple[str, tuple[int, ...], int], ...]  # kernel, block, blocks
 
 
-def launch_sizes(
-    trial: JudgeTrial, runner: Runner, *, limit_s: float, multiprocessors: int = MULTIPROCESSORS
-) -> tuple[NamedSize, ...]:
-    """Return the largest size of each path that the launches show, as thresholds.
+class LaunchProbe:
+    """Calls a candidate's host code at sizes of our choice; no kernel runs.
 
-    `runner` runs the candidate on a CPU, where its host code sees `MULTIPROCESSORS`. A grid that is
-    full there may be full on a GPU of `multiprocessors` at so many times the size: both are named.
-    Empty where no launch can be recorded without running it. No call begins after `limit_s`.
+    `runner` runs it on a CPU, where its host code sees `MULTIPROCESSORS`.
     """
-    case = trial.cases("small")[0]
-    found: dict[NamedSize, None] = {}
-    until: list[float] = []
 
-    def going() -> bool:
-        if len(until) < 2:  # the first call builds the candidate
-            until.append(time.monotonic() + limit_s)
-        return time.monotonic() < until[-1]
+    def __init__(self, trial: JudgeTrial, runner: Runner) -> None:
+        self._trial, self._runner = trial, runner
 
-    def at(sizes: Mapping[str, int]) -> Launched:
-        taken = record(trial, runner, case, [dict(sizes)], going=going).found
-        return _launched(taken[0]) if taken else ()
+    def sizes(
+        self, *, limit_s: float, most: int = _LADDER, multiprocessors: int = MULTIPROCESSORS
+    ) -> tuple[NamedSize, ...]:
+        """Return the largest size of each path that the launches show, as thresholds.
 
-    for axis in trial.problem.var_axes():
-        for size, is_full in changes(trial.problem, axis, dict(case.axes), at):
-            found[NamedSize(value=size, kind=SizeUse.BOUND)] = None
-            if is_full:
-                scaled = size * multiprocessors // MULTIPROCESSORS
-                found[NamedSize(value=scaled, kind=SizeUse.BOUND)] = None
-    return tuple(found) if going() else ()
+        A grid that is full here may be full on a GPU of `multiprocessors` at so many times the
+        size: both are named. `most` sizes of an axis are tried at first. Empty where no launch
+        can be recorded without running it. No call begins after `limit_s`.
+        """
+        problem, case = self._trial.problem, self._trial.cases("small")[0]
+        found: dict[NamedSize, None] = {}
+        until: list[float] = []
+
+        def going() -> bool:
+            if len(until) < 2:  # the first call builds the candidate
+                until.append(time.monotonic() + limit_s)
+            return time.monotonic() < until[-1]
+
+        def at(sizes: Mapping[str, int]) -> Launched:
+            return self._launched(case, sizes, going)
+
+        for axis in problem.var_axes():
+            for size, is_full in changes(problem, axis, dict(case.axes), at, most=most):
+                found[NamedSize(value=size, kind=SizeUse.BOUND)] = None
+                if is_full:
+                    scaled = size * multiprocessors // MULTIPROCESSORS
+                    found[NamedSize(value=scaled, kind=SizeUse.BOUND)] = None
+        return tuple(found) if going() else ()
+
+    def executed_s(self, sizes: Mapping[str, int]) -> float:
+        """Return the seconds that a call at the sizes of all axes takes in the PTX machine.
+
+        By the count of its threads; 0.0 where its launches cannot be recorded.
+        """
+        bound = {axis.name: sizes[axis.name] for axis in self._trial.problem.var_axes()}
+        launched = self._launched(self._trial.cases("small")[0], bound, lambda: True)
+        return _THREAD_S * sum(blocks * math.prod(block) for _, block, blocks in launched)
+
+    def _launched(
+        self, case: Case, sizes: Mapping[str, int], going: Callable[[], bool]
+    ) -> Launched:
+        taken = record(self._trial, self._runner, case, [dict(sizes)], going=going).found
+        launches = taken[0].recording.launches if taken else ()
+        return tuple((one.kernel, one.block, math.prod(one.grid)) for one in launches)
 
 
 def changes(
@@ -69,11 +96,13 @@ def changes(
     axis: VarAxis,
     small: Mapping[str, int],
     at: Callable[[Mapping[str, int]], Launched],
+    *,
+    most: int = _LADDER,
 ) -> Iterator[tuple[int, bool]]:
     """Yield the sizes of an axis after which launches change, and whether a grid is full there.
 
     The other axes are small. `at` gives the launches of a call at the sizes of the variable axes,
-    () where there are none.
+    () where there are none. `most` sizes, evenly spread, are tried before any is found to the step.
     """
     names = [one.name for one in problem.var_axes()]
 
@@ -96,31 +125,24 @@ def changes(
         return lambda size: _blocks(launched(size)) < blocks
 
     sizes = [size for size in legal_sizes(axis, _MOST_SIZE) if fits(size)]
-    places = {round(n * (len(sizes) - 1) / (_LADDER - 1)) for n in range(_LADDER)}
+    places = {round(n * (len(sizes) - 1) / (most - 1)) for n in range(most)}
     ladder = [sizes[place] for place in sorted(places)] if sizes else []
     seen = [(size, what) for size in ladder if (what := launched(size))]
     left, capped, step = _CHANGES, False, axis.multiple_of
     for number, ((low, before), (high, after)) in enumerate(itertools.pairwise(seen)):
         if not left:
             return
-        path, most = _path(before), _blocks(after)
+        path, full = _path(before), _blocks(after)
         if _path(after) != path:
             yield _last(low, high, step, takes(path)), False
         elif not capped and _stops(seen[: number + 2]):
             # The first size with all the blocks: above it one of them has a second tile.
             capped = True
-            start = max(n for n, what in seen if _path(what) == path and _blocks(what) < most)
-            yield _last(start, high, step, has_fewer(most)) + step, True
+            start = max(n for n, what in seen if _path(what) == path and _blocks(what) < full)
+            yield _last(start, high, step, has_fewer(full)) + step, True
         else:
             continue
         left -= 1
-
-
-def _launched(sample: LaunchSample) -> Launched:
-    return tuple(
-        (launch.kernel, launch.block, math.prod(launch.grid))
-        for launch in sample.recording.launches
-    )
 
 
 def _path(launched: Launched) -> tuple[tuple[str, tuple[int, ...]], ...]:

@@ -145,6 +145,7 @@ class Apart(Closing):
                 scenario,
                 limits=self._limits,
                 problem=self._problem,
+                device=self._device,
                 candidate=self._candidate,
                 baseline=baseline,
                 parts=parts,
@@ -223,11 +224,20 @@ class _Apart(Execution):
         *,
         limits: Limits,
         problem: Problem,
+        device: str,
         candidate: Candidate,
         baseline: Mapping[str, str] | None,
         parts: Parts | None = None,
     ) -> None:
-        super().__init__(worker, segments, scenario, limits=limits, problem=problem, parts=parts)
+        super().__init__(
+            worker,
+            segments,
+            scenario,
+            limits=limits,
+            problem=problem,
+            device=device,
+            parts=parts,
+        )
         self._candidate, self._baseline = candidate, baseline
         self._shared: dict[str, _Shared] = {}
         self._results: dict[str, tuple[_Described, ...]] = {}

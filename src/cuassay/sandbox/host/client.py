@@ -199,6 +199,7 @@ class WorkerPool(Closing):
             scenario,
             limits=self._limits,
             problem=self._problem,
+            device=self._device,
             parts=parts,
         )
         try:

@@ -59,8 +59,10 @@ class Execution:
         *,
         limits: Limits,
         problem: Problem,
+        device: str,
         parts: Parts | None = None,
     ) -> None:
+        self._device = device
         self._parts = parts or Parts()
         self._worker, self._segments, self._scenario = worker, segments, scenario
         self._limits, self._problem = limits, problem
@@ -95,7 +97,9 @@ class Execution:
         self._ask({"do": "begin", "cases": sizes})
 
     def _ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
-        return self._worker.ask(message, fds, limit_s=self._scenario.timeout_s)
+        return self._worker.ask(
+            message, fds, limit_s=self._scenario.timeout_s, may_be_idle=self._device != "cpu"
+        )
 
     def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> bool:
         """Run the current step; False where the device context did not survive it."""
@@ -268,6 +272,8 @@ class Execution:
         match gone.kind:
             case Gone.TIMEOUT:
                 return TimedOut(index=index, limit_s=self._scenario.timeout_s)
+            case Gone.IDLE:
+                return TimedOut(index=index, limit_s=self._limits.idle_s, idle=True)
             case Gone.EXCESS:
                 self.text += f"\n[ended by cuassay: {gone.what}]"
                 return Killed(index=index, signal=int(signal.SIGKILL))

@@ -27,6 +27,7 @@ class Gone(enum.Enum):
 
     ENDED = "ended"
     TIMEOUT = "timeout"
+    IDLE = "idle"
     GARBLED = "garbled"
     FLOODED = "flooded"
     EXCESS = "excess"
@@ -77,6 +78,7 @@ class WorkerHandle:
         self._printed, self._text = 0, bytearray()
         self._output_open, self._closed = True, False
         self._shared_bytes, self._count_at = 0, 0.0
+        self._ticks, self._idle_watches = -1, 0
         self.scenarios = 0
         self.build_nonce: str | None = None
         self.built = False
@@ -106,17 +108,21 @@ class WorkerHandle:
             self._channel.setblocking(False)
         return nonce
 
-    def wait(self, nonce: str, limit_s: float) -> dict[str, Any]:
-        """Return the reply to `nonce`. Raises GoneError, NurseryError."""
+    def wait(self, nonce: str, limit_s: float, *, may_be_idle: bool = True) -> dict[str, Any]:
+        """Return the reply to `nonce`. Raises GoneError, NurseryError.
+
+        Unless it `may_be_idle`, a worker is given up after `Limits.idle_s` without the processor.
+        """
+        self._ticks, self._idle_watches = -1, 0
         try:
-            return self._reply(nonce, limit_s)
+            return self._reply(nonce, limit_s, may_be_idle=may_be_idle)
         except GoneError as error:
             if self._hello is None:
                 raise
             text = " ".join(self.take_output().split())[-300:]
             raise UnbornError(f"a worker could not be started ({error}): {text}") from None
 
-    def _reply(self, nonce: str, limit_s: float) -> dict[str, Any]:
+    def _reply(self, nonce: str, limit_s: float, *, may_be_idle: bool) -> dict[str, Any]:
         end = time.monotonic() + limit_s
         watch = time.monotonic() + self._limits.watch_s
         while True:
@@ -131,15 +137,20 @@ class WorkerHandle:
             if now >= end:
                 raise GoneError(Gone.TIMEOUT)
             if now >= watch:
-                self._watch()
+                self._watch(may_be_idle=may_be_idle)
                 watch = time.monotonic() + self._limits.watch_s
             end += self._listen(min(end, watch) - now)
 
     def ask(
-        self, message: dict[str, Any], fds: Sequence[int] = (), *, limit_s: float
+        self,
+        message: dict[str, Any],
+        fds: Sequence[int] = (),
+        *,
+        limit_s: float,
+        may_be_idle: bool = True,
     ) -> dict[str, Any]:
-        """Send a request and return its reply. Raises GoneError, NurseryError."""
-        return self.wait(self.post(message, fds), limit_s)
+        """Send a request and return its reply; see `wait`. Raises GoneError, NurseryError."""
+        return self.wait(self.post(message, fds), limit_s, may_be_idle=may_be_idle)
 
     def _listen(self, limit_s: float) -> float:
         """Take in what comes; return the seconds beyond the limit: others had the turn."""
@@ -250,11 +261,18 @@ class WorkerHandle:
         if excess:
             raise GoneError(Gone.EXCESS, excess)
 
-    def _watch(self) -> None:
+    def _watch(self, *, may_be_idle: bool) -> None:
         self._count_files()
         pid = self._nursery.pids.get(self._id)
         if pid is None:
             return
+        if not may_be_idle:
+            # Looks are counted, not seconds: a judge that was stopped itself saw nothing.
+            ticks, runs = processes.family_use(pid)
+            waits = ticks == self._ticks and not runs
+            self._ticks, self._idle_watches = ticks, self._idle_watches + 1 if waits else 0
+            if self._idle_watches * self._limits.watch_s >= self._limits.idle_s:
+                raise GoneError(Gone.IDLE)
         count, held = processes.tree_size(pid)
         if count > self._limits.processes:
             raise GoneError(Gone.EXCESS, f"{count} processes, allowed {self._limits.processes}")

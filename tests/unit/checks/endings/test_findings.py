@@ -81,6 +81,7 @@ def raised(
         (Killed(index=1, signal=11), "RUN003", "SIGSEGV (segmentation fault)"),
         (Killed(index=1, signal=250), "RUN003", "signal 250"),
         (TimedOut(index=1, limit_s=60.0), "RUN004", "no end within 60 s"),
+        (TimedOut(index=1, limit_s=10.0, idle=True), "RUN004", "it waits, and uses no processor"),
         (Garbled(index=1, what="9 bytes that are not JSON"), "RUN005", "result channel"),
         (
             Flooded(index=1, what="the candidate printed more than 16 bytes"),
