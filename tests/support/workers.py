@@ -142,6 +142,7 @@ def pool(
     convention: Convention = Convention.RETURNS,
     limits: Limits = LIMITS,
     spares: int | None = None,
+    lazy: bool = False,
 ) -> WorkerPool:
     """Return a pool of workers of one candidate."""
     return WorkerPool(
@@ -153,4 +154,5 @@ def pool(
         nursery=opened,
         builder=BUILDER,
         spares=spares,
+        lazy=lazy,
     )

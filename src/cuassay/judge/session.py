@@ -527,13 +527,18 @@ def _tune(bench: _Bench, runner: Runner, tuner: Runner) -> None:
 def _runners_beside(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
     """Return what runs the checks beside others, if any are to run so.
 
-    Two first builds of the same sources would get into each other's way.
+    Two first builds of the same sources would get into each other's way. On a GPU nothing starts
+    yet: the driver makes one context after another, and a first check may need a special one.
     """
     if bench.device.startswith("cuda"):
         bench.optional("", lambda: _make_truths(bench.trial, runner))
         bench.optional("", runner.wait_built)
     return tuple(
-        bench.runner(bench.candidate, lazy=not runner.built, spares=0)
+        bench.runner(
+            bench.candidate,
+            lazy=not runner.built or bench.device.startswith("cuda"),
+            spares=0,
+        )
         for _ in range(bench.sides_beside)
     )
 

@@ -351,3 +351,19 @@ def test_what_a_scenario_will_run_in_is_made_ready_before_it(cpu: Nursery, tmp_p
         assert born() == 1
         assert workers.run(fresh, ramp).result.termination == Finished()
         assert born() == 2  # in the one that was made ready, beside a spare
+
+
+def test_the_usual_process_starts_while_a_special_one_works(
+    cpu: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU: two contexts at once would take each of them longer."""
+    blocking = dataclasses.replace(scenario(), mode=Mode.BLOCKING)
+    with pool("def run(x): return x + 1", tmp_path, cpu, lazy=True, spares=0) as workers:
+        monkeypatch.setattr(workers, "_device", "cuda")
+        workers.make_ready(blocking)
+        assert workers.started == 1
+        assert workers.run(blocking, ramp).result.termination == Finished()
+        assert workers.started == 2
+        assert workers.run(scenario(), ramp).result.termination == Finished()
+        assert workers.run(blocking, ramp).result.termination == Finished()
+    assert workers.started == 2

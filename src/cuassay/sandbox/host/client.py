@@ -192,6 +192,8 @@ class WorkerPool(Closing):
             return Ran(self._result((), error.termination, started, text=self._log), ())
         if scenario.mode is Mode.PLAIN:
             self._prepare_spares()
+        if worker is self._special and self._device.startswith("cuda"):
+            self.begin()  # the usual one, for what comes next
         worker.scenarios += 1
         execution = Execution(
             worker,
