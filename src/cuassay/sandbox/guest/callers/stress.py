@@ -61,7 +61,8 @@ def _bursts(host: Host, step: Repeat) -> tuple[Counter[str], dict[str, _Held]]:
     _count(_digest(held), seen, kept, step.kept)
     longest = max(1, min(_BURST, _BURST_BYTES // size, int(1e3 * _BURST_S / each_ms)))
     wanted, few = step.count, min(_FEW, longest, step.count - 1)
-    if step.load in _LOADS and few > 1:
+    loads = step.load in _LOADS and host.device != "cpu"
+    if loads and few > 1:
         # A call alone is mostly the wait for it, and the first may do what no other does. Measured
         # without load: a load that lengthens the burst must not lengthen the next load.
         started = time.perf_counter()
@@ -72,7 +73,7 @@ def _bursts(host: Host, step: Repeat) -> tuple[Counter[str], dict[str, _Held]]:
         wanted += few
     while seen.total() < wanted and time.perf_counter() - begun < step.budget_s:
         burst = min(longest, wanted - seen.total())
-        if step.load in _LOADS and host.device != "cpu":
+        if loads:
             hog.start_load(step.load, min(_MOST_MS, max(_LEAST_MS, _COVER * each_ms * burst)))
         held = _burst(host, step, burst)
         settle(host)
