@@ -419,7 +419,7 @@ def _wrapped(source: Source, before: str, body: str) -> Edits:
 
 
 _KEY = (
-    "key = tuple((one.{what}, tuple(one.shape)) if hasattr(one, 'data_ptr') else one "
+    "kept_for = tuple((one.{what}, tuple(one.shape)) if hasattr(one, 'data_ptr') else one "
     "for one in ({{given}},))\n"
 )
 
@@ -427,7 +427,7 @@ _KEY = (
 def answer_kept_by_address(source: Source) -> Edits:
     """An answer that is returned again for the same addresses and sizes."""
     body = _KEY.format(what="data_ptr()") + (
-        "if key not in _KEPT:\n    _KEPT[key] = _inner({given})\nreturn _KEPT[key]"
+        "if kept_for not in _KEPT:\n    _KEPT[kept_for] = _inner({given})\nreturn _KEPT[kept_for]"
     )
     yield from _wrapped(source, "_KEPT = {}", body)
 
@@ -437,7 +437,7 @@ def output_buffer_kept(source: Source) -> Edits:
     body = _KEY.format(what="dtype") + (
         "found = _inner({given})\n"
         "held = found if isinstance(found, tuple) else (found,)\n"
-        "kept = _KEPT.setdefault(key, tuple(torch.empty_like(one) for one in held))\n"
+        "kept = _KEPT.setdefault(kept_for, tuple(torch.empty_like(one) for one in held))\n"
         "for one, other in zip(kept, held):\n    one.copy_(other)\n"
         "return kept if isinstance(found, tuple) else kept[0]"
     )

@@ -18,6 +18,7 @@ from common import ROOT, save
 from gate_trials import Row, Trial, cuda_or_cpu, gpus, run_trials, say, seconds_of
 from tests.zoo.manifest import PAIRS, Pair
 
+from cuassay.build.machine.candidates import missing
 from cuassay.model.verdict import Profile
 
 QUICK_SHARE = 0.9  # of the pairs, that `quick` has to catch
@@ -141,6 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = options(sys.argv[1:] if arguments is None else arguments)
     pairs = chosen(given.pairs, given.device)
     wanted = trials(pairs, given.profile, given.seeds)
+    absent = missing() if given.device == "cpu" else ""
+    if absent:
+        print(f"{absent}: Triton's interpreter executes the kernels, slower and with fewer checks")
     rows = run_trials(
         wanted,
         device=given.device,
@@ -170,7 +174,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bad += len(missed) if profile != "quick" else 0
         bad += profile == "quick" and found["caught"] < QUICK_SHARE * found["bugs"]
     if given.pairs is None:
-        kept = {"seeds": given.seeds, "profiles": results, "rows": [asdict(row) for row in rows]}
+        kept = {
+            "seeds": given.seeds,
+            "interpreted": absent,
+            "profiles": results,
+            "rows": [asdict(row) for row in rows],
+        }
         print(f"results: {save('power-zoo', kept)}")
     return 1 if bad else 0
 

@@ -27,9 +27,10 @@ def least_family(
     """Return the comparison with the least of `families` that explains an output's error.
 
     `found` is the one in the family `strict`, `measure_in` makes those in others; `families` are
-    in order, `strict` first. Where none of them explains the error, `found` comes back as it
-    is. A family whose own error is too large to decide anything (`undecided`) decides nothing
-    about the output either, unless the kernel's error is beyond even that.
+    in order, `strict` first. Where none of them explains the error, it is measured by the widest:
+    how far a kernel lies beyond what it may do. A family whose own error is too large to decide
+    anything (`undecided`) decides nothing about the output either, unless the kernel's error is
+    beyond even that.
     """
     wider = tuple(families)[1:]
     beyond_rounding = any(s.name in _ABSOLUTE and s.share > 1.0 for s in found.statistics)
@@ -37,7 +38,7 @@ def least_family(
         return found
     widest = measure_in(wider[-1])
     if not widest.passed:
-        return found
+        return replace(widest, precision=found.precision)
     for family in wider[:-1]:
         lesser = measure_in(family)
         if lesser.passed and not lesser.undecided:

@@ -157,6 +157,18 @@ def test_operands_in_tf32_are_graded_tf32_and_bfloat16_operands_are_not() -> Non
     assert graded(coarse, Precision.MIXED).precision is Precision.MIXED
 
 
+def test_what_no_family_explains_is_measured_by_the_widest_that_is_accepted() -> None:
+    """A kernel that overspends what its policy allows by little is looked at a second time."""
+    inputs = _inputs(torch.bfloat16)
+    gain = (_backward(*inputs, store=_rounded(torch.bfloat16)).float() * 1.004).bfloat16()
+    strict, mixed = _graded(gain, torch.bfloat16, Precision.STRICT), _graded(gain, torch.bfloat16)
+    assert not strict.passed
+    assert not mixed.passed
+    assert mixed.share == measure(gain, _truth(torch.bfloat16, Precision.MIXED).outputs[0]).share
+    assert 1.0 < mixed.share < strict.share
+    assert grade([mixed]) == NO_FAMILY
+
+
 def test_statistics_of_a_row_stay_in_float32() -> None:
     """A mean square or its root in bfloat16 moves a whole row: no rounding of an intermediate."""
     x = normal(32, 512, dtype=torch.bfloat16)
