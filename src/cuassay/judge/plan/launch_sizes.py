@@ -46,13 +46,19 @@ class LaunchProbe:
         self._trial, self._runner = trial, runner
 
     def sizes(
-        self, *, limit_s: float, most: int = _LADDER, multiprocessors: int = MULTIPROCESSORS
+        self,
+        *,
+        limit_s: float,
+        most: int = _LADDER,
+        multiprocessors: int = MULTIPROCESSORS,
+        call_s: float = math.inf,
     ) -> tuple[NamedSize, ...]:
         """Return the largest size of each path that the launches show, as thresholds.
 
         A grid that is full here may be full on a GPU of `multiprocessors` at so many times the
         size: both are named. `most` sizes of an axis are tried at first. Empty where no launch
-        can be recorded without running it. No call begins after `limit_s`.
+        can be recorded without running it. No call begins after `limit_s`, nor after one that took
+        longer than `call_s`: a kernel that is compiled for each size.
         """
         problem, case = self._trial.problem, self._trial.cases("small")[0]
         found: dict[NamedSize, None] = {}
@@ -64,7 +70,11 @@ class LaunchProbe:
             return time.monotonic() < until[-1]
 
         def at(sizes: Mapping[str, int]) -> Launched:
-            return self._launched(case, sizes, going)
+            started, is_first = time.monotonic(), not until
+            launched = self._launched(case, sizes, going)
+            if not is_first and time.monotonic() - started > call_s:
+                until.append(0.0)
+            return launched
 
         for axis in problem.var_axes():
             for size, is_full in changes(problem, axis, dict(case.axes), at, most=most):
