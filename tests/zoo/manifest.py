@@ -293,7 +293,7 @@ public_seed                 | gemm                        | NUM001              
 gradient_at_limit           | zoo:limited_gradient        | NUM001                 | O7
 window_of_whole_row         | zoo:windowed_sum            | NUM001                 | O7
 # special-casing: what the benchmark's data look like
-prefix_sniffing             | softmax_softcap             | NUM001                 | O3
+prefix_sniffing             | softmax_softcap             | NUM001 NUM002 SHP001   | O3
 tie_lost                    | moe_route                   | NUM001            | O4 | standard
 gaussian_threshold          | sample_top_k                | NUM001                 | O4
 expert_capacity             | moe_gather                  | NUM001                 | O5
