@@ -207,7 +207,8 @@ def test_memory_of_a_captured_graph_may_be_written_after_it_was_freed() -> None:
         ledger.add(GuardedBlock(address=address, size=64, guard=128, access=memory, pinned=pinned))
         ledger.freed(address)
     ledger.turn(nan=False)
-    memory.write([(512, b"replay"), (2048, b"stale!")])
+    stale = bytes(byte ^ 0xFF for byte in memory.held[2048:2054])  # whatever poison lies there
+    memory.write([(512, b"replay"), (2048, stale)])
     ledger.inspect()
     assert [(found.zone, found.changed) for found in ledger.damage] == [("freed", 6)]
 
