@@ -67,8 +67,9 @@ def _own(value: object) -> object:
     return value
 
 
-def _is_fake(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and type(value) is not torch.Tensor
+def _most(real: bool) -> int:
+    """Return the most operations of a run that tries a case, with data or without."""
+    return _MOST_OPERATIONS if real else _MOST_WITHOUT_DATA
 
 
 class Acceptor:
@@ -167,17 +168,15 @@ class Acceptor:
     def _run(self, case: Case, *, real: bool) -> dict[str, int]:
         try:
             if real:
-                with nullcontext() if self._is_listed(case) else OperationLimit(_MOST_OPERATIONS):
-                    sizes, outputs = self._ran(case, self._inputs, real=True)
+                sizes, outputs = self._ran(case, real=True)
             else:
-                sizes, outputs = self._without_memory(lambda: self._without_data(case))
+                sizes, outputs = self._without_memory(lambda: self._ran(case, real=False))
             if sizes != dict(case.axes):
                 return sizes
         except _Refused:
             raise
         except EndlessRun:
-            most = _MOST_OPERATIONS if real else _MOST_WITHOUT_DATA
-            raise _Refused(f"it makes more than {most:,} operations", sure=real) from None
+            raise _Refused(f"it makes more than {_most(real):,} operations", sure=real) from None
         except CuassayError as error:
             sure = real or not isinstance(error.__cause__, _needs_data())
             raise _Refused(str(error), sure=sure) from None
@@ -200,31 +199,26 @@ class Acceptor:
                   for name in spec.shape}  # fmt: skip
         return self._read_sizes(case, shapes, specs=self.problem.outputs, fixed=inputs)
 
-    def _without_data(self, case: Case) -> tuple[dict[str, int], tuple[torch.Tensor, ...]]:
-        with OperationLimit(_MOST_WITHOUT_DATA):
-            return self._ran(case, self._fake_inputs, real=False)
-
     def _is_listed(self, case: Case) -> bool:
         """Whether a case is one of the problem's workloads, values and sizes."""
         return case.benchmark and any(
             workload_sizes(self.problem, one) == dict(case.axes) for one in self.problem.workloads
         )
 
-    def _ran(
-        self,
-        case: Case,
-        inputs: Callable[[Case, Mapping[str, object]], list[Value]],
-        *,
-        real: bool,
-    ) -> tuple[dict[str, int], tuple[torch.Tensor, ...]]:
-        """Return the sizes that the inputs have; where they are the case's, the outputs too."""
-        made = self._made(case, real=real)
-        sizes = self._read_sizes(case, _shapes(made))
-        if sizes != dict(case.axes):
-            return sizes, ()
-        names = [spec.name for spec in self.problem.outputs]
-        given = inputs(case, made)
-        return sizes, run_as_written(self._reference.call, given, names=names)
+    def _ran(self, case: Case, *, real: bool) -> tuple[dict[str, int], tuple[torch.Tensor, ...]]:
+        """Return the sizes that the inputs have; where they are the case's, the outputs too.
+
+        Raises EndlessRun for a loop that is too long, except at a listed size with data.
+        """
+        endless = real and self._is_listed(case)
+        with nullcontext() if endless else OperationLimit(_most(real)):
+            made = self._made(case, real=real)
+            sizes = self._read_sizes(case, _shapes(made))
+            if sizes != dict(case.axes):
+                return sizes, ()
+            names = [spec.name for spec in self.problem.outputs]
+            given = self._inputs(case) if real else self._fake_inputs(case, made)
+            return sizes, run_as_written(self._reference.call, given, names=names)
 
     def _made(self, case: Case, *, real: bool) -> Mapping[str, object]:
         """Run the problem's generator, where the case takes inputs from it."""
@@ -261,12 +255,15 @@ class Acceptor:
         with torch.random.fork_rng(devices=devices):
             made = self._reference.generator({**asked}, torch.device(self._device))
         # Fake tensors live and end with their mode; those on the device `meta` do not.
-        if not real and not any(_is_fake(value) for value in made.values()):
+        fakes = any(
+            isinstance(v, torch.Tensor) and type(v) is not torch.Tensor for v in made.values()
+        )
+        if not real and not fakes:
             self._fakes[key] = {name: _own(value) for name, value in made.items()}
         return made
 
-    def _inputs(self, case: Case, made: Mapping[str, object]) -> list[Value]:
-        """Return the case's inputs as a trial makes them: `made` again, with its own seed."""
+    def _inputs(self, case: Case) -> list[Value]:
+        """Return the case's inputs as a trial makes them: made again, with its own seed."""
         reference = self._reference
         return list(
             case_inputs(self.problem, case, device=self._device, reference=reference).values()

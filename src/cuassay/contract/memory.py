@@ -87,7 +87,7 @@ class _Unit:
 
     def grown(self, problem: Problem, sizes: Mapping[str, int]) -> Live:
         """Return what it does at `sizes` at most, if loops and products grow with one axis each."""
-        longest = max([1.0, *(size / max(self.axes.get(n, size), 1) for n, size in sizes.items())])
+        longest = self._longest(sizes)
         larger = max(1.0, elements(problem, sizes) / max(self.elements, 1))
         return dataclasses.replace(
             self.live,
@@ -96,6 +96,10 @@ class _Unit:
             multiply_adds=math.ceil(self.live.multiply_adds * larger * longest),
         )
 
+    def _longest(self, sizes: Mapping[str, int]) -> float:
+        """Return how many times as long the axis is that grew most; 1 where none did."""
+        return max([1.0, *(size / max(self.axes.get(n, size), 1) for n, size in sizes.items())])
+
     def larger(self, problem: Problem, sizes: Mapping[str, int]) -> Live:
         """Return the same operations on as many more elements as inputs and outputs have."""
         larger = elements(problem, sizes) / max(self.elements, 1)
@@ -103,6 +107,34 @@ class _Unit:
             self.live,
             elements=math.ceil(self.live.elements * larger),
             multiply_adds=math.ceil(self.live.multiply_adds * larger),
+        )
+
+    def extended(self, problem: Problem, sizes: Mapping[str, int], smaller: _Unit) -> Live:
+        """Return what a loop does at `sizes`, by this run and a `smaller` one.
+
+        What it holds follows a power of its elements; it makes as many operations more as its
+        longest axis grew.
+        """
+        grown = elements(problem, sizes) / max(self.elements, 1)
+        apart = 2 * smaller.elements <= self.elements
+
+        def at(small: int, large: int) -> int:
+            power = 1.0
+            if apart and small > 0 and large > 0:
+                base = self.elements / smaller.elements
+                power = min(max(math.log(large / small) / math.log(base), 1.0), 2.0)
+            return math.ceil(float(large * grown**power))
+
+        small, large = smaller.live, self.live
+        return dataclasses.replace(
+            large,
+            written=at(small.written, large.written),
+            lifted=at(small.lifted, large.lifted),
+            largest=at(small.largest, large.largest),
+            reduced=at(small.reduced, large.reduced),
+            elements=at(small.elements, large.elements),
+            multiply_adds=at(small.multiply_adds, large.multiply_adds),
+            operations=math.ceil(large.operations * self._longest(sizes)),
         )
 
 
@@ -137,7 +169,8 @@ class Room:
         self._followed: dict[str, Live] = {}
         self._live: dict[str, Live] = {}
         self._without_memory = WithoutMemory()
-        self._seen: list[_Unit] = []  # runs that were followed to their end, the largest last
+        self._least: _Unit | None = None  # of the runs that were followed to their end
+        self._most: _Unit | None = None
         self._operations = 0  # that all runs which were followed made
         self._conditions: dict[str, None] = {}
 
@@ -303,44 +336,22 @@ class Room:
         self._operations += live.operations
         if live.complete:
             unit = _Unit(axes=dict(case.axes), elements=elements(problem, case.axes), live=live)
-            self._seen = sorted([*self._seen, unit], key=lambda one: one.elements)
+            if self._least is None or unit.elements < self._least.elements:
+                self._least = unit
+            if self._most is None or unit.elements >= self._most.elements:
+                self._most = unit
         return live
 
     def _by_law(self, problem: Problem, case: Case) -> Live | None:
         """Return what a long loop is taken to do, once enough of its runs were followed.
 
         An operation without memory takes a millisecond where torch has written it in Python, so
-        that a loop of thousands at each planned size would take longer than the trial. What it
-        holds follows a power of its elements, by the two largest runs; it makes as many operations
-        more as its longest axis grew.
+        that a loop of thousands at each planned size would take longer than the trial.
         """
-        if self._operations <= _MOST_FOLLOWED or not self._seen:
+        least, most = self._least, self._most
+        if self._operations <= _MOST_FOLLOWED or least is None or most is None:
             return None
-        last = self._seen[-1]
-        if last.live.operations <= _SHORT:
-            return None
-        before = next((one for one in self._seen if 2 * one.elements <= last.elements), last)
-        grown = elements(problem, case.axes) / max(last.elements, 1)
-        longest = max([1.0, *(n / max(last.axes.get(a, n), 1) for a, n in case.axes.items())])
-
-        def at(field: Callable[[Live], int], *, least: float = 1.0) -> int:
-            small, large = field(before.live), field(last.live)
-            power = least
-            if before is not last and small > 0 and large > 0:
-                base = last.elements / before.elements
-                power = min(max(math.log(large / small) / math.log(base), least), 2.0)
-            return math.ceil(float(large * grown**power))
-
-        return dataclasses.replace(
-            last.live,
-            written=at(lambda live: live.written),
-            lifted=at(lambda live: live.lifted),
-            largest=at(lambda live: live.largest),
-            reduced=at(lambda live: live.reduced),
-            elements=at(lambda live: live.elements),
-            multiply_adds=at(lambda live: live.multiply_adds),
-            operations=math.ceil(last.live.operations * longest),
-        )
+        return most.extended(problem, case.axes, least) if most.live.operations > _SHORT else None
 
     def is_small(self, problem: Problem, case: Case, *, share: int = 1) -> bool:
         """Whether a case takes less than one part in `share`, which needs no run to know.
