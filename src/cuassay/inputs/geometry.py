@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from cuassay.errors import ProblemError
 from cuassay.inputs.constraints import constraint_holds
@@ -24,6 +24,16 @@ def elements(problem: Problem, sizes: Mapping[str, int]) -> int:
     """Return the elements of all input and output tensors together."""
     specs = (*tensor_inputs(problem), *problem.outputs)
     return sum(math.prod(shape_of(spec.shape, sizes)) for spec in specs)
+
+
+def tensor_bytes(specs: Iterable[TensorSpec], sizes: Mapping[str, int]) -> int:
+    """Return the bytes of some tensors of a problem together."""
+    return sum(math.prod(shape_of(spec.shape, sizes)) * spec.dtype.itemsize for spec in specs)
+
+
+def all_bytes(problem: Problem, sizes: Mapping[str, int]) -> int:
+    """Return the bytes of all input and output tensors together."""
+    return tensor_bytes((*tensor_inputs(problem), *problem.outputs), sizes)
 
 
 def most_rows(problem: Problem, sizes: Mapping[str, int]) -> int:

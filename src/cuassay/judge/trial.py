@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
+from cuassay.checks.numeric.relation_members import own_fill, with_parameters
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.breaks import broken_cases, stated_facts
 from cuassay.contract.facts import (
@@ -36,8 +37,14 @@ from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import booked_bytes, budget_for, planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
-from cuassay.inputs.fills import default_fill
-from cuassay.inputs.geometry import elements, most_rows, tensor_inputs, with_sizes, workload_sizes
+from cuassay.inputs.geometry import (
+    all_bytes,
+    elements,
+    most_rows,
+    tensor_inputs,
+    with_sizes,
+    workload_sizes,
+)
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
@@ -49,7 +56,7 @@ from cuassay.judge.run.bookings import Booking
 from cuassay.judge.run.memory import Cap, available_bytes, host_plan_gib, total_bytes
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
-from cuassay.model.axes import resolve, shape_of
+from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case, Fill
 from cuassay.model.domain import Real
 from cuassay.model.precision import Precision
@@ -543,16 +550,16 @@ class JudgeTrial:
         numeric = self.cases("numeric")
         if self._problem.origin == "native" or not numeric or numeric[0].generator:
             return
-        aside: frozenset[str] | None = None
-        for case in numeric:
-            own = self._set_aside(case)
-            aside = own if aside is None else aside & own
-            if not aside:
-                return
+        aside = self._set_aside(numeric[0])
+        for case in numeric[1:]:
+            if aside:
+                aside &= self._set_aside(case)
+        if not aside:
+            return
         for scale in _QUIETER:
             quiet = self._scaled(numeric[0], scale)
             accepted = self._acceptor.settle(quiet) if self._acceptor is not None else quiet
-            if accepted is not None and not (aside or frozenset()) & self._set_aside(accepted):
+            if accepted is not None and not aside & self._set_aside(accepted):
                 self._plans["numeric"] = (*numeric, accepted)
                 return
 
@@ -562,9 +569,7 @@ class JudgeTrial:
         for spec in tensor_inputs(self._problem):
             domain = spec.domain
             if isinstance(domain, Real) and domain.high is None and domain.low in (None, 0.0):
-                fill = fills.get(spec.name) or default_fill(spec)
-                parameters = {**fill.parameters, "scale_by": scale}
-                fills[spec.name] = dataclasses.replace(fill, parameters=parameters)
+                fills[spec.name] = with_parameters(own_fill(case, spec), {"scale_by": scale})
         label = f"{case.label}, {scale:g} times as large"
         return dataclasses.replace(case, label=label, fills=fills)
 
@@ -757,7 +762,7 @@ class JudgeTrial:
 
     def _possible(self, case: Case) -> None:
         """Raise CannotJudgeError where inputs and outputs alone are more than all the memory."""
-        held, total = self._held_bytes(case), total_bytes(self._device)
+        held, total = all_bytes(self._problem, case.axes), total_bytes(self._device)
         if held > total:
             where = "GPU" if self._device.startswith("cuda") else "machine"
             listed = ", ".join(f"{name}={size}" for name, size in case.axes.items())
@@ -1170,13 +1175,8 @@ class JudgeTrial:
         if any(self._kept_by_all) or self._owns:
             return self.relieve()
         room = self._room.bytes
-        fills = room is None or _FILLED * self._held_bytes(case) > room
+        fills = room is None or _FILLED * all_bytes(self._problem, case.axes) > room
         return fills and self.relieve()
-
-    def _held_bytes(self, case: Case) -> int:
-        """Return the bytes of a case's inputs and outputs."""
-        specs = (*tensor_inputs(self._problem), *self._problem.outputs)
-        return sum(math.prod(shape_of(s.shape, case.axes)) * s.dtype.itemsize for s in specs)
 
     def _made_truth(self, case: Case, precision: Precision, draws: int | None) -> Truth:
         inputs = self.inputs(case)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Iterable, Iterator
-from math import prod
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.plain_first import measured, on_cpu, wrong_read
 from cuassay.checks.state.answers import reads_of
-from cuassay.inputs.geometry import elements, tensor_inputs
-from cuassay.model.axes import shape_of
-from cuassay.model.case import Case
+from cuassay.inputs.geometry import all_bytes, elements
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
@@ -85,7 +82,7 @@ class Perf001(Check):
                 yield self.finding(text, scenario=scenario, statistic="timed answer", **extra)
                 return
         seconds = per_call_s(scenario, run)
-        least = bytes_of(trial, scenario.cases[0]) / _BANDWIDTH
+        least = all_bytes(trial.problem, scenario.cases[0].axes) / _BANDWIDTH
         if seconds is not None and not on_cpu(trial) and seconds < _PLAUSIBLE * least:
             yield self.finding(
                 f"a call takes {1e6 * seconds:.3g} us, and moving its inputs and outputs once at "
@@ -145,9 +142,3 @@ def per_call_s(scenario: Scenario, run: Run) -> float | None:
     ]
     found = statistics.median(slopes) if slopes else 0.0
     return found if found > 0 else None
-
-
-def bytes_of(trial: Trial, case: Case) -> int:
-    """Return the bytes of all tensors of a case, each counted once."""
-    specs = (*tensor_inputs(trial.problem), *trial.problem.outputs)
-    return sum(prod(shape_of(spec.shape, case.axes)) * spec.dtype.itemsize for spec in specs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.numeric.common import message, where, worst_statistic
 from cuassay.checks.state.answers import Read, reads_of, same_bits
+from cuassay.inputs.geometry import tensor_bytes
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
@@ -159,7 +160,7 @@ def repeats(trial: Trial, case: Case) -> Scenario:
     """Return the scenario of many calls on one case, every result hashed, the first ones read."""
     calls = _CALLS[trial.profile]
     outputs = trial.problem.outputs
-    size = sum(prod(shape_of(s.shape, case.axes)) * s.dtype.itemsize for s in outputs)
+    size = tensor_bytes(outputs, case.axes)
     reads = max(2, min(calls, _BYTES // max(size, 1)))
     steps: list[Step] = [Allocate(slot="a", case=0)]
     for number in range(calls):

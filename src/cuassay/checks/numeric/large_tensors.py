@@ -15,7 +15,7 @@ from cuassay.checks.numeric.relation_guess import relations
 from cuassay.checks.numeric.relation_members import plain_axis, take_slices
 from cuassay.checks.plain_first import measured
 from cuassay.errors import ProblemError
-from cuassay.inputs.geometry import tensor_inputs
+from cuassay.inputs.geometry import all_bytes, tensor_inputs
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -222,8 +222,7 @@ def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
     """Whether inputs and outputs fit the GPU several times; all outputs must have one place."""
     import torch
 
-    specs = (*tensor_inputs(problem), *problem.outputs)
-    total = sum(prod(shape_of(spec.shape, sizes)) * spec.dtype.itemsize for spec in specs)
+    total = all_bytes(problem, sizes)
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()
     return total * _COPIES <= free * _SHARE

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.checks.gpu.timing import bytes_of, per_call_s, timed
+from cuassay.checks.gpu.timing import per_call_s, timed
+from cuassay.inputs.geometry import all_bytes
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.verdict import Profile, Speed
 
@@ -49,7 +50,7 @@ def measure_speed(
     if compiled is not None and cuda and trial.profile is not Profile.QUICK:
         fused = per_call_s(scenario, compiled()(scenario))
     rate = _bandwidth() if cuda else None
-    floor = None if rate is None else bytes_of(trial, scenario.cases[0]) / rate
+    floor = None if rate is None else all_bytes(trial.problem, scenario.cases[0].axes) / rate
     return Speed(
         axes=dict(scenario.cases[0].axes),
         candidate_us=1e6 * own,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import OrderedDict
@@ -20,14 +19,13 @@ from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.contract.memory import GIB
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.home import apart_dir
-from cuassay.inputs.geometry import tensor_inputs
+from cuassay.inputs.geometry import tensor_bytes, tensor_inputs
 from cuassay.judge.run.busy import keep_busy
 from cuassay.judge.run.machine import HostNursery
 from cuassay.judge.run.memory import shortage
 from cuassay.judge.run.patience import Patience
 from cuassay.judge.run.side_by_side import SideBySide
 from cuassay.model import serial
-from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
@@ -289,10 +287,6 @@ class Runner:
         run = self._in_pool(scenario, answers, fresh=True, parts=parts)
         return unwatched if ended_cleanly(run) else run
 
-    def _input_bytes(self, case: Case) -> int:
-        specs = tensor_inputs(self._trial.problem)
-        return sum(math.prod(shape_of(s.shape, case.axes)) * s.dtype.itemsize for s in specs)
-
     def _not_apart(self) -> str:
         """Return why the candidate cannot do without cuassay in its process, if so."""
         text = "\n".join(source.text for source in self._candidate.sources)
@@ -320,7 +314,8 @@ class Runner:
                 "it builds anew in each process without cuassay, which takes too long for quick; "
                 "use --profile standard"
             )
-        inputs_gib = max(self._input_bytes(case) for case in scenario.cases) / GIB
+        specs = tensor_inputs(self._trial.problem)
+        inputs_gib = max(tensor_bytes(specs, case.axes) for case in scenario.cases) / GIB
         if self._trial.profile is Profile.QUICK and inputs_gib > _APART_GIB:
             raise CannotJudgeError(
                 f"a process without cuassay takes its inputs from files, and {inputs_gib:.1f} GiB "

@@ -105,7 +105,6 @@ class Segments:
                 if tensor.numel():
                     content = as_bytes(tensor.to(self._device))
                     copy_into(arena.bytes[offset : offset + content.numel()], content)
-                    del content
             torch.cuda.synchronize()
             self._in_arena = Package(data | {"kind": "ipc", "arena": arena.describe()})
             return self._in_arena
