@@ -145,15 +145,18 @@ def main() -> int:
         environment = os.environ | {"PYTHONPATH": path, _OUT: str(out)}
         command = [sys.executable, "-m", "cuassay", "check", *asked]
         begun = time.perf_counter()
-        done = subprocess.run(
-            command,
-            env=environment,
-            timeout=given.each,
-            check=False,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        print(f"exit code {done.returncode} after {time.perf_counter() - begun:.1f} s")
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                timeout=given.each,
+                check=False,
+                stdout=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            print(f"no verdict in {given.each:g} s")
+        else:
+            print(f"exit code {done.returncode} after {time.perf_counter() - begun:.1f} s")
         time.sleep(2.0)  # the judge ends by itself, after its verdict
     report(out)
     return 0
