@@ -62,6 +62,10 @@ class InProcess:
     ) -> None:
         return
 
+    def let_go(self) -> bool:
+        """Say that no process is there that could end."""
+        return False
+
     def work_for(self, trial: JudgeTrial) -> None:
         """Take inputs and answers from `trial`."""
         self._trial = trial

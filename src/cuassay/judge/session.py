@@ -311,6 +311,7 @@ def judged(
         # scenarios need a new process: one is kept ready where a start takes a CUDA context.
         ready = 1 if device.startswith("cuda") else 0
         runner = bench.runner(candidate, spares=ready if bench.quick else None)
+        trial.be_alone_by(runner.let_go)
         with (
             trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"),
             ended_where_stuck(

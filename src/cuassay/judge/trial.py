@@ -111,6 +111,7 @@ _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
 _LIGHT = 4  # of the planned memory one part in four is taken by a scenario beside another
 _FILLED = 4  # times its inputs and outputs a case takes in the judge at least
+_ALWAYS_KEPT = 8  # of the planned memory one part in so many holds truths whatever a case needs
 _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
 _OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
 _NEAR_BYTES = 1 << 27  # of answers within them, by a side
@@ -169,6 +170,8 @@ class JudgeTrial:
         self._never_judged: dict[str, str] = {}  # outputs whose numbers decided nothing, and why
         self._cap = Cap(device, self._room.bytes)
         self._booking = Booking(None)
+        self._end_others: Callable[[], bool] = lambda: False  # see `be_alone`
+        self._needs_all = False
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
         self._own_alone = False
@@ -266,6 +269,17 @@ class JudgeTrial:
         """Whether its smallest case needs more memory than was planned: one process at a time."""
         room = self._room.bytes
         return room is not None and self._booking.bytes > booked_bytes(room)
+
+    def be_alone_by(self, end_others: Callable[[], bool]) -> None:
+        """Learn how to end this trial's own processes while they are idle (see `be_alone`)."""
+        self._end_others = end_others
+
+    def be_alone(self) -> bool:
+        """End this trial's idle processes where its cases fill a GPU; return whether any ended.
+
+        What a kernel's process keeps for its next call is as much as its inputs, and more.
+        """
+        return self.is_large and self._end_others()
 
     @property
     def is_alone(self) -> bool:
@@ -1125,6 +1139,8 @@ class JudgeTrial:
         if truth is None:
             started = time.perf_counter()
             self._make_room(case)
+            if self._needs_all:  # as the truths before it
+                self.be_alone()
             with self.timeline.span(Lane.TRUTH, what):
                 truth = self._capped(make)
             self.truth_s += time.perf_counter() - started
@@ -1138,8 +1154,9 @@ class JudgeTrial:
             try:
                 made = make()
             except torch.OutOfMemoryError:
-                if not self.relieve():
+                if not self.relieve() and not self.be_alone():
                     raise
+                self._needs_all = self.is_large
             else:
                 self._cap.give_back()
                 return made
@@ -1193,11 +1210,15 @@ class JudgeTrial:
         )
 
     def _make_room(self, case: Case) -> None:
-        """Let go of kept truths until one of `case` has room beside the others."""
+        """Let go of kept truths until one of `case` has room beside the others.
+
+        Those that are next to nothing beside their inputs stay: what a case holds that fills the
+        plan by itself is weights, and each of its truths takes long.
+        """
         room = self._room.bytes
         if room is None or not self._truths or self._room.is_small(self._problem, case):
             return
-        left = room - self._room.need(self._problem, case).judge
+        left = max(room - self._room.need(self._problem, case).judge, room // _ALWAYS_KEPT)
         while self._truths and self._kept_bytes > left:
             self._truths.popitem(last=False)
 

@@ -18,6 +18,7 @@ from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.memory import GIB, Room
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.budget import WorkLimit, budget_for
+from cuassay.judge import trial as judge_trial
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.plan.search import Answer, Effort, search
 from cuassay.judge.plan.smoke import smallest_case
@@ -202,6 +203,9 @@ def test_truth_lets_go_of_others_before_it_is_made(
     other = trial.cases("numeric")[0]
     need = trial._room.need(trial.problem, other).judge
     monkeypatch.setattr(trial._room, "limit_gib", (need + 1) / GIB)
+    trial._make_room(other)
+    assert len(trial._truths) == 2  # next to nothing beside what the case takes
+    monkeypatch.setattr(judge_trial, "_ALWAYS_KEPT", 1 << 40)
     trial.truth(other)
     assert len(trial._truths) == 1
 

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from cuassay.checks.endings.findings import inconclusive_reason
+from cuassay.judge.decide.control import reference_candidate
 from cuassay.judge.run.memory import Cap, host_plan_gib
+from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
+from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.sandbox.guest.memory import placement
@@ -132,3 +136,63 @@ def test_a_trial_on_the_cpu_plans_with_a_share_of_the_machine() -> None:
     quick, deep = host_plan_gib(Profile.QUICK), host_plan_gib(Profile.DEEP)
     assert 0.0 < quick <= 8.0
     assert deep >= 2 * quick
+
+
+def test_where_cases_fill_a_gpu_idle_processes_end_before_a_truth_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _Gpu(monkeypatch)
+    trial = trial_of(rotary(tmp_path))
+    first, second = trial.cases("numeric")[:2]
+    values = trial.inputs(first)
+    failures, ended, alive = [torch.OutOfMemoryError("full")], list[str](), [True]
+
+    def end_others() -> bool:
+        ended.append("asked")
+        return bool(alive and alive.pop())
+
+    def short(self: JudgeTrial, *asked: object) -> Truth:
+        if failures:
+            raise failures.pop()
+        given = list(values.values())
+        return make_truth(self.reference.call, given, self.problem.outputs, seed=1, draws=2)
+
+    monkeypatch.setattr(JudgeTrial, "_made_truth", short)
+    trial._cap.active = False
+    trial.be_alone_by(end_others)
+    with pytest.raises(torch.OutOfMemoryError):  # an ordinary trial ends nothing for it
+        trial.truth(first)
+    assert not ended
+    monkeypatch.setattr(JudgeTrial, "is_large", True)
+    failures.append(torch.OutOfMemoryError("full"))
+    assert trial.truth(first).draws == 2
+    assert len(ended) == 1
+    trial.truth(first)  # kept
+    assert len(ended) == 1
+    trial.truth(second)  # what was needed once is needed again
+    assert len(ended) == 2
+    failures.append(torch.OutOfMemoryError("full"))
+    trial._truths.clear()
+    trial._made_by_all.clear()
+    with pytest.raises(torch.OutOfMemoryError):  # nothing was left to end
+        trial.truth(first)
+
+
+def test_a_runner_ends_processes_that_are_idle_and_no_others(tmp_path: Path) -> None:
+    trial = trial_of(rotary(tmp_path))
+    runner = Runner(trial, reference_candidate(trial.problem), device="cpu", nursery=None)
+    with runner:
+        assert runner.wait_built()
+        cases = tuple(trial.cases("small")[:1])
+        scenario = Scenario(
+            label="one call",
+            cases=cases,
+            steps=(Allocate(slot="a", case=0), Call(slot="a", result="r", poison=Poison.NONE)),
+        )
+        runner(scenario)
+        runner._at_work = True
+        assert not runner.let_go()
+        runner._at_work = False
+        assert runner.let_go()
+        assert not runner.let_go()
+        assert not inconclusive_reason(runner(scenario))  # a new process

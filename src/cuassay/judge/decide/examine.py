@@ -326,6 +326,7 @@ class Examination:
             tally.undecided.append(str(error))
         except torch.OutOfMemoryError:
             if self._trial.relieve() or again:
+                self._trial.be_alone()
                 self._guarded(check, scenario, tally, control_first=control_first, again=False)
             else:
                 # A candidate may have taken the memory: never a reason to pass over a check.

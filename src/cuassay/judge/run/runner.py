@@ -99,6 +99,7 @@ class Runner:
             or any(sign in source.text for sign in _BUILDS_LONG for source in candidate.sources)
         )
         self.fresh = False
+        self._at_work = False
         self._spent_s = 0.0
         self._tools = SideBySide(self._beside)
         self._given_host = host
@@ -169,9 +170,15 @@ class Runner:
         """Whether one of its workers has built the candidate."""
         return self._pool.built
 
-    def let_go(self) -> None:
-        """End its workers and free what they shared, where the memory is needed elsewhere."""
+    def let_go(self) -> bool:
+        """End its idle workers and free what they shared; return whether there was anything.
+
+        For where the memory is needed elsewhere. What a scenario runs in meanwhile stays.
+        """
+        if self._at_work or not self._pool.holds_memory:
+            return False
         self._pool.let_go()
+        return True
 
     def make_ready(self, scenario: Scenario) -> None:
         """Wait for the process that a scenario will run in, where that is a worker on a GPU."""
@@ -217,7 +224,11 @@ class Runner:
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario. Raises CannotJudgeError for a candidate that hung too often."""
         with self._trial.timeline.span(self._lane, scenario.label) as parts:
-            return self._ran(scenario, parts)
+            self._at_work = True
+            try:
+                return self._ran(scenario, parts)
+            finally:
+                self._at_work = False
 
     def _ran(self, scenario: Scenario, parts: Parts) -> Run:
         needs_answers = any(

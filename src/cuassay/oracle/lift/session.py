@@ -20,6 +20,7 @@ from cuassay.errors import LiftError
 from cuassay.oracle.lift import index_range
 from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of
 from cuassay.oracle.lift.operation import Following, Hook, Operation, mapped
+from cuassay.oracle.lift.parts import piece, split_of
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.special import SPECIAL
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
@@ -83,7 +84,8 @@ class Session:
             return special(self, asked, nominals)
         if traits.random:
             return self._random(asked, traits, nominals)
-        return self.run(asked, traits, nominals)
+        joined = self._in_parts(asked, traits, nominals)
+        return self.run(asked, traits, nominals) if joined is None else joined
 
     def run(self, asked: Operation, traits: Traits, nominals: Nominals) -> Any:
         """Run an operation on payloads, with the hook, and wrap or write what it gives."""
@@ -113,6 +115,41 @@ class Session:
                 Lifted(v, source.dtype, self, borrowed=True) if isinstance(v, torch.Tensor) else v
             ),
         )
+
+    def _in_parts(self, asked: Operation, traits: Traits, nominals: Nominals) -> Any:
+        """Return the product of a large borrowed factor, made part by part; None for all else.
+
+        A hook is shown a product for each part.
+        """
+        large = (
+            split_of(asked.op, asked.args, place)
+            for place, factor in enumerate(asked.args)
+            if isinstance(factor, Lifted) and factor.borrowed
+        )
+        found = next(filter(None, large), None)
+        if found is None:
+            return None
+        split, length, step = found
+        given = list(asked.args)
+        for place in split.arguments:
+            if not isinstance(given[place], Lifted):
+                payload = self._payload(given[place])
+                given[place] = Lifted(payload, given[place].dtype, self)
+        whole: torch.Tensor | None = None
+        for start in range(0, length, step):
+            some = list(given)
+            for place, axis in split.arguments.items():
+                one: Lifted = given[place]
+                payload = piece(one.payload, axis, start, step, length=length)
+                some[place] = Lifted(payload, one.dtype, self, borrowed=one.borrowed)
+            made = self.run(Operation(asked.op, some, asked.kwargs), traits, nominals).payload
+            if whole is None:
+                shape = list(made.shape)
+                shape[split.result] = length
+                whole = made.new_empty(shape)
+            piece(whole, split.result, start, step, length=length).copy_(made)
+        assert whole is not None
+        return self._wrap(whole, 0, nominals)
 
     def _hooked(self, low: Operation, traits: Traits, nominals: Nominals) -> Any:
         if self.hook is None or traits.view:

@@ -114,7 +114,9 @@ def make_truth(
         roundoff=roundoff,
         budget_bytes=budget_bytes,
     )
-    draws_of = _Draws(runner, deviations, traits, roundoff, family or Family())
+    draws_of = _Draws(
+        runner, deviations, traits, roundoff, family or Family(), keeps_whole=steps.to_whole
+    )
     discontinuous, unmodelled = _draw(draws_of, found, count)
     lean = TENSOR_CORE_LEAN / 2 * deviations.longest * _UNIT
     outputs = tuple(
@@ -138,6 +140,7 @@ class _Draws:
     traits: InputTraits
     roundoff: float
     family: Family
+    keeps_whole: bool
 
     def hook(self, index: int, *, gain: float = 1.0) -> NoiseHook:
         """Return the hook of draw `index`, its noise `gain` times as large.
@@ -152,7 +155,7 @@ class _Draws:
             repeats=self.traits.repeats and index % 4 != 3,
             tiny=self.traits.tiny,
         )
-        return NoiseHook(noise, self.deviations, self.family)
+        return NoiseHook(noise, self.deviations, self.family, keeps_whole=self.keeps_whole)
 
 
 def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, str]:

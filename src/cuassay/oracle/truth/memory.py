@@ -22,6 +22,7 @@ from cuassay.dispatch_modes import EndlessRun, UntracedMode, WithoutMemory, mult
 from cuassay.model.problem import Scalar
 from cuassay.oracle.lift.inputs import is_borrowed
 from cuassay.oracle.lift.operation import base_name
+from cuassay.oracle.lift.parts import part_elements, split_of
 from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
 from cuassay.oracle.truth.types import Truth
@@ -34,6 +35,7 @@ _KNOWN = 3 * 8  # the reference as written and its float32 lift, and the errors 
 _FINISH = 14 * 8  # mean, rounding, noise, scale and their temporaries, while errors are found
 _DEVIATION = 4  # bytes of an element of a reduction's deviation, kept for all draws
 _MOST_OPERATIONS = 1 << 13  # a run of more is not followed to its end: counting takes seconds
+_CAST = torch.ops.aten._to_copy.default
 _ATTENTION = "_scaled_dot_product"  # how the names of fused operations begin that hide scores
 
 
@@ -74,6 +76,10 @@ class _Watch(UntracedMode):
         self.largest = self.reduced = self.elements = self.multiply_adds = self.operations = 0
         self._inputs = [v.untyped_storage() for v in inputs if isinstance(v, Tensor)]
         self._known: set[int] = {storage._cdata for storage in self._inputs}
+        # Large inputs and their casts: a lifted run holds no copy of them.
+        self._borrowed = {
+            v.untyped_storage()._cdata for v in inputs if isinstance(v, Tensor) and is_borrowed(v)
+        }
 
     def __torch_dispatch__(
         self,
@@ -88,14 +94,23 @@ class _Watch(UntracedMode):
             raise EndlessRun
         out = func(*args, **(kwargs or {}))
         made = [t for t in pytree.tree_leaves(out) if isinstance(t, Tensor)]
+        cast = func is _CAST and self._is_borrowed(args[0]) and _is_wide(out)
         for tensor in made:
-            self._note(tensor)
+            self._note(tensor, lifts=not cast)
+        if cast:
+            self._borrowed.add(out.untyped_storage()._cdata)
         if func.is_view:
             return out
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         name, results = base_name(func), sum(t.numel() for t in made)
         touched = sum(t.numel() for t in given) + results
         self.elements += touched
+        if cast:
+            touched = 0
+        for place, factor in enumerate(args):  # of a product's large factor one part is lifted
+            if isinstance(factor, Tensor) and self._is_borrowed(factor):
+                split = split_of(func, args, place)
+                touched -= factor.numel() - part_elements() if split else 0
         self.multiply_adds += multiply_adds(func, args, kwargs or {}, out)
         if any(name in known for known in (REDUCTIONS, PRODUCTS, COMPOSITES)):
             self.reduced += results
@@ -109,7 +124,10 @@ class _Watch(UntracedMode):
         self.largest = max(self.largest, touched)
         return out
 
-    def _note(self, made: Tensor) -> None:
+    def _is_borrowed(self, tensor: Tensor) -> bool:
+        return tensor.untyped_storage()._cdata in self._borrowed
+
+    def _note(self, made: Tensor, *, lifts: bool) -> None:
         storage = made.untyped_storage()
         key = storage._cdata
         if key in self._known:
@@ -117,6 +135,7 @@ class _Watch(UntracedMode):
         size = storage.nbytes()
         floating = made.dtype.is_floating_point and made.dtype.itemsize > 1
         lifted = size // made.element_size() * _LIFTED if floating else size
+        lifted *= lifts
         self._known.add(key)
         self.now += size
         self.now_lifted += lifted
@@ -125,10 +144,16 @@ class _Watch(UntracedMode):
 
         def gone() -> None:
             self._known.discard(key)
+            self._borrowed.discard(key)
             self.now -= size
             self.now_lifted -= lifted
 
         weakref.finalize(storage, gone)
+
+
+def _is_wide(tensor: Tensor) -> bool:
+    """Whether a dtype holds numbers that a cast to it may round, but not change into codes."""
+    return tensor.dtype.is_floating_point and tensor.dtype.itemsize > 1
 
 
 def live_bytes(

@@ -9,6 +9,7 @@ first draw computes them, later ones reuse them in call order, also those of com
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -35,6 +36,9 @@ from cuassay.oracle.truth.reductions import (
 )
 
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
+_TO_WHOLE = frozenset(("_to_copy", "copy", "floor", "ceil", "round", "trunc", "floor_divide"))
+_WHOLE_AGAIN = frozenset(("add", "sub", "rsub", "mul", "subtract", "multiply"))
+_MOST_WHOLE = 2.0**24
 _GUARD_BYTES = {"cpu": 1 << 30, "cuda": 1 << 33}  # kept deviations of one truth
 
 
@@ -92,11 +96,13 @@ def is_step(asked: Operation) -> bool:
 class StepHook(PassThrough):
     """Changes nothing; says whether a jump was met, and a scattered sum of a narrow type.
 
-    `by_atomics`: one that a GPU rounds after each addition.
+    `by_atomics`: one that a GPU rounds after each addition. `to_whole`: floats became whole
+    numbers, by a cast or by rounding.
     """
 
     def __init__(self) -> None:
         self.discontinuous = False
+        self.to_whole = False
         self.scatters_narrow = False
         self.by_atomics = False
 
@@ -105,15 +111,29 @@ class StepHook(PassThrough):
         narrow = operation.nominal in GRIDS
         self.scatters_narrow |= narrow and operation.name in SCATTERED
         self.by_atomics |= narrow and operation.name in BY_ATOMICS
-        self.discontinuous = self.discontinuous or is_step(operation)
+        if is_step(operation):
+            self.discontinuous = True
+            self.to_whole |= operation.name in _TO_WHOLE
         return NotImplemented
 
 
 class NoiseHook:
-    """Adds one draw's errors to a lifted run. `discontinuous` says whether a jump was met."""
+    """Adds one draw's errors to a lifted run. `discontinuous` says whether a jump was met.
 
-    def __init__(self, noise: Noise, deviations: Deviations, family: Family | None = None) -> None:
+    With `keeps_whole` sums, differences and products of whole numbers are exact, as every format
+    has them: a reference counts places in floats and casts them, where an error would move all.
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        deviations: Deviations,
+        family: Family | None = None,
+        *,
+        keeps_whole: bool = False,
+    ) -> None:
         self.noise, self.deviations = noise, deviations
+        self._keeps_whole = keeps_whole
         self._stored = Stored(family or Family(), noise)
         self._inside = False  # a decomposition: what it makes is not stored
         self.discontinuous = False
@@ -216,6 +236,15 @@ class NoiseHook:
         return self.deviations.get(place, str(asked.op), out, make)
 
     def _arithmetic(self, name: str, named: dict[str, Any], out: Any) -> Any:
+        noisy = self._moved(name, named, out)
+        if not self._keeps_whole or name not in _WHOLE_AGAIN or out.is_complex():
+            return noisy
+        whole = _is_whole(out)
+        for key in ("self", "other"):
+            whole = whole & _is_whole(named[key])
+        return torch.where(whole, out, noisy)
+
+    def _moved(self, name: str, named: dict[str, Any], out: Any) -> Any:
         noisy = self.noise.relative(out, 1.0)
         if name not in ("add", "sub", "rsub", "subtract"):
             return noisy
@@ -248,6 +277,15 @@ class NoiseHook:
             return self.noise.rounding(tensor, GRIDS[own])
 
         return _changed(out, narrow)
+
+
+def _is_whole(value: Any) -> Any:
+    """Whether each element is a whole number that float32 holds."""
+    if not isinstance(value, Tensor):
+        return math.isfinite(value) and value == int(value)
+    if not floating_in(value):
+        return True
+    return (value == value.trunc()) & (value.abs() <= _MOST_WHOLE)
 
 
 def _changed(out: Any, change: Callable[[Tensor], Tensor]) -> Any:

@@ -434,6 +434,12 @@ class WorkerPool(Closing):
             with contextlib.suppress(NurseryError):
                 worker.kill()
 
+    @property
+    def holds_memory(self) -> bool:
+        """Whether a worker is there, or memory that was shared with one."""
+        workers = self._current is not None or self._special is not None
+        return workers or self._segments.holds_memory
+
     def let_go(self) -> None:
         """End every worker and free what was shared with them; the next scenario begins anew."""
         self.kill()

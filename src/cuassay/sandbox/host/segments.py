@@ -28,7 +28,7 @@ from cuassay.sandbox.guest.transport import aligned_offsets, nbytes
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 _ALL_SEALS = _SIZE_SEALS | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 _CHUNK = 1 << 30
-_LARGE = 4 << 30  # bytes of inputs beside which a worker needs all that is free
+_LARGE = 2 << 30  # bytes of inputs beside which a worker needs all that is free
 
 
 class StillWritableError(Exception):
@@ -184,6 +184,11 @@ class Segments:
                 self._retired.append(held)  # a worker may have it open: freed after it ended
             self._arenas[role] = device_memory.Arena(_rounded(size))
         return self._arenas[role]
+
+    @property
+    def holds_memory(self) -> bool:
+        """Whether memory of a device is shared."""
+        return bool(self._retired or self._arenas)
 
     def close(self) -> None:
         """Free device memory; every worker must have ended."""

@@ -9,8 +9,9 @@ import torch
 
 from cuassay.oracle.lift import inputs as lift_inputs
 from cuassay.oracle.lift.operation import Operation, PassThrough
-from cuassay.oracle.lift.run import lift
+from cuassay.oracle.lift.run import lift, nominal_of
 from cuassay.oracle.truth.memory import bytes_needed, live_bytes
+from cuassay.oracle.truth.reductions import PRODUCTS
 
 Reference = Callable[..., object]
 
@@ -120,3 +121,66 @@ def test_the_plan_counts_no_lifted_copy_of_them() -> None:
     w = torch.empty(64, 4096, 4096, dtype=torch.bfloat16, device="meta")
     live = live_bytes(_experts, [x, w])
     assert bytes_needed(live, [x, w], [x.shape], draws=4) < 3 * w.nbytes
+
+
+def _batched(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.bmm(x.expand(4, 3, 8).float(), w.float())
+
+
+def _batched_plus(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.baddbmm(x[None, :1], x.expand(4, 3, 8), w.transpose(1, 2))
+
+
+def _words(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.linear(x, w.view(32, 8))
+
+
+def _words_plus(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.linear(x, w.view(32, 8), w[0].view(-1)[:32])
+
+
+def _rows(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return w.view(32, 8) @ x.t()
+
+
+class _Shapes(PassThrough):
+    """Notes the largest factor of a product, and what it returns."""
+
+    def __init__(self) -> None:
+        self.largest = 0
+
+    def after(self, operation: Operation, out: object) -> object:
+        if operation.name in PRODUCTS:
+            sizes = [v.numel() for v in operation.args if isinstance(v, torch.Tensor)]
+            self.largest = max(self.largest, *sizes)
+        return out
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("call", [_batched, _batched_plus, _words, _words_plus, _rows])
+def test_a_product_of_a_large_input_is_made_part_by_part(
+    call: Reference, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = _inputs(dtype)
+    (right,) = _outputs(call, given, torch.float64)
+    for most in (100, 37):  # parts of equal length, and a shorter last one
+        monkeypatch.setattr(lift_inputs, "BORROWED_ELEMENTS", most)
+        hook = _Shapes()
+        (found,) = lift(call, given, hook=hook)
+        assert nominal_of(found) == nominal_of(right)
+        assert found.shape == right.shape
+        torch.testing.assert_close(found, right, rtol=1e-14, atol=1e-14)
+        assert 0 < hook.largest <= max(most, 64)  # 64: one matrix of the batch
+
+
+def test_the_plan_counts_one_part_of_a_products_large_factor() -> None:
+    x = torch.empty(64, 2, 4096, dtype=torch.bfloat16, device="meta")
+    w = torch.empty(64, 4096, 4096, dtype=torch.bfloat16, device="meta")
+
+    def batched(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.bmm(x.float(), w.float()).to(x.dtype)
+
+    live = live_bytes(batched, [x, w])
+    assert live.written > 2 * w.nbytes  # the reference as written does hold it in float32
+    assert live.lifted < w.nbytes // 8
+    assert bytes_needed(live, [x, w], [x.shape], draws=4) < 4 * w.nbytes

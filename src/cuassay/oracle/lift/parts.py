@@ -1,0 +1,64 @@
+"""Matrix products with a large input, part by part: never all of it is lifted at one time.
+
+The weights of all experts are one factor of a batched product, the words of a vocabulary one of a
+plain product. In float64 they would be four times what the caller holds; each part of the
+result needs a part of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cuassay.oracle.lift import inputs
+
+_ATEN = torch.ops.aten
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Along which axis each argument, by position, and the result fall into parts."""
+
+    arguments: Mapping[int, int]
+    result: int
+
+
+_ROWS, _COLUMNS = Split(arguments={0: 0}, result=0), Split(arguments={1: 1}, result=1)
+_BATCH = Split(arguments={0: 0, 1: 0}, result=0)
+# operation -> position of the large factor -> how it splits
+_SPLITS: Mapping[Any, Mapping[int, Split]] = {
+    _ATEN.mm.default: {0: _ROWS, 1: _COLUMNS},
+    _ATEN.bmm.default: {0: _BATCH, 1: _BATCH},
+    _ATEN.addmm.default: {2: Split(arguments={0: -1, 2: 1}, result=1)},
+    _ATEN.baddbmm.default: dict.fromkeys((1, 2), Split(arguments={0: 0, 1: 0, 2: 0}, result=0)),
+}
+
+
+def part_elements() -> int:
+    """Return how many elements of a large input are lifted at one time."""
+    return inputs.BORROWED_ELEMENTS
+
+
+def split_of(op: Any, args: Sequence[Any], large: int) -> tuple[Split, int, int] | None:
+    """Return how a product with a large factor at position `large` splits: axes, length, step.
+
+    None where it is no such product, the factor is no larger than a part, or an axis is too short.
+    """
+    split = _SPLITS.get(op, {}).get(large)
+    if split is None or args[large].numel() <= part_elements():
+        return None
+    factor: Tensor = args[large]
+    length = factor.shape[split.arguments[large]]
+    step = max(1, length * part_elements() // factor.numel())
+    return (split, length, step) if step < length else None
+
+
+def piece(value: Tensor, axis: int, start: int, step: int, *, length: int) -> Tensor:
+    """Return the part of an argument; all of one that is broadcast along the axis."""
+    if value.dim() < -axis or value.dim() <= axis or value.shape[axis] != length:
+        return value
+    return value.narrow(axis, start, min(step, length - start))
