@@ -78,6 +78,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
         "--only", nargs="*", help="only kernels whose name begins like one of these"
     )
     parser.add_argument("--device", default="", help="cpu or cuda; cuda where there is one")
+    parser.add_argument("--gpu-memory", default="", help="given to each trial, such as 8GiB")
     parser.add_argument("--jobs", type=int, default=2, help="kernels side by side")
     parser.add_argument("--time-limit", type=float, default=0.0, help="seconds for all; 0: none")
     parser.add_argument("--each", type=float, default=240.0, help="seconds for one kernel")
@@ -128,6 +129,8 @@ class Bench:
         command += ["--device", self._device, "--json"]
         if self._given.fail_fast:
             command.append("--fail-fast")
+        if self._given.gpu_memory:
+            command += ["--gpu-memory", self._given.gpu_memory]
         ended = self._trials.end(command, place)
         if ended is None:
             return
