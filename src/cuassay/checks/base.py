@@ -207,7 +207,6 @@ class Check:
     finding_class: ClassVar[FindingClass] = FindingClass.WRONG
     severity: ClassVar[Severity] = Severity.CRITICAL
     judges_failures: ClassVar[bool] = False  # True: `judge` sees raised and dead runs itself
-    control_first: ClassVar[bool] = True  # False: the reference runs where the candidate fails
     own_process: ClassVar[bool] = False  # True: what it does or reads is the whole process's
     clean_counts: ClassVar[bool] = False  # True: a clean pass in a used process always counts
     only_reads: ClassVar[bool] = False  # True: others may go on in a process of its own

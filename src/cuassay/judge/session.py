@@ -588,12 +588,12 @@ class _Reference:
 
 
 def _reference(bench: _Bench, candidate: Runner) -> _Reference:
-    """Return the reference on trial. At `quick` it runs only where the candidate fails."""
+    """Return the reference on trial, which runs only where the candidate fails."""
     return _Reference(
         bench.runner(
             reference_candidate(bench.trial.problem),
-            lazy=bench.quick,
-            spares=0 if bench.quick else None,
+            lazy=True,
+            spares=0,
             lane=Lane.REFERENCE,
         ),
         candidate,

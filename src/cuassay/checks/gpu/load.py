@@ -89,7 +89,6 @@ class Race001(Check):
     group = "load"
     gpu_only = True
     severity = Severity.CRITICAL
-    control_first = False  # the reference goes through it where the candidate fails
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a load on the largest case that can be repeated often."""

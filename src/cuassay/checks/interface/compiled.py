@@ -63,7 +63,6 @@ class Compile001(Check):
     severity = Severity.HIGH
     judges_failures = True
     least_decided = 0.0  # torch.compile may lack a tool that a plain call does not need
-    control_first = False  # compiling the reference too would double the time
 
     def skip(self, trial: Trial) -> str:
         """Compiling takes seconds."""

@@ -70,7 +70,6 @@ class Kernel001(Check):
     severity = Severity.LOW
     judges_failures = True
     least_decided = 0.0  # what it shows is advice
-    control_first = False
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one process: a plain call, one that is profiled, one on offset inputs."""

@@ -295,26 +295,20 @@ class Examination:
         The reference is asked only where the candidate fails: most recipes pass.
         """
         mark, wrong = len(self._trial.comparisons), len(tally.wrong)
-        self._guarded(check, scenario, tally, control_first=False)
+        self._guarded(check, scenario, tally)
         compared = [found for found in self._trial.comparisons[mark:] if not found.undecided]
         shares = [comparison.share for comparison in compared]
         return Answer(share=max(shares, default=None), failed=len(tally.wrong) > wrong)
 
     def _guarded(
-        self,
-        check: Check,
-        scenario: Scenario,
-        tally: Tally,
-        *,
-        control_first: bool = True,
-        again: bool = True,
+        self, check: Check, scenario: Scenario, tally: Tally, *, again: bool = True
     ) -> None:
         """Run one scenario; one that cannot be judged loses no finding of the others.
 
         Where memory is short it runs once more (`again`) after what is kept has been let go.
         """
         try:
-            self._one(check, scenario, tally, control_first=control_first)
+            self._one(check, scenario, tally)
         except NothingToCheckError as error:
             tally.inapplicable = tally.inapplicable or str(error)
         except ReferenceError_ as error:
@@ -327,22 +321,18 @@ class Examination:
         except torch.OutOfMemoryError:
             if self._trial.relieve() or again:
                 self._trial.be_alone()
-                self._guarded(check, scenario, tally, control_first=control_first, again=False)
+                self._guarded(check, scenario, tally, again=False)
             else:
                 # A candidate may have taken the memory: never a reason to pass over a check.
                 tally.undecided.append(f"out of memory in the judge ({scenario.label})")
 
-    def _one(self, check: Check, scenario: Scenario, tally: Tally, *, control_first: bool) -> None:
+    def _one(self, check: Check, scenario: Scenario, tally: Tally) -> None:
+        """Run one scenario on the candidate and, where it fails, on the reference."""
         started = time.perf_counter()
-        control_first = control_first and check.control_first
-        first = control_first and self._trial.profile is not Profile.QUICK
-        if first and self._control.findings(check, scenario):
-            tally.shared.append(self._control.findings(check, scenario)[0].message)
-            return
         run, findings, reason = self._settled(check, scenario, tally)
         tally.ran += 1
-        if findings and self._control.shares(check, scenario, findings):
-            tally.shared.append(findings[0].message)
+        if findings and (earned := self._shared(check, scenario, findings)):
+            tally.shared.append(earned)
             return
         if findings and not self._trial.repeats(scenario.cases[0]):
             findings, reason = self._beyond_spread(check, scenario, findings)
@@ -361,6 +351,17 @@ class Examination:
             self._emit(FindingReported(finding=finding))
         duration_s = time.perf_counter() - started
         self._emit(CaseFinished(code=check.code, label=scenario.label, duration_s=duration_s))
+
+    def _shared(self, check: Check, scenario: Scenario, findings: Sequence[Finding]) -> str:
+        """Return what the reference earns on a scenario that the candidate fails, or nothing.
+
+        At `quick` the same code on the same output; beyond it, on more and harder scenarios,
+        whatever it earns: what the operator's own definition does not survive decides nothing.
+        """
+        if self._trial.profile is Profile.QUICK:
+            return findings[0].message if self._control.shares(check, scenario, findings) else ""
+        earned = self._control.findings(check, scenario)
+        return earned[0].message if earned else ""
 
     def _settled(
         self, check: Check, scenario: Scenario, tally: Tally
