@@ -107,10 +107,25 @@ def _refuse(op: Any, asked: Iterable[Asked]) -> None:
     for index, size, from_end in asked:
         if index.is_meta or index.dtype in (torch.bool, torch.uint8) or not index.numel():
             continue
-        low, high = (int(bound) for bound in torch.stack(index.aminmax()).tolist())
+        low, high = _bounds(index)
         if low < (-size if from_end else 0) or high >= size:
             wrong = high if high >= size else low
             raise IndexError(f"index {wrong} is out of bounds for {size} entries in {op}")
+
+
+def _bounds(index: torch.Tensor) -> tuple[int, int]:
+    """Return the least and the largest index, looked up once until the tensor is written.
+
+    A reference that loops over experts gathers, weighs and scatters by the same places.
+    """
+    noted: Any = index  # the note lives as long as the tensor
+    version = -1 if index.is_inference() else index._version  # an inference tensor counts no writes
+    known, found = getattr(noted, "cuassay_bounds", (-1, (0, 0)))
+    if version != known or version < 0:
+        low, high = torch.stack(index.aminmax()).tolist()
+        found = int(low), int(high)
+        noted.cuassay_bounds = version, found
+    return found
 
 
 @functools.cache

@@ -11,6 +11,8 @@ by nothing, so that a lost term of such sums still shows.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -48,12 +50,17 @@ def _neighbours(values: Tensor) -> Tensor:
 
 def _strangers(values: Tensor) -> Tensor:
     """Compare at most 256 pairs drawn along the last axis: shows few values in any order."""
-    terms = values.shape[-1]
+    one, other = _pairs(values.shape[-1], values.device)
+    return _equal(values[..., one], values[..., other])
+
+
+@functools.lru_cache(maxsize=64)
+def _pairs(terms: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return places of pairs, made once: a reference that loops has thousands of equal sums."""
     generator = torch.Generator().manual_seed(terms)
     one = torch.randint(terms, (min(_PAIRS, terms),), generator=generator)
     step = torch.randint(1, terms, one.shape, generator=generator)
-    device = values.device
-    return _equal(values[..., one.to(device)], values[..., ((one + step) % terms).to(device)])
+    return one.to(device), ((one + step) % terms).to(device)
 
 
 def _run(neighbours: Tensor, strangers: Tensor, terms: int) -> Tensor:

@@ -157,3 +157,24 @@ def test_a_bad_index_is_never_run_without() -> None:
     with pytest.raises(ReferenceError_, match="out of bounds"):
         run_as_written(reference, [_source(), torch.tensor([_ROWS])])
     assert calls == 1
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_an_index_is_looked_at_again_once_it_was_written(inference: bool) -> None:
+    looked: list[torch.Tensor] = []
+
+    class Counted(torch.Tensor):
+        """An index that notes when its extremes are asked for."""
+
+        def aminmax(self) -> Any:  # type: ignore[override]
+            """Return the extremes."""
+            looked.append(self)
+            return torch.aminmax(self.as_subclass(torch.Tensor))
+
+    with torch.inference_mode(inference):
+        index = torch.tensor([0, 3]).as_subclass(Counted)
+        assert index_range._bounds(index) == (0, 3)
+        assert index_range._bounds(index) == (0, 3)
+        assert len(looked) == (2 if inference else 1)
+        index[1] = 7
+        assert index_range._bounds(index) == (0, 7)
