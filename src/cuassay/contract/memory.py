@@ -353,19 +353,24 @@ class Room:
             return None
         return most.extended(problem, case.axes, least) if most.live.operations > _SHORT else None
 
-    def is_small(self, problem: Problem, case: Case, *, share: int = 1) -> bool:
+    def is_small(
+        self, problem: Problem, case: Case, *, share: int = 1, of_bytes: int | None = None
+    ) -> bool:
         """Whether a case takes less than one part in `share`, which needs no run to know.
+
+        Of the planned memory, unless `of_bytes` are given.
 
         A reference is taken to hold no more than all its inputs and outputs, each as often as
         the longest axis has elements: the scores of attention are such. An integer argument that
         follows no axis may ask for any size.
         """
-        if self.bytes is None:
+        room = self.bytes if of_bytes is None else of_bytes
+        if room is None:
             return True
         if may_be_sizes(problem):
             return False
         longest = max(case.axes.values(), default=1)
-        return share * elements(problem, case.axes) * longest * _PER_ELEMENT <= self.bytes
+        return share * elements(problem, case.axes) * longest * _PER_ELEMENT <= room
 
     def holds(self, problem: Problem, case: Case, *, truth: bool = True) -> bool:
         """Whether a case has room; without `truth` where no truth of it is made."""

@@ -181,7 +181,9 @@ class _Bench:
         if wished is not None or job.fail_fast or job.isolated:
             return 0 if job.fail_fast else wished or 0
         on_gpu = self.device.startswith("cuda")
-        if not self.quick or not on_gpu or not self.trial.is_alone or self.trial.is_large:
+        if job.profile is Profile.DEEP or not on_gpu:
+            return 0
+        if not self.trial.is_alone or self.trial.is_large:
             return 0
         cores = len(os.sched_getaffinity(0))
         return sum(cores >= least for least in _CORES)
@@ -545,7 +547,7 @@ def _runners_beside(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
         bench.runner(
             bench.candidate,
             lazy=not runner.built or bench.device.startswith("cuda"),
-            spares=0,
+            spares=0 if bench.quick else 1,  # beyond it scenarios have processes of their own
         )
         for _ in range(bench.sides_beside)
     )

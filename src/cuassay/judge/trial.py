@@ -320,9 +320,12 @@ class JudgeTrial:
     def is_light(self, cases: Sequence[Case]) -> bool:
         """Whether a scenario leaves most of the planned memory to one at the same time.
 
-        Inputs and answers of all its cases are held; truth is made of one after another.
+        Inputs and answers of all its cases are held; truth is made of one after another. Where
+        memory is not limited the plan is what the GPU has.
         """
         room = self._room.bytes
+        if room is None and self._device.startswith("cuda"):
+            room = total_bytes(self._device)
         if room is None:
             return True
         if any(case.state is not None for case in cases):
@@ -332,7 +335,7 @@ class JudgeTrial:
             needs = [
                 self._room.need(self._problem, case)
                 for case in cases
-                if not self._room.is_small(self._problem, case, share=share)
+                if not self._room.is_small(self._problem, case, share=share, of_bytes=room)
             ]
         except CuassayError:
             return False

@@ -15,7 +15,7 @@ from cuassay.judge import session
 from cuassay.judge.run.runner import Runner
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import Failed
-from cuassay.model.verdict import Lane, Verdict
+from cuassay.model.verdict import Lane, Profile, Verdict
 from cuassay.sandbox.host.turns import Turns, await_readable, waiting
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
@@ -29,22 +29,27 @@ def gates() -> Iterator[tuple[Gate, Gate]]:
         yield plain, beside
 
 
-def _judged(gate: Gate, name: str) -> tuple[Verdict, list[Event]]:
+def _judged(gate: Gate, name: str, profile: Profile) -> tuple[Verdict, list[Event]]:
     pair = next(pair for pair in PAIRS if pair.name == name)
     events: list[Event] = []
-    judged = gate.judge(load(pair.problem), pair.bug, seed=5, only=_CHECKS, emit=events.append)
+    judged = gate.judge(
+        load(pair.problem), pair.bug, profile=profile, seed=5, only=_CHECKS, emit=events.append
+    )
     return judged.verdict, events
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "profile"),
     [
-        "eps_dropped",
-        "storage_reshaped",  # by a check beside the others
+        ("eps_dropped", Profile.QUICK),
+        ("storage_reshaped", Profile.QUICK),  # by a check beside the others
+        ("storage_reshaped", Profile.STANDARD),
     ],
 )
-def test_a_verdict_is_that_of_one_check_after_another(gates: tuple[Gate, Gate], name: str) -> None:
-    (plain, _), (beside, events) = (_judged(gate, name) for gate in gates)
+def test_a_verdict_is_that_of_one_check_after_another(
+    gates: tuple[Gate, Gate], name: str, profile: Profile
+) -> None:
+    (plain, _), (beside, events) = (_judged(gate, name, profile) for gate in gates)
     ran = {span.what for span in beside.timeline if span.lane is Lane.BESIDE}
     assert ran
     assert ran <= {"NUM001", "META001", "LAYOUT001"}  # the first side takes some where it is done

@@ -205,7 +205,7 @@ def test_a_history_of_many_cases_holds_their_inputs_and_one_truth(
     class Room:
         bytes = 4000
 
-        def is_small(self, *_: object, share: int) -> bool:
+        def is_small(self, *_: object, share: int, of_bytes: int) -> bool:
             return False
 
         def need(self, *_: object) -> Need:
@@ -247,3 +247,15 @@ def test_what_names_more_sizes_is_asked_once_and_before_they_are_planned(
     assert any(case.axes["rows"] > 9000 for case in trial.cases("beyond"))
     trial.cases("shapes")
     assert asked == [1]
+
+
+def test_without_a_plan_a_light_scenario_is_small_beside_what_the_gpu_has(
+    trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = trial.cases("small")[:1]
+    trial._room.limit_gib = None
+    assert trial.is_light(cases)  # a CPU: nothing is planned by its memory
+    trial._device = "cuda"
+    for total, light in ((80 << 30, True), (1 << 10, False)):
+        monkeypatch.setattr(module, "total_bytes", lambda device, total=total: total)
+        assert trial.is_light(cases) is light
