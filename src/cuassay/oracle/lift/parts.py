@@ -27,14 +27,15 @@ class Split:
     result: int
 
 
-_ROWS, _COLUMNS = Split(arguments={0: 0}, result=0), Split(arguments={1: 1}, result=1)
-_BATCH = Split(arguments={0: 0, 1: 0}, result=0)
+# Axes count from the last one: what is broadcast has fewer in front.
+_ROWS, _COLUMNS = Split(arguments={0: -2}, result=-2), Split(arguments={1: -1}, result=-1)
+_BATCH = Split(arguments={0: -3, 1: -3}, result=-3)
 # operation -> position of the large factor -> how it splits
 _SPLITS: Mapping[Any, Mapping[int, Split]] = {
     _ATEN.mm.default: {0: _ROWS, 1: _COLUMNS},
     _ATEN.bmm.default: {0: _BATCH, 1: _BATCH},
-    _ATEN.addmm.default: {2: Split(arguments={0: -1, 2: 1}, result=1)},
-    _ATEN.baddbmm.default: dict.fromkeys((1, 2), Split(arguments={0: 0, 1: 0, 2: 0}, result=0)),
+    _ATEN.addmm.default: {2: Split(arguments={0: -1, 2: -1}, result=-1)},
+    _ATEN.baddbmm.default: dict.fromkeys((1, 2), Split(arguments={0: -3, 1: -3, 2: -3}, result=-3)),
 }
 
 
@@ -59,6 +60,6 @@ def split_of(op: Any, args: Sequence[Any], large: int) -> tuple[Split, int, int]
 
 def piece(value: Tensor, axis: int, start: int, step: int, *, length: int) -> Tensor:
     """Return the part of an argument; all of one that is broadcast along the axis."""
-    if value.dim() < -axis or value.dim() <= axis or value.shape[axis] != length:
+    if value.dim() < -axis or value.shape[axis] != length:
         return value
     return value.narrow(axis, start, min(step, length - start))

@@ -131,6 +131,11 @@ def _batched_plus(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return torch.baddbmm(x[None, :1], x.expand(4, 3, 8), w.transpose(1, 2))
 
 
+def _batched_plus_rows(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    rows = x[0][:, None].expand(8, 8)[:4]  # as many rows as there are matrices
+    return torch.baddbmm(rows, x[:1].expand(4, 4, 8), w)
+
+
 def _words(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.linear(x, w.view(32, 8))
 
@@ -157,7 +162,9 @@ class _Shapes(PassThrough):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("call", [_batched, _batched_plus, _words, _words_plus, _rows])
+@pytest.mark.parametrize(
+    "call", [_batched, _batched_plus, _batched_plus_rows, _words, _words_plus, _rows]
+)
 def test_a_product_of_a_large_input_is_made_part_by_part(
     call: Reference, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
