@@ -38,7 +38,7 @@ demo: $(READY) ## judge a wrong, a right and a second wrong kernel, with reports
 # Tests wait for processes of their own: one worker more than there are cores keeps all of them busy.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 8 ? n + 1 : 9)))
 test: $(STAMP) ## all tests that need no GPU; AREA=oracle runs the tests of src/cuassay/oracle alone
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= CUASSAY_ZOO_SEED=$${CUASSAY_ZOO_SEED:-20261121} $(BIN)/python -m pytest -n $(WORKERS) -m 'not gpu' --ignore tests/gpu --dist loadfile $(if $(AREA),tests/unit/$(AREA))
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= CUASSAY_ZOO_SEED=$${CUASSAY_ZOO_SEED:-20261121} $(BIN)/python -m pytest -n $(WORKERS) -m 'not gpu' --ignore tests/gpu --dist loadfile --no-loadscope-reorder $(if $(AREA),tests/unit/$(AREA))
 
 lint: $(STAMP) ## ruff and mypy
 	$(BIN)/ruff check src packages tests benchmarks examples

@@ -280,20 +280,6 @@ def run(x):
 """
 
 
-def test_the_compiler_is_imported_before_workers_of_a_candidate_that_uses_it_are_forked(
-    tmp_path: Path,
-) -> None:
-    with opened_nursery() as own:
-        for text, imported in (
-            (_COMPILER_IMPORTED, 0.0),
-            (f"# torch.compile{_COMPILER_IMPORTED}", 1.0),
-        ):
-            with pool(text, tmp_path, own) as workers:
-                run = workers.run(scenario(), ramp)
-            assert run.result.termination == Finished()
-            assert set(read(run, 2, 0).tolist()) == {imported}
-
-
 _COMPILER_WRITES = """
 import os, torch
 from torch._inductor import codecache  # torch.compile
@@ -306,11 +292,34 @@ def run(x):
 """
 
 
-def test_a_compiler_that_was_imported_before_writes_where_the_worker_may(tmp_path: Path) -> None:
-    with opened_nursery() as own, pool(_COMPILER_WRITES, tmp_path, own) as workers:
-        run = workers.run(scenario(), ramp)
-        assert run.result.termination == Finished()
-        assert read(run, 2, 0).tolist()[:2] == [1.0, 2.0]
+def test_the_compiler_is_imported_before_workers_of_a_candidate_that_uses_it_are_forked(
+    tmp_path: Path,
+) -> None:
+    """And what it writes lies where such a worker may write."""
+    with opened_nursery() as own:
+        for text, imported in (
+            (_COMPILER_IMPORTED, 0.0),
+            (f"# torch.compile{_COMPILER_IMPORTED}", 1.0),
+        ):
+            with pool(text, tmp_path, own) as workers:
+                run = workers.run(scenario(), ramp)
+            assert run.result.termination == Finished()
+            assert set(read(run, 2, 0).tolist()) == {imported}
+        with pool(_COMPILER_WRITES, tmp_path, own) as workers:
+            run = workers.run(scenario(), ramp)
+            assert run.result.termination == Finished()
+            assert read(run, 2, 0).tolist()[:2] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("sign", ["torch.library.custom_op", "TORCH_LIBRARY(mine, m)"])
+def test_an_operator_of_its_own_is_traced_with_the_compiler(
+    cpu: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str
+) -> None:
+    asked: list[Nursery] = []
+    monkeypatch.setattr(Nursery, "load_compiler", lambda self: asked.append(self))
+    with pool(f"# {sign}\ndef run(x): return x + 1", tmp_path, cpu) as workers:
+        workers.run(scenario(), ramp)
+    assert asked
 
 
 def test_a_process_of_another_mode_that_is_expected_is_the_one_that_runs(

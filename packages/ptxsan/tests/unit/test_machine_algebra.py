@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxsan import nvrtc
+from ptxsan import home, nvrtc
 from ptxsan.equivalence import Executed, Output, equivalent
 from ptxsan.launch import Buffer, Launch, Pointer
 from ptxsan.numerics import residues as R
@@ -27,6 +27,8 @@ needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="libnvrtc is not 
 
 @pytest.fixture(autouse=True)
 def _home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let kernels be compiled anew, but not the machine's runtime: that takes half a minute."""
+    monkeypatch.setenv("PTXSAN_RUNTIME", str(home.runtime_dir()))
     folder: Path = tmp_path_factory.getbasetemp() / "machine-home"
     monkeypatch.setenv("PTXSAN_CACHE", str(folder))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsan import nvrtc
+from ptxsan import home, nvrtc
 from ptxsan.findings import Severity
 from ptxsan_corpus.corpus import FAULTS, KERNELS, PRECISION_FAULTS, planted, ptx
 from ptxsan_corpus.running import executed, expected_kinds
@@ -33,6 +33,8 @@ FOUND = (
 
 @pytest.fixture(autouse=True)
 def _home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let kernels be compiled anew, but not the machine's runtime: that takes half a minute."""
+    monkeypatch.setenv("PTXSAN_RUNTIME", str(home.runtime_dir()))
     folder: Path = tmp_path_factory.getbasetemp() / "machine-home"
     monkeypatch.setenv("PTXSAN_CACHE", str(folder))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsan import nvrtc
+from ptxsan import home, nvrtc
 from ptxsan_corpus import cuda_clusters, cuda_hopper, cuda_tensors, faults_hopper
 from ptxsan_corpus.case import Fault, Kernel
 from ptxsan_corpus.corpus import planted
@@ -37,6 +37,8 @@ _FAULTS = [one for one in faults_hopper.FAULTS if one.name in _NAMES]
 
 @pytest.fixture(autouse=True)
 def _home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let kernels be compiled anew, but not the machine's runtime: that takes half a minute."""
+    monkeypatch.setenv("PTXSAN_RUNTIME", str(home.runtime_dir()))
     folder: Path = tmp_path_factory.getbasetemp() / "machine-home"
     monkeypatch.setenv("PTXSAN_CACHE", str(folder))
 

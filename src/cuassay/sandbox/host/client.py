@@ -37,7 +37,8 @@ from cuassay.sandbox.ran import Ran
 DEFAULT_LIMITS = Limits()
 DEFAULT_BUILDER = "cuassay.build:load"
 _SPARES = {"cpu": 1, "cuda": 3}
-_COMPILES = ("torch.compile", "torch._dynamo", "torch._inductor")
+# What such a candidate imports: an operator of its own is traced, too (OPCHECK001).
+_COMPILES = ("torch.compile", "torch._dynamo", "torch._inductor", "torch.library", "TORCH_LIBRARY")
 # How a candidate makes streams of its own: by torch, the CUDA runtime or the driver.
 _MAKES_STREAMS = re.compile(r"cuda\.(External)?Stream\b|StreamCreate|getStreamFromPool")
 

@@ -144,13 +144,35 @@ def run_program(
     """
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="ptxsan-") as name:
-        folder = Path(name)
         paths = [path.resolve() for path in sources]
-        linked = build_program(paths, folder, defines=defines, folders=folders, standard=standard)
-        built = time.perf_counter()
+        linked = build_program(
+            paths, Path(name), defines=defines, folders=folders, standard=standard
+        )
+        build_s = time.perf_counter() - started
+        ran = run_built(
+            linked, paths[0], arguments, schedules=schedules, launch_limit_s=launch_limit_s,
+            timeout_s=timeout_s,
+        )  # fmt: skip
+        return dataclasses.replace(ran, build_s=build_s)
+
+
+def run_built(
+    linked: Linked,
+    program: Path,
+    arguments: Sequence[str] = (),
+    *,
+    schedules: Sequence[tuple[str, int]] = SCHEDULES[:1],
+    launch_limit_s: float = 60.0,
+    timeout_s: float = 600.0,
+) -> ProgramReport:
+    """Run what `build_program` made, under the name `program`; see `run_program`."""
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="ptxsan-") as name:
+        folder = Path(name)
+        runtime = Path(linked.library).with_name("libcuda_host.so")
         wish = {
-            "library": linked.library, "runtime": str(folder / "libcuda_host.so"),
-            "program": str(paths[0]), "arguments": list(arguments), "schedules": list(schedules),
+            "library": linked.library, "runtime": str(runtime), "program": str(program),
+            "arguments": list(arguments), "schedules": list(schedules),
             "limit_s": launch_limit_s, "report": str(folder / "report.jsonl"),
         }  # fmt: skip
         request = folder / "request.json"
@@ -173,8 +195,8 @@ def run_program(
             status=status,
             output=output.read_text(errors="replace"),
             launches=tuple(map(_launch, map(json.loads, lines))),
-            build_s=built - started,
-            run_s=time.perf_counter() - built,
+            build_s=0.0,
+            run_s=time.perf_counter() - started,
             timed_out=timed_out,
         )
 

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from ptxsan import isa
@@ -66,6 +67,7 @@ _REPLAYS = 6
 _MOST_RISING = 1 << 12  # integers of a refutation
 _DOUBTED = 10  # lines of the source that are asked about, once one failed
 _WHOLE_S = 40.0  # for whole launches at suspected sizes
+_GLANCE_S = 2.0  # for one of them at first: what is wrong mostly shows at once
 _LARGEST, _LARGEST_S = 4, 6.0  # launches of which some blocks run, and seconds for each
 _ALSO = 3
 LEAST_CONFIRMED = 3
@@ -728,9 +730,13 @@ def _shown(
         for data in dict.fromkeys((doubt.data, ())):
             key = tuple(sorted(doubt.sizes.items())), seed, blocks, data
             if key not in ran:
-                ran[key] = replay(
-                    law, doubt.sizes, kinds, seed=seed, blocks=blocks, values=values, data=data
-                )
+                again = partial(
+                    replay, law, doubt.sizes, kinds, seed=seed, blocks=blocks, values=values,
+                    data=data,
+                )  # fmt: skip
+                glance = again(limit_s=_GLANCE_S)
+                # A thread that has lost its way may run on for long after its fault.
+                ran[key] = glance if glance.faults or not glance.why else again()
             for fault in ran[key].faults:
                 if not data or fault.ptx_line == doubt.line:
                     return Refuted(sizes=doubt.sizes, finding=fault, data=data)

@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc")
 from ptxsan.findings import Kind
-from ptxsan.host.program import ProgramReport, run_program
+from ptxsan.host.build import Linked
+from ptxsan.host.program import build_program, run_built
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -155,14 +156,17 @@ surface 100 123
 """
 
 
-def _run(folder: Path, *arguments: str) -> ProgramReport:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Linked:
+    """Return the program, compiled once for all that it is asked to do."""
+    folder = tmp_path_factory.mktemp("textures")
     source = folder / "textures.cu"
     source.write_text(_PROGRAM)
-    return run_program([source], arguments)
+    return build_program([source], folder)
 
 
-def test_texels_are_what_the_guide_says(tmp_path: Path) -> None:
-    report = _run(tmp_path)
+def test_texels_are_what_the_guide_says(built: Linked) -> None:
+    report = run_built(built, Path("textures.cu"))
     assert report.output == _EXPECTED
     assert report.not_covered == ()
     assert report.wrong == ()
@@ -176,7 +180,7 @@ def test_texels_are_what_the_guide_says(tmp_path: Path) -> None:
         ("3", Kind.OUT_OF_BOUNDS, "handle of no texture"),
     ],
 )
-def test_faults_of_textures_are_found(tmp_path: Path, fault: str, kind: Kind, text: str) -> None:
-    found = _run(tmp_path, fault).wrong
+def test_faults_of_textures_are_found(built: Linked, fault: str, kind: Kind, text: str) -> None:
+    found = run_built(built, Path("textures.cu"), [fault]).wrong
     assert {one.kind for one in found} == {kind}
     assert all(text in one.text for one in found)
