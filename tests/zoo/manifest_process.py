@@ -50,6 +50,7 @@ buffer_for_many_rows      | rmsnorm                 | STATE001          | S8
 triton_tuned_in_place     | swiglu@float32          | STATE001          | S6
 # an autotuner's other choices
 triton_grid_of_one_block  | swiglu@float32          | CONFIG001         | S6
+triton_configuration_unmasked | swiglu@float32          | MEM101            | M3
 # integrity: another answers
 triton_falls_back         | rmsnorm@float32         | GHOST001 | H8    | require own-kernels
 triton_result_unused      | swiglu@float32          | GHOST001 | H8    | require own-kernels
