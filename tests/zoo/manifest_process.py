@@ -11,6 +11,7 @@ default_dtype_left        | layernorm               | PROC001 | S9    | require 
 cudnn_benchmark_on        | causal_conv1d           | PROC001 | S9    | require process-state
 sdp_kernels_switched_off  | attention@float32       | PROC001 | S9    | require process-state
 threads_set               | swiglu                  | PROC001 | S9    | require process-state
+status_read               | swiglu                  | PROC001 | H2    | require process-state
 flag_left_by_refusal      | moe_scatter             | PROC001 | S9    | require process-state
 # process-wide state: random numbers
 seed_in_call              | softmax_dropout         | PROC001 | S9    | require process-state
@@ -50,6 +51,7 @@ buffer_for_many_rows      | rmsnorm                 | STATE001          | S8
 triton_tuned_in_place     | swiglu@float32          | STATE001          | S6
 # an autotuner's other choices
 triton_grid_of_one_block  | swiglu@float32          | CONFIG001         | S6
+triton_configuration_unmasked | swiglu@float32          | MEM101            | M3
 # integrity: another answers
 triton_falls_back         | rmsnorm@float32         | GHOST001 | H8    | require own-kernels
 triton_result_unused      | swiglu@float32          | GHOST001 | H8    | require own-kernels

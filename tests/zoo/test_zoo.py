@@ -38,6 +38,7 @@ _SUBTLE = (
     "branch_for_two_sizes",
     "rounded_once_a_block",
     "triton_launch_threshold",
+    "triton_rows_threshold",
     "buffer_for_many_rows",
     "limited_outputs",
     "packed_in_half",

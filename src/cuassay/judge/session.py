@@ -101,7 +101,7 @@ T = TypeVar("T")
 _CORES = (4, 8)
 _LAUNCH_SIZES_S = 5.0
 _QUICK_SIZES_S, _QUICK_SIZES = 3.0, 8  # the same at quick: seconds, sizes of an axis
-_QUICK_CALL_S = 0.25  # of one call there, which compiles nothing
+_QUICK_CALL_S = 0.5  # of one call there: most kernels compile in 0.1 s
 _BLOCK_S, _INTERPRETED_S = 5e-5, 5e-3  # of a block of 128 threads on a CPU, as they are executed
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
@@ -465,11 +465,7 @@ def _plan_by_launches(bench: _Bench, *, is_absent: bool) -> None:
         )
         probe = LaunchProbe(trial, bench.stack.enter_context(runner))
 
-        compiles = any("next_power_of_2" in source.text for source in candidate.sources)
-
         def name_sizes() -> None:
-            if compiles:  # for each size anew, which takes seconds
-                return
             trial.name_sizes(
                 probe.sizes(limit_s=_QUICK_SIZES_S, most=_QUICK_SIZES, call_s=_QUICK_CALL_S)
             )

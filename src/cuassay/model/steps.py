@@ -339,6 +339,9 @@ class Configurations(StepBase):
     the number of the longest list, `autotuners` how many have a list, `configuration K` what was
     launched, `result K` where its result lies among the answer's items (`start:count`), `refused K`
     why a GPU cannot run it. Equal results are sent once, `kept` different ones at most.
+
+    With `covering` only so many are called, beside the one that is chosen first, that each value of
+    each parameter occurs once, and no results are sent: their launches are recorded.
     """
 
     words: ClassVar = "being called with each configuration of its autotuner"
@@ -348,6 +351,7 @@ class Configurations(StepBase):
     most: int = 64
     budget_s: float = 60.0
     kept: int = 4
+    covering: bool = False
 
     def follow(self, held: Held) -> int | None:
         """Return the case it works on."""

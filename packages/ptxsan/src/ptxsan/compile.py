@@ -62,7 +62,7 @@ def compile_code(code: Code, symbols: dict[str, int], *, optimise: bool = True) 
     if blob is not None:
         engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
     else:
-        module = _optimised(code.ir)
+        module = _optimised(code.ir, joins=not code.is_parted)
         blob = _machine(speed).emit_object(module)
         engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
         _write(place, blob)
@@ -76,7 +76,8 @@ def compile_code(code: Code, symbols: dict[str, int], *, optimise: bool = True) 
     )
 
 
-def _optimised(text: str) -> Any:
+def _optimised(text: str, *, joins: bool) -> Any:
+    """Return the IR as a module in fewer instructions; its blocks are joined only if it `joins`."""
     module = llvm.parse_assembly(text)
     module.verify()
     machine = _machine(_SPEED)
@@ -88,9 +89,11 @@ def _optimised(text: str) -> Any:
     manager = llvm.create_new_module_pass_manager()
     manager.add_sroa_pass()
     manager.add_instruction_combine_pass()
-    manager.add_simplify_cfg_pass()
+    if joins:
+        manager.add_simplify_cfg_pass()
     manager.add_new_gvn_pass()
-    manager.add_simplify_cfg_pass()
+    if joins:
+        manager.add_simplify_cfg_pass()
     manager.add_aggressive_dce_pass()
     manager.run(module, builder)
     return module

@@ -8,10 +8,13 @@ chosen so that tails are hit.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from cuassay.checks.base import Check, Machine, Run, Trial
+from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
@@ -20,7 +23,7 @@ from cuassay.model.diagnosis import SourceLine
 from cuassay.model.machine import LaunchEvidence, MachineEvidence, MachineFault
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
-from cuassay.model.steps import ReadRecording, RecordLaunches
+from cuassay.model.steps import Configurations, ReadRecording, RecordLaunches
 from cuassay.model.trace import ScenarioResult, done_steps
 from cuassay.model.verdict import Profile
 
@@ -33,6 +36,12 @@ _ELEMENTS = 1 << 18  # of inputs and outputs together: what a CPU executes in se
 _LARGE_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 25}
 _HOT_ELEMENTS = 1 << 19
 _SHOWN = 3
+# Other configurations of an autotuner: how many, and seconds after which no call begins.
+_CONFIGURATIONS = {
+    Profile.QUICK: (8, 8.0),
+    Profile.STANDARD: (16, 20.0),
+    Profile.DEEP: (32, 60.0),
+}
 _COVERS = "not covered: weak memory, what ptxas makes of the PTX, code paths of other architectures"
 
 
@@ -52,6 +61,26 @@ def recorded_call(
             Call(slot="a", result="r", poison=Poison.NAN),
             ReadRecording(result="r"),
             ReadResult(result="r"),
+        ),
+        timeout_s=120.0,
+    )
+
+
+def recorded_configurations(trial: Trial, case: Case) -> Scenario:
+    """Return the scenario that records calls with other configurations of Triton's autotuners.
+
+    So many that each value of each parameter occurs once, as far as there is time.
+    """
+    most, budget_s = _CONFIGURATIONS[trial.profile]
+    case = dataclasses.replace(case, label=f"{case.label}, other configurations of the autotuner")
+    return Scenario(
+        label=f"launches: {case.label}",
+        cases=(case,),
+        steps=(
+            Allocate(slot="a", case=0),
+            RecordLaunches(),
+            Configurations(slot="a", most=most, budget_s=budget_s, covering=True),
+            ReadRecording(),
         ),
         timeout_s=120.0,
     )
@@ -100,14 +129,22 @@ class MachineCheck(Check):
         return trial.machine.absent if trial.machine is not None else "no PTX machine here"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield one recorded call a case."""
-        yield from recorded_calls(trial, machine_cases(trial))
+        """Yield one recorded call a case, then calls with other configurations of an autotuner."""
+        cases = machine_cases(trial)
+        yield from recorded_calls(trial, cases)
+        if cases and trial.device == "cpu":  # a GPU runs them all
+            yield recorded_configurations(trial, cases[0])
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report the distinct faults of this check's kinds, worst first."""
+        walks = tuple(_walks(scenario, run.result))
+        if any(walk.total < 2 for walk in walks):
+            raise NothingToCheckError("no autotuner of the candidate has another configuration")
         machine, evidence = _executed(trial, scenario, run)
         faults = [(launch, one) for launch, one in evidence.faults if self.reports(one)]
-        yield from self.found(machine, scenario, faults, case=scenario.cases[0])
+        others = tuple(("configuration", name) for walk in walks for name in walk.executed)
+        for finding in self.found(machine, scenario, faults, case=scenario.cases[0]):
+            yield dataclasses.replace(finding, details=(*finding.details, *others))
         if not faults:
             # Raise CannotJudgeError where a launch was not executed to its end: never a pass
             for launch in evidence.launches:
@@ -150,13 +187,18 @@ class MachineCheck(Check):
         machine, scenarios = trial.machine, [scenario for scenario, _ in seen]
         if machine is None or not scenarios:
             return ""
-        shapes = "; ".join(_shape(trial, scenario.cases[0]) for scenario in scenarios)
+        walks = [walk for scenario, result in seen for walk in _walks(scenario, result)]
+        plain = [scenario for scenario, result in seen if not any(_walks(scenario, result))]
+        shapes = "; ".join(_shape(trial, scenario.cases[0]) for scenario in plain)
         reach = f"holds for all data at {shapes}"
         if not machine.oblivious(scenarios):
             reach = f"for these inputs at {shapes}: branches or addresses depend on data"
         judged, made, why = machine.launches(scenarios)
         gap = f" ({why})" if why else ""
         counted = f"{judged} of {made} launches judged{gap}"
+        for walk in walks:
+            some = f"{1 + len(walk.executed)} of {walk.total}"
+            counted += f"; {some} configurations of the autotuner executed"
         return f"{self.clean_words}; {counted}; {reach}; {_COVERS}"
 
     def _finding_of(
@@ -211,6 +253,30 @@ class MachineCheck(Check):
                 )
                 for touch in fault.touches
                 if touch.line
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """Which other configurations of an autotuner were executed, of how many in all."""
+
+    total: int
+    executed: tuple[str, ...]
+
+
+def _walks(scenario: Scenario, result: ScenarioResult) -> Iterator[_Walk]:
+    """Yield what the candidate's process says of a scenario that walks through configurations."""
+    for _, record in done_steps(scenario, result, Configurations):
+        facts = dict(record.facts)
+        total = cleaned_text(facts.get("configurations", "0"), 6)
+        yield _Walk(
+            total=int(total) if total.isdecimal() else 0,
+            executed=tuple(
+                cleaned_text(name, 200)
+                for key, name in facts.items()
+                if key.startswith("configuration ") and name
+                if f"refused {key.split()[-1]}" not in facts
             ),
         )
 

@@ -24,6 +24,7 @@ class StateKind(enum.Enum):
     HANDLERS = "handlers"
     VARIABLES = "variables"
     OTHER_VARIABLES = "other variables"
+    ASKS = "asks"  # what the process is
     HABITS = "habits"
     NONE = "none"
 
@@ -52,6 +53,7 @@ _VERDICTS = {
     StateKind.HANDLERS: (FindingClass.UNSAFE, Severity.MEDIUM),
     StateKind.VARIABLES: (FindingClass.UNSAFE, Severity.MEDIUM),
     StateKind.OTHER_VARIABLES: (FindingClass.ADVICE, Severity.LOW),
+    StateKind.ASKS: (FindingClass.UNSAFE, Severity.HIGH),
     StateKind.HABITS: (FindingClass.ADVICE, Severity.LOW),
     StateKind.NONE: (FindingClass.ADVICE, Severity.LOW),
 }
@@ -60,6 +62,7 @@ _VERBS = {
     StateKind.REPLACED: "replaces",
     StateKind.SEEDED: "sets",
     StateKind.DRAWS: "draws from",
+    StateKind.ASKS: "asks its own process about itself:",
 }
 _BY_WORD = {
     "function": StateKind.TAMPERED,
@@ -68,6 +71,7 @@ _BY_WORD = {
     "seed": StateKind.SEEDED,
     "generator": StateKind.DRAWS,
     "process": StateKind.HANDLERS,
+    "asks": StateKind.ASKS,
 }
 _HABITS = ("process garbage collector", "process every warning ignored")
 # Read by CUDA's libraries, by torch or by the C library at any time: others depend on them.

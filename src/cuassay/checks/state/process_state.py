@@ -40,15 +40,17 @@ class Proc001(Check):
     """The process stays as it was
 
     What it does
-        Reads some 200 process-wide settings before the kernel is imported, after its import
-        and after each of several calls, one of them on tensors in unusual layouts that it may
-        refuse; then, on a GPU from `standard` on, once more in another process, which holds
-        nothing of cuassay until the calls are over. What is read: precision flags of torch,
-        default dtype and device, gradient and autocast modes, threads, rounding and denormal
-        numbers, random generators and their seeds, environment, working directory, umask,
-        signal handlers, hooks, the current CUDA device and stream, and whether functions that
-        measure, compare and compute are the same. It counts threads, child processes, open files
-        and memory while the same call is repeated, in 0.4 seconds at `quick` and two above.
+        Reads some 200 process-wide settings before the kernel is imported, after its import and
+        after each of several calls, one of them on tensors in unusual layouts that it may
+        refuse; then, on a GPU from `standard` on, once more in another process, which
+        holds nothing of cuassay until the calls are over. What is read: precision flags of
+        torch, default dtype and device, gradient and autocast modes, threads, rounding and
+        denormal numbers, random generators and their seeds, environment, working
+        directory, umask, signal handlers, hooks, the current CUDA device and stream, and
+        whether functions that measure, compare and compute are the same, and which files
+        of `/proc/self` the kernel's own Python code has opened, and whether it has made a
+        socket. It counts threads, child processes, open files and memory while the same
+        call is repeated, in 0.4 seconds at `quick` and two above.
 
     Why it matters
         A kernel that switches TF32 on for the whole process changes every other float32 matmul
@@ -59,21 +61,25 @@ class Proc001(Check):
 
     How it decides
         Replaced functions that measure or compare are wrong. Numeric flags, seeds, replaced
-        library functions, signal handlers, hooks, working directory, umask, CUDA device and
-        stream, and variables that CUDA libraries read make the kernel unsafe to embed, a
-        condition of use. Random numbers drawn by a deterministic operator, other variables
-        and a stopped garbage collector are advice. Threads, processes, open files or memory that
-        grow with the number of calls, in two spans of equal length alike, are the condition
-        `resources`: one thread, process or file in two calls, or 128 KiB of memory in each span.
-        What the reference does too is not reported, nor what importing Triton or compiling with
-        torch leaves behind.
+        library functions, signal handlers, hooks, working directory, umask, CUDA device
+        and stream, and variables that CUDA libraries read make the kernel unsafe to embed,
+        a condition of use. So does a question about its own process: what the answers are
+        for is not known, and one that is right under a judge alone begins with them.
+        Random numbers drawn by a deterministic operator, other variables and a stopped
+        garbage collector are advice. Threads, processes, open files or memory that grow
+        with the number of calls, in two spans of equal length alike, are the condition
+        `resources`: one thread, process or file in two calls, or 128 KiB of memory in each
+        span. What the reference does too is not reported, nor what importing Triton or
+        compiling with torch leaves behind.
 
     Can it be wrong?
         The kernel shares the process in which this is read. One that restores everything where
         it finds cuassay is seen in the process without it. What it keeps is not seen where a call
         takes long, or where little is kept (less than 250 bytes a call). Memory of the host is
         looked at where nothing of cuassay is: for Python kernels without a GPU. State that is
-        changed and put back within a call is not seen, unless the call raises in between.
+        changed and put back within a call is not seen, unless the call raises in between. What
+        torch, Triton and other installed packages read of `/proc/self` counts for nobody; what
+        native code of the kernel reads is not seen.
 
     Example
         `torch.set_float32_matmul_precision("high")` at import: "importing it sets
@@ -178,8 +184,9 @@ class Proc001(Check):
                 (f"{first[name].event}: {first[name].change.plain}", first[name].change.full)
                 for name in names[:12]
             )
+            reach = "" if kind is StateKind.ASKS else ", for the whole process"
             yield self.finding(
-                f"{found[0].event} {what}, for the whole process",
+                f"{found[0].event} {what}{reach}",
                 scenario=scenario,
                 finding_class=finding_class,
                 severity=severity,

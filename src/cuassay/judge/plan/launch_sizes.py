@@ -13,13 +13,14 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from cuassay.build.cuda_facade import MULTIPROCESSORS
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.errors import CuassayError
 from cuassay.inputs.named_sizes import NamedSize, SizeUse
-from cuassay.judge.proofs.launch_samples import legal_sizes, record
+from cuassay.judge.proofs.launch_samples import CALL_S, legal_sizes, record
 from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve
@@ -34,6 +35,10 @@ _FOLLOWS = 0.5  # least power of a size that a grid grows by where it follows it
 _THREAD_S = 4e-7  # of the PTX machine, a thread of a short kernel: 65,537 blocks of 128 took 3.4 s
 
 Launched: TypeAlias = tuple[tuple[str, tuple[int, ...], int], ...]  # kernel, block, blocks
+
+
+class _TooLongError(Exception):
+    """A call was ended, or did not begin, since it takes longer than it may."""
 
 
 class LaunchProbe:
@@ -57,32 +62,33 @@ class LaunchProbe:
 
         A grid that is full here may be full on a GPU of `multiprocessors` at so many times the
         size: both are named. `most` sizes of an axis are tried at first. Empty where no launch
-        can be recorded without running it. No call begins after `limit_s`, nor after one that took
-        longer than `call_s`: a kernel that is compiled for each size.
+        can be recorded without running it. A call ends where it takes longer than `call_s`, or
+        where all took `limit_s` (the first one, which builds the candidate, aside), and no other
+        begins: some kernels are compiled for each size, which takes seconds for a long row.
         """
         problem, case = self._trial.problem, self._trial.cases("small")[0]
         found: dict[NamedSize, None] = {}
-        until: list[float] = []
-
-        def going() -> bool:
-            if len(until) < 2:  # the first call builds the candidate
-                until.append(time.monotonic() + limit_s)
-            return time.monotonic() < until[-1]
+        until = math.inf
 
         def at(sizes: Mapping[str, int]) -> Launched:
-            started, is_first = time.monotonic(), not until
-            launched = self._launched(case, sizes, going)
-            if not is_first and time.monotonic() - started > call_s:
-                until.append(0.0)
+            nonlocal until
+            started, most_s = time.monotonic(), CALL_S
+            if until < math.inf:  # the first call builds the candidate
+                most_s = min(call_s, until - started)
+            launched = self._launched(case, sizes, call_s=most_s) if most_s > 0.0 else ()
+            if time.monotonic() - started > most_s:
+                raise _TooLongError
+            until = min(until, time.monotonic() + limit_s)
             return launched
 
-        for axis in problem.var_axes():
-            for size, is_full in changes(problem, axis, dict(case.axes), at, most=most):
-                found[NamedSize(value=size, kind=SizeUse.BOUND)] = None
-                if is_full:
-                    scaled = size * multiprocessors // MULTIPROCESSORS
-                    found[NamedSize(value=scaled, kind=SizeUse.BOUND)] = None
-        return tuple(found) if going() else ()
+        with suppress(_TooLongError):
+            for axis in problem.var_axes():
+                for size, is_full in changes(problem, axis, dict(case.axes), at, most=most):
+                    found[NamedSize(value=size, kind=SizeUse.BOUND)] = None
+                    if is_full:
+                        scaled = size * multiprocessors // MULTIPROCESSORS
+                        found[NamedSize(value=scaled, kind=SizeUse.BOUND)] = None
+        return tuple(found)
 
     def executed_s(self, sizes: Mapping[str, int]) -> float:
         """Return the seconds that a call at the sizes of all axes takes in the PTX machine.
@@ -90,13 +96,13 @@ class LaunchProbe:
         By the count of its threads; 0.0 where its launches cannot be recorded.
         """
         bound = {axis.name: sizes[axis.name] for axis in self._trial.problem.var_axes()}
-        launched = self._launched(self._trial.cases("small")[0], bound, lambda: True)
+        launched = self._launched(self._trial.cases("small")[0], bound)
         return _THREAD_S * sum(blocks * math.prod(block) for _, block, blocks in launched)
 
     def _launched(
-        self, case: Case, sizes: Mapping[str, int], going: Callable[[], bool]
+        self, case: Case, sizes: Mapping[str, int], *, call_s: float = CALL_S
     ) -> Launched:
-        taken = record(self._trial, self._runner, case, [dict(sizes)], going=going).found
+        taken = record(self._trial, self._runner, case, [dict(sizes)], call_s=call_s).found
         launches = taken[0].recording.launches if taken else ()
         return tuple((one.kernel, one.block, math.prod(one.grid)) for one in launches)
 

@@ -49,6 +49,7 @@ _LADDER = (
 )
 _ALONE, _TOGETHER = 14, 24  # sizes of one axis alone, and of all axes together
 _PIECES, _PIECE = 3, 12  # from so many kinds of calls on, each is to have so many sizes
+CALL_S = 120.0  # that one call may take
 _AROUND, _MOST = 3, 800  # sizes around a kind's for each of the plan's, and all in all
 _Kind: TypeAlias = tuple[tuple[str, str], ...]  # (PTX, kernel) a launch
 
@@ -155,10 +156,12 @@ def record(
     *,
     watched: Collection[str] = (),
     going: Callable[[], bool] = lambda: True,
+    call_s: float = CALL_S,
 ) -> Samples:
     """Return the launches of one call at each of the sizes, as long as `going` says so.
 
-    Inputs that are `watched` are compared before and after each call, in which no kernel runs.
+    A call that takes longer than `call_s` is ended with its process. Inputs that are `watched` are
+    compared before and after each call, in which no kernel runs.
     """
     found: list[LaunchSample] = []
     refused: list[tuple[Mapping[str, int], str]] = []
@@ -181,7 +184,7 @@ def record(
         tried.add(key)
         axes = resolve(trial.problem.axes, bound)
         try:
-            scenario = _outline(light(trial.problem, placed(case, axes)), watched)
+            scenario = _outline(light(trial.problem, placed(case, axes)), watched, call_s)
             run = runner(scenario)
             changed |= _changed(scenario, run)
             reason = inconclusive_reason(run)
@@ -206,8 +209,8 @@ def record(
     return Samples(found=tuple(found), refused=tuple(refused), changed=frozenset(changed))
 
 
-def _outline(case: Case, watched: Collection[str]) -> Scenario:
-    """Return the scenario that records a call without running a kernel.
+def _outline(case: Case, watched: Collection[str], call_s: float) -> Scenario:
+    """Return the scenario that records a call of at most `call_s` without running a kernel.
 
     It reads inputs before and after the call, and no result, as nothing is in one.
     """
@@ -224,7 +227,7 @@ def _outline(case: Case, watched: Collection[str]) -> Scenario:
                 pass
             case _:
                 steps.append(step)
-    return dataclasses.replace(recorded, steps=tuple(steps))
+    return dataclasses.replace(recorded, steps=tuple(steps), timeout_s=call_s)
 
 
 def _changed(scenario: Scenario, run: Run) -> set[str]:

@@ -45,7 +45,8 @@ _MOST_S = 3600.0  # that all launches of a recording may take
 _KEPT = 64
 _FUNCTION = "cuassay.build.machine.replay:replay"
 _SAMPLE = "cuassay.build.machine.sampled:replay"
-_SAMPLE_S, _SAMPLES_S = 10.0, 120.0  # for some blocks of one launch, and of all
+_SAMPLE_S = 10.0  # for some blocks of one launch
+_SAMPLES_S = {Profile.QUICK: 60.0, Profile.STANDARD: 120.0, Profile.DEEP: 120.0}  # of all
 
 
 class HostNursery:
@@ -203,7 +204,7 @@ class Replayer:
         wanted = json.dumps({"limit_s": _SAMPLE_S, "again": asked_for}).encode()
         return asked(
             self._machine(), _SAMPLE, [host_memory(data), memoryview(wanted)], MachineEvidence,
-            timeout_s=_SAMPLES_S,
+            timeout_s=_SAMPLES_S[self._profile],
         )  # fmt: skip
 
     def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
@@ -217,7 +218,9 @@ class Replayer:
             wait(self._begun.values())  # the machine does one thing at a time
             wanted = json.dumps({"limit_s": _SAMPLE_S}).encode()
             with self._timeline.span(Lane.MACHINE, scenario.label):
-                self._seen[key] = self._asked(_SAMPLE, data, wanted, timeout_s=_SAMPLES_S)
+                self._seen[key] = self._asked(
+                    _SAMPLE, data, wanted, timeout_s=_SAMPLES_S[self._profile]
+                )
         self._sampled.add(serial.dumps(scenario.cases))
         return self._known(key, scenario)
 

@@ -24,6 +24,7 @@ from cuassay.model.machine import (
 )
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Configurations
 from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.ran import Ran
@@ -189,3 +190,58 @@ def test_more_cases_are_executed_at_a_deeper_profile_and_tails_are_among_them() 
 def test_a_trial_without_a_machine_skips_with_the_reason() -> None:
     assert Mem101().skip(row_sum()) == "no PTX machine here"
     assert Mem101().skip(made(MachineEvidence(), absent="why")) == "why"
+
+
+def walked(check: MachineCheck, evidence: MachineEvidence, facts: dict[str, str]) -> FakeWalk:
+    trial = made(evidence)
+    *_, scenario = check.propose(trial)
+    assert any(isinstance(step, Configurations) and step.covering for step in scenario.steps)
+    item = ResultItem(kind="tensor", type_name="torch.Tensor", dtype="uint8", shape=(1,), buffer=0)
+    records = (
+        *(StepDone(index=index) for index in (0, 1)),
+        StepDone(index=2, facts=tuple(facts.items())),
+        StepDone(index=3, items=(item,)),
+    )
+    run = Ran(ScenarioResult(records=records, termination=Finished()), [torch.zeros(1)])
+    return FakeWalk(trial, scenario, run)
+
+
+@dataclass(frozen=True, slots=True)
+class FakeWalk:
+    """A scenario that walked through configurations, and what came of it."""
+
+    trial: FakeTrial
+    scenario: Scenario
+    run: Ran
+
+
+_FACTS = {
+    "configuration 0": "k: BLOCK: 64",
+    "configuration 1": "k: BLOCK: 8192",
+    "refused 1": "OutOfResources: shared memory",
+    "configurations": "5",
+}
+
+
+@pytest.mark.parametrize("check", CHECKS[:4], ids=lambda check: check.code)
+def test_a_fault_of_another_configuration_is_found_and_named(check: MachineCheck) -> None:
+    evidence = MachineEvidence(launches=(launch(fault(sorted(check.kinds)[0])),))
+    walk = walked(check, evidence, _FACTS)
+    (found,) = check.judge(walk.trial, walk.scenario, walk.run)
+    assert found.finding_class is FindingClass.WRONG
+    assert [text for name, text in found.details if name == "configuration"] == ["k: BLOCK: 64"]
+
+
+def test_a_pass_says_how_many_configurations_were_executed_of_how_many() -> None:
+    walk = walked(Mem101(), MachineEvidence(launches=(launch(),)), _FACTS)
+    assert list(Mem101().judge(walk.trial, walk.scenario, walk.run)) == []
+    said = Mem101().said(walk.trial, [(walk.scenario, walk.run.result)])
+    assert "2 of 5 configurations of the autotuner executed" in said
+
+
+def test_without_an_autotuner_there_is_no_other_configuration() -> None:
+    for total in ("0", "1", "many"):
+        facts = {"configuration 0": "k: BLOCK: 64", "configurations": total}
+        walk = walked(Mem101(), MachineEvidence(launches=(launch(),)), facts)
+        with pytest.raises(NothingToCheckError, match="another configuration"):
+            list(Mem101().judge(walk.trial, walk.scenario, walk.run))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from cuassay.judge.plan.launch_sizes import Launched, changes
+from cuassay.judge.plan.launch_sizes import Launched, LaunchProbe, changes
+from cuassay.judge.proofs.launch_samples import CALL_S
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem
 from tests.support.fake_trial import axis, problem, tensor
@@ -72,3 +76,28 @@ def test_each_of_some_thresholds_is_found() -> None:
         return ((f"kernel {sum(n > limit for limit in (16, 300, 40_000))}", (32, 1, 1), n),)
 
     assert found(paths) == [16, 300, 40_000]
+
+
+def test_a_call_that_compiles_for_long_is_ended_and_what_was_found_before_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits = []
+
+    def launched(
+        self: LaunchProbe, case: object, sizes: Mapping[str, int], *, call_s: float
+    ) -> Launched:
+        limits.append(call_s)
+        if sizes["cols"] > 100:
+            time.sleep(call_s + 0.01)  # as long as it takes to end it
+            return ()
+        return ((("few" if sizes["rows"] <= 777 else "many"), (128, 1, 1), sizes["rows"]),)
+
+    monkeypatch.setattr(LaunchProbe, "_launched", launched)
+    trial: Any = SimpleNamespace(
+        problem=made(), cases=lambda purpose: [SimpleNamespace(axes=SMALL)]
+    )
+    named = LaunchProbe(trial, cast(Any, None)).sizes(limit_s=30.0, call_s=0.05)
+    assert [one.value for one in named] == [777]
+    assert limits[0] == CALL_S  # it builds the candidate
+    assert limits[1:] == [0.05] * len(limits[1:])
+    assert LaunchProbe(trial, cast(Any, None)).sizes(limit_s=0.0) == ()

@@ -6,6 +6,7 @@ each of them would make the code of kernels with many warp operations ten times 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ptxsan.emit.values import lanes_of, ones_of, width_of
@@ -80,10 +81,16 @@ class Frame:
             lines += [f"{cell} = alloca double" for cell in self.shadows(name)]
         return lines
 
-    def clears(self) -> list[str]:
-        """Return the lines that give every register its value at the start: 0, uninitialised."""
+    def clears(self, read: Collection[str]) -> list[str]:
+        """Return the lines that give registers their value at the start: 0, uninitialised.
+
+        Only those need one that may be `read` before they are written. For allocas with more than
+        one store LLVM takes time of their number times that of the blocks, for others next to none.
+        """
         lines = []
         for name in self._numbers:
+            if name not in read:
+                continue
             lines.append(f"store i{self.width(name)} 0, ptr {self.bits(name)}")
             if name in self._facts.poisonable:
                 every = ones_of(self.width(name)) if name in self._facts.split else "true"

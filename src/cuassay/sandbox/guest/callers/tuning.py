@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from cuassay.sandbox.guest.memory.placement import poisoned_memory
 
 # What Triton's own autotuner counts as infinitely slow, by name: too much shared memory and so on.
 _REFUSALS = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError")
+_UNCOVERED = "UncoveredError"
 _TEXT = 300
 _AHEAD = 16  # configurations compiled at once
 
@@ -36,8 +37,10 @@ _AHEAD = 16  # configurations compiled at once
 class _Choice:
     """Which configuration every autotuner takes, and what each took in the call under way."""
 
+    covering: bool = False
     number: int = 0
-    longest: int = 0
+    longest: int = 0  # of the lists that are walked through
+    all: int = 0  # of the longest list
     taken: list[str] = field(default_factory=list)
 
 
@@ -50,17 +53,17 @@ def configurations(host: Host, step: Configurations) -> Made:
     tensors: list[Any] = []
     places: dict[str, str] = {}
     begun = time.perf_counter()
-    choice = _Choice()
+    choice = _Choice(covering=step.covering)
     with tuned.whole_lists(), _forced(choice):
         while choice.number < min(max(choice.longest, 1), step.most):
             if choice.number and time.perf_counter() - begun > step.budget_s:
                 break
             number, choice.taken = choice.number, []
-            refused, held = _called(host, step)
+            refused, held = _called(host, step, is_another=step.covering or number > 0)
             taken = "; ".join(dict.fromkeys(choice.taken))
             if refused:
                 facts.append((f"refused {number}", refused))
-            elif choice.taken:
+            elif choice.taken and not step.covering:
                 made = [(items.describe(v, name=n, inputs={}), v) for n, v in held]
                 plain = [
                     items.plain_tensor(v)
@@ -84,12 +87,17 @@ def configurations(host: Host, step: Configurations) -> Made:
                     facts.append((f"result {number}", places[digest]))
             facts.append((f"configuration {number}", taken[:_TEXT]))
             choice.number += 1
-    facts += [("configurations", str(choice.longest)), ("autotuners", str(tuned.lists()))]
+    facts += [("configurations", str(choice.all)), ("autotuners", str(tuned.lists()))]
     return Made(items=tuple(found), tensors=tuple(tensors), facts=tuple(facts))
 
 
-def _called(host: Host, step: Configurations) -> tuple[str, list[tuple[str, object]]]:
-    """Return why the GPU cannot run it, or nothing, and copies of what the call returned."""
+def _called(
+    host: Host, step: Configurations, *, is_another: bool
+) -> tuple[str, list[tuple[str, object]]]:
+    """Return why the GPU cannot run it, or nothing, and copies of what the call returned.
+
+    The PTX machine may not cover what `is_another` configuration than the first one.
+    """
     outputs = host.destinations(step.slot, Poison.NAN)
     settle(host)
     try:
@@ -98,10 +106,26 @@ def _called(host: Host, step: Configurations) -> tuple[str, list[tuple[str, obje
         settle(host)
     except Exception as error:
         names = {kind.__name__ for kind in type(error).__mro__}
-        if names.isdisjoint(_REFUSALS):
+        if names.isdisjoint((*_REFUSALS, _UNCOVERED) if is_another else _REFUSALS):
             raise
         return f"{type(error).__name__}: {error}"[:_TEXT], []
     return "", held
+
+
+def covering(configs: Sequence[Any]) -> Sequence[Any]:
+    """Return configurations, few of them, that have each value which the first one has not.
+
+    The one with the most values that none before has comes next. The first one alone where all
+    are like it.
+    """
+    values = [frozenset(map(repr, config.all_kwargs().items())) for config in configs]
+    left = frozenset[str]().union(*values) - values[0]
+    found = []
+    while left:
+        best = max(range(len(configs)), key=lambda number: len(values[number] & left))
+        found.append(configs[best])
+        left -= values[best]
+    return found or configs[:1]
 
 
 @contextlib.contextmanager
@@ -113,6 +137,9 @@ def _forced(choice: _Choice) -> Iterator[None]:
     def run(self: Any, *given: Any, **named: Any) -> Any:
         self.nargs = dict(zip(self.arg_names, given, strict=False))
         usable = self.prune_configs(named) if len(self.configs) > 1 else self.configs
+        choice.all = max(choice.all, len(usable))
+        if choice.covering:
+            usable = covering(usable)
         place = choice.number % len(usable)
         if place % _AHEAD == 0:
             tuned.compile_ahead(self, usable[place : place + _AHEAD], named)

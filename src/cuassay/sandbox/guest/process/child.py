@@ -43,7 +43,7 @@ from cuassay.sandbox.guest.callers import compiled
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
-from cuassay.sandbox.guest.observe import call_trace, state_snapshot
+from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.limits import Limits
@@ -241,7 +241,8 @@ class Worker:
         candidate = serial.from_json(Candidate, request["candidate"])
         problem = serial.from_json(Problem, request["problem"])
         module, _, function = str(request["builder"]).partition(":")
-        self._around.baseline = state_snapshot.snapshot()
+        own_process.watch(os.path.join(str(request["folder"]), "src"))
+        self._around.baseline = state_snapshot.snapshot() | own_process.asked()
         guards.choose_guards(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
         self._around.kernels = kernel_names.kernels_of(candidate)

@@ -1,0 +1,91 @@
+"""What counts as a question of a candidate about its own process: its own code's alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_RUN = """
+import sys
+from cuassay.sandbox.guest.observe import own_process
+own_process.watch({root!r})
+before = own_process.asked()
+sys.path[:0] = [{root!r}, {beside!r}]
+try:
+    import candidate
+except PermissionError:
+    pass
+after = own_process.asked()
+print([name for name in after if after[name] != before[name]])
+"""
+
+
+def asked(tmp_path: Path, text: str) -> str:
+    """Return what a candidate of this text was seen to ask; `helper` is not its own."""
+    root, beside = tmp_path / "src", tmp_path / "beside"
+    for folder in (root, beside):
+        folder.mkdir()
+    (root / "candidate.py").write_text(text)
+    (beside / "helper.py").write_text(
+        "def ask(path='/proc/self/maps'):\n    return open(path).read()\n"
+        "def call(f):\n    return f()\n"
+    )
+    program = _RUN.format(root=str(root), beside=str(beside))
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    return ended.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "open('/proc/self/status').read()",
+        "open(b'/proc/self/status').read()",
+        "import pathlib; pathlib.Path('/proc/self/status').read_text()",
+        "import os; os.close(os.open('/proc/thread-self/status', os.O_RDONLY))",
+        "import os; open(f'/proc/{os.getpid()}/status').read()",
+        "import os; os.chdir('/proc/self'); open('status').read()",
+        "exec(\"open('/proc/self/status').read()\")",
+        "import os; os.symlink('/proc/self/status', 'x%d' % os.getpid()); "
+        "n = 'x%d' % os.getpid(); open(n).read(); os.unlink(n)",
+        "import threading; t = threading.Thread(target=lambda: open('/proc/self/status').read()); "
+        "t.start(); t.join()",
+        "import helper; helper.call(lambda: open('/proc/self/status').read())",
+    ],
+)
+def test_its_own_code_is_seen_however_it_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
+    monkeypatch.chdir(tmp_path)
+    assert asked(tmp_path, text) == "['asks /proc/self/status']"
+
+
+def test_a_socket_and_other_files_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
+    text = "import os, socket\nsocket.socket().close()\nos.listdir('/proc/self/fd')\n"
+    text += "open('/proc/self/oom_score').read()"
+    found = asked(tmp_path, text)
+    assert found == "['asks /proc/self/fd', 'asks /proc/self, others', 'asks a socket']"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "open('/proc/cpuinfo').read(); open('/proc/meminfo').read()",
+        "open(__file__).read()",
+        "import helper; helper.ask()",
+        "import torch; torch.get_num_threads(); torch.rand(8).sum()",
+        "import os, multiprocessing; multiprocessing.cpu_count(); os.sched_getaffinity(0)",
+        "import numpy, ctypes; ctypes.CDLL(None).getpid()",
+    ],
+)
+def test_what_libraries_read_and_what_says_nothing_of_the_process_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
+    assert asked(tmp_path, text) == "[]"
