@@ -174,14 +174,13 @@ class _Bench:
     def sides_beside(self) -> int:
         """How many sides of checks run beside the first.
 
-        None where others judge at the same time, whose processes take turns on the GPU with ours,
-        and none where the first wrong result ends all.
+        None at `deep` and without a GPU, none where others judge at the same time, whose processes
+        take turns on it with ours, and none where the first wrong result ends all.
         """
         wished, job = self.plan.beside, self.job
         if wished is not None or job.fail_fast or job.isolated:
             return 0 if job.fail_fast else wished or 0
-        on_gpu = self.device.startswith("cuda")
-        if job.profile is Profile.DEEP or not on_gpu:
+        if job.profile is Profile.DEEP or not self.device.startswith("cuda"):
             return 0
         if not self.trial.is_alone or self.trial.is_large:
             return 0
@@ -313,7 +312,7 @@ def judged(
         # scenarios need a new process: one is kept ready where a start takes a CUDA context.
         ready = 1 if device.startswith("cuda") else 0
         runner = bench.runner(candidate, spares=ready if bench.quick else None)
-        trial.be_alone_by(runner.let_go)
+        trial.end_idle_by(runner.let_go)
         with (
             trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"),
             ended_where_stuck(

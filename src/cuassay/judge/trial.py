@@ -170,7 +170,7 @@ class JudgeTrial:
         self._never_judged: dict[str, str] = {}  # outputs whose numbers decided nothing, and why
         self._cap = Cap(device, self._room.bytes)
         self._booking = Booking(None)
-        self._end_others: Callable[[], bool] = lambda: False  # see `be_alone`
+        self._end_processes: Callable[[], bool] = lambda: False  # see `end_idle`
         self._needs_all = False
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
@@ -270,16 +270,16 @@ class JudgeTrial:
         room = self._room.bytes
         return room is not None and self._booking.bytes > booked_bytes(room)
 
-    def be_alone_by(self, end_others: Callable[[], bool]) -> None:
-        """Learn how to end this trial's own processes while they are idle (see `be_alone`)."""
-        self._end_others = end_others
+    def end_idle_by(self, end_processes: Callable[[], bool]) -> None:
+        """Learn how to end this trial's own processes while they are idle (see `end_idle`)."""
+        self._end_processes = end_processes
 
-    def be_alone(self) -> bool:
+    def end_idle(self) -> bool:
         """End this trial's idle processes where its cases fill a GPU; return whether any ended.
 
         What a kernel's process keeps for its next call is as much as its inputs, and more.
         """
-        return self.is_large and self._end_others()
+        return self.is_large and self._end_processes()
 
     @property
     def is_alone(self) -> bool:
@@ -1143,7 +1143,7 @@ class JudgeTrial:
             started = time.perf_counter()
             self._make_room(case)
             if self._needs_all:  # as the truths before it
-                self.be_alone()
+                self.end_idle()
             with self.timeline.span(Lane.TRUTH, what):
                 truth = self._capped(make)
             self.truth_s += time.perf_counter() - started
@@ -1157,7 +1157,7 @@ class JudgeTrial:
             try:
                 made = make()
             except torch.OutOfMemoryError:
-                if not self.relieve() and not self.be_alone():
+                if not self.relieve() and not self.end_idle():
                     raise
                 self._needs_all = self.is_large
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from cuassay.judge.decide.control import reference_candidate
 from cuassay.judge.run.memory import Cap, host_plan_gib
 from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
+from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import Truth, make_truth
@@ -39,6 +41,22 @@ class _Gpu:
 
     def _empty(self) -> None:
         self.emptied += 1
+
+
+def _fail_first(
+    failures: list[torch.OutOfMemoryError],
+    values: Mapping[str, torch.Tensor | Scalar],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Let a trial's next truths raise `failures`, the last first, then be those of `values`."""
+
+    def made(self: JudgeTrial, *asked: object) -> Truth:
+        if failures:
+            raise failures.pop()
+        given = list(values.values())
+        return make_truth(self.reference.call, given, self.problem.outputs, seed=1, draws=2)
+
+    monkeypatch.setattr(JudgeTrial, "_made_truth", made)
 
 
 def test_the_cap_follows_the_plan_and_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,13 +119,7 @@ def test_a_truth_that_meets_the_cap_is_made_again(
     failures = [torch.OutOfMemoryError("full"), torch.OutOfMemoryError("still full")]
     trial._cap, trial._device = Cap("cuda", 80 << 30), "cuda"
 
-    def short(self: JudgeTrial, *asked: object) -> Truth:
-        if failures:
-            raise failures.pop()
-        given = list(values.values())
-        return make_truth(self.reference.call, given, self.problem.outputs, seed=1, draws=2)
-
-    monkeypatch.setattr(JudgeTrial, "_made_truth", short)
+    _fail_first(failures, values, monkeypatch)
     monkeypatch.setattr(JudgeTrial, "inputs", lambda self, case: values)
     assert gpu.emptied == 0
     assert trial.truth(case).draws == 2
@@ -151,15 +163,9 @@ def test_where_cases_fill_a_gpu_idle_processes_end_before_a_truth_does(
         ended.append("asked")
         return bool(alive and alive.pop())
 
-    def short(self: JudgeTrial, *asked: object) -> Truth:
-        if failures:
-            raise failures.pop()
-        given = list(values.values())
-        return make_truth(self.reference.call, given, self.problem.outputs, seed=1, draws=2)
-
-    monkeypatch.setattr(JudgeTrial, "_made_truth", short)
+    _fail_first(failures, values, monkeypatch)
     trial._cap.active = False
-    trial.be_alone_by(end_others)
+    trial.end_idle_by(end_others)
     with pytest.raises(torch.OutOfMemoryError):  # an ordinary trial ends nothing for it
         trial.truth(first)
     assert not ended

@@ -290,10 +290,7 @@ class Examination:
             self._trial.cut_short(check.code)
 
     def _answer(self, check: Check, scenario: Scenario, tally: Tally) -> Answer:
-        """Run one searched scenario and say what a search learns from it.
-
-        The reference is asked only where the candidate fails: most recipes pass.
-        """
+        """Run one searched scenario and say what a search learns from it."""
         mark, wrong = len(self._trial.comparisons), len(tally.wrong)
         self._guarded(check, scenario, tally)
         compared = [found for found in self._trial.comparisons[mark:] if not found.undecided]
@@ -320,7 +317,7 @@ class Examination:
             tally.undecided.append(str(error))
         except torch.OutOfMemoryError:
             if self._trial.relieve() or again:
-                self._trial.be_alone()
+                self._trial.end_idle()
                 self._guarded(check, scenario, tally, again=False)
             else:
                 # A candidate may have taken the memory: never a reason to pass over a check.

@@ -75,7 +75,9 @@ class LaunchProbe:
             started, most_s = time.monotonic(), CALL_S
             if until < math.inf:  # the first call builds the candidate
                 most_s = min(call_s, until - started)
-            launched = self._launched(case, sizes, call_s=most_s) if most_s > 0.0 else ()
+            if most_s <= 0.0:
+                raise _TooLongError
+            launched = self._launched(case, sizes, call_s=most_s)
             if time.monotonic() - started > most_s:
                 raise _TooLongError
             until = min(until, time.monotonic() + limit_s)

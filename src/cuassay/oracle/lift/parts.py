@@ -7,7 +7,7 @@ result needs a part of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,19 @@ class Split:
     result: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """How one product falls into parts: the axis has `length` elements, a part `step` of them.
+
+    `saved` elements of the large factor are not lifted at the time that a part is.
+    """
+
+    split: Split
+    length: int
+    step: int
+    saved: int
+
+
 # Axes count from the last one: what is broadcast has fewer in front.
 _ROWS, _COLUMNS = Split(arguments={0: -2}, result=-2), Split(arguments={1: -1}, result=-1)
 _BATCH = Split(arguments={0: -3, 1: -3}, result=-3)
@@ -39,23 +52,20 @@ _SPLITS: Mapping[Any, Mapping[int, Split]] = {
 }
 
 
-def part_elements() -> int:
-    """Return how many elements of a large input are lifted at one time."""
-    return inputs.BORROWED_ELEMENTS
+def parts_of(op: Any, args: Sequence[Any], is_large: Callable[[Any], bool]) -> Parts | None:
+    """Return the parts of a product with a factor that `is_large` and has more than a part takes.
 
-
-def split_of(op: Any, args: Sequence[Any], large: int) -> tuple[Split, int, int] | None:
-    """Return how a product with a large factor at position `large` splits: axes, length, step.
-
-    None where it is no such product, the factor is no larger than a part, or an axis is too short.
+    None where it is no such product, or the axis is too short.
     """
-    split = _SPLITS.get(op, {}).get(large)
-    if split is None or args[large].numel() <= part_elements():
-        return None
-    factor: Tensor = args[large]
-    length = factor.shape[split.arguments[large]]
-    step = max(1, length * part_elements() // factor.numel())
-    return (split, length, step) if step < length else None
+    most = inputs.BORROWED_ELEMENTS
+    for place, split in _SPLITS.get(op, {}).items():
+        factor = args[place]
+        if is_large(factor) and factor.numel() > most:
+            length = factor.shape[split.arguments[place]]
+            step = max(1, length * most // factor.numel())
+            if step < length:
+                return Parts(split=split, length=length, step=step, saved=factor.numel() - most)
+    return None
 
 
 def piece(value: Tensor, axis: int, start: int, step: int, *, length: int) -> Tensor:

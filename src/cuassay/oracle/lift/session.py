@@ -20,7 +20,7 @@ from cuassay.errors import LiftError
 from cuassay.oracle.lift import index_range
 from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of
 from cuassay.oracle.lift.operation import Following, Hook, Operation, mapped
-from cuassay.oracle.lift.parts import piece, split_of
+from cuassay.oracle.lift.parts import parts_of, piece
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.special import SPECIAL
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
@@ -121,15 +121,10 @@ class Session:
 
         A hook is shown a product for each part.
         """
-        large = (
-            split_of(asked.op, asked.args, place)
-            for place, factor in enumerate(asked.args)
-            if isinstance(factor, Lifted) and factor.borrowed
-        )
-        found = next(filter(None, large), None)
-        if found is None:
+        parts = parts_of(asked.op, asked.args, lambda v: isinstance(v, Lifted) and v.borrowed)
+        if parts is None:
             return None
-        split, length, step = found
+        split, length, step = parts.split, parts.length, parts.step
         given = list(asked.args)
         for place in split.arguments:
             if not isinstance(given[place], Lifted):

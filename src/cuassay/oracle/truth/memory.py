@@ -22,7 +22,7 @@ from cuassay.dispatch_modes import EndlessRun, UntracedMode, WithoutMemory, mult
 from cuassay.model.problem import Scalar
 from cuassay.oracle.lift.inputs import is_borrowed
 from cuassay.oracle.lift.operation import base_name
-from cuassay.oracle.lift.parts import part_elements, split_of
+from cuassay.oracle.lift.parts import parts_of
 from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
 from cuassay.oracle.truth.types import Truth
@@ -107,10 +107,8 @@ class _Watch(UntracedMode):
         self.elements += touched
         if cast:
             touched = 0
-        for place, factor in enumerate(args):  # of a product's large factor one part is lifted
-            if isinstance(factor, Tensor) and self._is_borrowed(factor):
-                split = split_of(func, args, place)
-                touched -= factor.numel() - part_elements() if split else 0
+        if parts := parts_of(func, args, self._is_borrowed):
+            touched -= parts.saved
         self.multiply_adds += multiply_adds(func, args, kwargs or {}, out)
         if any(name in known for known in (REDUCTIONS, PRODUCTS, COMPOSITES)):
             self.reduced += results
@@ -125,7 +123,7 @@ class _Watch(UntracedMode):
         return out
 
     def _is_borrowed(self, tensor: Tensor) -> bool:
-        return tensor.untyped_storage()._cdata in self._borrowed
+        return bool(self._borrowed) and tensor.untyped_storage()._cdata in self._borrowed
 
     def _note(self, made: Tensor, *, lifts: bool) -> None:
         storage = made.untyped_storage()

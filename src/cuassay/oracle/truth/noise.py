@@ -236,7 +236,7 @@ class NoiseHook:
         return self.deviations.get(place, str(asked.op), out, make)
 
     def _arithmetic(self, name: str, named: dict[str, Any], out: Any) -> Any:
-        noisy = self._moved(name, named, out)
+        noisy = self._erring(name, named, out)
         if not self._keeps_whole or name not in _WHOLE_AGAIN or out.is_complex():
             return noisy
         whole = _is_whole(out)
@@ -244,7 +244,7 @@ class NoiseHook:
             whole = whole & _is_whole(named[key])
         return torch.where(whole, out, noisy)
 
-    def _moved(self, name: str, named: dict[str, Any], out: Any) -> Any:
+    def _erring(self, name: str, named: dict[str, Any], out: Any) -> Any:
         noisy = self.noise.relative(out, 1.0)
         if name not in ("add", "sub", "rsub", "subtract"):
             return noisy

@@ -169,7 +169,7 @@ def run_built(
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="ptxsan-") as name:
         folder = Path(name)
-        runtime = Path(linked.library).with_name("libcuda_host.so")
+        runtime = runtime_library(Path(linked.library).parent)
         wish = {
             "library": linked.library, "runtime": str(runtime), "program": str(program),
             "arguments": list(arguments), "schedules": list(schedules),

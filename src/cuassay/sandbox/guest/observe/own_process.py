@@ -19,12 +19,13 @@ _READING = ("open", "os.listdir", "os.scandir")
 _SOCKET = "socket.__new__"
 _OF_PROCESS = re.compile(r"/proc/(?:self|thread-self|[0-9]+)(?:/task/[0-9]+)?(?:/([a-z_]+))?")
 _NAMES = (
-    *("status", "stat", "statm", "environ", "cmdline", "comm", "maps", "smaps", "mountinfo"),
-    *("mounts", "mem", "fd", "task", "cgroup", "limits", "attr", "ns", "net"),
-)
+    "status", "stat", "statm", "environ", "cmdline", "comm", "maps", "smaps", "mountinfo", "mounts",
+    "mem", "fd", "task", "cgroup", "limits", "attr", "ns", "net",
+)  # fmt: skip
 _OTHERS = "others"
 _BEGIN = "asks "
 _INSTALLED = ("site-packages", "dist-packages")
+_LIBRARY = sysconfig.get_path("stdlib") + os.sep  # looked up once: every file that is opened asks
 
 _asked: set[str] = set()
 _root = ""
@@ -64,12 +65,11 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
 
 def _is_candidates_own() -> bool:
     """Whether the innermost frame outside of Python's library is in the candidate's files."""
-    library = sysconfig.get_path("stdlib") + os.sep
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
         installed = any(one in name for one in _INSTALLED)
-        if not name.startswith("<") and (installed or not name.startswith(library)):
+        if not name.startswith("<") and (installed or not name.startswith(_LIBRARY)):
             return os.path.realpath(name).startswith(_root)
         frame = frame.f_back  # type: ignore[assignment]
     return False

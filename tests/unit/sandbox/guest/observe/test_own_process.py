@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,13 @@ def asked(tmp_path: Path, text: str) -> str:
     )
     program = _RUN.format(root=str(root), beside=str(beside))
     ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     return ended.stdout.strip()
 
@@ -57,16 +64,11 @@ def asked(tmp_path: Path, text: str) -> str:
         "import helper; helper.call(lambda: open('/proc/self/status').read())",
     ],
 )
-def test_its_own_code_is_seen_however_it_opens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
-    monkeypatch.chdir(tmp_path)
+def test_its_own_code_is_seen_however_it_opens(tmp_path: Path, text: str) -> None:
     assert asked(tmp_path, text) == "['asks /proc/self/status']"
 
 
-def test_a_socket_and_other_files_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
+def test_a_socket_and_other_files_are_seen(tmp_path: Path) -> None:
     text = "import os, socket\nsocket.socket().close()\nos.listdir('/proc/self/fd')\n"
     text += "open('/proc/self/oom_score').read()"
     found = asked(tmp_path, text)
@@ -85,7 +87,6 @@ def test_a_socket_and_other_files_are_seen(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_what_libraries_read_and_what_says_nothing_of_the_process_do_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+    tmp_path: Path, text: str
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
     assert asked(tmp_path, text) == "[]"
