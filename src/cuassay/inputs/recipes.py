@@ -52,13 +52,12 @@ def sample(planner: Planner, number: int, *, max_elements: int) -> Case | None:
     return _case(planner, sizes, fills=fills, scalars=scalars, variant=number)
 
 
-def change(
-    planner: Planner, case: Case, changes: Sequence[Change], *, max_elements: int
-) -> Case | None:
-    """Return `case` with changes of single aspects, or None where its sizes become illegal.
+def change(planner: Planner, case: Case, changes: Sequence[Change], *, max_elements: int) -> Case:
+    """Return `case` with changes of single aspects.
 
     Aspects: each axis multiplied and shifted, each input's magnitude and kind of fill, each
-    scalar, the seed. A change of amount 0 changes nothing.
+    scalar, the seed. A change of amount 0 changes nothing, nor does one to sizes that are illegal
+    or have more than `max_elements` elements of inputs and outputs.
     """
     variant = case.seed
     for aspect, amount in changes:
@@ -67,7 +66,7 @@ def change(
         aspects = _aspects(planner.problem)
         changed = aspects[aspect % len(aspects)](case, amount)
         if changed is None or elements(planner.problem, changed.axes) > max_elements:
-            return None
+            continue
         case = changed
         variant = derive(variant, amount)
     return _case(planner, case.axes, fills=case.fills, scalars=case.scalars, variant=variant)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -552,10 +552,14 @@ class _Reference:
     """The reference's processes, which the sides of a trial share: one at a time uses them.
 
     Where a case takes most of a GPU, those of the `candidate` end before, and its own after it.
+    `compiled` returns what runs the compiled reference, whose process begins with the first call.
     """
 
-    def __init__(self, runner: Runner, candidate: Runner) -> None:
+    def __init__(
+        self, runner: Runner, candidate: Runner, *, compiled: Callable[[], Runner]
+    ) -> None:
         self._runner, self._candidate = runner, candidate
+        self.compiled = cache(compiled)
         self._free = threading.Lock()
 
     def control(self, trial: JudgeTrial) -> Control:
@@ -594,20 +598,30 @@ def _reference(bench: _Bench, candidate: Runner) -> _Reference:
             lane=Lane.REFERENCE,
         ),
         candidate,
+        compiled=lambda: _reference_to_time(bench, compiled=True),
     )
 
 
 def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
     """Begin what takes a while and needs neither the GPU's worker nor this process.
 
-    The PTX machine executes a first recording, and the candidate builds and runs in a process
-    apart, beside the checks that come before theirs. What fails here fails there again.
+    The PTX machine executes a first recording, the candidate builds and runs in a process apart,
+    and once below each tool of compute-sanitizer, beside the checks that come before theirs. What
+    fails here fails there again.
     """
     machine_begins = False
     for check in bench.plan.checks:
         if isinstance(check, MachineCheck) and machine_begins:
             continue
-        if not _begun_ahead(check) or check.skip(bench.trial):
+        if not (_begun_ahead(check) or check.side_by_side):
+            continue
+        if check.skip(bench.trial) or check.missing():
+            continue
+        if check.side_by_side:
+            # With `fail_fast` the first wrong result ends all, and would wait for what was begun.
+            scenarios = () if bench.job.fail_fast else tuple(check.propose(bench.trial))
+            if all(bench.trial.is_light(one.cases) for one in scenarios):
+                runner.ahead(scenarios)
             continue
         scenario = next(iter(check.propose(bench.trial)), None)
         if isinstance(check, Apart001) and scenario is not None:
@@ -761,6 +775,10 @@ def _run_checks(
         if main.built:
             _run_concurrently(bench, main, others, beside, reference, heavy, name, begin=begin)
         checks = alone
+        # It imports a compiler for seconds, beside checks that take no time of a call.
+        wanted = bench.plan.extras and not bench.quick and bench.device.startswith("cuda")
+        if wanted and main.built and _has_times(bench, runner):
+            bench.optional("", reference.compiled)
     main.run(checks)
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
     reports = sorted(main.reports, key=lambda report: place.get(report.code, 0))
@@ -1010,11 +1028,9 @@ def _shrinks(finding: Finding) -> bool:
 def _extras(bench: _Bench, runner: Runner, reference: _Reference) -> _Extras:
     """Return what a verdict states beside the decision; regimes for later trials are chosen."""
     trial = bench.trial
-    # Its worker builds while the power is measured. A time says nothing on a CPU at `quick`, and
-    # where kernels are executed or interpreted.
-    timeless = bench.quick and not bench.device.startswith("cuda")
+    # Its worker builds while the power is measured.
     eager: Runner | None = None
-    if not timeless and not _executed_by(bench, runner):
+    if _has_times(bench, runner):
         eager = bench.optional(
             "",
             lambda: reference.to_time(trial) if bench.quick else _reference_to_time(bench),
@@ -1027,9 +1043,7 @@ def _extras(bench: _Bench, runner: Runner, reference: _Reference) -> _Extras:
     if eager is not None:
         spent = bench.optional(
             "the time of a call",
-            lambda: speed.measure_speed(
-                trial, runner, eager, compiled=lambda: _reference_to_time(bench, compiled=True)
-            ),
+            lambda: speed.measure_speed(trial, runner, eager, compiled=reference.compiled),
         )
     if (
         not bench.quick
@@ -1040,6 +1054,12 @@ def _extras(bench: _Bench, runner: Runner, reference: _Reference) -> _Extras:
         if chosen is not None:
             selection.store(trial.problem, chosen)
     return _Extras(rule=rule, power=measured, speed=spent)
+
+
+def _has_times(bench: _Bench, runner: Runner) -> bool:
+    """Whether a time says anything: not on a CPU at `quick`, nor of kernels that are executed."""
+    timeless = bench.quick and not bench.device.startswith("cuda")
+    return not timeless and not _executed_by(bench, runner)
 
 
 def _reference_to_time(bench: _Bench, *, compiled: bool = False) -> Runner:

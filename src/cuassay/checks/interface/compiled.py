@@ -58,6 +58,8 @@ class Compile001(Check):
     cause = Cause.COMPILED
     classes = ("A14", "A5")
     group = "operators"
+    concurrent = True
+    waits = True
     own_process = True
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH

@@ -18,12 +18,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from cuassay.home import home
 from cuassay.inputs.budget import budget_for
+from cuassay.inputs.geometry import elements, least_sizes
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.recipes import REACH, Change, change, sample
 from cuassay.inputs.seeds import derive
@@ -43,7 +44,8 @@ T = TypeVar("T")
 class Effort:
     """How long a search may take: seconds, rounds of exploring and climbing, their recipes.
 
-    `elements` bounds the elements of inputs and outputs of one recipe.
+    `elements` bounds the elements of inputs and outputs that the sizes of one recipe add to
+    those at the least sizes: weights that no axis changes would leave no size to choose.
     """
 
     seconds: float
@@ -95,10 +97,13 @@ class _Search:
     ask: Ask
     planner: Planner
     effort: Effort
+    most_elements: int
     deadline: float
-    has_room: Callable[[Case], bool] = lambda case: True
+    has_room: Callable[[Case], bool]
     known: dict[str, Answer] = field(default_factory=dict)
     best: list[tuple[float, Case]] = field(default_factory=list)
+    held: list[Mapping[str, int]] = field(default_factory=list)  # sizes that have room
+    refused: list[Mapping[str, int]] = field(default_factory=list)
 
     def share(self, case: Case | None) -> float | None:
         """Return the share that a case used, asked once. Raises _Ended where all is over."""
@@ -112,7 +117,7 @@ class _Search:
         return self.known[key].share
 
     def _asked(self, case: Case) -> Answer:
-        if not self.has_room(case):
+        if not self._fits(case):
             return Answer(share=None, failed=False)
         try:
             answer = self.ask(case)
@@ -126,6 +131,20 @@ class _Search:
             self.best.sort(key=lambda pair: -pair[0])
             del self.best[_PARENTS:]
         return answer
+
+    def _fits(self, case: Case) -> bool:
+        """Whether a case has room. A plan takes a while: smaller sizes need none."""
+        if any(_within(case.axes, larger) for larger in self.held):
+            return True
+        if any(_within(smaller, case.axes) for smaller in self.refused):
+            return False
+        fits = self.has_room(case)
+        (self.held if fits else self.refused).append(case.axes)
+        return fits
+
+
+def _within(smaller: Mapping[str, int], larger: Mapping[str, int]) -> bool:
+    return all(size <= larger[name] for name, size in smaller.items())
 
 
 def effort_for(profile: Profile, *, device: str) -> Effort | None:
@@ -150,8 +169,14 @@ def search(trial: JudgeTrial, ask: Ask, *, effort: Effort | None = None) -> int:
     # An audit's verdicts must not turn on how fast its lane is: there, rounds bound the search.
     patience = _ISOLATED_PATIENCE if trial.isolated else 1.0
     deadline = time.perf_counter() + effort.seconds * patience
+    least = least_sizes(trial.problem, trial.problem.workloads[0].axes)
     one = _Search(
-        ask=ask, planner=planner, effort=effort, deadline=deadline, has_room=trial.has_room
+        ask=ask,
+        planner=planner,
+        effort=effort,
+        most_elements=effort.elements + elements(trial.problem, least),
+        deadline=deadline,
+        has_room=trial.has_room,
     )
     try:
         for number in range(effort.rounds):
@@ -169,7 +194,7 @@ def _explore(one: _Search, seed: int) -> None:
     from hypothesis import strategies as st
 
     def explored(number: int) -> None:
-        one.share(sample(one.planner, number, max_elements=one.effort.elements))
+        one.share(sample(one.planner, number, max_elements=one.most_elements))
 
     _driven(explored, st.integers(0, 1 << 60), count=one.effort.explore, seed=seed)
 
@@ -185,7 +210,7 @@ def _climb(one: _Search, seed: int) -> None:
 
     def climbed(chosen: tuple[int, list[Change]]) -> None:
         parent, changes = chosen
-        limit = one.effort.elements
+        limit = one.most_elements
         share = one.share(change(one.planner, parents[parent], changes, max_elements=limit))
         if share is None:
             hypothesis.reject()

@@ -30,9 +30,15 @@ class SideBySide:
         self._pool: ThreadPoolExecutor | None = None
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
-        """Begin with these, in the order given; each is asked for later."""
+        """Begin with those of these that were not begun, in the order given.
+
+        Each is asked for later, once.
+        """
         self._pool = self._pool or ThreadPoolExecutor(max_workers=_AT_ONCE)
+        begun = [scenario for scenario, _ in self._running]
         for scenario in scenarios:
+            if scenario in begun:
+                continue
             self._running.append((scenario, self._pool.submit(self._start(scenario))))
 
     def result(self, scenario: Scenario) -> Ran:
