@@ -53,6 +53,15 @@ def test_fused_and_plain_sums_agree(dtype: str, shape: tuple[int, ...]) -> None:
     assert float(fused.peak.max()) == pytest.approx(float(plain.peak.max()), rel=1e-4)
 
 
+def test_columns_of_two_have_more_strips_than_a_grid_is_high() -> None:
+    x = torch.randn(17_000_000, 2, device="cuda").bfloat16()
+    truth = _truth(x, "bfloat16", "m", "n")
+    assert compare(x * 1.5, truth).passed
+    wrong = x * 1.5
+    wrong[16_999_998, 1] += 100.0
+    assert compare(wrong, truth).worst_index == (16_999_998, 1)
+
+
 @pytest.mark.parametrize("spoil", ["large", "nan", "zero"])
 def test_the_worst_place_of_a_large_output_is_found(spoil: str) -> None:
     torch.manual_seed(4)

@@ -46,7 +46,15 @@ def materialise(
         if isinstance(spec, ScalarSpec) and spec.name in case.scalars
     }
     given = stated | sizes_given(problem, sizes)
-    made = _generated(problem, case, given, sizes=sizes, device=device, generator=generator)
+    drawn = _drawn_sizes(problem, case, sizes)
+    made = _generated(
+        problem,
+        case,
+        stated | sizes_given(problem, drawn),
+        sizes=drawn,
+        device=device,
+        generator=generator,
+    )
     values: dict[str, Value] = {}
     for spec in problem.inputs:
         if isinstance(spec, ScalarSpec):
@@ -66,6 +74,16 @@ def materialise(
             plain = with_ones(problem, spec) if isinstance(spec.domain, Mask) else spec
             values[spec.name] = _drawn(plain, case, sizes, device=device)
     return values
+
+
+def _drawn_sizes(problem: Problem, case: Case, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the sizes at which the generator runs: those of the whole that slices are taken of."""
+    whole: dict[str, int] = {}
+    for fill in case.fills.values():
+        axis, of = fill.parameters.get("take_axis"), fill.parameters.get("take_of")
+        if _from_generator(fill) and isinstance(axis, str) and isinstance(of, int):
+            whole[axis] = of
+    return resolve(problem.axes, {**sizes, **whole}) if whole else sizes
 
 
 def _from_generator(fill: Fill | None) -> bool:

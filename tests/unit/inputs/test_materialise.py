@@ -12,7 +12,7 @@ from cuassay.catalog import registry
 from cuassay.errors import ReferenceError_
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
-from cuassay.model.case import Case, Fill
+from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.verdict import Profile
 from cuassay.oracle.bits import raw_bytes
 
@@ -66,6 +66,18 @@ def test_the_problems_generator_runs_under_the_cases_seed() -> None:
     other = materialise(NORM, dataclasses.replace(case, seed=4), device="cpu", generator=_made)
     assert not _same(first["x"], other["x"])
     assert first["eps"] == 1e-5
+
+
+def test_slices_of_what_the_generator_made_are_slices_of_the_whole() -> None:
+    whole = dataclasses.replace(CASE, generator=True)
+    taken = Fill(kind=GENERATED, parameters={"take": (4, 0), "take_axis": "rows", "take_of": 5})
+    few = dataclasses.replace(whole, axes={"rows": 2, "hidden": 7}, fills={"x": taken})
+    all_of, two = (materialise(NORM, case, device="cpu", generator=_made) for case in (whole, few))
+    x, some = all_of["x"], two["x"]
+    assert isinstance(x, torch.Tensor)
+    assert isinstance(some, torch.Tensor)
+    assert torch.equal(some, x[[4, 0]])
+    assert _same(all_of["weight"], two["weight"])
 
 
 def test_fills_and_scalars_replace_what_the_generator_made() -> None:

@@ -29,6 +29,7 @@ from cuassay.inputs.planner import Planner
 from cuassay.inputs.recipes import REACH, Change, change, sample
 from cuassay.inputs.seeds import derive
 from cuassay.model import serial
+from cuassay.model.axes import resolve
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ def search(trial: JudgeTrial, ask: Ask, *, effort: Effort | None = None) -> int:
     # An audit's verdicts must not turn on how fast its lane is: there, rounds bound the search.
     patience = _ISOLATED_PATIENCE if trial.isolated else 1.0
     deadline = time.perf_counter() + effort.seconds * patience
-    least = least_sizes(trial.problem, trial.problem.workloads[0].axes)
+    axes = trial.problem.workloads[0].axes
+    least = least_sizes(trial.problem, resolve(trial.problem.axes, axes))
     one = _Search(
         ask=ask,
         planner=planner,

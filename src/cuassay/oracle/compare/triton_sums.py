@@ -1,9 +1,10 @@
 """The comparator's fused CUDA kernel: candidate, truth and scale are read once.
 
 One program of one warp walks a strip of rows over a block of columns; loads of later rows are
-in flight while it works. Row sums are stored per block and row; column sums and the largest
-|z| stay in registers until the strip ends. Blocks are added in float64 by torch. Loads move 2
-to 4 (candidate) + 8 (truth) + 4 (scale) bytes an element: the kernel is bound by memory
+in flight while it works. Programs lie along one axis of the grid, the only one that takes more
+than 65,535. Row sums are stored per block and row; column sums and the largest |z| stay in
+registers until the strip ends. Blocks are added in float64 by torch. Loads move 2 to 4
+(candidate) + 8 (truth) + 4 (scale) bytes an element: the kernel is bound by memory
 (benchmarks/results/comparator-h200.json). Differences are taken in float64; what follows is
 float32, whose rounding is far below the statistics' limits. The meaning of every sum is in
 `sums`; infinities close to the largest finite value are marked, and excused later.
@@ -35,7 +36,7 @@ _TALL, _LOW = 128, 16  # rows a program walks
 
 
 @triton.jit(  # type: ignore[untyped-decorator]
-    do_not_specialize=["total_units", "column_units", "rows"]
+    do_not_specialize=["total_units", "column_units", "rows", "blocks", "strips"]
 )
 def _sums_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0915  # one kernel, no calls
     candidate,
@@ -47,16 +48,18 @@ def _sums_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0915  # one kernel
     total_units,
     column_units,
     rows,
+    blocks,
+    strips,
     per_unit,
     flush,
     VECTOR: tl.constexpr,
     STRIP: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    block = tl.program_id(0).to(tl.int64)
-    strip = tl.program_id(1).to(tl.int64)
-    blocks = tl.num_programs(0).to(tl.int64)
-    strips = tl.num_programs(1).to(tl.int64)
+    block = (tl.program_id(0) % blocks).to(tl.int64)
+    strip = (tl.program_id(0) // blocks).to(tl.int64)
+    blocks = blocks.to(tl.int64)
+    strips = strips.to(tl.int64)
     columns = column_units.to(tl.int64) * VECTOR  # tells the compiler how rows are aligned
     total = total_units.to(tl.int64) * VECTOR
     column = block * COLUMNS + tl.arange(0, COLUMNS)
@@ -136,9 +139,9 @@ def fused_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
     peak = torch.empty(strips, blocks, **options)
     column_out = torch.empty(SUMS, strips, view, **options)
     vector = _VECTOR if view % _VECTOR == 0 and truth.numel() % _VECTOR == 0 else 1
-    _sums_kernel[(blocks, strips)](
+    _sums_kernel[(blocks * strips,)](
         candidate, truth, scale, row_out, peak, column_out,
-        truth.numel() // vector, view // vector, height,
+        truth.numel() // vector, view // vector, height, blocks, strips,
         1.0 / output.unit, special.flush_threshold(output.dtype),
         VECTOR=vector, STRIP=strip, COLUMNS=width, num_warps=1,
     )  # fmt: skip

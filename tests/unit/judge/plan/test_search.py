@@ -127,6 +127,14 @@ def test_weights_leave_sizes_to_search() -> None:
     assert all(elements(problem, case.axes) <= effort.elements + fixed for case in seen)
 
 
+def test_a_problem_without_a_free_axis_is_searched_for_values() -> None:
+    fake = scaled_add()
+    axes = (ConstAxis(name="rows", value=4), ConstAxis(name="cols", value=8))
+    workloads = tuple(dataclasses.replace(one, axes={}) for one in fake.problem.workloads)
+    problem = dataclasses.replace(fake.problem, axes=axes, workloads=workloads)
+    assert len(asked(FakeTrial(problem, fake.reference), passing, SHORT)) >= SHORT.explore
+
+
 def test_what_is_no_larger_than_what_has_room_is_not_planned() -> None:
     fake = scaled_add()
     planned: list[Case] = []
