@@ -130,7 +130,9 @@ class FakeTrial:
         """Return the same truth."""
         return self.truth(case)
 
-    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+    def explains(
+        self, case: Case, run: Run, items: Iterable[ResultItem], *, measured: bool = False
+    ) -> bool:
         """Leave every answer to `compare`."""
         return False
 

@@ -447,8 +447,9 @@ def _use_machine(bench: _Bench) -> Replayer:
 def _plan_by_launches(bench: _Bench, *, is_absent: bool) -> None:
     """Plan shapes beside sizes at which the candidate's launches change, and none that takes long.
 
-    At `quick` on a CPU alone, and once its kernels are compiled: when shapes are first asked for.
-    Where Triton's interpreter stands in for the machine, `is_absent`, each row may be a program.
+    When shapes are first asked for, or beside other checks before; at `quick` on a CPU alone, once
+    its kernels are compiled. Where Triton's interpreter stands in for the machine, `is_absent`,
+    each row may be a program.
     """
     trial, candidate = bench.trial, bench.candidate
     launches = candidate.names_triton or candidate.language is Language.CUDA_KERNEL
@@ -457,7 +458,11 @@ def _plan_by_launches(bench: _Bench, *, is_absent: bool) -> None:
     elif is_absent or trial.problem.built:
         return
     elif not bench.quick:
-        bench.optional("sizes at which its launches change", lambda: _name_launch_sizes(bench))
+        trial.plan_by_launches(
+            first=lambda: bench.optional(
+                "sizes at which its launches change", lambda: _name_launch_sizes(bench)
+            )
+        )
     elif bench.device == "cpu" and launches:
         runner = Runner(
             trial, candidate, device="cpu", nursery=bench.host.get(), lazy=True, host=bench.host
@@ -536,7 +541,8 @@ def _runners_beside(bench: _Bench, runner: Runner) -> tuple[Runner, ...]:
     yet: the driver makes one context after another, and a first check may need a special one.
     """
     if bench.device.startswith("cuda"):
-        bench.optional("", lambda: _make_truths(bench.trial, runner))
+        if bench.quick:  # beyond it, shapes are planned by launches
+            bench.optional("", lambda: _make_truths(bench.trial, runner))
         bench.optional("", runner.wait_built)
     return tuple(
         bench.runner(
@@ -649,11 +655,13 @@ class _Side:
         name: Callable[[Finding], Finding],
         heavy: threading.Lock | None,
         lane: Lane = Lane.JUDGE,
+        main: _Side | None = None,
     ) -> None:
+        """`main` is the side that it runs beside."""
         self._lane = lane
         self._bench, self.trial, self._runner, self.tried = bench, trial, runner, tried
         self._emit, self._name, self._heavy = emit, name, heavy
-        self.examination = Examination(
+        self.examination: Examination = Examination(
             trial,
             run=tried,
             control=control,
@@ -661,6 +669,7 @@ class _Side:
             name=name,
             ahead=runner.ahead,
             room=self._room,
+            beside=None if main is None else main.examination,
         )
         self.reports: list[CheckReport] = []
         self.graded: list[Comparison] = []
@@ -761,15 +770,14 @@ def _run_checks(
     def begin() -> None:
         main.run(apart)
         if bench.device.startswith("cuda") and main.built:
+            trial.name_by_launches()  # the machine begins after it: both ask one nursery
             bench.optional("", lambda: _begin(bench, runner, machine))
 
     if heavy is None:
         begin()
     else:
         alone = [
-            check
-            for check in checks
-            if check.quiet or check.looks_back or check.searches or _begun_ahead(check)
+            check for check in checks if check.quiet or check.looks_back or _begun_ahead(check)
         ]
         others = [check for check in checks if check not in alone]
         if main.built:
@@ -805,9 +813,7 @@ def _run_concurrently(
     events: list[list[Event]] = [[] for _ in beside]
     numbers = itertools.count()
     sides = [
-        _beside(
-            bench, main.trial, runner, reference, heavy, told, lambda: f"beside {next(numbers)}"
-        )
+        _beside(bench, main, runner, reference, heavy, told, lambda: f"beside {next(numbers)}")
         for runner, told in zip(beside, events, strict=True)
     ]
     rest = [check for check in checks if check.concurrent]
@@ -842,7 +848,6 @@ def _run_concurrently(
     main.reports = [*main.reports, *reports] if main.built else [_renamed(unbuilt[0], named)]
     for side in sides:
         main.graded += side.graded
-        main.examination.take(side.examination)
         main.tried.take(side.tried)
         main.trial.take(side.trial)
 
@@ -883,7 +888,7 @@ def _working(sides: Sequence[_Side], left: deque[Check]) -> Iterator[Turns]:
 
 def _beside(
     bench: _Bench,
-    trial: JudgeTrial,
+    main: _Side,
     runner: Runner,
     reference: _Reference,
     heavy: threading.Lock,
@@ -891,7 +896,7 @@ def _beside(
     new_id: Callable[[], str],
 ) -> _Side:
     """Return a side for a thread of its own, which tells its events to `told`."""
-    own = trial.concurrent()
+    own = main.trial.concurrent()
     runner.work_for(own)
     return _Side(
         bench,
@@ -903,6 +908,7 @@ def _beside(
         name=lambda finding: replace(finding, id=new_id()),
         heavy=heavy,
         lane=Lane.BESIDE,
+        main=main,
     )
 
 

@@ -82,6 +82,7 @@ from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
+from cuassay.sandbox.host.turns import Once
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Machine, Run
@@ -180,10 +181,10 @@ class JudgeTrial:
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
         self._machine: Machine | None = None
-        self._named: tuple[NamedSize, ...] = ()
+        self._named: list[NamedSize] = []  # of all sides
         self._row_s = 0.0
         self._executed_s: Callable[[Mapping[str, int]], float] | None = None
-        self._name_more: Callable[[], object] | None = None
+        self.name_by_launches = Once(lambda: None)  # see `plan_by_launches`
         self.truth_s = 0.0
         self.compare_s = 0.0
         self.kinds: dict[str, str] = {}
@@ -384,24 +385,25 @@ class JudgeTrial:
 
     def name_sizes(self, named: Iterable[NamedSize]) -> None:
         """Plan shapes beside these sizes as well, from now on."""
-        self._named = tuple(dict.fromkeys((*self._named, *named)))
+        self._named[:] = dict.fromkeys((*self._named, *named))
         for purpose in _CALL_S:
             self._plans.pop(purpose, None)
 
     def plan_by_launches(
         self,
         *,
-        row_s: float,
+        row_s: float = 0.0,
         executed_s: Callable[[Mapping[str, int]], float] | None = None,
-        first: Callable[[], object] | None = None,
+        first: Callable[[], object] = lambda: None,
     ) -> None:
         """Plan no size that the sources name at which a call on this CPU takes long.
 
         A call takes at most `row_s` for each row of a tensor; where that is too much, what
         `executed_s` says of its launches counts, if they can be known. `first` is called before
-        such sizes are planned: it may name more.
+        such sizes are planned, once for all sides: it may name more.
         """
-        self._row_s, self._executed_s, self._name_more = row_s, executed_s, first
+        self._row_s, self._executed_s = row_s, executed_s
+        self.name_by_launches = Once(first)
 
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""
@@ -416,9 +418,8 @@ class JudgeTrial:
             return self._plans[purpose]
         if purpose not in self._plans:
             self._learn()
-            if purpose in _CALL_S and self._name_more is not None:
-                ask, self._name_more = self._name_more, None
-                ask()
+            if purpose in _CALL_S:
+                self.name_by_launches()
             self._room.learn_from_workload(self._problem)
             accepted = self._accepted(purpose, self._planned(purpose))
             found = self._within_memory(purpose, accepted)
@@ -436,7 +437,7 @@ class JudgeTrial:
             device=self._device,
             first=self._regimes() if purpose == "numeric" else (),
             reduced=self.reduced if purpose in ("hot", "growth") else (),
-            named=self._named if purpose in _CALL_S else (),
+            named=tuple(self._named) if purpose in _CALL_S else (),
             memory_gib=self._memory_gib,
             is_affordable=partial(self._is_affordable, purpose),
         )
@@ -973,11 +974,14 @@ class JudgeTrial:
         heavy = self._room.truth_s(self._problem, case) > _HEAVY_S
         return self.rough(case) if heavy else self.truth(case)
 
-    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+    def explains(
+        self, case: Case, run: Run, items: Iterable[ResultItem], *, measured: bool = False
+    ) -> bool:
         """Whether an answer is seen to be right without a full truth. False: ask `compare`.
 
         Most answers of a trial are right, and a full truth takes the reference ten times and
         more. As near to truth as the reference as written is right; else rough truth is asked.
+        With `measured` it is asked at once: who searches wants to know how near.
         """
         key, items = _values(case), tuple(items)
         if self._right is not None and not self.record:  # a second look at what was right
@@ -986,7 +990,8 @@ class JudgeTrial:
                 return True
         if key in self._truths or self._unexplained > _ROUGH_FAILURES:
             return False
-        if f"{key} rough" not in self._truths and self._is_near(case, run, items):
+        known = measured or f"{key} rough" in self._truths
+        if not known and self._is_near(case, run, items):
             self._note_right(run, key, items)
             return True
         truth = self.rough(case)

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from cuassay.judge import session
+from cuassay.judge.plan import search
 from cuassay.judge.run.runner import Runner
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import Failed
 from cuassay.model.verdict import Lane, Profile, Verdict
-from cuassay.sandbox.host.turns import Turns, await_readable, waiting
+from cuassay.sandbox.host.turns import Once, Turns, await_readable, waiting
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
 
@@ -106,6 +107,27 @@ def test_others_begin_beside_what_is_first_in_the_first_process(
         assert bool(beside) is (gate is gates[1])
 
 
+def test_a_search_beside_others_meets_the_same_cases(
+    gates: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effort = search.Effort(seconds=300.0, rounds=1, explore=12, climb=6, elements=1 << 12)
+    monkeypatch.setitem(search._CPU, Profile.STANDARD, effort)
+    pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
+    found = []
+    for gate in gates:
+        judged = gate.judge(
+            load(pair.problem),
+            pair.twin,
+            profile=Profile.STANDARD,
+            seed=5,
+            only=("NUM001", "META001", "FUZZ001"),
+        )
+        assert judged.accepted, judged
+        found.append({one.code: one.scenarios for one in judged.verdict.checks})
+    assert found[0] == found[1]
+    assert found[0]["FUZZ001"] > 12
+
+
 def test_what_does_not_build_is_told_once(gates: tuple[Gate, Gate], tmp_path: Path) -> None:
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
     path = tmp_path / "kernel.py"
@@ -137,6 +159,34 @@ def test_one_thread_at_a_time_has_the_turn_and_gives_it_away_where_it_waits() ->
     assert said == ["first", "other", "again"]
     with waiting():  # of no group: nothing to give away
         said.append("alone")
+
+
+def test_what_several_threads_need_is_done_once_and_the_others_wait() -> None:
+    turns, said = Turns(), list[str]()
+
+    def do() -> None:
+        said.append("begun")
+        with waiting():
+            time.sleep(0.05)
+        said.append("done")
+
+    once = Once(do)
+
+    def other() -> None:
+        with turns.taken():
+            once()
+            said.append("other")
+
+    thread = threading.Thread(target=other)
+    with turns.taken():
+        thread.start()
+        once()
+        once()  # from the same thread too
+        said.append("first")
+        with waiting():
+            thread.join()
+    assert said[:2] == ["begun", "done"]
+    assert sorted(said[2:]) == ["first", "other"]
 
 
 def test_who_waits_for_what_another_has_taken_in_looks_again() -> None:

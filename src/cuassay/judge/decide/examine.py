@@ -50,6 +50,7 @@ from cuassay.oracle.compare.outputs import Comparison
 from cuassay.oracle.truth.outputs import AMBIGUOUS_CAP
 
 _ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
+_NOTHING_TO_SEARCH = "planned cases fail already: there is nothing to search for"
 
 
 class BuildStopped(Exception):
@@ -180,16 +181,16 @@ class Examination:
         name: Callable[[Finding], Finding],
         ahead: Callable[[Sequence[Scenario]], None] | None = None,
         room: Callable[[Scenario], AbstractContextManager[None]] = lambda scenario: nullcontext(),
+        beside: Examination | None = None,
     ) -> None:
-        """`room` is entered around each scenario: it may wait until one has room beside others."""
+        """`room` is entered around each scenario: it may wait until one has room beside others.
+
+        What is found wrong is known to this one and the one `beside` it.
+        """
         self._trial, self._run, self._control, self._room = trial, run, control, room
         self._ahead = ahead
         self._emit, self._name = emit, name
-        self._rejected = False
-
-    def take(self, other: Examination) -> None:
-        """Know what another one that ran at the same time found wrong."""
-        self._rejected = self._rejected or other._rejected
+        self._wrong: list[str] = [] if beside is None else beside._wrong  # codes of checks
 
     def examine(self, check: Check) -> CheckReport:
         """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
@@ -225,7 +226,8 @@ class Examination:
             clean=tally.clean,
             withheld=tally.too_little,
         )
-        self._rejected = self._rejected or bool(report.wrong)
+        if report.wrong:
+            self._wrong.append(check.code)
         return report
 
     def _skipped(self, check: Check) -> Skipped | None:
@@ -234,9 +236,9 @@ class Examination:
             reason = f"needs an NVIDIA GPU: this trial runs on the {self._trial.device}"
             return Skipped(reason=reason, applicable=False, needs_gpu=True)
         reason = check.skip(self._trial)
-        if not reason and check.searches and self._rejected:
-            reason = "planned cases fail already: there is nothing to search for"
-        if not reason and check.after_clean and self._rejected:
+        if not reason and check.searches and self._wrong:
+            reason = _NOTHING_TO_SEARCH
+        if not reason and check.after_clean and self._wrong:
             reason = "other checks rejected the kernel already"
         if reason:
             return Skipped(reason=reason, applicable=False)
@@ -265,7 +267,13 @@ class Examination:
             if len(tally.wrong) >= _ENOUGH:
                 return tally.outcome()
         if check.searches:
-            search(self._trial, lambda case: self._answer(check, check.on_case(case), tally))
+            search(
+                self._trial,
+                lambda case: self._answer(check, check.on_case(case), tally),
+                going=lambda: not self._wrong,
+            )
+            if self._wrong and not tally.wrong:  # what fails is found by a check beside this one
+                return Skipped(reason=_NOTHING_TO_SEARCH, applicable=False)
         tally.remark = check.said(self._trial, tally.seen)
         return tally.outcome()
 
@@ -380,7 +388,9 @@ class Examination:
                 return found
         run = self._run(scenario)
         self._raise_if_unbuilt(scenario, run)
-        reason = self._nothing_shown(scenario, run) or self._ill_conditioned(scenario)
+        reason = self._nothing_shown(scenario, run) or self._ill_conditioned(
+            scenario, roughly=check.searches
+        )
         mark = len(self._trial.comparisons)
         findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
         compared = self._trial.comparisons[mark:]
@@ -485,11 +495,12 @@ class Examination:
             return kept, ""
         return [], "within twice the spread of the reference, which is not deterministic"
 
-    def _ill_conditioned(self, scenario: Scenario) -> str:
+    def _ill_conditioned(self, scenario: Scenario, *, roughly: bool = False) -> str:
         """Return why no output of the only case of a scenario can be judged, if so."""
         if len(scenario.cases) != 1 or scenario.fresh:
             return ""
-        return self._trial.first_truth(scenario.cases[0]).ill_conditioned
+        first = self._trial.rough if roughly else self._trial.first_truth
+        return first(scenario.cases[0]).ill_conditioned
 
     def _raise_if_unbuilt(self, scenario: Scenario, run: Run) -> None:
         match run.result.termination:

@@ -31,6 +31,7 @@ from cuassay.inputs.seeds import derive
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.host.turns import missed_s
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -58,11 +59,11 @@ class Effort:
 
 _ISOLATED_PATIENCE = 20.0
 _CPU = {
-    Profile.STANDARD: Effort(seconds=10.0, rounds=1, explore=150, climb=50, elements=1 << 15),
+    Profile.STANDARD: Effort(seconds=15.0, rounds=1, explore=150, climb=50, elements=1 << 15),
     Profile.DEEP: Effort(seconds=90.0, rounds=6, explore=150, climb=50, elements=1 << 16),
 }
 _CUDA = {
-    Profile.STANDARD: Effort(seconds=10.0, rounds=1, explore=150, climb=50, elements=1 << 20),
+    Profile.STANDARD: Effort(seconds=15.0, rounds=1, explore=150, climb=50, elements=1 << 20),
     Profile.DEEP: Effort(seconds=90.0, rounds=6, explore=150, climb=50, elements=1 << 22),
 }
 _PARENTS = 5  # best recipes that climbing starts from
@@ -99,8 +100,9 @@ class _Search:
     planner: Planner
     effort: Effort
     most_elements: int
-    deadline: float
+    deadline_s: float
     has_room: Callable[[Case], bool]
+    going: Callable[[], bool]
     known: dict[str, Answer] = field(default_factory=dict)
     best: list[tuple[float, Case]] = field(default_factory=list)
     held: list[Mapping[str, int]] = field(default_factory=list)  # sizes that have room
@@ -108,7 +110,7 @@ class _Search:
 
     def share(self, case: Case | None) -> float | None:
         """Return the share that a case used, asked once. Raises _Ended where all is over."""
-        if time.perf_counter() >= self.deadline:
+        if _own_s() >= self.deadline_s or not self.going():
             raise _Ended
         if case is None:
             return None
@@ -153,10 +155,17 @@ def effort_for(profile: Profile, *, device: str) -> Effort | None:
     return (_CUDA if device.startswith("cuda") else _CPU).get(profile)
 
 
-def search(trial: JudgeTrial, ask: Ask, *, effort: Effort | None = None) -> int:
+def search(
+    trial: JudgeTrial,
+    ask: Ask,
+    *,
+    effort: Effort | None = None,
+    going: Callable[[], bool] = lambda: True,
+) -> int:
     """Search until a case fails or the effort is spent; return how many cases were asked.
 
-    What `ask` raises passes through. Does nothing where the profile searches nothing.
+    It ends too where it is not `going` on any more. What `ask` raises passes through. Does nothing
+    where the profile searches nothing.
     """
     effort = effort or effort_for(trial.profile, device=trial.device)
     if effort is None:
@@ -169,7 +178,7 @@ def search(trial: JudgeTrial, ask: Ask, *, effort: Effort | None = None) -> int:
     )
     # An audit's verdicts must not turn on how fast its lane is: there, rounds bound the search.
     patience = _ISOLATED_PATIENCE if trial.isolated else 1.0
-    deadline = time.perf_counter() + effort.seconds * patience
+    deadline_s = _own_s() + effort.seconds * patience
     axes = trial.problem.workloads[0].axes
     least = least_sizes(trial.problem, resolve(trial.problem.axes, axes))
     one = _Search(
@@ -177,8 +186,9 @@ def search(trial: JudgeTrial, ask: Ask, *, effort: Effort | None = None) -> int:
         planner=planner,
         effort=effort,
         most_elements=effort.elements + elements(trial.problem, least),
-        deadline=deadline,
+        deadline_s=deadline_s,
         has_room=trial.has_room,
+        going=going,
     )
     try:
         for number in range(effort.rounds):
@@ -189,6 +199,11 @@ def search(trial: JudgeTrial, ask: Ask, *, effort: Effort | None = None) -> int:
         if ended.cause is not None:
             raise ended.cause from None
     return len(one.known)
+
+
+def _own_s() -> float:
+    """Return a clock that stands still while checks beside this one have the turn."""
+    return time.perf_counter() - missed_s()
 
 
 def _explore(one: _Search, seed: int) -> None:

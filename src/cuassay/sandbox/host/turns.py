@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import select
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-_MINE = threading.local()
+_MINE = threading.local()  # turn: the lock of a thread that takes turns; missed_s
 _AGAIN_S = 0.02
 
 
@@ -33,6 +34,25 @@ class Turns:
                 yield
             finally:
                 _MINE.turn = None
+
+
+class Once:
+    """What several threads of one judge need: the first one does it, the others wait for it."""
+
+    def __init__(self, do: Callable[[], object]) -> None:
+        self._do: Callable[[], object] | None = do
+        self._free = threading.RLock()
+
+    def __call__(self) -> None:
+        """Do it, or wait until it is done; what it raises passes through, once."""
+        with waiting():
+            self._free.acquire()
+        try:
+            do, self._do = self._do, None
+            if do is not None:
+                do()
+        finally:
+            self._free.release()
 
 
 def await_readable(sources: Sequence[Any], limit_s: float) -> list[Any]:
@@ -58,4 +78,12 @@ def waiting() -> Iterator[None]:
     try:
         yield
     finally:
+        asked = time.perf_counter()
         turn.acquire()
+        _MINE.missed_s = missed_s() + time.perf_counter() - asked
+
+
+def missed_s() -> float:
+    """Return the seconds that this thread waited for its turn while others thought."""
+    missed: float = getattr(_MINE, "missed_s", 0.0)
+    return missed

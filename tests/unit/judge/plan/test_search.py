@@ -168,6 +168,16 @@ def test_time_ends_the_search() -> None:
     assert 1 <= len(asked(row_sum(), slow, effort)) < 100
 
 
+def test_a_search_ends_where_it_need_not_go_on() -> None:
+    seen: list[Case] = []
+
+    def ask(case: Case) -> Answer:
+        seen.append(case)
+        return passing(case)
+
+    assert search(trial(row_sum()), ask, effort=EFFORT, going=lambda: len(seen) < 7) == 7
+
+
 def test_faults_of_the_judge_pass_through_untouched() -> None:
     def ask(_: Case) -> Answer:
         raise CannotJudgeError("no device")
