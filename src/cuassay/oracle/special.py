@@ -51,8 +51,8 @@ def all_finite(values: Tensor) -> bool:
     """Whether no element is NaN or infinite: one pass, no mask."""
     if values.numel() == 0 or not values.dtype.is_floating_point:
         return True
-    low, high = torch.aminmax(values)
-    return math.isfinite(float(low)) and math.isfinite(float(high))
+    low, high = torch.stack(torch.aminmax(values)).tolist()
+    return math.isfinite(low) and math.isfinite(high)
 
 
 def half_spacing(values: Tensor, dtype: DType) -> Tensor:
@@ -93,8 +93,9 @@ def settle_overflow(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:
     top = form_of(dtype).maximum
     if value.numel() == 0:
         return value
-    low, high = torch.aminmax(value)
-    reach = max(-float(low), float(high)) + BOUNDARY_SCALES * float(scale.abs().amax())
+    extremes = [*torch.aminmax(value), scale.abs().amax().double()]
+    low, high, most = torch.stack(extremes).tolist()
+    reach = max(-low, high) + BOUNDARY_SCALES * most
     if reach + boundary_slack(dtype) < top:  # false for NaN
         return value
     slack = scale.double().abs() * BOUNDARY_SCALES + boundary_slack(dtype)

@@ -47,28 +47,34 @@ def input_traits(inputs: Sequence[Tensor | Scalar]) -> InputTraits:
         and value.dtype in (*LOW, torch.float32, torch.float64)
         and value.numel()
     ]
-    least: list[tuple[float, torch.dtype]] = []  # non-zero magnitude, infinity where there is none
+    if not floats:
+        return InputTraits(low=False, repeats=False, tiny=False, subnormal=False)
+    found: list[Tensor] = []  # float64 of no axis; all are waited for at once
     for value in floats:
         sizes = value.detach().abs()
-        least.append((float(torch.where(sizes > 0, sizes, torch.inf).amin()), value.dtype))
+        found.append(torch.where(sizes > 0, sizes, torch.inf).amin().double())
+    found += [
+        _repeats(value.detach(), axis).double()
+        for value in floats
+        if value.dim() >= 2 and value.numel() >= _LEAST_ELEMENTS
+        for axis in (0, value.dim() - 1)
+        if value.shape[axis] >= 2
+    ]
+    on = floats[0].device
+    numbers = torch.stack([one.to(on) for one in found]).tolist()
+    # The least non-zero magnitudes, infinity where there is none.
+    least = [(size, value.dtype) for size, value in zip(numbers, floats, strict=False)]
     return InputTraits(
         low=any(value.dtype in LOW for value in floats),
-        repeats=any(
-            _repeats(value.detach(), axis)
-            for value in floats
-            if value.dim() >= 2 and value.numel() >= _LEAST_ELEMENTS
-            for axis in (0, value.dim() - 1)
-        ),
+        repeats=any(numbers[len(floats) :]),
         tiny=any(size < _SMALL for size, _ in least),
         subnormal=any(size < _FLUSHED and dtype in _WIDE for size, dtype in least),
     )
 
 
-def _repeats(values: Tensor, axis: int) -> bool:
+def _repeats(values: Tensor, axis: int) -> Tensor:
     """Whether neighbours along an axis are equal or nearly equal more often than by chance."""
     size = values.shape[axis]
-    if size < 2:
-        return False
     flat = values.movedim(axis, -1).reshape(-1, size)
     count = flat.shape[0] * (size - 1)
     places = torch.arange(0, count, max(1, count // _PAIRS), device=values.device)
@@ -77,7 +83,7 @@ def _repeats(values: Tensor, axis: int) -> bool:
     first, second = first.float(), second.float()
     equal = (first == second) & (first != 0)
     near = (first - second).abs() < _NEAR * first.abs()
-    return bool((equal.float().mean() > _REPEATED) | (near.float().mean() > _ALIKE))
+    return (equal.float().mean() > _REPEATED) | (near.float().mean() > _ALIKE)
 
 
 def flushed(inputs: Sequence[Tensor | Scalar], *, sign: float) -> list[Tensor | Scalar]:

@@ -258,7 +258,8 @@ def _condition(truth: OutputTruth) -> str:
     if truth.yardsticks is None:
         return ""
     whole = truth.yardsticks
-    signal, energy = float(whole.signal[0]), float(whole.energy[0]) * truth.unit**2
+    signal, energy = torch.stack([whole.signal[0].double(), whole.energy[0].double()]).tolist()
+    energy *= truth.unit**2
     if signal > 0 and energy > ILL_CONDITIONED**2 * signal:
         return (
             f"trusted implementations err by {math.sqrt(energy / signal):.2g} of output "

@@ -25,7 +25,7 @@ def device_of(inputs: Sequence[Value]) -> torch.device:
 
 def fingerprint(inputs: Sequence[Value]) -> int:
     """Return a checksum of up to 64 spread elements of every input (32 bits)."""
-    found = 0
+    found, pieces = 0, list[Tensor]()
     for value in inputs:
         if not isinstance(value, Tensor):
             found = zlib.crc32(repr(value).encode(), found)
@@ -36,12 +36,17 @@ def fingerprint(inputs: Sequence[Value]) -> int:
         if value.numel() and value.dtype.itemsize <= 8 and not value.is_complex():
             count = value.numel()
             step = count // min(64, count)
-            places = [unravel(step * i, value.shape) for i in range(min(64, count))]
-            columns = [torch.tensor(c, device=value.device) for c in zip(*places, strict=True)]
-            picked = value.detach()[tuple(columns)] if columns else value.detach().reshape(1)
-            words = picked.contiguous().cpu().view(torch.uint8).tolist()
-            found = zlib.crc32(bytes(words), found)
-    return found
+            value = value.detach()
+            if value.is_contiguous():  # no places have to reach a GPU, which waits for it
+                picked = value.view(-1)[: step * min(64, count) : step]
+            else:
+                places = [unravel(step * i, value.shape) for i in range(min(64, count))]
+                columns = [torch.tensor(c, device=value.device) for c in zip(*places, strict=True)]
+                picked = value[tuple(columns)] if columns else value.reshape(1)
+            pieces.append(picked.contiguous().view(torch.uint8))
+    on = device_of(inputs)
+    words = torch.cat([piece.to(on) for piece in pieces]).cpu() if pieces else torch.empty(0)
+    return zlib.crc32(bytes(words.tolist()), found)
 
 
 class ReferenceRunner:

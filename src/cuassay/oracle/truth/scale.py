@@ -270,7 +270,7 @@ def floor_square(value: Tensor, roundoff: float, *, share: float = 1.0) -> Tenso
         means.append((norm * (_FLOOR_ROUNDOFFS * roundoff / math.sqrt(terms))).square_())
     if not means:
         return 0.0
-    if not all(bool(torch.isfinite(mean).all()) for mean in means):
+    if not bool(torch.stack([torch.isfinite(mean).all() for mean in means]).all()):
         # Neither what is not finite nor what has no finite square makes a floor for the others.
         countable = torch.where(value.abs() < _LARGEST, value, 0.0)  # NaN compares false
         return floor_square(countable, roundoff, share=share)

@@ -15,6 +15,7 @@ or untouched row leaves) are exact rather than equal by accident, and are not co
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _LEAST = 24  # elements looked at in a group, where there are very many groups
 _USUAL = 64
 _BUDGET = {"cpu": 1 << 16, "cuda": 1 << 24}  # elements looked at for all groups of one kind
 _AT_ONCE = 1 << 22
+_TOGETHER = 1 << 20  # elements of parts that are held at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,12 +57,43 @@ class Shared:
     size: Tensor
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Sorted:
+    """Sampled elements, each group's by value, and which equal the one before (groups, sample - 1).
+
+    `kept` are those that count, `places` where they lie. `same` has no columns where all differ.
+    """
+
+    value: Tensor
+    scale: Tensor
+    kept: Tensor
+    places: Tensor
+    same: Tensor
+
+    @property
+    def none(self) -> Tensor:
+        """What `Shared` holds where no elements are equal."""
+        return torch.zeros(4, len(self.value), dtype=torch.float64, device=self.value.device)
+
+
 def shared(
     flat: FlatOutput, kinds: Sequence[GroupKind], shape: Sequence[int], hits: Tensor | None
 ) -> Shared:
     """Return the shares of every group of some kinds, side by side."""
     parts = [part for kind in kinds for part in _places(flat, kind, shape, hits)]
-    return Shared(*torch.cat([_count(flat, part) for part in parts], 1))
+    found: list[Tensor] = []
+    while parts:
+        # One answer of the GPU for so many parts: where others use it, each is a wait.
+        size, together = 0, list[_Sorted]()
+        while parts and (not together or size + parts[0].numel() <= _TOGETHER):
+            size += parts[0].numel()
+            together.append(_sorted(flat, parts.pop(0)))
+        equal = torch.stack([one.same.any() for one in together]).tolist()
+        found += [
+            _count(flat, one) if any_ else one.none
+            for one, any_ in zip(together, equal, strict=True)
+        ]
+    return Shared(*torch.cat(found, 1))
 
 
 def _places(
@@ -93,7 +126,15 @@ def _sample(size: int, groups: int, flat: FlatOutput) -> Tensor:
     device = flat.value.device
     wished = max(_USUAL, math.ceil(2 * math.sqrt(size)))
     budget = _BUDGET.get(device.type, 1 << 16) // max(groups, 1)
-    count = min(size, wished, max(_LEAST, budget))
+    return _drawn(size, min(size, wished, max(_LEAST, budget)), device)
+
+
+@functools.lru_cache(maxsize=64)
+def _drawn(size: int, count: int, device: torch.device) -> Tensor:
+    """Return places of a stratified sample, sorted.
+
+    Kept, since a copy to a GPU waits until all that it was given before is done.
+    """
     generator = torch.Generator().manual_seed(size)
     edges = torch.arange(count + 1, dtype=torch.float64) * (size / max(count, 1))
     width = edges[1:].floor() - edges[:-1].floor()
@@ -101,20 +142,24 @@ def _sample(size: int, groups: int, flat: FlatOutput) -> Tensor:
     return (edges[:-1].floor() + (drawn * width).floor()).long().to(device)
 
 
-def _count(flat: FlatOutput, places: Tensor) -> Tensor:
-    """Return what `Shared` holds (4, groups), of the elements at `places` (groups, sample)."""
+def _sorted(flat: FlatOutput, places: Tensor) -> _Sorted:
+    """Return the elements at `places` (groups, sample), each group's sorted by value."""
     value, scale = flat.value[places], flat.scale[places].double()
     kept = torch.isfinite(value) & (scale > 0)
     value = torch.where(kept, value, torch.inf)
-    none = torch.zeros(4, len(value), dtype=torch.float64, device=value.device)
     if _all_differ(value, scale):
-        return none
+        same = torch.zeros(len(value), 0, dtype=torch.bool, device=value.device)
+        return _Sorted(value=value, scale=scale, kept=kept, places=places, same=same)
     value, order = value.sort(1)
     scale, kept, places = (t.gather(1, order) for t in (scale, kept, places))
     near = torch.minimum(scale[:, 1:], scale[:, :-1]) * _SAME
     same = (value[:, 1:] - value[:, :-1]) <= near  # inf - inf is NaN: not the same
-    if not bool(same.any()):
-        return none
+    return _Sorted(value=value, scale=scale, kept=kept, places=places, same=same)
+
+
+def _count(flat: FlatOutput, found: _Sorted) -> Tensor:
+    """Return what `Shared` holds (4, groups), of groups in which some elements are equal."""
+    value, scale, kept, same = found.value, found.scale, found.kept, found.same
     place = torch.arange(value.shape[1], device=value.device).expand(value.shape)
     first = torch.zeros_like(place)
     first[:, 1:] = torch.where(same, 0, place[:, 1:])
@@ -122,7 +167,7 @@ def _count(flat: FlatOutput, places: Tensor) -> Tensor:
     exact = value == 0
     if bool(exact.any()):
         for run in flat.runs:
-            exact &= run[places] == 0
+            exact &= run[found.places] == 0
         before = before * (~exact).double()
     count = kept.sum(1).double()
     pairs = (count * (count - 1)).clamp_min(1.0)

@@ -128,7 +128,7 @@ def repeats(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor] | None:
     shares: list[Tensor | None] = []
     for look in (_neighbours, _strangers):
         one, two = look(a), look(other)
-        both = bool(one.mean() > _REPEATED) and bool(two.mean() > _REPEATED)
+        both = bool((one.mean() > _REPEATED) & (two.mean() > _REPEATED))
         product = one @ (two.movedim(-1, -2) if b.dim() >= 2 else two) if both else None
         shares.append(None if product is None else (product / one.shape[-1]).double())
     found = next((share for share in shares if share is not None), None)
