@@ -637,6 +637,8 @@ def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
             machine_begins = True
             recording = recording_of(scenario, runner(scenario))
             if recording is not None:
+                # A thread that takes no turns asks the nursery then that this asks as well.
+                bench.trial.name_by_launches()
                 machine.begin(recording, scenario)
 
 
@@ -770,7 +772,6 @@ def _run_checks(
     def begin() -> None:
         main.run(apart)
         if bench.device.startswith("cuda") and main.built:
-            trial.name_by_launches()  # the machine begins after it: both ask one nursery
             bench.optional("", lambda: _begin(bench, runner, machine))
 
     if heavy is None:
