@@ -116,6 +116,7 @@ _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made
 _OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
 _NEAR_BYTES = 1 << 27  # of answers within them, by a side
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
+_TEXTS = 256  # cases whose values are known as text
 
 
 @contextmanager
@@ -189,6 +190,7 @@ class JudgeTrial:
         self.kinds: dict[str, str] = {}
         self.comparisons: list[Comparison] = []
         self._lowered: dict[str, Case] = {}
+        self._texts: dict[int, tuple[Case, str]] = {}
         # The run that was compared last, and which of its answers rough truth showed to be right.
         self._right: tuple[weakref.ref[Run], set[tuple[str, tuple[ResultItem, ...]]]] | None = None
         self._near = KnownAnswers(_NEAR_BYTES)  # answers within the reference's own error
@@ -367,10 +369,24 @@ class JudgeTrial:
         run_s = self._room.run_s(self._problem, case)
         return None if not run_s else int(self._room.check_s / run_s)
 
+    def _values(self, case: Case) -> str:
+        """Return what decides a case's values as text: cases that differ in words share truth.
+
+        Every look at an answer asks for it, and a case that lists its values is long.
+        """
+        known = self._texts.get(id(case))
+        if known is None:
+            plain = dataclasses.replace(case, label="", in_domain=True, fact="", related=())
+            if len(self._texts) >= _TEXTS:
+                self._texts.clear()
+            # With the case, so that its id stays its own.
+            known = self._texts[id(case)] = (case, serial.dumps(plain))
+        return known[1]
+
     def _spend(self, case: Case, what: str, runs: int) -> None:
         seconds = runs * self._room.run_s(self._problem, case)
         if seconds:
-            self._allowance.spend(f"{what} {_values(case)}", seconds)
+            self._allowance.spend(f"{what} {self._values(case)}", seconds)
 
     def learn_unit(self, case: Case) -> None:
         """Count what the reference does on a small case, from which plans tell what others cost."""
@@ -954,7 +970,7 @@ class JudgeTrial:
         The error is that of a family of trusted kernels.
         """
         self._spend(case, f"truth {precision}", _JUDGED_RUNS)
-        return self._made(case, _key(_values(case), precision), precision=precision)
+        return self._made(case, _key(self._values(case), precision), precision=precision)
 
     def rough(self, case: Case) -> Truth:
         """Return truth with the fewest draws, or the full one where that is made already.
@@ -962,7 +978,7 @@ class JudgeTrial:
         Its achievable error is as large as that of the full one, and less certain.
         """
         self._spend(case, "rough", _JUDGED_RUNS)
-        key = _values(case)
+        key = self._values(case)
         return self._made(case, key if key in self._truths else f"{key} rough", draws=_ROUGH_DRAWS)
 
     def first_truth(self, case: Case) -> Truth:
@@ -979,7 +995,7 @@ class JudgeTrial:
         Most answers of a trial are right, and a full truth takes the reference ten times and
         more. As near to truth as the reference as written is right; else rough truth is asked.
         """
-        key, items = _values(case), tuple(items)
+        key, items = self._values(case), tuple(items)
         if self._right is not None and not self.record:  # a second look at what was right
             before, answers = self._right
             if before() is run and (key, items) in answers:
@@ -1008,7 +1024,7 @@ class JudgeTrial:
 
     def decides(self, case: Case) -> bool:
         """Whether truth of a case decides anything; where rough truth says no, it does not."""
-        rough = self._truths.get(f"{_values(case)} rough")
+        rough = self._truths.get(f"{self._values(case)} rough")
         if rough is not None and rough.ill_conditioned:
             return False
         return not self.first_truth(case).ill_conditioned
@@ -1026,7 +1042,7 @@ class JudgeTrial:
         if self._beyond_own >= _BEYOND_OWN:
             return False
         started = time.perf_counter()
-        near, key = False, _values(case)
+        near, key = False, self._values(case)
         got: list[torch.Tensor] | None = None
 
         def take(shapes: Iterable[Sequence[int]]) -> bool:
@@ -1084,7 +1100,7 @@ class JudgeTrial:
         Of one case a trial asks for many answers: what earlier calls returned is looked at again.
         Where what the reference returns `suffices`, that alone.
         """
-        key = _values(case)
+        key = self._values(case)
         if key in self._owns:
             self._owns.move_to_end(key)
             return self._owns[key]
@@ -1246,7 +1262,7 @@ class JudgeTrial:
         """
         self._spend(case, "gradients", _JUDGED_RUNS)
         asked = f"gradients of {' '.join(outputs)} {upstream is Upstream.ONES} {seed}"
-        key = _key(f"{_values(case)} {asked}", precision)
+        key = _key(f"{self._values(case)} {asked}", precision)
         if key in self._truths:
             return self._truths[key]
         return self._once(
@@ -1392,11 +1408,6 @@ def _sizes(case: Case) -> str:
 
 def _lowered(found: Comparison) -> bool:
     return found.passed and found.precision is not Precision.STRICT
-
-
-def _values(case: Case) -> str:
-    """Return what decides a case's values as text: cases that differ in words alone share truth."""
-    return serial.dumps(dataclasses.replace(case, label="", in_domain=True, fact="", related=()))
 
 
 def _key(what: str, precision: Precision) -> str:

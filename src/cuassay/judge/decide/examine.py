@@ -486,8 +486,13 @@ class Examination:
         return [], "within twice the spread of the reference, which is not deterministic"
 
     def _ill_conditioned(self, scenario: Scenario) -> str:
-        """Return why no output of the only case of a scenario can be judged, if so."""
+        """Return why no output of the only case of a scenario can be judged, if so.
+
+        Where no tensor is read, nothing depends on that: truth is not made for it.
+        """
         if len(scenario.cases) != 1 or scenario.fresh:
+            return ""
+        if not any(step.sends for step in scenario.steps):
             return ""
         return self._trial.first_truth(scenario.cases[0]).ill_conditioned
 
