@@ -989,6 +989,23 @@ class JudgeTrial:
         heavy = self._room.truth_s(self._problem, case) > _HEAVY_S
         return self.rough(case) if heavy else self.truth(case)
 
+    def is_near(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Whether an answer is seen to be as near to truth as the reference as written.
+
+        Where truth is made already, that tells more. False: ask `explains` or `compare`.
+        """
+        key, items = self._values(case), tuple(items)
+        if self._right is not None and not self.record:  # a second look at what was right
+            before, answers = self._right
+            if before() is run and (key, items) in answers:
+                return True
+        if key in self._truths or f"{key} rough" in self._truths:
+            return False
+        if self._unexplained > _ROUGH_FAILURES or not self._is_near(case, run, items):
+            return False
+        self._note_right(run, key, items)
+        return True
+
     def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
         """Whether an answer is seen to be right without a full truth. False: ask `compare`.
 
@@ -996,15 +1013,10 @@ class JudgeTrial:
         more. As near to truth as the reference as written is right; else rough truth is asked.
         """
         key, items = self._values(case), tuple(items)
-        if self._right is not None and not self.record:  # a second look at what was right
-            before, answers = self._right
-            if before() is run and (key, items) in answers:
-                return True
+        if self.is_near(case, run, items):
+            return True
         if key in self._truths or self._unexplained > _ROUGH_FAILURES:
             return False
-        if f"{key} rough" not in self._truths and self._is_near(case, run, items):
-            self._note_right(run, key, items)
-            return True
         truth = self.rough(case)
         self._unexplained += 1
         if truth.ill_conditioned:

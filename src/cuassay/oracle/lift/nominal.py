@@ -45,7 +45,7 @@ def nominals_of(asked: Operation, traits: Traits) -> Nominals:
     if traits.written:
         return tuple(tensor.dtype for tensor in traits.targets(asked))
     try:
-        arguments = _key(asked.args), _key(tuple(asked.kwargs.items()))
+        arguments = _key(asked.args), _key(tuple(asked.kwargs.items())) if asked.kwargs else ()
         key = (asked.op, torch.get_default_dtype(), *arguments)
         known = _CACHE.get(key)
     except TypeError:  # an argument that cannot be hashed: no key
