@@ -28,6 +28,7 @@ from cuassay.without_sympy import sizes_are_numbers
 
 T = TypeVar("T")
 M = TypeVar("M", bound="UntracedMode")
+_SEQUENCES, _NUMBERS = (list, tuple), (int, float)
 _NOT_TRACED = "__dynamo_disable"  # what torch._compile calls in a function's place
 _CONSTANT_ELEMENTS = 256  # of a tensor that keeps its numbers where others have none
 
@@ -36,11 +37,17 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     """Return the tensors in nested lists, tuples and mappings, in order."""
     if isinstance(value, torch.Tensor):
         return [value]
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in tensors_in(item)]
-    return []
+    if not isinstance(value, _SEQUENCES):
+        if not isinstance(value, Mapping):
+            return []
+        value = value.values()
+    found: list[torch.Tensor] = []
+    for item in value:
+        if isinstance(item, torch.Tensor):
+            found.append(item)
+        elif not isinstance(item, _NUMBERS):
+            found += tensors_in(item)
+    return found
 
 
 def without_memory(call: Callable[[], T]) -> T:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cuassay.model.outcome import Passed
 from tests.zoo.judging import Gate
 from tests.zoo.local_gate import LocalGate
 from tests.zoo.manifest import PAIRS, Pair, load
@@ -29,3 +30,27 @@ def test_bug_is_rejected_and_twin_accepted(pair: Pair, local: Gate, secret_seed:
     bug = local.judge(problem, pair.bug, seed=secret_seed, only=only)
     assert set(bug.codes) & set(pair.codes), str(bug)
     assert local.judge(problem, pair.twin, seed=secret_seed, only=only).accepted
+
+
+@pytest.mark.parametrize("code", ["SHP001", "PROC001"])
+def test_what_asks_no_more_than_right_or_wrong_makes_no_truth(
+    code: str, local: Gate, secret_seed: int
+) -> None:
+    """Answers within the reference's own error are right, and where none is read none matters."""
+    pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
+    problem = load(pair.problem)
+    found = local.judge(problem, pair.twin, seed=secret_seed + 1, only=(code,))
+    (report,) = found.verdict.checks
+    assert isinstance(report.outcome, Passed)
+    assert report.scenarios > 2
+    smallest = local.truths(problem, secret_seed + 1)
+    assert smallest is not None
+    assert len(smallest) == 1  # it was made before any check ran
+
+
+def test_a_wrong_size_is_found_where_right_ones_need_no_truth(
+    local: Gate, secret_seed: int
+) -> None:
+    pair = next(pair for pair in PAIRS if pair.name == "last_tile_dropped")
+    found = local.judge(load(pair.problem), pair.bug, seed=secret_seed, only=("SHP001",))
+    assert found.codes == ("SHP001",)

@@ -225,6 +225,8 @@ class Check:
     after_clean: ClassVar[bool] = False  # True: only where the checks before found nothing wrong
     searches: ClassVar[bool] = False  # True: the judge searches for cases for `on_case`
     grades: ClassVar[bool] = False  # True: its comparisons tell the precision that a kernel keeps
+    # True: it asks only whether an answer is right; one within the reference's own error is.
+    asks_right: ClassVar[bool] = False
 
     # The least share of its scenarios, of those that the reference completes, that the candidate
     # must complete for a pass: whoever withholds an answer is not accepted.

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -148,6 +149,30 @@ def _seconds(live: Live, pace: Pace) -> float:
     )
 
 
+class _Followed:
+    """What runs of one reference on tensors without memory showed, by device and arguments.
+
+    The same in every trial of its problem: a judge that is kept has followed them already.
+    """
+
+    def __init__(self) -> None:
+        self._without_memory = WithoutMemory()
+        self._live: dict[str, Live] = {}
+
+    def run(
+        self, call: Callable[..., object], given: Sequence[Tensor | Scalar], *, device: str
+    ) -> Live:
+        """Return what a run of `call` shows."""
+        shown = [(v.shape, v.dtype) if isinstance(v, Tensor) else v for v in given]
+        key = repr((device, shown))
+        if key not in self._live:
+            self._live[key] = live_bytes(call, given, device=device, without=self._without_memory)
+        return self._live[key]
+
+
+_BY_REFERENCE: WeakKeyDictionary[Callable[..., object], _Followed] = WeakKeyDictionary()
+
+
 class Room:
     """The memory and the work that one trial plans with; `limit_gib` None: any memory.
 
@@ -168,7 +193,7 @@ class Room:
         self._values: Callable[[Case], Sequence[Tensor | Scalar]] | None = None
         self._followed: dict[str, Live] = {}
         self._live: dict[str, Live] = {}
-        self._without_memory = WithoutMemory()
+        self._runs = _BY_REFERENCE.setdefault(reference.call, _Followed())
         self._least: _Unit | None = None  # of the runs that were followed to their end
         self._most: _Unit | None = None
         self._operations = 0  # that all runs which were followed made
@@ -330,9 +355,7 @@ class Room:
 
     def _follow(self, problem: Problem, case: Case, given: Sequence[Tensor | Scalar]) -> Live:
         """Return what one run on tensors without memory shows."""
-        live = live_bytes(
-            self._reference.call, given, device=self._device, without=self._without_memory
-        )
+        live = self._runs.run(self._reference.call, given, device=self._device)
         self._operations += live.operations
         if live.complete:
             unit = _Unit(axes=dict(case.axes), elements=elements(problem, case.axes), live=live)

@@ -117,6 +117,7 @@ _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made
 _OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
 _NEAR_BYTES = 1 << 27  # of answers within them, by a side
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
+_TEXTS = 256  # cases whose values are known as text
 
 
 @contextmanager
@@ -190,6 +191,7 @@ class JudgeTrial:
         self.kinds: dict[str, str] = {}
         self.comparisons: list[Comparison] = []
         self._lowered: dict[str, Case] = {}
+        self._texts: dict[int, tuple[Case, str]] = {}
         # The run that was compared last, and which of its answers rough truth showed to be right.
         self._right: tuple[weakref.ref[Run], set[tuple[str, tuple[ResultItem, ...]]]] | None = None
         self._near = KnownAnswers(_NEAR_BYTES)  # answers within the reference's own error
@@ -368,10 +370,24 @@ class JudgeTrial:
         run_s = self._room.run_s(self._problem, case)
         return None if not run_s else int(self._room.check_s / run_s)
 
+    def _values(self, case: Case) -> str:
+        """Return what decides a case's values as text: cases that differ in words share truth.
+
+        Every look at an answer asks for it, and a case that lists its values is long.
+        """
+        known = self._texts.get(id(case))
+        if known is None:
+            plain = dataclasses.replace(case, label="", in_domain=True, fact="", related=())
+            if len(self._texts) >= _TEXTS:
+                self._texts.clear()
+            # With the case, so that its id stays its own.
+            known = self._texts[id(case)] = (case, serial.dumps(plain))
+        return known[1]
+
     def _spend(self, case: Case, what: str, runs: int) -> None:
         seconds = runs * self._room.run_s(self._problem, case)
         if seconds:
-            self._allowance.spend(f"{what} {_values(case)}", seconds)
+            self._allowance.spend(f"{what} {self._values(case)}", seconds)
 
     def learn_unit(self, case: Case) -> None:
         """Count what the reference does on a small case, from which plans tell what others cost."""
@@ -955,7 +971,7 @@ class JudgeTrial:
         The error is that of a family of trusted kernels.
         """
         self._spend(case, f"truth {precision}", _JUDGED_RUNS)
-        return self._made(case, _key(_values(case), precision), precision=precision)
+        return self._made(case, _key(self._values(case), precision), precision=precision)
 
     def rough(self, case: Case) -> Truth:
         """Return truth with the fewest draws, or the full one where that is made already.
@@ -963,7 +979,7 @@ class JudgeTrial:
         Its achievable error is as large as that of the full one, and less certain.
         """
         self._spend(case, "rough", _JUDGED_RUNS)
-        key = _values(case)
+        key = self._values(case)
         return self._made(case, key if key in self._truths else f"{key} rough", draws=_ROUGH_DRAWS)
 
     def first_truth(self, case: Case) -> Truth:
@@ -974,6 +990,23 @@ class JudgeTrial:
         heavy = self._room.truth_s(self._problem, case) > _HEAVY_S
         return self.rough(case) if heavy else self.truth(case)
 
+    def is_near(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Whether an answer is seen to be as near to truth as the reference as written.
+
+        Where truth is made already, that tells more. False: ask `explains` or `compare`.
+        """
+        key, items = self._values(case), tuple(items)
+        if self._right is not None and not self.record:  # a second look at what was right
+            before, answers = self._right
+            if before() is run and (key, items) in answers:
+                return True
+        if key in self._truths or f"{key} rough" in self._truths:
+            return False
+        if self._unexplained > _ROUGH_FAILURES or not self._is_near(case, run, items):
+            return False
+        self._note_right(run, key, items)
+        return True
+
     def explains(
         self, case: Case, run: Run, items: Iterable[ResultItem], *, measured: bool = False
     ) -> bool:
@@ -983,17 +1016,11 @@ class JudgeTrial:
         more. As near to truth as the reference as written is right; else rough truth is asked.
         With `measured` it is asked at once: who searches wants to know how near.
         """
-        key, items = _values(case), tuple(items)
-        if self._right is not None and not self.record:  # a second look at what was right
-            before, answers = self._right
-            if before() is run and (key, items) in answers:
-                return True
+        key, items = self._values(case), tuple(items)
+        if not measured and self.is_near(case, run, items):
+            return True
         if key in self._truths or self._unexplained > _ROUGH_FAILURES:
             return False
-        known = measured or f"{key} rough" in self._truths
-        if not known and self._is_near(case, run, items):
-            self._note_right(run, key, items)
-            return True
         truth = self.rough(case)
         self._unexplained += 1
         if truth.ill_conditioned:
@@ -1013,7 +1040,7 @@ class JudgeTrial:
 
     def decides(self, case: Case) -> bool:
         """Whether truth of a case decides anything; where rough truth says no, it does not."""
-        rough = self._truths.get(f"{_values(case)} rough")
+        rough = self._truths.get(f"{self._values(case)} rough")
         if rough is not None and rough.ill_conditioned:
             return False
         return not self.first_truth(case).ill_conditioned
@@ -1031,7 +1058,7 @@ class JudgeTrial:
         if self._beyond_own >= _BEYOND_OWN:
             return False
         started = time.perf_counter()
-        near, key = False, _values(case)
+        near, key = False, self._values(case)
         got: list[torch.Tensor] | None = None
 
         def take(shapes: Iterable[Sequence[int]]) -> bool:
@@ -1089,7 +1116,7 @@ class JudgeTrial:
         Of one case a trial asks for many answers: what earlier calls returned is looked at again.
         Where what the reference returns `suffices`, that alone.
         """
-        key = _values(case)
+        key = self._values(case)
         if key in self._owns:
             self._owns.move_to_end(key)
             return self._owns[key]
@@ -1251,7 +1278,7 @@ class JudgeTrial:
         """
         self._spend(case, "gradients", _JUDGED_RUNS)
         asked = f"gradients of {' '.join(outputs)} {upstream is Upstream.ONES} {seed}"
-        key = _key(f"{_values(case)} {asked}", precision)
+        key = _key(f"{self._values(case)} {asked}", precision)
         if key in self._truths:
             return self._truths[key]
         return self._once(
@@ -1397,11 +1424,6 @@ def _sizes(case: Case) -> str:
 
 def _lowered(found: Comparison) -> bool:
     return found.passed and found.precision is not Precision.STRICT
-
-
-def _values(case: Case) -> str:
-    """Return what decides a case's values as text: cases that differ in words alone share truth."""
-    return serial.dumps(dataclasses.replace(case, label="", in_domain=True, fact="", related=()))
 
 
 def _key(what: str, precision: Precision) -> str:

@@ -57,6 +57,7 @@ class Shp001(Check):
     concurrent = True
     group = "shapes"
     grades = True
+    asks_right = True
     judges_failures = True
 
     def skip(self, trial: Trial) -> str:
@@ -77,7 +78,7 @@ class Shp001(Check):
             yield self._ended(trial, scenario, run, ended=ended)
             return
         for read in reads_of(scenario, run):
-            for comparison in wrong_outputs(trial, read, run, closely=True):
+            for comparison in wrong_outputs(trial, read, run):
                 yield comparison_finding(
                     self, trial, scenario, case, comparison, lead=f"at {sizes}"
                 )

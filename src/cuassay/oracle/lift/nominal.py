@@ -31,6 +31,7 @@ _PROMOTING = {
     "nll_loss_backward", "embedding_dense_backward",
 }  # fmt: skip
 _HALF_TO_FLOAT = frozenset({"_softmax", "_log_softmax"})  # third argument: the result is float32
+_SEQUENCES, _BY_VALUE = (tuple, list), (bool, str, torch.dtype)
 _CACHE: dict[Any, Nominals] = {}
 _CACHE_LIMIT = 20_000  # keys; a reference makes tens
 
@@ -44,7 +45,7 @@ def nominals_of(asked: Operation, traits: Traits) -> Nominals:
     if traits.written:
         return tuple(tensor.dtype for tensor in traits.targets(asked))
     try:
-        arguments = _key(asked.args), _key(tuple(asked.kwargs.items()))
+        arguments = _key(asked.args), _key(tuple(asked.kwargs.items())) if asked.kwargs else ()
         key = (asked.op, torch.get_default_dtype(), *arguments)
         known = _CACHE.get(key)
     except TypeError:  # an argument that cannot be hashed: no key
@@ -59,9 +60,9 @@ def nominals_of(asked: Operation, traits: Traits) -> Nominals:
 def _key(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.dtype, value.dim() == 0
-    if isinstance(value, tuple | list):
-        return tuple(_key(item) for item in value)
-    if value is None or isinstance(value, bool | str | torch.dtype):
+    if isinstance(value, _SEQUENCES):
+        return tuple([_key(item) for item in value])
+    if value is None or isinstance(value, _BY_VALUE):
         return value
     return type(value)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +13,20 @@ from torch._ops import OpOverload
 from cuassay.dispatch_modes import tensors_in
 
 _PRIMS = {"inp": "self", "a": "self", "b": "other", "dims": "dim"}
+_NESTED = (list, tuple, dict)
+T = TypeVar("T")
+
+
+class _Once(Generic[T]):
+    """What is found of an operation once. Python 3.11 takes a lock for a `cached_property`."""
+
+    def __init__(self, find: Callable[[Any], T]) -> None:
+        self._find, self._name = find, find.__name__
+        self.__doc__ = find.__doc__
+
+    def __get__(self, operation: Any, kind: type | None = None) -> T:
+        found = operation.__dict__[self._name] = self._find(operation)
+        return found
 
 
 @dataclass(frozen=True, eq=False)  # without slots: `name` and `named` are found once
@@ -29,12 +42,12 @@ class Operation:
     kwargs: Mapping[str, Any]
     nominal: torch.dtype | None = None
 
-    @functools.cached_property
+    @_Once
     def name(self) -> str:
         """The name without namespace, overload and in-place underscore."""
         return base_name(self.op)
 
-    @functools.cached_property
+    @_Once
     def named(self) -> dict[str, Any]:
         """The arguments by schema name, defaults filled in."""
         found: dict[str, Any] = {}
@@ -114,13 +127,15 @@ def base_name(op: OpOverload) -> str:
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """Return nested lists, tuples and dicts with every leaf changed."""
-    if isinstance(value, list | tuple):
-        return type(value)([mapped(item, change) for item in value])
+    if not isinstance(value, _NESTED):
+        return change(value)
     if isinstance(value, dict):
         return {name: mapped(item, change) for name, item in value.items()}
-    return change(value)
+    return type(value)(
+        [mapped(one, change) if isinstance(one, _NESTED) else change(one) for one in value]
+    )
 
 
 def floating_in(value: Any) -> list[Tensor]:
     """Return the floating and complex tensors among them."""
-    return [t for t in tensors_in(value) if t.dtype.is_floating_point or t.dtype.is_complex]
+    return [t for t in tensors_in(value) if (d := t.dtype).is_floating_point or d.is_complex]

@@ -40,6 +40,9 @@ from cuassay.oracle.truth.scale import exact_zeros, floor_square, pooled_varianc
 from cuassay.oracle.truth.types import OutputTruth
 
 _FAR = 64.0  # times the reference's own error: beyond the achievable one too, which may be 10 times
+# Of truth, whole tensor: where the reference errs by more, truth may decide nothing (at 0.25 of the
+# achievable error, which may be 10 times its own), and only the reference's bits are right.
+_MOST_ERROR = 1 / 32
 _UNIT_RANGE = (1e-30, 1e30)
 _LEAST_BASE = 1e-300  # of a group in which nothing may err: 0 over it is 0
 
@@ -151,8 +154,9 @@ def _own_error(spec: TensorSpec, value: Tensor, written: Tensor, roundoff: float
     noise = torch.maximum(noise, third, out=noise) if rounded else noise.add_(third)
     noise += floor_square(value, roundoff)
     scale = exact_zeros(value, noise.sqrt_())
-    least, total = torch.stack([scale.amin(), torch.linalg.vector_norm(scale)]).tolist()
-    if not math.isfinite(total):
+    norms = torch.linalg.vector_norm(scale), torch.linalg.vector_norm(value)
+    least, total, signal = torch.stack([scale.amin(), *norms]).tolist()
+    if not math.isfinite(total) or (signal and total > _MOST_ERROR * signal):
         return known
     unit = min(max(total / math.sqrt(value.numel()), _UNIT_RANGE[0]), _UNIT_RANGE[1])
     judged = OutputTruth(

@@ -56,7 +56,10 @@ def moderate(values: Tensor) -> Tensor:
         return values
     if look_first(values):
         low, high = torch.aminmax(values)
-        if bool((low > -SENTINEL) & (high < SENTINEL)):
+        if values.device.type == "cpu":  # two numbers are compared sooner by Python
+            if low.item() > -SENTINEL and high.item() < SENTINEL:
+                return values
+        elif bool((low > -SENTINEL) & (high < SENTINEL)):
             return values
     return torch.where(values.abs() < SENTINEL, values, 0.0)
 

@@ -212,3 +212,17 @@ def test_of_a_reference_that_cannot_be_lifted_its_own_bits_alone_are_right() -> 
     right = _unliftable(*inputs)
     assert own.explains(right)
     assert not own.explains(torch.nextafter(right, torch.zeros_like(right)))
+
+
+def test_an_error_as_large_as_truth_explains_nothing_but_the_reference_s_own_bits() -> None:
+    """Where all that a reference returns is rounding, zeros are as near to truth as it is."""
+
+    def rounding(x: Tensor) -> Tensor:
+        return (x + 1e9) - 1e9
+
+    x = 64.0 * torch.randn(8, 64, generator=torch.Generator().manual_seed(3))
+    spec = TensorSpec(name="y", dtype=DType.FLOAT32, shape=("rows", "columns"), domain=Real())
+    (own,) = own_errors(rounding, [x], [spec], seed=1)
+    assert own.explains(rounding(x))
+    assert not own.explains(x)
+    assert not own.explains(torch.zeros_like(x))
