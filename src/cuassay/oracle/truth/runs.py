@@ -25,28 +25,40 @@ def device_of(inputs: Sequence[Value]) -> torch.device:
 
 def fingerprint(inputs: Sequence[Value]) -> int:
     """Return a checksum of up to 64 spread elements of every input (32 bits)."""
-    found, pieces = 0, list[Tensor]()
+    said: list[tuple[bytes, int]] = []  # of each input: what it is, and how many bytes follow
+    pieces: list[Tensor] = []
     for value in inputs:
         if not isinstance(value, Tensor):
-            found = zlib.crc32(repr(value).encode(), found)
+            said.append((repr(value).encode(), 0))
             continue
-        found = zlib.crc32(str(tuple(value.shape)).encode(), found)
-        if value.dtype.itemsize == 1 and value.is_floating_point():
-            value = value.detach().contiguous().view(torch.uint8)  # codes: torch cannot index them
-        if value.numel() and value.dtype.itemsize <= 8 and not value.is_complex():
-            count = value.numel()
-            step = count // min(64, count)
-            value = value.detach()
-            if value.is_contiguous():  # no places have to reach a GPU, which waits for it
-                picked = value.view(-1)[: step * min(64, count) : step]
-            else:
-                places = [unravel(step * i, value.shape) for i in range(min(64, count))]
-                columns = [torch.tensor(c, device=value.device) for c in zip(*places, strict=True)]
-                picked = value[tuple(columns)] if columns else value.reshape(1)
-            pieces.append(picked.contiguous().view(torch.uint8))
+        picked = _picked(value.detach())
+        said.append((str(tuple(value.shape)).encode(), len(picked)))
+        pieces.append(picked)
     on = device_of(inputs)
-    words = torch.cat([piece.to(on) for piece in pieces]).cpu() if pieces else torch.empty(0)
-    return zlib.crc32(bytes(words.tolist()), found)
+    words = bytes(torch.cat([piece.to(on) for piece in pieces]).tolist()) if pieces else b""
+    found = 0
+    for what, length in said:
+        found = zlib.crc32(words[:length], zlib.crc32(what, found))
+        words = words[length:]
+    return found
+
+
+def _picked(value: Tensor) -> Tensor:
+    """Return the bytes of up to 64 spread elements, none of what cannot be looked at."""
+    if value.dtype.itemsize == 1 and value.is_floating_point():
+        value = value.contiguous().view(torch.uint8)  # codes: torch cannot index them
+    count = value.numel()
+    if not count or value.dtype.itemsize > 8 or value.is_complex():
+        return torch.empty(0, dtype=torch.uint8, device=value.device)
+    few = min(64, count)
+    step = count // few
+    if value.is_contiguous():  # no places have to reach a GPU, which is waited for
+        picked = value.view(-1)[: step * few : step]
+    else:
+        places = [unravel(step * i, value.shape) for i in range(few)]
+        columns = [torch.tensor(c, device=value.device) for c in zip(*places, strict=True)]
+        picked = value[tuple(columns)]
+    return picked.contiguous().view(torch.uint8)
 
 
 class ReferenceRunner:
