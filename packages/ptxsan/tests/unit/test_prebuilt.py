@@ -130,3 +130,34 @@ def test_every_module_that_exports_belongs_to_one_piece() -> None:
     assert len(named) == len(set(named))
     exporting = {native.declared(one)[1].__module__ for one in native.exported()}
     assert exporting - {"exports"} <= set(named)
+
+
+def test_a_file_is_made_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, keep: Callable[[str], None]
+) -> None:
+    assert prebuilt.names() == ()
+    monkeypatch.setattr(prebuilt, "build", lambda place: keep(prebuilt.tag()))
+    prebuilt.make()
+    assert "adds_five" in prebuilt.names()
+
+
+def test_a_file_that_cannot_be_made_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def failing(place: Path) -> None:
+        (tmp_path / "tried").touch()
+        raise RuntimeError
+
+    monkeypatch.setattr(prebuilt, "build", failing)
+    prebuilt.make()
+    assert prebuilt.names() == ()
+    assert (tmp_path / "tried").exists()
+
+
+def test_none_is_made_where_it_would_not_be_used(
+    monkeypatch: pytest.MonkeyPatch, keep: Callable[[str], None]
+) -> None:
+    monkeypatch.setenv("PTXSAN_PREBUILT", "off")
+    monkeypatch.setattr(prebuilt, "build", lambda place: keep(prebuilt.tag()))
+    prebuilt.make()
+    assert not prebuilt.places()[1].exists()

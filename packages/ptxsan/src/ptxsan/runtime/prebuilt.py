@@ -1,6 +1,6 @@
 """The runtime as native object code that a wheel carries, so that nobody waits for numba.
 
-    python -m ptxsan.runtime.prebuilt [FILE.zip]     compile all of it (a minute or two)
+    python -m ptxsan.runtime.prebuilt [FILE.zip]     compile all of it (half a minute of two cores)
 
 A file holds ELF objects, each with the exports of some modules and all that they call
 (linking.py), and a manifest that says for which sources, numba, LLVM, Python and processor.
@@ -86,13 +86,18 @@ def places() -> tuple[Path, ...]:
     return Path(__file__).with_name("prebuilt") / name, home.runtime_dir() / name
 
 
+def _may_be() -> bool:
+    """Whether a file may be used here: this processor is a common one, and nobody forbids it."""
+    if platform.machine() not in _PROCESSORS or os.environ.get("PTXSAN_PREBUILT") == "off":
+        return False
+    features = llvm.get_host_cpu_features()
+    return all(features.get(one) for one in _PROCESSORS[platform.machine()][1])
+
+
 @cache
 def _opened() -> tuple[zipfile.ZipFile, dict[str, tuple[str, str]]] | None:
     """Return the file, with the object and symbol of each function; None where none fits."""
-    if platform.machine() not in _PROCESSORS or os.environ.get("PTXSAN_PREBUILT") == "off":
-        return None
-    features = llvm.get_host_cpu_features()
-    if not all(features.get(one) for one in _PROCESSORS[platform.machine()][1]):
+    if not _may_be():
         return None
     for place in places():
         with contextlib.suppress(OSError, ValueError, KeyError, zipfile.BadZipFile):
@@ -151,6 +156,20 @@ def _engine(code: bytes) -> Any:
     return engine
 
 
+def make() -> None:
+    """Build a file in the folder of the runtime, in other processes; none where that fails.
+
+    Processes are forked: call it where that is safe.
+    """
+    place = places()[1]
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    if _may_be() and os.access(place.parent, os.W_OK):
+        warming.apart(lambda: build(place))
+    for kept in (_opened, _loaded, address):
+        kept.cache_clear()
+
+
 def build(place: Path) -> None:
     """Compile the whole runtime into a file, in a process that is for nothing else (linking.py).
 
@@ -174,7 +193,6 @@ def build(place: Path) -> None:
             pieces = {
                 one: json.loads((Path(folder) / f"{one}.json").read_text()) for one in _PIECES
             }
-            file.writestr(_MANIFEST, json.dumps({"tag": tag(), "pieces": pieces}))
             for piece in _PIECES:
                 file.write(Path(folder) / f"{piece}.o", f"{piece}.o")
             file.writestr(_MANIFEST, json.dumps({"tag": tag(), "pieces": pieces}))

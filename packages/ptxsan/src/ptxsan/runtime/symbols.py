@@ -49,8 +49,10 @@ def warm() -> None:
     """Compile or load everything the runtime may need; leaves no thread and no process behind.
 
     The first time, several processes compile: call it where forking is safe. A prebuilt runtime
-    is loaded, with nothing compiled.
+    is loaded, with nothing compiled; where none can be made numba compiles function by function.
     """
+    if not prebuilt.names():
+        prebuilt.make()
     if names := prebuilt.names():
         addresses(tuple(name for name in names if not name.startswith(_OF_ALGEBRA)))
         return
