@@ -104,16 +104,12 @@ def _opened() -> tuple[zipfile.ZipFile, dict[str, tuple[str, str]]] | None:
             file = zipfile.ZipFile(io.BytesIO(place.read_bytes()))  # forked processes read it too
             manifest = json.loads(file.read(_MANIFEST))
             if manifest["tag"] == tag():
-                return file, _found(manifest)
+                return file, {
+                    name: (piece, symbol)
+                    for piece, symbols in manifest["pieces"].items()
+                    for name, symbol in symbols.items()
+                }
     return None
-
-
-def _found(manifest: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    return {
-        name: (piece, symbol)
-        for piece, symbols in manifest["pieces"].items()
-        for name, symbol in symbols.items()
-    }
 
 
 def names() -> tuple[str, ...]:
