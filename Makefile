@@ -16,14 +16,16 @@ install: $(STAMP) ## a virtual environment in .venv with everything that develop
 
 # torch by itself, so that an index with a CPU build serves that one. Elsewhere set TORCH_INDEX to
 # an index that has CPU builds, or let pip fetch the CUDA build. Unpacking it keeps one processor
-# busy; another one compiles the PTX machine's runtime meanwhile, a minute or so. The demo waits for
-# no tool of development.
+# busy: it goes on beside all that needs no torch, the PTX machine and the compilation of its runtime
+# (half a minute of two processors). It comes without what it needs itself, so that no two processes
+# install the same files. No hook: an editable install compiles nothing, but would fetch numba twice.
+# The demo waits for no tool of development.
 $(READY): pyproject.toml packages/ptxsan/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -e packages/ptxsan
-	$(BIN)/python -m ptxsan.runtime.prebuilt & runtime=$$!; \
-	  $(BIN)/python -m pip install -q $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0 && \
-	  $(BIN)/python -m pip install -q -e '.[demo]' && wait $$runtime
+	$(BIN)/python -m pip install -q --no-deps $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0 & torch=$$!; \
+	  HATCH_BUILD_NO_HOOKS=true $(BIN)/python -m pip install -q -e packages/ptxsan || exit 1; \
+	  $(BIN)/python -m ptxsan.runtime.prebuilt & runtime=$$!; \
+	  wait $$torch && $(BIN)/python -m pip install -q -e '.[demo]' && wait $$runtime
 	touch $(READY)
 
 $(STAMP): $(READY)

@@ -1,8 +1,8 @@
 """Puts the prebuilt runtime into a wheel, for the processor and Python that build it.
 
-`pip install ./packages/ptxsan` builds such a wheel too: compiling takes a minute of one core, once.
-A wheel holds files for one Python and one numba; where others are installed, numba compiles on
-first use instead. `PTXSAN_PURE=1` builds a wheel without the runtime, for any machine.
+`pip install ./packages/ptxsan` builds such a wheel too: compiling takes half a minute of two
+cores, once. A wheel holds files for one Python and one numba; where others are installed, the
+first use compiles instead. `PTXSAN_PURE=1` builds a wheel without the runtime, for any machine.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from ptxsan.runtime import warming
 
 F = TypeVar("F", bound=Callable[..., Any])
 _EXPORTS: dict[str, tuple[str, Callable[..., Any]]] = {}
+_HELPERS: list[Any] = []
 _ALIVE: list[Any] = []
 _config: Any = numba.config
 _SOURCES = ("runtime", "numerics")
@@ -54,8 +55,10 @@ def own_cache() -> Iterator[None]:
 def native(function: F) -> F:
     """Compile a helper of the runtime; it is inlined where LLVM likes."""
     with own_cache():
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False)
-        return cast(F, compiled(function))
+        decorate = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False)
+        compiled = decorate(function)
+    _HELPERS.append(compiled)
+    return cast(F, compiled)
 
 
 def export(signature: str, name: str = "") -> Callable[[F], F]:
@@ -91,3 +94,8 @@ def declared(name: str) -> tuple[str, Callable[..., Any]]:
 def exported() -> tuple[str, ...]:
     """Return the names of every exported function."""
     return tuple(_EXPORTS)
+
+
+def helpers() -> tuple[Any, ...]:
+    """Return every function that `native` has compiled or will compile, as numba's dispatcher."""
+    return tuple(_HELPERS)

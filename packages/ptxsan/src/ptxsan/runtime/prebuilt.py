@@ -1,9 +1,9 @@
 """The runtime as native object code that a wheel carries, so that nobody waits for numba.
 
-    python -m ptxsan.runtime.prebuilt [FILE.zip]     compile all of it (a minute or two)
+    python -m ptxsan.runtime.prebuilt [FILE.zip]     compile all of it (half a minute of two cores)
 
-A file holds an ELF object for each exported function, made from numba's optimised LLVM IR for a
-common processor, and a manifest that says for which sources, numba, LLVM, Python and processor.
+A file holds ELF objects, each with the exports of some modules and all that they call
+(linking.py), and a manifest that says for which sources, numba, LLVM, Python and processor.
 What does not match is not loaded: then numba compiles, as it does without a file. Loading runs in
 MCJIT, as kernels do; it is tried in a process of its own before a file is kept, since LLVM ends
 the process where a symbol is missing.
@@ -29,52 +29,48 @@ import llvmlite.binding as llvm
 import numba
 
 from ptxsan import home
-from ptxsan.runtime import warming
+from ptxsan.runtime import linking, warming
 from ptxsan.runtime.native import cache_folder, declared, exported
 
 _MANIFEST = "manifest.json"
 # What most processors of ten years have; numba would use all that this one has.
 _PROCESSORS = {"x86_64": ("x86-64-v3", ("avx2", "fma", "bmi2")), "aarch64": ("generic", ())}
-_ALIVE: list[Any] = []
-HELPERS = (
-    "ptxsan.runtime.memory",
-    "ptxsan.runtime.copies",
-    "ptxsan.runtime.order",
-    "ptxsan.runtime.reports",
-    "ptxsan.runtime.prints",
-    "ptxsan.runtime.scheduler",
-    "ptxsan.runtime.collectives",
-    "ptxsan.runtime.floats",
-    "ptxsan.runtime.shadow",
-    "ptxsan.runtime.matrix",
-    "ptxsan.runtime.exchange",
-    "ptxsan.runtime.descriptors",
-    "ptxsan.runtime.proxies",
-    "ptxsan.runtime.mbarriers",
-    "ptxsan.runtime.bulk_issue",
-    "ptxsan.runtime.clusters",
-    "ptxsan.runtime.deferred",
-    "ptxsan.runtime.value_issue",
-    "ptxsan.runtime.tile_issue",
-    "ptxsan.runtime.heap",
-    "ptxsan.runtime.textures",
-)
-# Only runs in the algebra need these: nobody else waits for their compilation.
-ALGEBRA = ("ptxsan.runtime.algebra", "ptxsan.runtime.algebra_matrix")
+# The modules that export functions to kernels, in pieces that share next to nothing: each is one
+# object and compiles on its own processor. What takes longest stands first.
+_PIECES = {
+    "memory": (
+        "memory",
+        "copies",
+        "mbarriers",
+        "bulk_issue",
+        "clusters",
+        "value_issue",
+        "tile_issue",
+    ),
+    "matrix": ("matrix",),
+    "threads": ("scheduler", "order", "deferred", "reports", "prints", "proxies", "heap"),
+    "values": ("floats", "shadow", "exchange", "collectives", "descriptors", "textures"),
+    "algebra": ("algebra", "algebra_matrix"),
+}
 
 
 @cache
 def load_algebra() -> None:
-    """Import what runs in the algebra need."""
-    for name in ALGEBRA:
-        importlib.import_module(name)
+    """Import what runs in the algebra need: nobody else waits for its compilation."""
+    _load("algebra")
 
 
 @cache
 def load_helpers() -> None:
-    """Import every module that exports functions to kernels."""
-    for name in HELPERS:
-        importlib.import_module(name)
+    """Import every other module that exports functions to kernels."""
+    for piece in _PIECES:
+        if piece != "algebra":
+            _load(piece)
+
+
+def _load(piece: str) -> None:
+    for name in _PIECES[piece]:
+        importlib.import_module(f"ptxsan.runtime.{name}")
 
 
 def tag() -> str:
@@ -90,20 +86,29 @@ def places() -> tuple[Path, ...]:
     return Path(__file__).with_name("prebuilt") / name, home.runtime_dir() / name
 
 
-@cache
-def _opened() -> tuple[zipfile.ZipFile, dict[str, str]] | None:
-    """Return the file and its manifest; None where there is none for this processor."""
+def _may_be() -> bool:
+    """Whether a file may be used here: this processor is a common one, and nobody forbids it."""
     if platform.machine() not in _PROCESSORS or os.environ.get("PTXSAN_PREBUILT") == "off":
-        return None
+        return False
     features = llvm.get_host_cpu_features()
-    if not all(features.get(one) for one in _PROCESSORS[platform.machine()][1]):
+    return all(features.get(one) for one in _PROCESSORS[platform.machine()][1])
+
+
+@cache
+def _opened() -> tuple[zipfile.ZipFile, dict[str, tuple[str, str]]] | None:
+    """Return the file, with the object and symbol of each function; None where none fits."""
+    if not _may_be():
         return None
     for place in places():
         with contextlib.suppress(OSError, ValueError, KeyError, zipfile.BadZipFile):
             file = zipfile.ZipFile(io.BytesIO(place.read_bytes()))  # forked processes read it too
             manifest = json.loads(file.read(_MANIFEST))
             if manifest["tag"] == tag():
-                return file, dict(manifest["symbols"])
+                return file, {
+                    name: (piece, symbol)
+                    for piece, symbols in manifest["pieces"].items()
+                    for name, symbol in symbols.items()
+                }
     return None
 
 
@@ -119,12 +124,16 @@ def address(name: str) -> int | None:
     found = _opened()
     if found is None or name not in found[1]:
         return None
-    file, symbols = found
-    engine = _engine()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(file.read(f"{name}.o")))
-    engine.finalize_object()
-    _ALIVE.append(engine)
-    return int(engine.get_function_address(symbols[name]))
+    piece, symbol = found[1][name]
+    return int(_loaded(piece).get_function_address(symbol))
+
+
+@cache
+def _loaded(piece: str) -> Any:
+    """Return the engine that holds an object of the file."""
+    found = _opened()
+    assert found is not None
+    return _engine(found[0].read(f"{piece}.o"))
 
 
 @cache
@@ -134,34 +143,55 @@ def _prepare() -> None:
     numba.core.registry.cpu_target.target_context.refresh()  # names numba's helpers to LLVM
 
 
-def _engine() -> Any:
+def _engine(code: bytes) -> Any:
     _prepare()
     target = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault")
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
+
+
+def make() -> None:
+    """Build a file in the folder of the runtime, in other processes; none where that fails.
+
+    Processes are forked: call it where that is safe.
+    """
+    place = places()[1]
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    if _may_be() and os.access(place.parent, os.W_OK):
+        warming.apart(lambda: build(place))
+    for kept in (_opened, _loaded, address):
+        kept.cache_clear()
 
 
 def build(place: Path) -> None:
-    """Compile the whole runtime into a file. Raises RuntimeError where it does not load."""
+    """Compile the whole runtime into a file, in a process that is for nothing else (linking.py).
+
+    Raises RuntimeError where it does not load.
+    """
     load_helpers()
     load_algebra()
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ptxsan-") as folder:
 
-        def compiled(name: str) -> None:
-            signature, function = declared(name)
-            made: Any = numba.cfunc(signature, error_model="numpy")(function)
-            machine_code = _object(made.inspect_llvm())
-            (Path(folder) / f"{name}.o").write_bytes(machine_code)
-            (Path(folder) / f"{name}.symbol").write_text(made.native_name)
+        def compiled(piece: str) -> None:
+            modules = [f"ptxsan.runtime.{name}" for name in _PIECES[piece]]
+            names = [one for one in exported() if declared(one)[1].__module__ in modules]
+            code, symbols = linking.object_of(names, _PROCESSORS[platform.machine()][0])
+            (Path(folder) / f"{piece}.o").write_bytes(code)
+            (Path(folder) / f"{piece}.json").write_text(json.dumps(symbols))
 
-        names = exported()
-        warming.together(names, compiled, count=warming.processes())
+        warming.together(tuple(_PIECES), compiled, count=warming.processes())
         draft = place.with_suffix(f".{os.getpid()}")
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as file:
-            symbols_ = {one: (Path(folder) / f"{one}.symbol").read_text() for one in names}
-            file.writestr(_MANIFEST, json.dumps({"tag": tag(), "symbols": symbols_}))
-            for name in names:
-                file.write(Path(folder) / f"{name}.o", f"{name}.o")
+            pieces = {
+                one: json.loads((Path(folder) / f"{one}.json").read_text()) for one in _PIECES
+            }
+            for piece in _PIECES:
+                file.write(Path(folder) / f"{piece}.o", f"{piece}.o")
+            file.writestr(_MANIFEST, json.dumps({"tag": tag(), "pieces": pieces}))
     tried = subprocess.run(
         [sys.executable, "-m", "ptxsan.runtime.prebuilt", "--try", str(draft)],
         capture_output=True, text=True, check=False,
@@ -172,27 +202,14 @@ def build(place: Path) -> None:
     draft.replace(place)
 
 
-def _object(text: str) -> bytes:
-    """Return IR as machine code of the common processor."""
-    _prepare()
-    module = llvm.parse_assembly(text)
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=_PROCESSORS[platform.machine()][0], opt=3, codemodel="jitdefault", jit=True,
-        reloc="default",
-    )  # fmt: skip
-    return bytes(machine.emit_object(module))
-
-
 def _try(place: Path) -> None:
     """Load every function of a file; LLVM ends the process where one does not load."""
     with zipfile.ZipFile(place) as file:
-        for name, symbol in json.loads(file.read(_MANIFEST))["symbols"].items():
-            engine = _engine()
-            engine.add_object_file(llvm.ObjectFileRef.from_data(file.read(f"{name}.o")))
-            engine.finalize_object()
-            if not engine.get_function_address(symbol):
-                raise SystemExit(f"'{name}' has no address")
-            _ALIVE.append(engine)
+        for piece, symbols in json.loads(file.read(_MANIFEST))["pieces"].items():
+            engine = _engine(file.read(f"{piece}.o"))
+            for name, symbol in symbols.items():
+                if not engine.get_function_address(symbol):
+                    raise SystemExit(f"'{name}' has no address")
 
 
 def _main(arguments: list[str]) -> None:

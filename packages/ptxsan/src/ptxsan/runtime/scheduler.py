@@ -63,7 +63,8 @@ def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
     if reason == L.REASON_TRAP:
         store_u32(launch + L.STOP, 1)
     for number in range(16):
-        try_open(block, launch, number)
+        if load_u32(block + L.ARRIVALS + 8 * number):
+            try_open(block, launch, number)
     leave(thread, block, launch)
     return _RAN
 

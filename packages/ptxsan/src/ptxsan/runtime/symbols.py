@@ -8,7 +8,7 @@ import importlib
 from ptxsan.errors import MachineError
 from ptxsan.runtime import prebuilt, warming
 from ptxsan.runtime.native import address, cache_folder, exported
-from ptxsan.runtime.prebuilt import ALGEBRA, load_algebra, load_helpers
+from ptxsan.runtime.prebuilt import load_algebra, load_helpers
 
 _SLOWEST = ("collective:mma_float", "rt_run", "rt_access_global", "f_binary")  # to compile
 _OF_ALGEBRA = ("al_", "collective:mma_algebra")
@@ -49,8 +49,10 @@ def warm() -> None:
     """Compile or load everything the runtime may need; leaves no thread and no process behind.
 
     The first time, several processes compile: call it where forking is safe. A prebuilt runtime
-    is loaded, with nothing compiled.
+    is loaded, with nothing compiled; where none can be made numba compiles function by function.
     """
+    if not prebuilt.names():
+        prebuilt.make()
     if names := prebuilt.names():
         addresses(tuple(name for name in names if not name.startswith(_OF_ALGEBRA)))
         return
@@ -68,5 +70,5 @@ def warm() -> None:
 def warm_algebra() -> None:
     """Compile or load what runs in the algebra need beside that; starts no process."""
     load_algebra()
-    importlib.import_module(ALGEBRA[0]).prepare()
+    importlib.import_module("ptxsan.runtime.algebra").prepare()
     addresses(tuple(name for name in exported() if name.startswith(_OF_ALGEBRA)))

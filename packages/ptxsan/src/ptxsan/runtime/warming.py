@@ -1,9 +1,10 @@
-"""The whole runtime compiled ahead, by several processes at once: a minute of processor time.
+"""The whole runtime compiled ahead, by several processes at once.
 
-The processes take the functions one after another, the slowest first, and leave the machine code
-in numba's cache, from which each loads what the others made. numba chooses the name of a new file
-before it writes it: two processes that save two signatures of one function could give both the
-same name, and one would later load the other's code. So they save in turn.
+The processes take one thing after another, the slowest first. Where numba compiles function by
+function they leave the machine code in its cache, from which each loads what the others made.
+numba chooses the name of a new file before it writes it: two processes that save two signatures
+of one function could give both the same name, and one would later load the other's code. So they
+save in turn.
 """
 
 from __future__ import annotations
@@ -72,6 +73,11 @@ def together(names: Sequence[str], compiled: Callable[[str], object], *, count: 
         os.close(read)
         for helper in helpers:
             os.waitpid(helper, 0)
+
+
+def apart(work: Callable[[], None]) -> None:
+    """Call `work` in a forked process and wait for its end, however it ends."""
+    os.waitpid(_forked(work), 0)
 
 
 def _forked(work: Callable[[], None]) -> int:
