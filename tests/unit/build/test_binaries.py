@@ -134,7 +134,6 @@ def test_libraries_of_a_build_are_noted_and_triton_s_launchers_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Ledger()
-    monkeypatch.setattr(build, "LEDGER", ledger)
     monkeypatch.setattr(launch_ledger, "LEDGER", ledger)
     for name in ("ops-1.so", "triton/AB/__triton_launcher.so", "torch_extensions/x/y.so", "z.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +147,7 @@ def test_a_folder_that_another_worker_removes_meanwhile_is_passed_over(
 ) -> None:
     """Triton makes and renames folders in its cache: a build beside it failed there once."""
     ledger, scandir = Ledger(), os.scandir
-    monkeypatch.setattr(build, "LEDGER", ledger)
+    monkeypatch.setattr(launch_ledger, "LEDGER", ledger)
     for name in ("inductor/tmp.pid_1/a.so", "inductor/b.so", "triton/tmp.pid_2/c.so"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
