@@ -58,7 +58,8 @@ def _picked(value: Tensor) -> Tensor:
         places = [unravel(step * i, value.shape) for i in range(few)]
         columns = [torch.tensor(c, device=value.device) for c in zip(*places, strict=True)]
         picked = value[tuple(columns)]
-    return picked.contiguous().view(torch.uint8)
+    # A copy: one element of a strided tensor counts as contiguous and has no bytes to view.
+    return picked.clone(memory_format=torch.contiguous_format).view(torch.uint8)
 
 
 class ReferenceRunner:
