@@ -62,7 +62,14 @@ def test_launches_reach_the_machine_with_their_arguments(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "arch"), [("tl.load(x)", 80), ("tl.float8e4nv", 89), ("wgmma.mma_async", 90)]
+    ("text", "arch"),
+    [
+        ("tl.load(x)", 80),
+        ("tl.float8e4nv", 89),
+        ("wgmma.mma_async", 90),
+        ("tl.atomic_add(x, y.to(tl.bfloat16))", 90),
+        ("tl.atomic_add(x, y)", 80),
+    ],
 )
 def test_the_architecture_follows_what_the_sources_speak_of(
     text: str, arch: int, monkeypatch: pytest.MonkeyPatch

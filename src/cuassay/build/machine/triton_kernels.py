@@ -29,6 +29,7 @@ _PATCHED = "__cuassay_ptx__"
 _SHARED_LIMIT = 232448
 _REAL_FUNCTIONS = Path(__file__).with_name("real_functions.ll")
 _NEEDS_89 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
+_BF16_SUM = ("atomic_add", "bfloat16")
 _NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
 
 
@@ -59,7 +60,8 @@ def architecture_for(text: str) -> int:
     wanted = settings.get("CUASSAY_MACHINE_ARCH")
     if wanted:
         return int(wanted.removeprefix("sm_").rstrip("a"))
-    if any(sign in text for sign in _NEEDS_90[:4]):
+    # Before 90 an atomic sum in bfloat16 is a loop of exchanges, in which no shadow sees a sum.
+    if any(sign in text for sign in _NEEDS_90[:4]) or all(sign in text for sign in _BF16_SUM):
         return 90
     return 89 if any(sign in text for sign in _NEEDS_89) else 80
 

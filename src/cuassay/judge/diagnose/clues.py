@@ -208,6 +208,13 @@ class _Experiments:
         known = {finding.cause for finding in self.wrong}
         if Cause.INPUT_IGNORED in known:
             return None
+        if self._grows() and (line := self._sum_line()) is not None:
+            return Clue(
+                cause=Cause.LOW_ACCUMULATION,
+                words=PAGES[Cause.LOW_ACCUMULATION].words,
+                basis=Basis.MACHINE,
+                line=line,
+            )
         error = alike.relative_error(answers[0])
         # Terms that a tail loses are no rounding error: small errors have other causes.
         sizes = self._right_at_other_sizes(answers[0].case) if not error < _SMALL else ""
@@ -251,8 +258,11 @@ class _Experiments:
         if leading is not None and leading.lines and leading.cause is made.cause:
             return clues
         # A mutant says what is missing, and a condition or a number in its place says why.
-        known = made.basis is Basis.MUTANT and made.line is not None
-        kinds = (EditKind.BRANCH, EditKind.PARAMETER) if known else None
+        kinds: tuple[EditKind, ...] | None = None
+        if made.line is not None and made.basis is Basis.MUTANT:
+            kinds = (EditKind.BRANCH, EditKind.PARAMETER)
+        elif made.line is not None and made.basis is Basis.MACHINE:
+            kinds = (EditKind.PRECISION,)  # whether more of it on one line is enough
         numbers = bool(self.failing) and made.cause not in _STATE
         if not numbers and (leading is None or leading.scenario is None):
             return clues
@@ -410,5 +420,24 @@ class _Experiments:
         )
 
     def _of_machine(self, cause: Cause) -> SourceLine | None:
-        rounding = cause in (Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION)
-        return self._rounding_line() if rounding else None
+        match cause:
+            case Cause.LOW_ACCUMULATION:
+                return self._sum_line() or self._rounding_line()
+            case Cause.LOW_PRECISION:
+                return self._rounding_line()
+            case _:
+                return None
+
+    def _sum_line(self) -> SourceLine | None:
+        """Return the line of the sum that lost most bits in the machine."""
+        sums = [
+            (fault.measures["lost_bits"], fault.touches[0])
+            for one in self.evidence
+            for _, fault in one.faults
+            if "lost_bits" in fault.measures and fault.touches
+        ]
+        if not sums:
+            return None
+        bits, at = max(sums, key=lambda one: one[0])
+        what = f"its sum loses {bits:.1f} bits"
+        return blamed_lines.source_line(self.candidate, at.file, at.line, what=what)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
+from cuassay.formats import load_problem
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis
 from cuassay.sandbox.host.nursery import Nursery
 from tests.zoo.causes import causes_of, planted_lines
@@ -45,6 +47,29 @@ def test_a_low_accumulator_is_found_where_it_is_made(gate: Gate) -> None:
     made = _first(gate, "bf16_row_sum")
     assert made.cause is Cause.LOW_ACCUMULATION
     assert _names_line("bf16_row_sum", made)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "line"),
+    [("kernel_bf16_triton.py", "tl.atomic_add(target"), ("kernel_bf16.cu", "atomicAdd(target")],
+)
+def test_an_atomic_sum_is_found_where_the_machine_sees_it(
+    nursery: Nursery, kernel: str, line: str
+) -> None:
+    """Its memory is the output: no edit of one line makes it right."""
+    pytest.importorskip("triton")
+    folder = Path(__file__).parents[4] / "examples" / "embedding_rmsnorm_backward"
+    problem = load_problem(str(folder / "problem"))
+    with Gate(causes=True, machine=True, nursery=nursery) as gate:
+        verdict = gate.judge(
+            problem, folder / kernel, seed=3, only=("NUM001", "NUM002", "PREC101")
+        ).verdict
+    made = verdict.diagnoses[0]
+    assert made.cause is Cause.LOW_ACCUMULATION
+    assert made.basis is Basis.MACHINE
+    assert made.line is not None
+    assert made.line.text.startswith(line)
+    assert made.line.what.startswith("its sum loses ")
 
 
 def test_a_kept_answer_is_found_where_it_comes_back(gate: Gate) -> None:
