@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,19 @@ class PrebuiltRuntime(BuildHookInterface):  # type: ignore[misc]
         """Add the file to a standard wheel; an editable one compiles when it is used."""
         if version != "standard" or os.environ.get("PTXSAN_PURE") == "1":
             return
-        source = Path(self.root) / "src"
         folder = Path(self.directory) / "prebuilt"
-        command = [sys.executable, "-c", _NAME]
-        # pip names its build environment, numba among it, in the same variable.
-        path = os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": path}
-        name = subprocess.run(
-            command, capture_output=True, text=True, check=True, env=environment
-        ).stdout.strip()
-        build = [sys.executable, "-m", "ptxsan.runtime.prebuilt", str(folder / name)]
-        subprocess.run(build, check=True, env=environment)
+        with tempfile.TemporaryDirectory() as other:
+            # By another name: pip takes off the path what an editable install of it put there.
+            source = Path(other) / "src"
+            source.symlink_to(Path(self.root) / "src")
+            # pip names its build environment, numba among it, in the same variable.
+            path = os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])
+            environment = {**os.environ, "PYTHONPATH": path}
+            command = [sys.executable, "-c", _NAME]
+            named = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment)
+            name = named.stdout.decode().strip()
+            build = [sys.executable, "-m", "ptxsan.runtime.prebuilt", str(folder / name)]
+            subprocess.run(build, check=True, env=environment)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         place = f"ptxsan/runtime/prebuilt/{name}"

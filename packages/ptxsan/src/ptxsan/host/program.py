@@ -25,15 +25,12 @@ from ptxsan.findings import MachineFinding, MachineReport, Severity
 from ptxsan.host.build import Linked, Options, compile_unit, find_compiler, link, runtime_library
 from ptxsan.host.memory import Memory
 from ptxsan.host.runtime import LAUNCH_FAILURE, NOT_SUPPORTED, SUCCESS, Dim3, Runtime, Texels
-from ptxsan.host.split import Rename
-from ptxsan.host.tokens import Kind
 from ptxsan.launch import Launch, Texture
 from ptxsan.options import Options as RunOptions
 from ptxsan.parser import parse
 from ptxsan.schedules import SCHEDULES, every, once
 from ptxsan.syntax import Module
 
-_MAIN = "cuda_host_main"
 _MOST_KIND = 2  # enum cudaChannelFormatKind: signed, unsigned, float; others are compressed
 _FATAL = (Fault.DEADLOCK, Fault.TRAP, Fault.ASSERT)
 
@@ -85,19 +82,6 @@ class ProgramReport:
         )
 
 
-def _main_renamed(tokens: Any, index: int) -> str | None:
-    """Call the program's `main` another name: it is called from a library."""
-    token = tokens[index]
-    called = index + 1 < len(tokens) and tokens[index + 1].text == "("
-    outside = index and tokens[index - 1].text in ("int", "auto", "void")
-    if token.kind is Kind.NAME and token.text == "main" and called and outside:
-        return _MAIN
-    return None
-
-
-_RENAME: Rename = _main_renamed
-
-
 def build_program(
     sources: Sequence[Path],
     folder: Path,
@@ -115,8 +99,8 @@ def build_program(
     runtime = runtime_library(folder, compiler=compiler)
     flags = (f"-std={standard}",) if standard else ()
     options = Options(
-        defines=tuple(defines), folders=tuple(folders), rename=_RENAME, compiler=compiler,
-        host_flags=flags, device_flags=flags,
+        defines=tuple(defines), folders=tuple(folders), compiler=compiler, host_flags=flags,
+        device_flags=flags,
     )  # fmt: skip
     units = [
         compile_unit(path, folder / f"unit{number}", options) for number, path in enumerate(sources)
@@ -306,13 +290,10 @@ def _serve(request: Path) -> int:
     code = runtime.register(Linked.read(Path(wish["library"])))
     words = [wish["program"], *wish["arguments"]]
     vector = (ctypes.c_char_p * (len(words) + 1))(*(word.encode() for word in words), None)
-    symbol = next(
-        (name for name in (_MAIN, f"_Z14{_MAIN}v", f"_Z14{_MAIN}iPPc", f"_Z14{_MAIN}iPPKc")
-         if hasattr(code, name)), None,
-    )  # fmt: skip
-    if symbol is None:
+    # By its own name: a compiler ends `main` alone with the status 0 where it returns none.
+    if not hasattr(code, "main"):
         raise UsageError(f"{wish['program']} defines no main(); give a program, or a kernel to run")
-    status = int(getattr(code, symbol)(len(words), vector))
+    status = int(code.main(len(words), vector))
     ctypes.CDLL(None).fflush(None)
     if runtime.failure is not None:
         raise runtime.failure

@@ -151,3 +151,10 @@ def test_what_does_not_compile_is_told_with_the_compilers_log(tmp_path: Path) ->
     with pytest.raises(CompileError) as raised:
         run_program([file])
     assert "undefined_name" in raised.value.log
+
+
+def test_a_main_that_returns_nothing_ends_with_success(tmp_path: Path) -> None:
+    file = tmp_path / "silent.cu"
+    file.write_text('#include <cstdio>\nint main() { printf("eight c."); }\n')
+    ran = run_program([file])
+    assert (ran.status, ran.output) == (0, "eight c.")
