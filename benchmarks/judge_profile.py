@@ -32,6 +32,7 @@ _WAITS = {
     ("turns.py", "await_readable"): "worker",
     ("turns.py", "waiting"): "turn",
     ("turns.py", "taken"): "turn",
+    ("turns.py", "__call__"): "other",  # for what another thread does once for all
     ("session.py", "_room"): "memory",
     ("side_by_side.py", "result"): "process beside",
     ("selectors.py", "select"): "other",

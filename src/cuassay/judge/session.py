@@ -637,7 +637,8 @@ def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
             machine_begins = True
             recording = recording_of(scenario, runner(scenario))
             if recording is not None:
-                # A thread that takes no turns asks the nursery then that this asks as well.
+                # Both start processes from one nursery, which may serve one thread at a time: the
+                # machine's thread begins after the sizes at which launches change are known.
                 bench.trial.name_by_launches()
                 machine.begin(recording, scenario)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -190,7 +191,7 @@ class Examination:
         self._trial, self._run, self._control, self._room = trial, run, control, room
         self._ahead = ahead
         self._emit, self._name = emit, name
-        self._wrong: list[str] = [] if beside is None else beside._wrong  # codes of checks
+        self._rejected: threading.Event = threading.Event() if beside is None else beside._rejected
 
     def examine(self, check: Check) -> CheckReport:
         """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
@@ -227,7 +228,7 @@ class Examination:
             withheld=tally.too_little,
         )
         if report.wrong:
-            self._wrong.append(check.code)
+            self._rejected.set()
         return report
 
     def _skipped(self, check: Check) -> Skipped | None:
@@ -236,9 +237,9 @@ class Examination:
             reason = f"needs an NVIDIA GPU: this trial runs on the {self._trial.device}"
             return Skipped(reason=reason, applicable=False, needs_gpu=True)
         reason = check.skip(self._trial)
-        if not reason and check.searches and self._wrong:
+        if not reason and check.searches and self._rejected.is_set():
             reason = _NOTHING_TO_SEARCH
-        if not reason and check.after_clean and self._wrong:
+        if not reason and check.after_clean and self._rejected.is_set():
             reason = "other checks rejected the kernel already"
         if reason:
             return Skipped(reason=reason, applicable=False)
@@ -270,9 +271,10 @@ class Examination:
             search(
                 self._trial,
                 lambda case: self._answer(check, check.on_case(case), tally),
-                going=lambda: not self._wrong,
+                going=lambda: not self._rejected.is_set(),
             )
-            if self._wrong and not tally.wrong:  # what fails is found by a check beside this one
+            # A check beside this one found the kernel wrong meanwhile.
+            if self._rejected.is_set() and not tally.wrong:
                 return Skipped(reason=_NOTHING_TO_SEARCH, applicable=False)
         tally.remark = check.said(self._trial, tally.seen)
         return tally.outcome()
