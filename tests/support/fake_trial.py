@@ -130,9 +130,7 @@ class FakeTrial:
         """Return the same truth."""
         return self.truth(case)
 
-    def explains(
-        self, case: Case, run: Run, items: Iterable[ResultItem], *, measured: bool = False
-    ) -> bool:
+    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
         """Leave every answer to `compare`."""
         return False
 

@@ -130,13 +130,8 @@ class Trial(Protocol):
     def rough(self, case: Case) -> Truth:
         """Return truth with the fewest draws, or the full one where that is made already."""
 
-    def explains(
-        self, case: Case, run: Run, items: Iterable[ResultItem], *, measured: bool = False
-    ) -> bool:
-        """Whether an answer is seen to be right without a full truth. False: ask `compare`.
-
-        With `measured` by a comparison that says how much of the error budget it uses.
-        """
+    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Whether an answer is seen to be right without a full truth. False: ask `compare`."""
 
     def moves(self, first: Case, second: Case) -> bool:
         """Whether the reference's answers to two cases differ by far more than it errs itself.

@@ -22,12 +22,13 @@ _SUMS = frozenset({"G", "Z", "P"})
 
 
 def judge_one_call(
-    check: Check, trial: Trial, scenario: Scenario, run: Run, *, lead: str, roughly: bool = False
+    check: Check, trial: Trial, scenario: Scenario, run: Run, *, lead: str
 ) -> Iterator[Finding]:
     """Yield what is wrong with a `single_call` scenario: how it ended, else its numbers.
 
     A size that the kernel refuses and nobody promised is left to SHP001, which makes it a
-    condition of use. With `roughly` what a rough truth explains needs no full one.
+    condition of use. Of a check that asks only whether an answer is right, what is explained
+    needs no full truth.
     """
     case = scenario.cases[0]
     ended = termination_finding(scenario, run, problem=trial.problem)
@@ -36,10 +37,8 @@ def judge_one_call(
             yield ended
         return
     for read in reads_of(scenario, run):
-        if roughly and trial.explains(read.case, run, read.items, measured=True):
-            continue
-        truths = {output.name: output for output in trial.truth(case).outputs}
-        for comparison in wrong_outputs(trial, read, run, closely=True):
+        for comparison in wrong_outputs(trial, read, run, closely=not check.asks_right):
+            truths = {output.name: output for output in trial.truth(case).outputs}
             truth = truths.get(comparison.output)
             if not (truth and copies_explain(truth.value, comparison)):
                 yield comparison_finding(check, trial, scenario, case, comparison, lead=lead)

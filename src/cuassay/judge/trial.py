@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import torch
 
@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from cuassay.model.scenario import Scenario
 
 T = TypeVar("T")
+_Answered: TypeAlias = tuple[str, tuple[ResultItem, ...]]  # of which values, and what
 Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed included
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
@@ -193,7 +194,7 @@ class JudgeTrial:
         self._lowered: dict[str, Case] = {}
         self._texts: dict[int, tuple[Case, str]] = {}
         # The run that was compared last, and which of its answers rough truth showed to be right.
-        self._right: tuple[weakref.ref[Run], set[tuple[str, tuple[ResultItem, ...]]]] | None = None
+        self._right: tuple[weakref.ref[Run], dict[_Answered, float | None]] | None = None
         self._near = KnownAnswers(_NEAR_BYTES)  # answers within the reference's own error
         self._unexplained = 0  # answers that rough truth did not show to be right
         self._beyond_own = 0  # answers beyond the reference's own error, less those within it
@@ -990,34 +991,32 @@ class JudgeTrial:
         heavy = self._room.truth_s(self._problem, case) > _HEAVY_S
         return self.rough(case) if heavy else self.truth(case)
 
-    def is_near(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether an answer is seen to be as near to truth as the reference as written.
+    def near_share(self, case: Case, run: Run, items: Iterable[ResultItem]) -> float | None:
+        """Return the part of the reference's own error that an answer as near to truth uses.
 
-        Where truth is made already, that tells more. False: ask `explains` or `compare`.
+        None where it is not seen to be so near: ask `explains` or `compare`. Where truth is made
+        already, that tells more.
         """
         key, items = self._values(case), tuple(items)
-        if self._right is not None and not self.record:  # a second look at what was right
-            before, answers = self._right
-            if before() is run and (key, items) in answers:
-                return True
+        if (seen := self._seen_right(run, key, items)) is not None:
+            return seen
         if key in self._truths or f"{key} rough" in self._truths:
-            return False
-        if self._unexplained > _ROUGH_FAILURES or not self._is_near(case, run, items):
-            return False
-        self._note_right(run, key, items)
-        return True
+            return None
+        if self._unexplained > _ROUGH_FAILURES:
+            return None
+        share = self._near_share(case, run, items)
+        if share is not None:
+            self._note_right(run, key, items, share)
+        return share
 
-    def explains(
-        self, case: Case, run: Run, items: Iterable[ResultItem], *, measured: bool = False
-    ) -> bool:
+    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
         """Whether an answer is seen to be right without a full truth. False: ask `compare`.
 
         Most answers of a trial are right, and a full truth takes the reference ten times and
         more. As near to truth as the reference as written is right; else rough truth is asked.
-        With `measured` it is asked at once: who searches wants to know how near.
         """
         key, items = self._values(case), tuple(items)
-        if not measured and self.is_near(case, run, items):
+        if self.near_share(case, run, items) is not None:
             return True
         if key in self._truths or self._unexplained > _ROUGH_FAILURES:
             return False
@@ -1045,20 +1044,35 @@ class JudgeTrial:
             return False
         return not self.first_truth(case).ill_conditioned
 
-    def _note_right(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> None:
+    def _note_right(
+        self, run: Run, key: str, items: tuple[ResultItem, ...], share: float | None = None
+    ) -> None:
         if self._right is None or self._right[0]() is not run:
-            self._right = (weakref.ref(run), set())
-        self._right[1].add((key, items))
+            self._right = (weakref.ref(run), {})
+        self._right[1][key, items] = share
 
-    def _is_near(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether an answer is as near to truth as the reference as written.
+    def _seen_right(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> float | None:
+        """Return the share of an answer of this run that was right before; None: look at it.
 
-        So is what has its bits: a copy, a gather, a kernel that calls the same functions.
+        What rough truth explained is compared again where comparisons are recorded.
+        """
+        if self._right is None or self._right[0]() is not run:
+            return None
+        share = self._right[1].get((key, items), math.inf)
+        if share is None:
+            return None if self.record else 1.0
+        return None if math.isinf(share) else share
+
+    def _near_share(self, case: Case, run: Run, items: Iterable[ResultItem]) -> float | None:
+        """Return the part of its own error that an answer as near as the reference's uses.
+
+        None beyond it; 0 for what has bits that were so near, or the reference's own: a copy, a
+        gather, a kernel that calls the same functions.
         """
         if self._beyond_own >= _BEYOND_OWN:
-            return False
+            return None
         started = time.perf_counter()
-        near, key = False, self._values(case)
+        share, key = math.inf, self._values(case)
         got: list[torch.Tensor] | None = None
 
         def take(shapes: Iterable[Sequence[int]]) -> bool:
@@ -1077,19 +1091,20 @@ class JudgeTrial:
 
         if shapes := self._near.shapes(key):
             with self.timeline.span(Lane.COMPARE, f"bits, {_sizes(case)}"):
-                near = take(shapes) and self._near.has(key, got or ())
-        if not near:
+                share = 0.0 if take(shapes) and self._near.has(key, got or ()) else math.inf
+        if share:
             self._make_room(case)
             with self.timeline.span(Lane.TRUTH, f"its own error, {_sizes(case)}"):
                 owns = self._own_errors(case, suffices=has_bits_of)
-                near = take(own.written.shape for own in owns) and all(
-                    own.explains(one) for one, own in zip(got or (), owns, strict=True)
-                )
-            if near:
+                if take(own.written.shape for own in owns):
+                    pairs = zip(got or (), owns, strict=True)
+                    share = max((own.share(one) for one, own in pairs), default=0.0)
+            if share <= 1.0:
                 self._near.add(key, got or ())
         self.truth_s += time.perf_counter() - started
+        near = share <= 1.0
         self._beyond_own = max(0, self._beyond_own - 1) if near else self._beyond_own + 1
-        return near
+        return share if near else None
 
     def moves(self, first: Case, second: Case) -> bool:
         """Whether the reference's answers to two cases differ by far more than it errs itself.

@@ -61,6 +61,7 @@ class Fuzz001(Check):
     grades = True
     judges_failures = True
     searches = True
+    asks_right = True
 
     def skip(self, trial: Trial) -> str:
         """Return that `quick` does not search, or an empty string."""
@@ -81,4 +82,4 @@ class Fuzz001(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge how the call ended, then its numbers."""
         lead = f"at {sizes_in_words(trial.problem, scenario.cases[0])}"
-        yield from judge_one_call(self, trial, scenario, run, lead=lead, roughly=True)
+        yield from judge_one_call(self, trial, scenario, run, lead=lead)

@@ -50,6 +50,9 @@ from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import Comparison
 from cuassay.oracle.truth.outputs import AMBIGUOUS_CAP
 
+# A trusted kernel's scale is up to ten of the reference's own errors (`own_error`): to a search,
+# what is beyond these counts as nearer to failing than what is within.
+_NEAR = 0.1
 _ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
 _NOTHING_TO_SEARCH = "planned cases fail already: there is nothing to search for"
 
@@ -190,6 +193,7 @@ class Examination:
         """
         self._trial, self._run, self._control, self._room = trial, run, control, room
         self._ahead = ahead
+        self._near: float | None = None  # what the last run used of the reference's own error
         self._emit, self._name = emit, name
         self._rejected: threading.Event = threading.Event() if beside is None else beside._rejected
 
@@ -305,6 +309,8 @@ class Examination:
         self._guarded(check, scenario, tally)
         compared = [found for found in self._trial.comparisons[mark:] if not found.undecided]
         shares = [comparison.share for comparison in compared]
+        if not shares and self._near is not None:
+            shares = [_NEAR * self._near]
         return Answer(share=max(shares, default=None), failed=len(tally.wrong) > wrong)
 
     def _guarded(
@@ -391,7 +397,8 @@ class Examination:
         run = self._run(scenario)
         self._raise_if_unbuilt(scenario, run)
         reason = self._nothing_shown(scenario, run)
-        if not reason and not (check.asks_right and self._is_near(scenario, run)):
+        self._near = self._near_share(scenario, run) if check.asks_right and not reason else None
+        if not reason and self._near is None:
             reason = self._ill_conditioned(scenario, roughly=check.searches)
         mark = len(self._trial.comparisons)
         findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
@@ -451,12 +458,18 @@ class Examination:
         with unrecorded(self._trial):
             return not any(wrong_outputs(self._trial, read, run) for read in reads)
 
-    def _is_near(self, scenario: Scenario, run: Run) -> bool:
-        """Whether every answer is within the reference's own error: no truth has to be made."""
-        reads = reads_of(scenario, run)
-        return bool(reads) and all(
-            self._trial.is_near(read.case, run, read.items) for read in reads
-        )
+    def _near_share(self, scenario: Scenario, run: Run) -> float | None:
+        """Return the part of the reference's own error that the answers use, None beyond it.
+
+        Within it no truth has to be made.
+        """
+        found = []
+        for read in reads_of(scenario, run):
+            share = self._trial.near_share(read.case, run, read.items)
+            if share is None:
+                return None
+            found.append(share)
+        return max(found, default=None)
 
     def _pinned(self, scenario: Scenario, run: Run, findings: list[Finding]) -> list[Finding]:
         """Pin a fault of the device to the launch that caused it, by a run that waits for each.

@@ -66,17 +66,21 @@ class OwnError:
         judged = () if self.judged is None else (self.judged.value, self.judged.scale)
         return sum(one.nbytes for one in (self.written, *judged) if one is not None)
 
-    def explains(self, candidate: Tensor) -> bool:
-        """Whether an answer is as near to truth as the reference as written. False says nothing."""
+    def share(self, candidate: Tensor) -> float:
+        """Return the largest part of the limits that an answer uses, in the reference's own error.
+
+        At most 1: as near to truth as the reference as written; 0: its bits. More says nothing, and
+        infinity is returned where nothing can be said.
+        """
         written = self.written
         if candidate.shape != written.shape or candidate.dtype != written.dtype:
-            return False
+            return math.inf
         candidate = candidate.detach().to(written.device)
         if torch.equal(raw_bytes(candidate), raw_bytes(written)):
-            return True
+            return 0.0
         truth = self.judged
         if truth is None or self.base is None or truth.scale is None:
-            return False
+            return math.inf
         shape = matrix_shape(truth.value.shape, False)
         parts = (candidate, truth.value, truth.scale)
         one, two, three = (tensor.contiguous().view(shape) for tensor in parts)
@@ -91,7 +95,7 @@ class OwnError:
                 way.amax() / LIMIT_P,
             ]
         )
-        return bool((limits <= 1.0).all())  # false for NaN
+        return float(torch.nan_to_num(limits, nan=math.inf).amax())
 
     def is_far_from(self, other: OwnError) -> bool:
         """Whether two answers of one output differ by far more than the reference errs in either.
