@@ -3,14 +3,15 @@
     python benchmarks/time_to_verdict.py --packed build/wild --peer SOL-ExecBench --time-limit 500
 
 Every kernel is judged three times by `cuassay check` at one profile: with nothing kept (an empty
-CUASSAY_HOME), again (its build is kept), and with a judge of `cuassay serve` that is ready;
-`--kinds` has fewer, and what the first of them needs kept is made untimed. The peer is
-SOL-ExecBench's own evaluator out of a checkout (github.com/NVIDIA/SOL-ExecBench, which needs
-cupti-python, click, rich and safetensors), on the same solution and all its workloads, twice. What
-it decides is another question than ours: a few draws of each workload, and times. It starts
-`python` by that name: what runs this file is put first on its PATH. `--documents FOLDER` keeps each
-verdict with its timeline as NAME-KIND.json. Kernels are those packed by `benchmarks/wild.py`, the
-correct ones, one of each problem first, or those of `--names`.
+CUASSAY_HOME), again (its build is kept), and with a judge of `cuassay serve` that is ready.
+`standard` is one trial at that profile after them, with the same home. `--kinds` has fewer, and
+what the first of them needs kept is made untimed. The peer is SOL-ExecBench's own evaluator out of
+a checkout (github.com/NVIDIA/SOL-ExecBench, which needs cupti-python, click, rich and safetensors),
+on the same solution and all its workloads, twice. What it decides is another question than ours: a
+few draws of each workload, and times. It starts `python` by that name: what runs this file is put
+first on its PATH. `--documents FOLDER` keeps each verdict with its timeline as NAME-KIND.json.
+Kernels are those packed by `benchmarks/wild.py`, the correct ones, one of each problem first, or
+those of `--names`.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from kernel_sets import Kernel, read_index
 _SOURCES = (ROOT / "src", ROOT / "packages" / "ptxsan" / "src")
 _PEER = "from sol_execbench.cli import cli; cli()"
 _READY_S = 8.0  # after which the next judge waits
-_KINDS = ("first", "again", "served", "peer_first", "peer_again")
+_KINDS = ("first", "again", "served", "standard", "peer_first", "peer_again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """Wall seconds of one kernel; None where it was not run or came to no verdict.
 
-    `spent_s`: what took longest in the last trial, by lane and name, most first. `workers`: the
-    processes that each kind of trial started for the candidate and the reference.
+    `spent_s`: what took longest in the last trial, by lane and name, most first. By kind of trial
+    `workers` are the processes started for candidate and reference, `verdicts` what was decided.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Row:
     judge_gpu_peak_gib: str = ""
     spent_s: Mapping[str, float] = field(default_factory=dict)
     workers: Mapping[str, int] = field(default_factory=dict)
+    verdicts: Mapping[str, str] = field(default_factory=dict)
 
 
 def longest(document: Mapping[str, Any], count: int = 24) -> dict[str, float]:
@@ -194,12 +196,13 @@ class Bench:
         seconds: dict[str, float | None] = {}
         document: Mapping[str, Any] = {}
         workers: dict[str, int] = {}
+        verdicts: dict[str, str] = {}
         peer = ""
         for number, kind in enumerate(self._given.kinds):
             if kind == "served":
                 timed(check, served, each_s)  # builds there, as `first` did
                 time.sleep(_READY_S)
-            elif kind == "again" and number == 0:
+            elif kind in ("again", "standard") and number == 0:
                 timed(check, own, each_s)
             if kind.startswith("peer"):
                 search = os.pathsep.join(filter(None, [self._python, own.get("PATH", "")]))
@@ -207,10 +210,13 @@ class Bench:
                 seconds[kind], told = timed(theirs, given, each_s, errors=True)
                 peer = peer_said(told) or peer
             else:
-                seconds[kind], said = timed(check, served if kind == "served" else own, each_s)
+                command = [*check, "--profile", "standard"] if kind == "standard" else check
+                where = served if kind == "served" else own
+                seconds[kind], said = timed(command, where, each_s)
                 document = json.loads(said) if said else document
                 if said:
                     workers[kind] = int(document.get("workers", 0))
+                    verdicts[kind] = str(document.get("verdict", "none"))
                 if said and self._given.documents is not None:
                     self._given.documents.mkdir(parents=True, exist_ok=True)
                     name = f"{kernel.name.replace('/', '-')}-{kind}.json"
@@ -224,6 +230,7 @@ class Bench:
             judge_gpu_peak_gib=str(document.get("environment", {}).get("judge_gpu_peak_gib", "")),
             spent_s=longest(document),
             workers=workers,
+            verdicts=verdicts,
         )
 
     def save(self) -> None:
