@@ -45,6 +45,8 @@ class SiteNumbers:
     `error` is the relative error of its results, `made` the part made by this instruction; `born`
     counts non-finite results of finite operands whose exact value is finite, `reached` all that
     have a finite exact value. `largest` and `smallest` are magnitudes of finite nonzero results.
+    `additions` are those into one accumulator, on average; None where this instruction never added
+    to one that held zero: another one began the sum, and how many go into each is not known.
     """
 
     site: int
@@ -56,7 +58,7 @@ class SiteNumbers:
     born: int
     reached: int
     vanished: int
-    additions: float
+    additions: float | None
     largest: float
     smallest: float
     width: float
@@ -93,7 +95,7 @@ def numbers(program: Program, stats: NDArray[np.float64]) -> tuple[SiteNumbers, 
                 born=int(row[slots.BORN]),
                 reached=int(row[slots.BORN] + row[slots.CARRIED]),
                 vanished=int(row[slots.VANISHED]),
-                additions=row[slots.COUNT] / max(row[slots.STARTS], 1.0),
+                additions=row[slots.COUNT] / row[slots.STARTS] if row[slots.STARTS] else None,
                 largest=row[slots.LARGEST],
                 smallest=1.0 / row[slots.SMALLEST] if row[slots.SMALLEST] else 0.0,
                 width=row[slots.WIDTH],
@@ -150,16 +152,18 @@ def _judge(
         numbers_, one = known[site], program.body[site]
         kind = isa.result_type(one).removesuffix("x2")
         bits = math.log2(numbers_.error / BY_NAME[kind].unit_roundoff)
+        over = f" over {numbers_.additions:,.0f} additions" if numbers_.additions else ""
         text = (
-            f"{where(one)}: accumulates in {kind}, loses {bits:.1f} bits over "
-            f"{numbers_.additions:,.0f} additions (relative error {numbers_.error:.2g})"
+            f"{where(one)}: accumulates in {kind}, loses {bits:.1f} bits{over} "
+            f"(relative error {numbers_.error:.2g})"
         )
         measures = {
             "lost_bits": bits,
-            "additions": numbers_.additions,
             "error": numbers_.error,
             "output_error": known[output].error,
         }
+        if numbers_.additions:
+            measures["additions"] = numbers_.additions
         return _finding(one, text, measures, numbers_.count)
     if here.count < _MIN_RESULTS:
         return None

@@ -70,6 +70,17 @@ def test_an_atomic_sum_in_bf16_is_blamed() -> None:
     assert "2,048 additions" in finding.text
 
 
+def test_a_sum_that_another_instruction_began_has_no_count_of_additions() -> None:
+    begun = _atomics("noftz.bf16").replace(
+        "L: red", "red.global.add.noftz.bf16 [%rd2], %h1;\nL: red"
+    )
+    report = execute(begun, buffer_of(_ONES[:32]), _zeros(1))
+    late = next(one for one in _precision(report) if "additions" not in one.measures)
+    assert "accumulates in bf16" in late.text
+    assert "additions" not in late.text
+    assert late.measures["lost_bits"] > 4
+
+
 def test_an_atomic_sum_in_f32_is_clean() -> None:
     assert _precision(execute(_atomics("f32"), buffer_of(_ONES[:32]), _zeros(1))) == []
 
