@@ -30,7 +30,6 @@ from cuassay.oracle.truth.noise import Deviations, NoiseHook, StepHook
 from cuassay.oracle.truth.outputs import Collector, collector, finish
 from cuassay.oracle.truth.precision import Family
 from cuassay.oracle.truth.random_errors import Noise
-from cuassay.oracle.truth.reductions import TENSOR_CORE_LEAN
 from cuassay.oracle.truth.runs import ReferenceRunner, Value, perturbed, upcast
 from cuassay.oracle.truth.types import OutputTruth, Truth
 
@@ -41,7 +40,6 @@ _FEW_DRAWS = 4
 _FEWER = ((1 << 22, 2), (1 << 19, 3), (1 << 17, _FEW_DRAWS))  # elements of the smallest output
 _DRAWS_SHARE = 4  # of a budget, one part in so many may hold draws
 _HUGE = 1 << 28  # elements of all outputs from which memory allows 3 draws, then 2
-_UNIT = 2.0**-24  # tensor cores accumulate in float32 whatever the problem declares
 _WIDE_DRAWS = 4
 _WIDE_GAIN = 4.0
 _FALLBACK_GAIN = 4.0  # perturbation of inputs, in roundoffs, where there is no lift
@@ -118,10 +116,7 @@ def make_truth(
         runner, deviations, traits, roundoff, family or Family(), keeps_whole=steps.to_whole
     )
     discontinuous, unmodelled = _draw(draws_of, found, count)
-    lean = TENSOR_CORE_LEAN / 2 * deviations.longest * _UNIT
-    outputs = tuple(
-        finish(item, roundoff=roundoff, discontinuous=discontinuous, lean=lean) for item in found
-    )
+    outputs = tuple(finish(item, roundoff=roundoff, discontinuous=discontinuous) for item in found)
     return Truth(
         outputs=outputs,
         kind="float64",

@@ -32,7 +32,7 @@ from cuassay.oracle.truth.reductions import (
     REDUCTIONS,
     SCATTERED,
     deviation_of,
-    product_terms,
+    lean_of,
 )
 
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
@@ -45,10 +45,9 @@ _GUARD_BYTES = {"cpu": 1 << 30, "cuda": 1 << 33}  # kept deviations of one truth
 class Deviations:
     """Deviations of reductions and composites in call order, shared by the draws of one truth.
 
-    `tensor_cores` says whether matrix products may run on them (an input has 16 bits);
-    `longest` is then the number of terms of the longest sum of products. `any_order` says that
-    the reference as written rounds scattered sums to their narrow type after each term, in
-    another order each time: such a sum errs in units of that type, not of `roundoff`.
+    `tensor_cores` says whether matrix products may run on them (an input has 16 bits).
+    `any_order` says that the reference as written rounds scattered sums to their narrow type after
+    each term, in another order each time: such a sum errs in units of that type, not of `roundoff`.
     """
 
     def __init__(
@@ -62,7 +61,6 @@ class Deviations:
     ) -> None:
         self.tensor_cores, self.any_order = tensor_cores, any_order
         self.roundoff = roundoff
-        self.longest = 0
         self._kept: list[tuple[str, torch.Size, tuple[Tensor, ...]]] = []
         self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
         if budget_bytes is not None:
@@ -194,7 +192,7 @@ class NoiseHook:
             return out
         if name in REDUCTIONS or name in PRODUCTS:
             deviation = self._keep(asked, out, lambda: self._deviation(asked, out))
-            return self.noise.additive(out, deviation[0]) if deviation else out
+            return self.noise.additive(out, *deviation) if deviation else out
         if name in COMPOSITES:
             keep = partial(self._keep, asked, out)
             return COMPOSITES[name](asked.named, out, self.noise, keep)
@@ -210,7 +208,11 @@ class NoiseHook:
         return self.noise.relative(value, 1.0) if floating else value
 
     def _deviation(self, asked: Operation, out: Any) -> tuple[Tensor, ...]:
-        """Return the deviation of a sum, larger where its terms were centred (`Centred`)."""
+        """Return the deviation of a sum, larger where its terms were centred (`Centred`).
+
+        Of what tensor cores may sum a second tensor says how its errors lean, which is part of the
+        first one's size: at most half of its square.
+        """
         kept = self.deviations
         found = deviation_of(asked, out, tensor_cores=kept.tensor_cores)
         if asked.name in ("sum", "mean"):
@@ -227,9 +229,11 @@ class NoiseHook:
         if kept.any_order and found is not None and asked.name in SCATTERED:
             grid = None if asked.nominal is None else GRIDS.get(asked.nominal)
             found = found * (2.0**-grid.precision / kept.roundoff) if grid is not None else found
-        if kept.tensor_cores:
-            kept.longest = max(kept.longest, product_terms(asked))
-        return () if found is None else (found,)
+        lean = lean_of(asked) if kept.tensor_cores else None
+        if found is None or lean is None:
+            return () if found is None else (found,)
+        lean = torch.minimum(lean.abs(), found * 2**-0.5).copysign_(lean)
+        return (found.square() - lean.square()).sqrt_(), lean
 
     def _keep(self, asked: Operation, out: Any, make: Make) -> tuple[Tensor, ...]:
         place, self._calls = self._calls, self._calls + 1

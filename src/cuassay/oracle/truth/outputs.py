@@ -145,13 +145,8 @@ def collector(
     return Collector(spec=spec, value=value, nominal=nominal, hits=hits)
 
 
-def finish(
-    found: Collector, *, roundoff: float, discontinuous: bool, lean: float = 0.0
-) -> OutputTruth:
-    """Return the truth of one output from everything gathered.
-
-    `lean` is the relative error by which sums on tensor cores may all be too small.
-    """
+def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputTruth:
+    """Return the truth of one output from everything gathered."""
     if not found.value.numel():  # its shape is all there is to judge
         return OutputTruth(
             name=found.spec.name, dtype=found.spec.dtype, value=found.value, scale=None
@@ -168,7 +163,6 @@ def finish(
             rounded=found.nominal in GRIDS and bool(found.deviations),
             discontinuous=discontinuous,
             tied=found.tied,
-            lean=lean,
         )
         made = _finish_floating(found, runs)
     found.deviations.clear()  # their memory serves the next output

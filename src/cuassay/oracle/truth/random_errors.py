@@ -169,9 +169,14 @@ class Noise:
         xi = self.of(out)
         return torch.addcmul(out, deviation, xi, value=self._signed(self.roundoff))
 
-    def additive(self, out: Tensor, deviation: Tensor) -> Tensor:
-        """Return out + u * deviation * xi, for real and complex results."""
+    def additive(self, out: Tensor, deviation: Tensor, lean: Tensor | None = None) -> Tensor:
+        """Return out + u * deviation * xi, for real and complex results.
+
+        A `lean` is added to all elements or taken from all of them.
+        """
         if not out.is_complex():
+            if lean is not None:
+                out = torch.add(out, lean, alpha=self._signed(self.roundoff))
             if deviation.shape != out.shape:
                 return self.plus(out, deviation)
             return on_live_rows(self.plus, deviation, out, deviation)

@@ -10,8 +10,10 @@ Addends that repeat drift instead of walking (`systematic`): the larger of both 
 
 Tensor cores truncate. Hopper's `mma.sync` cuts 16 products and the running sum toward zero at
 2^-25 of the largest and the result to float32, so that a sum of n terms shrinks by up to
-TENSOR_CORE_LEAN n u mean_j |P_j|: 0.11 n u of a same-sign sum, measured for n of 4 096 to 65 536
-by the exact rule and on an H200 (calibration of the oracle). Their matrix products carry it.
+_TENSOR_CORE_LEAN n u mean_j |P_j|: 0.11 n u of a same-sign sum, measured for n of 4 096 to 65 536
+by the exact rule and on an H200 (calibration of the oracle). Their matrix products carry it. Each
+element goes the way of -mean_j P_j, which no mean over elements averages away: where partial sums
+rise and cancel (the terms' second half is the first one's negative), all go one way.
 
 Deviations change little from draw to draw, so they are computed in the first and kept.
 """
@@ -29,7 +31,9 @@ from cuassay.oracle.lift.operation import Operation
 from cuassay.oracle.truth.random_errors import sizeable
 from cuassay.oracle.truth.systematic import block_drift, drift, equal_drift, repeats
 
-TENSOR_CORE_LEAN = 0.25  # of n u mean|P|; half of it where all terms have one sign
+_TENSOR_CORE_LEAN = 0.25  # of n u mean|P|; half of it where all terms have one sign
+# Of that lean, what a draw shows: limits are five times what draws show (LIMIT_P).
+_LEAN_SHOWN = 0.25
 _CHUNKS = 16
 _LANES = 8  # of a vectorised loop: 8 float32 in a 256-bit register, 8 bfloat16 in a 16-byte load
 _MIN_PREFIX = 32  # fewer terms: the second form adds nothing
@@ -172,6 +176,25 @@ def product_terms(asked: Operation) -> int:
     return int(left.shape[-1]) if left is not None and left.dim() else 0
 
 
+def lean_of(asked: Operation) -> Tensor | None:
+    """Return what a draw shows of tensor cores' lean on a matrix product, in u and signed.
+
+    n mean_j P_j over the prefix sums after each of 16 chunks, times constants of this module; None
+    for other operations and short sums. Broadcastable to the result.
+    """
+    if asked.name not in PRODUCTS:
+        return None
+    a, b = _factors(asked)
+    terms = a.shape[-1] if a.dim() else 0
+    if terms < _MIN_PREFIX or a.is_complex():
+        return None
+    # The chunk c of 16 is part of 16 - c of the 16 prefix sums.
+    chunk = torch.arange(terms, device=a.device) * _CHUNKS // terms
+    weight = (_CHUNKS - chunk).to(a.dtype).mul_(_LEAN_SHOWN * _TENSOR_CORE_LEAN * terms / _CHUNKS)
+    leaning = (a * weight) @ b
+    return leaning if asked.name in _PLAIN_PRODUCTS else leaning * asked.named.get("alpha", 1)
+
+
 def _multiplied(asked: Operation, out: Tensor, tensor_cores: bool) -> Tensor | None:
     product = _product(*_factors(asked), tensor_cores)
     if asked.name in _PLAIN_PRODUCTS:
@@ -208,7 +231,7 @@ def _product(a: Tensor, b: Tensor, tensor_cores: bool) -> Tensor | None:
     if repeated is not None:
         noise = torch.maximum(noise, block_drift(repeated, prefix, top, terms))
     if tensor_cores and terms >= _MIN_LEAN:  # `walked` is n mean P^2, and mean|P| <= its root
-        noise = torch.maximum(noise, walked.mul_(terms).sqrt_().mul_(TENSOR_CORE_LEAN))
+        noise = torch.maximum(noise, walked.mul_(terms).sqrt_().mul_(_TENSOR_CORE_LEAN))
     return noise
 
 

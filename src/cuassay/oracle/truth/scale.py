@@ -46,8 +46,7 @@ class Runs:
     `deviations` are draws less truth, `errors` those of the reference as written and of the
     float32 lift (0 where not finite). `rounded` says that the draws hold the final rounding
     already (the reference's result is 16-bit as written). `tied` is by how much truth moves
-    where ties are broken the other way, `lean` the relative error by which truncating tensor cores
-    may make every element too small. `share` is the part of the output's rows that these are,
+    where ties are broken the other way. `share` is the part of the output's rows that these are,
     where the others hold zeros alone.
     """
 
@@ -59,14 +58,13 @@ class Runs:
     rounded: bool
     discontinuous: bool
     tied: Tensor | None = None
-    lean: float = 0.0
     share: float = 1.0
 
     @property
     def systematic(self) -> float:
         """The relative error that may go one way everywhere."""
         least = _SYSTEMATIC_ROUNDOFFS * self.roundoff
-        return (max(least, _SYSTEMATIC_LOW) if self.rounded else least) + self.lean
+        return max(least, _SYSTEMATIC_LOW) if self.rounded else least
 
     def at(self, rows: Tensor) -> Runs:
         """Return what the runs say of some rows; the others are zeros in every run."""

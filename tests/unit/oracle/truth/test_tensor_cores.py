@@ -54,6 +54,29 @@ def test_truncating_sums_pass_and_thirteen_bits_do_not(dtype: str, length: int) 
     assert not compare(tensor_core_product(*wide, bits=13).to(low), truth).passed
 
 
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    return (left.float() @ right.float()).to(left.dtype)
+
+
+@pytest.mark.parametrize("mean", [5.0, 100.0])
+def test_sums_that_rise_and_cancel_may_all_lean_one_way(mean: float) -> None:
+    """No element is far off, and the mean of 16,384 is: rows alike, halves of opposite sign."""
+    rows, terms, columns = 64, 2048, 256
+    left = (mean * (1 + 1e-3 * normal(rows, terms, seed=1))).bfloat16()
+    half = normal(terms // 2, columns, seed=2).abs()
+    right = (torch.cat([half, -half]) + 1e-2 * normal(terms, columns, seed=3)).bfloat16()
+    truth = truth_of(_product, [left, right], "bfloat16", "m", "n", draws=4)
+    cut = tensor_core_product(left.double(), right.double())
+    error = (cut - truth.value) / truth.value.square().mean().sqrt()
+    assert float(error.mean().abs()) > 20 * float(error.std()) / (rows * columns) ** 0.5
+    assert compare(cut.bfloat16(), truth).passed
+    assert compare(_product(left, right), truth).passed
+    assert not compare(
+        tensor_core_product(left.double(), right.double(), bits=18).bfloat16(), truth
+    ).passed
+    assert not compare(_product(left[:, :-1], right[:-1]), truth).passed
+
+
 def test_a_float32_operator_has_no_room_for_it() -> None:
     weights, values = (t.float() for t in _operands(torch.float16, 32768))
     truth = truth_of(_attend, [weights, values], "float32", "m", "n")
