@@ -91,18 +91,17 @@ def settle_overflow(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:
     that value, so that a candidate may show either. float64 in, float64 out.
     """
     top = form_of(dtype).maximum
-    if value.numel() == 0:
-        return value
-    extremes = [*torch.aminmax(value), scale.abs().amax().double()]
-    low, high, most = torch.stack(extremes).tolist()
-    reach = max(-low, high) + BOUNDARY_SCALES * most
-    if reach + boundary_slack(dtype) < top:  # false for NaN
-        return value
     slack = scale.double().abs() * BOUNDARY_SCALES + boundary_slack(dtype)
     finite = torch.isfinite(value)
     excess = torch.where(finite, value.abs() - top, 0.0)
     settled = torch.where((excess > 0) & (excess <= slack), value.sign() * top, value)
     return torch.where(finite & (excess > slack), value.sign() * torch.inf, settled)
+
+
+def stays_within(low: float, high: float, scale: float, dtype: DType) -> bool:
+    """Whether truth from `low` to `high`, of a scale up to `scale`, is settled as it is."""
+    reach = max(-low, high) + BOUNDARY_SCALES * scale
+    return reach + boundary_slack(dtype) < form_of(dtype).maximum  # false for NaN
 
 
 def near_limit(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:

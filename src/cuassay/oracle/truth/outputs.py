@@ -171,12 +171,18 @@ def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputT
 
 
 def _finish_floating(found: Collector, runs: Runs) -> OutputTruth:
-    spec, scale = found.spec, achievable(runs)
-    value = special.settle_overflow(runs.value, scale.full, spec.dtype)
-    extremes = [*torch.aminmax(value), scale.full.float().amin().double()]
-    low, high, least = torch.stack(extremes).tolist()
+    spec, scale, value = found.spec, achievable(runs), runs.value
+    looked_at = [value, scale.full.float()]
+    if found.written is not None and found.written.is_floating_point() and found.written.numel():
+        looked_at.append(found.written)
+    extremes = [one.double() for each in looked_at for one in torch.aminmax(each)]
+    low, high, least, most, *shown = torch.stack(extremes).tolist()  # a GPU is waited for once
+    if not special.stays_within(low, high, most, spec.dtype):
+        value = special.settle_overflow(value, scale.full, spec.dtype)
+        low, high = torch.stack(torch.aminmax(value)).tolist()
     finite = math.isfinite(low) and math.isfinite(high)
-    least = max(float(least), 0.0) if finite else 0.0
+    least = max(least, 0.0) if finite else 0.0
+    own = None if finite and all(map(math.isfinite, shown)) else found.written
     unit = min(max(_rms(scale.noise), _UNIT_RANGE[0]), _UNIT_RANGE[1])
     runs, ambiguous = replace(runs, value=value), scale.ambiguous
     return OutputTruth(
@@ -188,7 +194,7 @@ def _finish_floating(found: Collector, runs: Runs) -> OutputTruth:
         unit=unit,
         element_room=scale.room,
         yardsticks=yardsticks(runs, scale, spec.shape, found.hits, unit=unit, least=least),
-        alternative=_alternative(found.written, value),
+        alternative=None if own is None else _alternative(own, value),
         ambiguous=ambiguous,
         ambiguous_share=0.0 if ambiguous is None else float(ambiguous.double().mean()),
         hits=found.hits,
@@ -204,12 +210,8 @@ def _rms(values: Tensor) -> float:
     return math.sqrt(float(finite.square().mean())) if finite.numel() else 0.0
 
 
-def _alternative(written: Tensor | None, value: Tensor) -> Tensor | None:
-    """Return the reference's class where it differs from truth's, -1 elsewhere."""
-    if written is None:
-        return None
-    if special.all_finite(written) and special.all_finite(value):
-        return None
+def _alternative(written: Tensor, value: Tensor) -> Tensor | None:
+    """Return the reference's class where it differs from truth's, -1 elsewhere; None if nowhere."""
     own, true = special.classes(written), special.classes(value)
     differs = own != true
     return torch.where(differs, own, -1).to(torch.int8) if bool(differs.any()) else None
