@@ -1,19 +1,16 @@
-"""Candidates, problems and scenarios for the tests of the worker, and a builder of few lines."""
+"""Candidates, problems and scenarios for the tests of the worker."""
 
 from __future__ import annotations
 
 import os
 import textwrap
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import torch
 
-from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import Candidate, Convention, SourceFile
 from cuassay.model.case import Case
 from cuassay.model.domain import Real
@@ -27,35 +24,8 @@ from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.ran import Ran
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-BUILDER = "tests.support.workers:load"
+BUILDER = "tests.support.builder:load"
 LIMITS = Limits(build_s=120.0, watch_s=0.05, processes=32)
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """What a builder returns."""
-
-    call: Callable[..., object]
-    seconds: float
-    cached: bool = False
-    kind: str = "python"
-    toolchain: Mapping[str, str] = field(default_factory=dict)
-
-
-def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Loaded:
-    """Execute the entry file; a marker in `folder` tells whether it was there before."""
-    started = time.perf_counter()
-    marker = folder / "built"
-    cached = marker.exists()
-    marker.write_text("yes")
-    text = candidate.sources[0].text
-    if "NEEDS_TOOL" in text:
-        raise MissingToolError("nvcc is not installed")
-    scope: dict[str, Callable[..., object]] = {}
-    exec(compile(text, "kernel.py", "exec"), scope)
-    if candidate.entry_function not in scope:
-        raise BuildError(f"no function '{candidate.entry_function}'", text)
-    return Loaded(scope[candidate.entry_function], time.perf_counter() - started, cached)
 
 
 def tensor_spec(name: str, dtype: str, *shape: str) -> TensorSpec:

@@ -80,6 +80,7 @@ class Loaded:
     dependent: tuple[int, ...]
     interplay: Interplay
     roles: NDArray[np.uint8] | None
+    reach: tuple[NDArray[np.uint32], NDArray[np.uint8]]  # see `barrier_reach`; only read
     load_s: float
 
 
@@ -105,7 +106,7 @@ def load(module: Module, kernel: str, options: Options) -> Loaded:
     _LOADED[key] = Loaded(
         program=program, code=code, compiled=compiled, dependent=data_dependent(program),
         interplay=interplay(program), roles=roles.table_of(program) if options.races else None,
-        load_s=time.perf_counter() - started,
+        reach=barrier_reach(program), load_s=time.perf_counter() - started,
     )  # fmt: skip
     return _LOADED[key]
 
@@ -412,7 +413,7 @@ def _fill_code(state: LaunchState, loaded: Loaded) -> None:
     state.table(L.COLLECTIVES, records)
     if loaded.program.asynchronous:
         state.set64(L.ENDING, symbols.addresses(("rt_end_block",))["rt_end_block"])
-    rows, matrix = barrier_reach(loaded.program)
+    rows, matrix = loaded.reach
     state.table(L.REACH_ROWS, rows)
     state.table(L.REACH, matrix)
     state.set32(L.REACH_WIDTH, matrix.shape[1])

@@ -19,6 +19,7 @@ from cuassay.model.trace import StepRecord
 
 _MODULES = (
     "numpy",
+    "numpy.random",  # every worker seeds it
     "triton",
     "triton.language",
     "cuassay.sandbox.guest.process.child",
