@@ -283,7 +283,7 @@ def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) ->
     try:
         try:
             return build_hosted(f"{name}_{digest}", [both], flags, folder=home)
-        except MissingToolError:  # a BuildError says of a name that no source declares it
+        except (BuildError, MissingToolError):
             return build_hosted(f"{name}_{digest}", apart, flags, folder=home)
     except BuildError as error:
         raise _failed(name, error) from None
