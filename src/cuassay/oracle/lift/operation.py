@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -50,14 +51,8 @@ class Operation:
     @_Once
     def named(self) -> dict[str, Any]:
         """The arguments by schema name, defaults filled in."""
-        found: dict[str, Any] = {}
-        for index, argument in enumerate(self.op._schema.arguments):
-            if index < len(self.args):
-                found[argument.name] = self.args[index]
-            elif argument.name in self.kwargs:
-                found[argument.name] = self.kwargs[argument.name]
-            elif argument.has_default_value():
-                found[argument.name] = argument.default_value
+        names, defaults = _arguments(self.op)
+        found = {**defaults, **dict(zip(names, self.args, strict=False)), **self.kwargs}
         if self.op.namespace == "prims":  # decompositions call torch's primitives
             return {_PRIMS.get(name, name): value for name, value in found.items()}
         return found
@@ -119,6 +114,15 @@ class Following(PassThrough):
         """Meet a literal; with `holds_tensors` numbers of it were elements of tensors."""
 
 
+@functools.cache
+def _arguments(op: OpOverload) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the names of an operation's arguments, and the defaults of those that have one."""
+    listed = op._schema.arguments
+    defaults = {one.name: one.default_value for one in listed if one.has_default_value()}
+    return tuple(one.name for one in listed), defaults
+
+
+@functools.cache
 def base_name(op: OpOverload) -> str:
     """Return the operation's name without namespace, overload and in-place underscore."""
     name = op._schema.name.split("::")[-1]
@@ -138,4 +142,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def floating_in(value: Any) -> list[Tensor]:
     """Return the floating and complex tensors among them."""
+    if isinstance(value, Tensor):
+        dtype = value.dtype
+        return [value] if dtype.is_floating_point or dtype.is_complex else []
     return [t for t in tensors_in(value) if (d := t.dtype).is_floating_point or d.is_complex]

@@ -175,7 +175,8 @@ class Session:
         """Run an operation on payloads; int/int, literals and factories give lifted floats."""
         index_range.look(low)
         before = torch.get_default_dtype()
-        torch.set_default_dtype(lifted_dtype(before, self.to))
+        set_default: Any = torch._C._set_default_dtype  # whose Python caller takes as long again
+        set_default(lifted_dtype(before, self.to))
         try:
             return low.run()
         except (RuntimeError, NotImplementedError) as error:
@@ -184,7 +185,7 @@ class Session:
                 raise LiftError(str(low.op), source_line(), why) from error
             raise
         finally:
-            torch.set_default_dtype(before)
+            set_default(before)
 
     def _write(self, asked: Operation, low: Operation, traits: Traits, nominals: Nominals) -> Any:
         functional = traits.functional
@@ -198,10 +199,12 @@ class Session:
             inputs = {name: v for name, v in low.kwargs.items() if name in facts.names}
             value = self._hooked(Operation(functional, low.args, inputs), facts, nominals)
             for target, result in zip(traits.targets(low), tensors_in(value), strict=True):
+                if not target.numel() and target.shape != result.shape:  # as torch does with `out=`
+                    target.resize_(result.shape)
                 target.copy_(result)
                 if isinstance(self.hook, Following):
                     self.hook.written(target, result)
-        if traits.metadata:
+        if traits.metadata and any(isinstance(one, Lifted) for one in traits.targets(asked)):
             with torch._C._DisableTorchDispatch():
                 asked.run()
         # An `out=` tensor of another shape is resized by the operation: so is its wrapper.

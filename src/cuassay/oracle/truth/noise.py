@@ -36,6 +36,7 @@ from cuassay.oracle.truth.reductions import (
 )
 
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
+_MODELLED = EXACT | ARITHMETIC | PRODUCTS | frozenset((*REDUCTIONS, *COMPOSITES))
 _TO_WHOLE = frozenset(("_to_copy", "copy", "floor", "ceil", "round", "trunc", "floor_divide"))
 _WHOLE_AGAIN = frozenset(("add", "sub", "rsub", "mul", "subtract", "multiply"))
 _MOST_WHOLE = 2.0**24
@@ -150,8 +151,7 @@ class NoiseHook:
             return product
         if name in TRANSCENDENTAL:
             return operation.on(self._perturbed).run()
-        modelled = (EXACT, ARITHMETIC, REDUCTIONS, PRODUCTS, COMPOSITES)
-        if any(name in known for known in modelled):
+        if name in _MODELLED:
             return NotImplemented
         if operation.op in decomposition_table:
             outer, self._inside = self._inside, True
@@ -294,6 +294,8 @@ def _is_whole(value: Any) -> Any:
 
 def _changed(out: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Return results with every floating tensor changed."""
+    if isinstance(out, Tensor):
+        return change(out) if floating_in(out) else out
     return mapped(out, lambda t: change(t) if isinstance(t, Tensor) and floating_in(t) else t)
 
 

@@ -15,12 +15,13 @@ draws of a family, in which all are made, measure every member of it.
 from __future__ import annotations
 
 import enum
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 
 from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
@@ -69,13 +70,13 @@ class _Kind(enum.Enum):
 class Stored:
     """Follows the tensors of one draw, by storage, and rounds those that a family rounds.
 
-    A storage is noted with every result that is not a view, so that one whose memory is used
-    again is noted anew.
+    A storage is noted with every result that is not a view, and forgotten with its memory: a weight
+    that is lifted later may take the same.
     """
 
     def __init__(self, family: Family, noise: Noise) -> None:
         self.family, self._noise = family, noise
-        self._kinds: dict[int, _Kind] = {}
+        self._kinds: dict[int, tuple[weakref.ref[UntypedStorage], _Kind]] = {}
 
     def multiplied(self, asked: Operation) -> object:
         """Return a matrix product on rounded operands; NotImplemented for other operations."""
@@ -141,7 +142,9 @@ class Stored:
     def _kind(self, value: Tensor) -> _Kind:
         if nominal_of(value) in GRIDS:
             return _Kind.LOW
-        return self._kinds.get(value.untyped_storage().data_ptr(), _Kind.WIDE)
+        known = self._kinds.get(value.untyped_storage().data_ptr())
+        return _Kind.WIDE if known is None or known[0]() is None else known[1]
 
     def _note(self, value: Tensor, kind: _Kind) -> None:
-        self._kinds[value.untyped_storage().data_ptr()] = kind
+        storage = value.untyped_storage()
+        self._kinds[storage.data_ptr()] = weakref.ref(storage), kind

@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from cuassay.oracle.lift.operation import Operation
+from cuassay.oracle.lift.operation import Operation, PassThrough
 from cuassay.oracle.lift.run import lift, nominal_of, run_as_written
 
 BF16 = torch.bfloat16
@@ -376,3 +376,23 @@ def test_a_reference_may_read_and_set_the_older_setting_of_tf32() -> None:
         (out,) = lift(fn, [torch.ones(3)], to=to)
         assert out.tolist() == [2.0] * 3
     assert [cudnn.allow_tf32, *(unit.fp32_precision for unit in units)] == kept
+
+
+def test_whole_numbers_change_their_shape_in_place_once() -> None:
+    def reference(x: Tensor) -> Tensor:
+        places = x.argmax(-1)
+        places.unsqueeze_(0)
+        return places
+
+    (out,) = lift(reference, [X])
+    assert torch.equal(out, run_as_written(reference, [X])[0])
+
+
+def test_an_empty_result_takes_the_shape_of_what_is_written_under_a_hook_too() -> None:
+    def reference(x: Tensor) -> Tensor:
+        out = torch.empty(0)
+        torch.add(x, 1.0, out=out)
+        return torch.mul(out, 2.0, out=out)
+
+    (out,) = lift(reference, [X], hook=PassThrough())
+    assert torch.equal(out, (X.double() + 1.0) * 2.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -17,8 +18,10 @@ from cuassay.model.precision import Precision, precision_named
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.compare.outputs import Comparison, measure
 from cuassay.oracle.grade import NO_FAMILY, grade, least_family
+from cuassay.oracle.lift.operation import Operation
 from cuassay.oracle.truth.make import Truth, make_truth
-from cuassay.oracle.truth.precision import family_of
+from cuassay.oracle.truth.precision import Family, Stored, family_of
+from cuassay.oracle.truth.random_errors import Noise
 from tests.support.oracle_cases import normal, spec
 
 Product = Callable[[Tensor, Tensor], Tensor]
@@ -224,3 +227,22 @@ def test_an_unknown_policy_names_the_known_ones() -> None:
     assert precision_named(None) is None
     with pytest.raises(UnknownNameError, match="strict"):
         precision_named("bf16")
+
+
+def test_memory_used_again_is_not_what_it_was() -> None:
+    """A product stored in 16 bits is let go; a weight lifted into its memory is not stored so."""
+    noise = Noise(1, 2.0**-24, torch.device("cpu"))
+    stored = Stored(Family(intermediates=torch.bfloat16), noise)
+    product = Operation(torch.ops.aten.mm.default, (normal(64, 64), normal(64, 64)), {})
+    met = 0
+    for _ in range(50):
+        plain: Any = product.run().double()
+        plain.cuassay_nominal = torch.float32
+        kept = stored.result(product, plain, plain)
+        assert stored.is_stored([kept], torch.bfloat16)
+        addresses = {plain.data_ptr(), kept.data_ptr()}
+        del kept, plain
+        for other in [torch.zeros(64, 64, dtype=torch.float64) for _ in range(3)]:
+            assert not stored.is_stored([other], torch.bfloat16)
+            met += other.data_ptr() in addresses
+    assert met
