@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -12,9 +13,11 @@ from cuassay.checks.numeric.relation_guess import relations
 from cuassay.checks.numeric.relations import Meta001
 from cuassay.errors import CannotJudgeError
 from cuassay.model import serial
+from cuassay.model.case import Case
 from cuassay.model.domain import Index
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.precision import Precision
 from cuassay.model.problem import ConstAxis, TensorSpec
 from cuassay.model.relation import (
     AdditiveOver,
@@ -28,6 +31,7 @@ from cuassay.model.relation import (
 )
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
+from cuassay.oracle.truth.types import Truth
 from tests.support.fake_trial import (
     FakeTrial,
     Function,
@@ -118,6 +122,28 @@ def declaring(trial: FakeTrial, *declared: Relation) -> OracleTrial:
     return with_oracle(
         dataclasses.replace(trial, problem=dataclasses.replace(trial.problem, relations=declared))
     )
+
+
+def test_the_truth_of_a_member_is_made_once_by_a_trial_that_keeps_none() -> None:
+    """Large outputs: a trial has room for few truths, and a relation has laws for each output."""
+    trial = square_backward()
+    held: weakref.WeakValueDictionary[str, Truth] = weakref.WeakValueDictionary()
+    made = [0]
+
+    class Forgetful(OracleTrial):
+        def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
+            key = f"{serial.dumps(case)} {precision}"
+            found = held.get(key)
+            if found is None:
+                made[0] += 1
+                found = held[key] = super().truth(case, precision)
+                self.known.clear()
+            return found
+
+    forgetful = Forgetful(trial.problem, trial.reference, profile=trial.profile)
+    members = sum(len(scenario.cases) for scenario in Meta001().propose(forgetful))
+    assert not examine(Meta001(), forgetful, lambda: trial.reference)
+    assert 0 < made[0] <= members
 
 
 def test_an_auxiliary_of_the_first_sample_is_caught() -> None:
