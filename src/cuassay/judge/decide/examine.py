@@ -306,6 +306,7 @@ class Examination:
     def _answer(self, check: Check, scenario: Scenario, tally: Tally) -> Answer:
         """Run one searched scenario and say what a search learns from it."""
         mark, wrong = len(self._trial.comparisons), len(tally.wrong)
+        self._near = None
         self._guarded(check, scenario, tally)
         compared = [found for found in self._trial.comparisons[mark:] if not found.undecided]
         shares = [comparison.share for comparison in compared]

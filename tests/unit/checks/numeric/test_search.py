@@ -11,9 +11,11 @@ from cuassay.checks.numeric.known_failures import Known001
 from cuassay.checks.numeric.search import Fuzz001
 from cuassay.checks.numeric.values import Num001
 from cuassay.checks.one_call import copies_explain
+from cuassay.judge import trial as trials
 from cuassay.judge.decide.examine import judge_scenario
 from cuassay.judge.plan import search as searching
 from cuassay.model import serial
+from cuassay.model.case import Case
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass, Passed, Skipped
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
@@ -63,6 +65,32 @@ def test_a_correct_twin_passes() -> None:
     _, report = judged(summed)
     assert isinstance(report.outcome, Passed), report.outcome
     assert report.scenarios >= EFFORT.explore
+
+
+def test_answers_as_near_as_the_reference_take_no_truth_and_guide_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[object] = []
+
+    def counted(*given: object, **options: object) -> object:
+        made.append(given)
+        raise AssertionError("a truth is made")
+
+    monkeypatch.setattr(trials, "make_truth", counted)
+    learnt: list[searching.Answer] = []
+    record = searching._Search._asked
+
+    def heard(search: searching._Search, case: Case) -> searching.Answer:
+        learnt.append(record(search, case))
+        return learnt[-1]
+
+    monkeypatch.setattr(searching._Search, "_asked", heard)
+    _, report = judged(lambda x: x.double().sum(-1).float())
+    assert isinstance(report.outcome, Passed), report.outcome
+    assert not made
+    shares = [one.share for one in learnt if one.share is not None]
+    assert len(shares) > EFFORT.explore
+    assert 0.0 <= min(shares) < max(shares) <= 0.1
 
 
 @pytest.mark.parametrize("call", [last_tile_lost, large_values_clipped])
