@@ -98,6 +98,11 @@ def test_the_plan_is_near_what_a_truth_takes(name: str, tmp_path: Path) -> None:
     assert 0.8 <= need / taken <= 2.5
 
 
+def test_a_product_on_tensor_cores_keeps_two_deviations() -> None:
+    call, x = _MADE["product"], torch.randn(64, 64)
+    assert live_bytes(call, [x.bfloat16()]).reduced == 2 * live_bytes(call, [x]).reduced
+
+
 def test_live_bytes_are_those_of_a_run(tmp_path: Path) -> None:
     def call(x: torch.Tensor) -> torch.Tensor:
         for _ in range(3):  # what is let go of does not add up

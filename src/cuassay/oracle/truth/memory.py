@@ -24,6 +24,7 @@ from cuassay.oracle.lift.inputs import is_borrowed
 from cuassay.oracle.lift.operation import base_name
 from cuassay.oracle.lift.parts import parts_of
 from cuassay.oracle.truth.composite import COMPOSITES
+from cuassay.oracle.truth.inputs import LOW
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
 from cuassay.oracle.truth.types import Truth
 
@@ -45,10 +46,11 @@ class Live:
 
     `written` are bytes in the types that it names, `lifted` bytes with every float in float64.
     `largest` counts the elements that noise on its largest operation touches, `reduced` those
-    of all results of sums, products and norms. `elements` counts what all operations read and
-    write, `multiply_adds` those of products, convolutions and attention, `operations` what torch
-    ran, views too. `complete` is False where it ended early, `endless` True where that was since
-    no end was in sight.
+    of all results of sums, products and norms, twice those of products that tensor cores may sum:
+    a deviation and a lean are kept of them (`reductions`). `elements` counts what all operations
+    read and write, `multiply_adds` those of products, convolutions and attention, `operations` what
+    torch ran, views too. `complete` is False where it ended early, `endless` True where that was
+    since no end was in sight.
     """
 
     written: int
@@ -75,6 +77,7 @@ class _Watch(UntracedMode):
         self.now = self.peak = self.now_lifted = self.peak_lifted = 0
         self.largest = self.reduced = self.elements = self.multiply_adds = self.operations = 0
         self._inputs = [v.untyped_storage() for v in inputs if isinstance(v, Tensor)]
+        self._tensor_cores = any(isinstance(v, Tensor) and v.dtype in LOW for v in inputs)
         self._known: set[int] = {storage._cdata for storage in self._inputs}
         # Large inputs and their casts: a lifted run holds no copy of them.
         self._borrowed = {
@@ -111,7 +114,7 @@ class _Watch(UntracedMode):
             touched -= parts.saved
         self.multiply_adds += multiply_adds(func, args, kwargs or {}, out)
         if any(name in known for known in (REDUCTIONS, PRODUCTS, COMPOSITES)):
-            self.reduced += results
+            self.reduced += 2 * results if name in PRODUCTS and self._tensor_cores else results
             touched += (_SUMMED - 1) * results
         if name.startswith(_ATTENTION) and "backward" not in name:
             query, key = given[0], given[1]
