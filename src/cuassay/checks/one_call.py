@@ -38,8 +38,8 @@ def judge_one_call(
         return
     for read in reads_of(scenario, run):
         for comparison in wrong_outputs(trial, read, run, closely=not check.asks_right):
-            truths = {output.name: output for output in trial.truth(case).outputs}
-            truth = truths.get(comparison.output)
+            outputs = trial.truth(case).outputs
+            truth = next((one for one in outputs if one.name == comparison.output), None)
             if not (truth and copies_explain(truth.value, comparison)):
                 yield comparison_finding(check, trial, scenario, case, comparison, lead=lead)
 

@@ -193,8 +193,9 @@ class JudgeTrial:
         self.comparisons: list[Comparison] = []
         self._lowered: dict[str, Case] = {}
         self._texts: dict[int, tuple[Case, str]] = {}
-        # The run that was compared last, and which of its answers rough truth showed to be right.
-        self._right: tuple[weakref.ref[Run], dict[_Answered, float | None]] | None = None
+        # The run that was compared last, and its answers that were right: which part of the
+        # reference's own error each uses, infinity where rough truth showed it.
+        self._right: tuple[weakref.ref[Run], dict[_Answered, float]] | None = None
         self._near = KnownAnswers(_NEAR_BYTES)  # answers within the reference's own error
         self._unexplained = 0  # answers that rough truth did not show to be right
         self._beyond_own = 0  # answers beyond the reference's own error, less those within it
@@ -998,8 +999,11 @@ class JudgeTrial:
         already, that tells more.
         """
         key, items = self._values(case), tuple(items)
-        if (seen := self._seen_right(run, key, items)) is not None:
-            return seen
+        if self._right is not None and self._right[0]() is run:
+            seen = self._right[1].get((key, items))
+            # What rough truth showed is compared again where comparisons are recorded.
+            if seen is not None and (seen <= 1.0 or not self.record):
+                return min(seen, 1.0)
         if key in self._truths or f"{key} rough" in self._truths:
             return None
         if self._unexplained > _ROUGH_FAILURES:
@@ -1045,23 +1049,11 @@ class JudgeTrial:
         return not self.first_truth(case).ill_conditioned
 
     def _note_right(
-        self, run: Run, key: str, items: tuple[ResultItem, ...], share: float | None = None
+        self, run: Run, key: str, items: tuple[ResultItem, ...], share: float = math.inf
     ) -> None:
         if self._right is None or self._right[0]() is not run:
             self._right = (weakref.ref(run), {})
         self._right[1][key, items] = share
-
-    def _seen_right(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> float | None:
-        """Return the share of an answer of this run that was right before; None: look at it.
-
-        What rough truth explained is compared again where comparisons are recorded.
-        """
-        if self._right is None or self._right[0]() is not run:
-            return None
-        share = self._right[1].get((key, items), math.inf)
-        if share is None:
-            return None if self.record else 1.0
-        return None if math.isinf(share) else share
 
     def _near_share(self, case: Case, run: Run, items: Iterable[ResultItem]) -> float | None:
         """Return the part of its own error that an answer as near as the reference's uses.
@@ -1097,8 +1089,11 @@ class JudgeTrial:
             with self.timeline.span(Lane.TRUTH, f"its own error, {_sizes(case)}"):
                 owns = self._own_errors(case, suffices=has_bits_of)
                 if take(own.written.shape for own in owns):
-                    pairs = zip(got or (), owns, strict=True)
-                    share = max((own.share(one) for one, own in pairs), default=0.0)
+                    share = 0.0
+                    for one, own in zip(got or (), owns, strict=True):
+                        share = max(share, own.share(one))
+                        if share > 1.0:
+                            break
             if share <= 1.0:
                 self._near.add(key, got or ())
         self.truth_s += time.perf_counter() - started

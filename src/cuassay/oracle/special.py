@@ -88,7 +88,8 @@ def settle_overflow(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:
     """Return truth as `dtype` can show it: what lies beyond its range becomes infinity.
 
     A truth within BOUNDARY_SCALES * scale + u * max above the largest finite value becomes
-    that value, so that a candidate may show either. float64 in, float64 out.
+    that value, so that a candidate may show either. float64 in, float64 out. What lies within
+    the range stays.
     """
     top = form_of(dtype).maximum
     slack = scale.double().abs() * BOUNDARY_SCALES + boundary_slack(dtype)
@@ -96,12 +97,6 @@ def settle_overflow(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:
     excess = torch.where(finite, value.abs() - top, 0.0)
     settled = torch.where((excess > 0) & (excess <= slack), value.sign() * top, value)
     return torch.where(finite & (excess > slack), value.sign() * torch.inf, settled)
-
-
-def stays_within(low: float, high: float, scale: float, dtype: DType) -> bool:
-    """Whether truth from `low` to `high`, of a scale up to `scale`, is settled as it is."""
-    reach = max(-low, high) + BOUNDARY_SCALES * scale
-    return reach + boundary_slack(dtype) < form_of(dtype).maximum  # false for NaN
 
 
 def near_limit(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:

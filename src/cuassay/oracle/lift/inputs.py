@@ -87,12 +87,10 @@ def _copies(
         with torch.no_grad():
             whole = members[0].detach().resolve_conj().resolve_neg()
             wanted = dtype if to is None else lifted_dtype(dtype, to)
-            alone = len(members) == 1 and whole.is_contiguous()  # a copy has its strides
-            flat = whole if alone else whole.as_strided((high - low,), (1,), low)
-            flat = flat.to(wanted, copy=True)
+            flat = whole.as_strided((high - low,), (1,), low).to(wanted, copy=True)
             for tensor in members:
                 offset = tensor.storage_offset() - low
-                copy = flat if alone else flat.as_strided(tensor.size(), tensor.stride(), offset)
+                copy = flat.as_strided(tensor.size(), tensor.stride(), offset)
                 if to is None and tensor.requires_grad:
                     copy = copy.detach().requires_grad_()
                 found[id(tensor)] = (tensor, copy)

@@ -175,8 +175,7 @@ class Session:
         """Run an operation on payloads; int/int, literals and factories give lifted floats."""
         index_range.look(low)
         before = torch.get_default_dtype()
-        set_default: Any = torch._C._set_default_dtype  # whose Python caller takes as long again
-        set_default(lifted_dtype(before, self.to))
+        torch.set_default_dtype(lifted_dtype(before, self.to))
         try:
             return low.run()
         except (RuntimeError, NotImplementedError) as error:
@@ -185,7 +184,7 @@ class Session:
                 raise LiftError(str(low.op), source_line(), why) from error
             raise
         finally:
-            set_default(before)
+            torch.set_default_dtype(before)
 
     def _write(self, asked: Operation, low: Operation, traits: Traits, nominals: Nominals) -> Any:
         functional = traits.functional

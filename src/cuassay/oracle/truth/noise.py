@@ -294,8 +294,6 @@ def _is_whole(value: Any) -> Any:
 
 def _changed(out: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Return results with every floating tensor changed."""
-    if isinstance(out, Tensor):
-        return change(out) if floating_in(out) else out
     return mapped(out, lambda t: change(t) if isinstance(t, Tensor) and floating_in(t) else t)
 
 

@@ -172,12 +172,13 @@ def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputT
 
 def _finish_floating(found: Collector, runs: Runs) -> OutputTruth:
     spec, scale, value = found.spec, achievable(runs), runs.value
-    looked_at = [value, scale.full.float()]
+    top = special.form_of(spec.dtype).maximum
+    extremes = [*torch.aminmax(value), scale.full.float().amin()]
     if found.written is not None and found.written.is_floating_point() and found.written.numel():
-        looked_at.append(found.written)
-    extremes = [one.double() for each in looked_at for one in torch.aminmax(each)]
-    low, high, least, most, *shown = torch.stack(extremes).tolist()  # a GPU is waited for once
-    if not special.stays_within(low, high, most, spec.dtype):
+        extremes += torch.aminmax(found.written)
+    # A GPU is waited for once.
+    low, high, least, *shown = torch.stack([one.double() for one in extremes]).tolist()
+    if not -top <= low <= high <= top:  # NaN too
         value = special.settle_overflow(value, scale.full, spec.dtype)
         low, high = torch.stack(torch.aminmax(value)).tolist()
     finite = math.isfinite(low) and math.isfinite(high)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -95,13 +94,6 @@ def on_live_rows(change: Callable[..., Tensor], live: Tensor, *given: Tensor) ->
     return changed
 
 
-@functools.lru_cache(maxsize=1024)
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides of a contiguous tensor."""
-    sizes = [max(size, 1) for size in shape]
-    return tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
-
-
 class Noise:
     """Seeded errors of size `roundoff` (unit roundoff of the accumulation, times a gain).
 
@@ -138,7 +130,7 @@ class Noise:
             fresh = torch.randn(size, generator=self._generator, device=device)
             self._pool = fresh.double() if device.type == "cpu" else fresh
         offset = self._random.randrange(self._pool.numel() - count + 1)
-        return self._pool.as_strided(shape, _strides(tuple(shape)), offset)
+        return self._pool.narrow(0, offset, count).view(tuple(shape))
 
     def of(self, values: Tensor) -> Tensor:
         """Return N(0, 1) of the values' shape: equal values get equal ones where inputs repeat."""
