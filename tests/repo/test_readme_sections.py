@@ -13,8 +13,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
+
+from cuassay.cli.main import cli
 
 _ROOT = Path(__file__).resolve().parents[2]
 _README = (_ROOT / "README.md").read_text(encoding="utf-8")
@@ -92,8 +95,6 @@ def test_in_github_actions() -> None:
 
 def test_from_an_agent(kernel: Path) -> None:
     """Over a judge that judges nothing: the other sections have real ones."""
-    from cuassay.cli.verbs.mcp import mcp
-
     (program,) = _blocks("From an agent", "python")
     install = (
         f"import sys; sys.path.insert(0, {str(_ROOT)!r})\n"
@@ -108,4 +109,6 @@ def test_from_an_agent(kernel: Path) -> None:
     (text,) = _blocks("From an agent", "json")
     (server,) = json.loads(text)["mcpServers"].values()
     assert (server["command"], server["args"][0]) == ("cuassay", "mcp")
-    assert mcp.make_context("mcp", server["args"][1:]).params["profile"] == "quick"
+    # click keeps the help option of a command's first context: it must be the one that users see
+    mcp, whole = cli.commands["mcp"], click.Context(cli, **cli.context_settings)
+    assert mcp.make_context("mcp", server["args"][1:], parent=whole).params["profile"] == "quick"
