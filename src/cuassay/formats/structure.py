@@ -18,14 +18,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from cuassay.errors import ProblemError
 
 SCALARS = {bool: "bool", int: "int64", float: "float32"}
 _DEPTH = 12
 _LIBRARY_FOLDERS = ("site-packages", "dist-packages")
-Path_: TypeAlias = "tuple[PathStep, ...]"
 
 # What the generated modules begin with: objects made without their constructors.
 PRELUDE = '''\

@@ -21,7 +21,6 @@ from cuassay.model.dtype import DType, FloatFormat
 
 _EXPONENT_BITS = 0x7F800000  # of float32: masked, it is the power of two below |x|
 FINITE, NAN, PLUS_INF, MINUS_INF = 0, 1, 2, 3
-CLASS_NAMES = ("finite", "NaN", "+inf", "-inf")
 BOUNDARY_SCALES = 8.0  # achievable errors from the largest finite value where inf is accepted
 
 

@@ -42,7 +42,6 @@ class CheckJob:
     upstream: int = 0
     trace_id: str = ""
     kernel: Any = None
-    probing: bool = False
     wanted: list[Tensor] = field(default_factory=list)
     violation: Violation | None = None
     compared: bool = False

@@ -10,7 +10,7 @@ from ptxsan.emit.values import width_of
 from ptxsan.isa import Memory, is_atomic, is_strong, row, scope_of, space_of
 from ptxsan.program import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ptxsan.runtime import layout
-from ptxsan.syntax import Address, Instruction, Operand, Register, Symbol, Vector
+from ptxsan.syntax import Address, Instruction, Operand, Symbol, Vector
 
 
 def _items(operand: Operand) -> tuple[Operand, ...]:
@@ -138,8 +138,3 @@ def emit_is_space(cx: Emit, ins: Instruction) -> None:
     value = cx.read(ins.operands[1], "u64")
     top = cx.let(f"lshr i64 {value.bits}, 56")
     cx.write(ins.operands[0], "pred", cx.let(f"icmp eq i64 {top}, {number}"), sources=(value,))
-
-
-def is_register(operand: Operand) -> bool:
-    """Whether an operand is a register."""
-    return isinstance(operand, Register)

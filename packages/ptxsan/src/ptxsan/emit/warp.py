@@ -9,7 +9,7 @@ from ptxsan.emit.context import Emit
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import Value
 from ptxsan.runtime import layout
-from ptxsan.syntax import Instruction, Pair, Register
+from ptxsan.syntax import Instruction, Pair
 
 SHUFFLES = ("up", "down", "bfly", "idx")
 VOTES = ("all", "any", "uni", "ballot")
@@ -107,8 +107,3 @@ def emit_sleep(cx: Emit, ins: Instruction) -> None:
     """Let the others run."""
     cx.store_field("%thread", layout.WAIT_SITE, str(cx.site))
     cx.suspend_here(layout.REASON_YIELD)
-
-
-def is_register(one: object) -> bool:
-    """Whether an operand is a register."""
-    return isinstance(one, Register)
