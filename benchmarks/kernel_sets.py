@@ -6,7 +6,7 @@ alone. Packed folders belong below build/ or outside the repository: sources are
 
 Where a set has numbered tasks, only those of even number are read: the odd half measures cuassay
 later. Local copies, below one folder: sol (problems, runs), cuda-l1 (h100-even.jsonl), cudabeaver,
-kernelbench, reference-kernels, KernelBenchFiltered, kernelbench.com.
+kernelbench, reference-kernels, KernelBenchFiltered, KernelBenchLeaderboard, kernelbench.com.
 """
 
 from __future__ import annotations
@@ -209,6 +209,28 @@ def filtered(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
         yield _pair(out, kernel, candidate=text, reference=reference, alias=True)
 
 
+def leaderboard(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """KernelBench's first leaderboard: each model's fastest solution of a task that passed."""
+    assets = sets / "KernelBenchLeaderboard" / "docs" / "assets"
+    rows = json.loads((assets / "raw_data.json").read_text(encoding="utf-8"))
+    for row in sorted(rows, key=lambda row: (row["level"], row["problem_id"], row["file"])):
+        number = row["problem_id"] + 1  # they count tasks from 0, and name files from 1
+        if number % 2:
+            continue
+        task = f"l{row['level']}_p{number}"
+        kernel = Kernel(
+            set="leaderboard",
+            name=f"{task}/{row['file'][:12]}",
+            path="",
+            problem="",
+            operator=_operator(sets, str(row["level"]), str(number)) or task,
+            model=row["model"].rpartition("/")[2],
+            theirs=True,
+        )
+        reference = (assets / "problems" / f"{task}.py").read_text(encoding="utf-8")
+        yield _pair(out, kernel, candidate=row["code"], reference=reference)
+
+
 def kernelbench_com(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
     """kernelbench.com: solutions published for an H100, in the decks hard, cuda, mega and mini.
 
@@ -381,6 +403,7 @@ PUBLISHED: Mapping[str, Set] = {
     "cudabeaver": cudabeaver,
     "cuda-l1": cuda_l1,
     "kernelbench-filtered": filtered,
+    "leaderboard": leaderboard,
     "kernelbench.com": kernelbench_com,
     "reference-kernels": reference_kernels,
 }

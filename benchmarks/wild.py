@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from common import ROOT, save
-from kernel_sets import REFERENCES, Kernel, pack, read_index, write_index
+from kernel_sets import SETS, Kernel, pack, read_index, write_index
 from trials import Ended, Journal, Place, SideBySide, read_journal
 
 PACKED = ROOT / "build" / "wild"
-SETS = ("cuda-l1", "cudabeaver", "sol")
+_USUAL = ("cuda-l1", "cudabeaver", "sol")
 _MACHINE = ("MEM101", "INIT101", "RACE101", "SYNC101", "PREC101")
 _JUDGED = ("ACCEPTED", "REJECTED")
 
@@ -70,7 +70,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--pack", type=Path, metavar="FOREIGN", help="copy the sets and stop")
     parser.add_argument("--labels", type=Path, help="labels.json of the SOL-ExecBench set")
-    parser.add_argument("--sets", nargs="*", default=SETS, choices=(*SETS, *REFERENCES))
+    parser.add_argument("--sets", nargs="*", default=_USUAL, choices=tuple(SETS))
     parser.add_argument("--packed", type=Path, default=PACKED)
     parser.add_argument("--profile", nargs="*", default=["quick"])
     parser.add_argument("--label", nargs="*", help="only kernels of these labels")
