@@ -293,6 +293,8 @@ public_seed                 | gemm                        | NUM001              
 # special-casing: equal to a scalar argument
 gradient_at_limit           | zoo:limited_gradient        | NUM001                 | O7
 window_of_whole_row         | zoo:windowed_sum            | NUM001                 | O7
+# special-casing: what the declared structure leaves out
+triangular_blocks           | zoo:upper_triangular_product | NUM001                | O5
 # special-casing: what the benchmark's data look like
 prefix_sniffing             | softmax_softcap             | NUM001 NUM002 SHP001   | O3
 tie_lost                    | moe_route                   | NUM001            | O4 | standard

@@ -17,7 +17,7 @@ import torch
 from cuassay.catalog import registry
 from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.model.digest import problem_digest
-from cuassay.model.domain import Index, Mask, Offsets, Opaque, Real
+from cuassay.model.domain import Index, Mask, Offsets, Opaque, Real, Structure
 from cuassay.model.problem import VarAxis
 
 _Rows = Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns")]
@@ -89,6 +89,19 @@ def limited_gradient(
 ) -> _Out:
     """The gradient of a clamp to the open range from -limit to limit."""
     return upstream * (x.to(torch.float32).abs() < limit)
+
+
+_Upper = Annotated[
+    torch.Tensor, tensor("float32", "n", "n", domain=Real(structure=Structure.UPPER_TRIANGULAR))
+]
+
+
+@problem(axes={"n": (1, 4096)}, workloads=({"n": 64}, {"n": 256}))
+def upper_triangular_product(
+    a: _Upper, b: _Upper
+) -> Annotated[torch.Tensor, tensor("float32", "n", "n", name="y")]:
+    """The product of two upper triangular matrices."""
+    return a @ b
 
 
 @problem(

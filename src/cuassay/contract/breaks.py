@@ -18,13 +18,16 @@ from cuassay.contract.facts import (
     Sorted,
     Source,
     Stated,
+    Structured,
     fact_words,
 )
 from cuassay.contract.observe import holds
 from cuassay.errors import CuassayError
 from cuassay.formats.generated import is_stated, outside_domain
+from cuassay.inputs.fills import default_fill
+from cuassay.inputs.legal import UNSTRUCTURED
 from cuassay.model.case import GENERATED, Case, Fill, FillValue
-from cuassay.model.domain import Mask, Opaque
+from cuassay.model.domain import Mask, Opaque, Real, Structure
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.oracle.bits import raw_bytes
 
@@ -70,10 +73,11 @@ def broken_cases(
         if case is None or isinstance(before, str) or (most is not None and len(found) >= most):
             said.append(known)
             continue
-        name = next(iter(case.fills.keys() - base.fills.keys()), "")
+        name = next(name for name, fill in case.fills.items() if fill != base.fills.get(name))
         related = sorted(set().union(*(group for group in groups if name in group)) - {name})
+        legal = not related and not isinstance(known.fact, Structured)
         case = dataclasses.replace(
-            case, fact=fact_words(known.fact), related=tuple(related), in_domain=not related
+            case, fact=fact_words(known.fact), related=tuple(related), in_domain=legal
         )
         why = refused(problem, case, before, inputs=inputs, run=run)
         if not why:
@@ -204,7 +208,18 @@ def _broken(problem: Problem, base: Case, fact: Fact, seed: Callable[[str], int]
             parameters, what = {"vary": _VARIED, "vary_seed": chosen}, "other values"
             if isinstance(spec.domain, Mask) and spec.dtype.is_floating:
                 parameters = {"part": 0, "part_seed": chosen}  # a mask stays one: zeros and ones
+        case Structured(input=name):
+            spec = problem.input(name)
+            if not isinstance(spec, TensorSpec) or not isinstance(spec.domain, Real):
+                return None
+            if spec.domain.structure is Structure.GENERAL:
+                return None
+            plain = dataclasses.replace(default_fill(spec), parameters={UNSTRUCTURED: True})
+            return _with(base, name, plain, "no structure")
         case _:
             return None
-    fill = Fill(kind=GENERATED, parameters=parameters)
+    return _with(base, name, Fill(kind=GENERATED, parameters=parameters), what)
+
+
+def _with(base: Case, name: str, fill: Fill, what: str) -> Case:
     return dataclasses.replace(base, label=f"{name} with {what}", fills={**base.fills, name: fill})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
+from cuassay.model.domain import Structure
 from cuassay.model.stated import FactKind
 
 
@@ -115,10 +116,11 @@ class Binary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Symmetric:
-    """The last two dimensions may be exchanged."""
+class Structured:
+    """The matrices of an input's last two dimensions have a structure."""
 
     input: str
+    structure: Structure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +188,7 @@ ValueFact: TypeAlias = (
     | Sorted
     | Distinct
     | Binary
-    | Symmetric
+    | Structured
     | NonNegative
     | Bounded
     | SameForAllSeeds
@@ -236,8 +238,8 @@ def fact_words(fact: Fact) -> str:  # noqa: C901, PLR0911, PLR0912  # a sentence
             return f"no row of {name} holds a number twice"
         case Binary(input=name):
             return f"{name} holds zeros and ones alone"
-        case Symmetric(input=name):
-            return f"{name} is symmetric"
+        case Structured(input=name, structure=structure):
+            return f"{name} is {structure.words}"
         case NonNegative(input=name):
             return f"{name} is never negative"
         case Bounded(input=name, low=low, axis=axis):
@@ -270,7 +272,7 @@ def _stated_in_words(name: str, kind: FactKind, axis: str) -> str:
         case FactKind.BINARY:
             return fact_words(Binary(input=name))
         case FactKind.SYMMETRIC:
-            return fact_words(Symmetric(input=name))
+            return f"{name} is symmetric"
         case FactKind.NON_NEGATIVE:
             return fact_words(NonNegative(input=name))
     assert_never(kind)

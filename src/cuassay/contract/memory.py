@@ -23,7 +23,7 @@ from torch import Tensor
 from cuassay.contract.accept import own_case
 from cuassay.dispatch_modes import EndlessRun, OperationLimit, WithoutMemory
 from cuassay.inputs.budget import Pace, WorkLimit, room_bytes
-from cuassay.inputs.geometry import elements, least_sizes, shrunk_sizes, workload_sizes
+from cuassay.inputs.geometry import all_bytes, elements, least_sizes, shrunk_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.inputs.scalars import may_be_sizes, sizes_given
@@ -45,6 +45,7 @@ _TRUTH_RUNS = 8  # of the reference in float64, for one truth: draws, and what t
 _ALIKE = 0.1  # operations at two sizes that differ by no more are those of no loop
 _MOST_OPERATIONS = 1 << 13  # of a generator, at sizes that are only counted
 _MOST_FOLLOWED = 1 << 14  # operations that are followed before a long loop is taken to go on so
+_MADE = 0.25  # of a case's time that its inputs may take to be made, by an element's pace
 _SHORT = 256  # operations of a run that costs little to follow
 _FREE_S = 0.02  # a run of which so little is certain costs nothing
 
@@ -404,6 +405,13 @@ class Room:
         if truth:
             return self.is_affordable(problem, case.axes, workload=case.benchmark)
         return self.run_s(problem, case) <= self.check_s
+
+    def holds_inputs(self, problem: Problem, case: Case) -> bool:
+        """Whether the problem's own inputs of a case can be made, whatever a run on them takes."""
+        made_s = elements(problem, case.axes) * self._limit.pace.element_s
+        if made_s > _MADE * self._limit.case_s:
+            return False
+        return self.bytes is None or _COPIES * all_bytes(problem, case.axes) <= self.bytes
 
     def smaller(
         self,

@@ -23,13 +23,14 @@ from cuassay.contract.facts import (
     SameForAllSeeds,
     Sorted,
     Source,
-    Symmetric,
+    Structured,
     ValueFact,
 )
 from cuassay.dispatch_modes import UntracedMode, tensors_in, without_memory
 from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain
-from cuassay.model.domain import Domain, Mask, Opaque, Probability, Real
+from cuassay.inputs.legal import structure_of, structured
+from cuassay.model.domain import Domain, Mask, Opaque, Probability, Real, Structure
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.model.stated import FactKind
 
@@ -99,8 +100,9 @@ def _agrees(fact: ValueFact, tensor: torch.Tensor, sizes: Mapping[str, int]) -> 
             return holds(FactKind.DISTINCT, tensor)
         case Binary():
             return holds(FactKind.BINARY, tensor)
-        case Symmetric():
-            return tensor.shape[-2:-1] != tensor.shape[-1:] or holds(FactKind.SYMMETRIC, tensor)
+        case Structured(structure=structure):
+            square = tensor.shape[-2:-1] == tensor.shape[-1:]
+            return not square or torch.equal(structured(Real(structure=structure), tensor), tensor)
         case NonNegative():
             return holds(FactKind.NON_NEGATIVE, tensor)
         case Bounded(low=low, axis=axis):
@@ -183,8 +185,8 @@ def _facts(spec: TensorSpec, tensor: torch.Tensor, sizes: Mapping[str, int]) -> 
         yield Binary(input=name)
     elif holds(FactKind.NON_NEGATIVE, tensor):
         yield NonNegative(input=name)
-    if tensor.dim() > 1 and last > 1 and holds(FactKind.SYMMETRIC, tensor):
-        yield Symmetric(input=name)
+    if (structure := structure_of(tensor)) is not Structure.GENERAL:
+        yield Structured(input=name, structure=structure)
     if floating or last < _LEAST:
         return
     if holds(FactKind.ARANGE, tensor):
@@ -200,14 +202,17 @@ def _facts(spec: TensorSpec, tensor: torch.Tensor, sizes: Mapping[str, int]) -> 
 
 
 def without_contradicted(
-    problem: Problem, values: Values, sizes: Mapping[str, int]
+    problem: Problem, values: Values, sizes: Mapping[str, int], *, again: Callable[[], Values]
 ) -> tuple[Problem, tuple[Known, ...]]:
     """Return the problem without inferred domains that its generator's `values` do not keep.
 
     What a name or a use suggests is a guess; the values that the problem's author passes are not.
     Such a floating input may have every value then, an integer one the generator's alone. One of
-    which nothing is known, and whose rows all add up to 1, holds probabilities.
+    which nothing is known, and whose rows all add up to 1, holds probabilities; one whose matrices
+    have a structure keeps it, where they are other ones in the generator's values of another seed,
+    `again`: a matrix of ones is symmetric, and nothing of what it stands for may be.
     """
+    others: Values = {}
     inputs: list[InputSpec] = []
     found: list[Known] = []
     for spec in problem.inputs:
@@ -223,6 +228,20 @@ def without_contradicted(
             spec = dataclasses.replace(spec, domain=domain)
         elif isinstance(value, torch.Tensor) and spec.domain == Real() and _are_shares(value):
             spec = dataclasses.replace(spec, domain=Probability())
+        elif (
+            isinstance(value, torch.Tensor)
+            and isinstance(spec.domain, Real)
+            and not is_stated(spec)
+            and (structure := structure_of(value)) is not Structure.GENERAL
+        ):
+            others = others or again()
+            other = others[spec.name]
+            assert isinstance(other, torch.Tensor)
+            if structure_of(other) is structure and not _equal(value, other):
+                domain = dataclasses.replace(spec.domain, structure=structure)
+                spec = dataclasses.replace(spec, domain=domain)
+                seen = Structured(input=spec.name, structure=structure)
+                found.append(Known(fact=seen, evidence=Evidence(source=Source.INPUTS, count=2)))
         inputs.append(spec)
     return dataclasses.replace(problem, inputs=tuple(inputs)), tuple(found)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from cuassay.contract.breaks import Values, refused
-from cuassay.contract.facts import Distinct, Known, Related, Sorted, Symmetric
+from cuassay.contract.facts import Distinct, Known, Related, Sorted, Structured
 from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.oracle.bits import raw_bytes
@@ -53,11 +53,13 @@ def slice_cases(
     `runs` are the inputs under several seeds. The slices of an axis are dealt out to as many cases
     as the axis has a share in `most`: one at a time where that suffices. Where other inputs are
     made from the one that changes, or its slice repeats another one, `related` says what belongs
-    together. Inputs that are sorted, distinct or symmetric are left to the cases that break that.
+    together. Inputs that are sorted, distinct or structured are left to the cases that break that.
     """
     groups = [set(known.fact.inputs) for known in facts if isinstance(known.fact, Related)]
     ordered = {
-        known.fact.input for known in facts if isinstance(known.fact, Sorted | Distinct | Symmetric)
+        known.fact.input
+        for known in facts
+        if isinstance(known.fact, Sorted | Distinct | Structured)
     }
     axes = [axis for axis in _axes(problem, runs) if axis.spec.name not in ordered][:most]
     found: list[Case] = []

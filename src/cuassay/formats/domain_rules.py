@@ -18,6 +18,7 @@ from cuassay.model.domain import (
     Probability,
     Real,
     SizeOf,
+    Structure,
 )
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Scalar, ScalarSpec
@@ -96,6 +97,20 @@ def _check_shape(spec: InputSpec, *, where: str) -> None:
             raise ProblemError(
                 f"{where}: axis is {axis}, but {_described(spec)} has {rank} dimensions; "
                 "expected the one along which the numbers sum to one, such as -1"
+            )
+        case Real(structure=structure) if structure is not Structure.GENERAL and (
+            isinstance(spec, ScalarSpec) or rank < 2 or spec.shape[-1] != spec.shape[-2]
+        ):
+            raise ProblemError(
+                f"{where}: structure '{structure}' does not fit {_described(spec)}; expected two "
+                "last dimensions of one axis"
+            )
+        case Real(structure=structure) if (
+            structure is not Structure.GENERAL and spec.dtype.itemsize == 1
+        ):
+            raise ProblemError(
+                f"{where}: structure '{structure}' does not fit {_described(spec)}; expected a "
+                "dtype of 16 bits or more"
             )
         case Offsets() if rank != 1:
             raise ProblemError(
@@ -220,6 +235,9 @@ def domain_words(domain: Domain) -> str:
             return f"the size of {axis}"
         case Offsets(axis=axis):
             return f"sorted offsets from 0 to {axis}"
+        case Real(structure=structure) if structure is not Structure.GENERAL:
+            plain = domain_words(Real(low=domain.low, high=domain.high))
+            return f"{plain}, {structure.words}"
         case Real(low=None, high=None):
             return "a finite number"
         case Probability(axis=axis):

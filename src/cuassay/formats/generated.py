@@ -8,12 +8,21 @@ Tensors are used through their methods alone: this module never imports torch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from cuassay.errors import ReferenceError_
 from cuassay.formats.domain_rules import domain_words, within
 from cuassay.model.axes import evaluate, resolve, shape_of
-from cuassay.model.domain import Choice, Index, IntegerRange, Offsets, Positive, Probability, Real
+from cuassay.model.domain import (
+    Choice,
+    Index,
+    IntegerRange,
+    Offsets,
+    Positive,
+    Probability,
+    Real,
+    Structure,
+)
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Problem, ScalarSpec
 
@@ -92,11 +101,12 @@ def _tensor_outside(spec: InputSpec, tensor: Any, sizes: Mapping[str, int]) -> s
         case Real(low=low, high=high) | Positive(low=low, high=high):
             # A bound that the dtype cannot hold may have been rounded outwards.
             slack = 2.0 * spec.dtype.float_format.unit_roundoff
-            return _beyond(
+            beyond = _beyond(
                 tensor,
                 None if low is None else low - abs(low) * slack,
                 None if high is None else high + abs(high) * slack,
             )
+            return beyond or (_unlike(spec.domain, tensor) if isinstance(spec.domain, Real) else "")
         case IntegerRange(low=low, high=high):
             return _beyond(tensor, low, high)
         case Probability(axis=axis):
@@ -116,6 +126,23 @@ def _tensor_outside(spec: InputSpec, tensor: Any, sizes: Mapping[str, int]) -> s
                 tensor = tensor[tensor != legal]
             return repr(tensor.reshape(-1)[0].item()) if tensor.numel() else ""
     return ""
+
+
+def _unlike(domain: Real, tensor: Any) -> str:
+    """Return what a matrix holds that its domain's structure leaves out, in words."""
+    match domain.structure:
+        case Structure.GENERAL:
+            return ""
+        case Structure.SYMMETRIC:
+            return "" if bool((tensor == tensor.mT).all()) else "numbers that are not symmetric"
+        case Structure.UPPER_TRIANGULAR:
+            return "numbers below the diagonal" if bool(tensor.tril(-1).any()) else ""
+        case Structure.LOWER_TRIANGULAR:
+            return "numbers above the diagonal" if bool(tensor.triu(1).any()) else ""
+        case Structure.DIAGONAL:
+            beside = bool(tensor.tril(-1).any()) or bool(tensor.triu(1).any())
+            return "numbers beside the diagonal" if beside else ""
+    assert_never(domain.structure)
 
 
 def _beyond(tensor: Any, low: float | None, high: float | None) -> str:

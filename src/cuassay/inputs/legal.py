@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import assert_never
 
 import torch
 
 from cuassay.inputs.real import EXACT, REAL, zeros
 from cuassay.inputs.request import Request
-from cuassay.model.domain import Domain, Positive, Probability, Real
+from cuassay.model.domain import Domain, Positive, Probability, Real, Structure
 from cuassay.model.dtype import DType
 
 _POSITIVE_FAMILY = frozenset(
     {"normal", "same_sign", "offset", "uniform", "alternating", "cancelling", "sorted"}
 )
+UNSTRUCTURED = "unstructured"  # parameter of a fill whose values need not have the structure
+_CORNER = 8  # rows and columns
 _TYPICAL = (0.1, 10.0)  # positive inputs such as rstd: consistent in size unless scaled
 
 
@@ -39,12 +42,61 @@ def real_values(kind: str, request: Request, domain: Domain) -> torch.Tensor:
             return _cast(_probability(kind, request, domain.axis), request.spec.dtype, 0.0, 1.0)
         case Real():
             raw = REAL[kind](request)
-            if kind in EXACT:
-                return _cast(raw, request.spec.dtype, domain.low, domain.high)
-            folded = _fold(raw, domain.low, domain.high)
-            return _cast(folded, request.spec.dtype, domain.low, domain.high)
+            if kind not in EXACT:
+                raw = _fold(raw, domain.low, domain.high)
+            drawn = _cast(raw, request.spec.dtype, domain.low, domain.high)
+            return drawn if UNSTRUCTURED in request.parameters else structured(domain, drawn)
         case _:
             return _cast(REAL[kind](request), request.spec.dtype, None, None)
+
+
+def structured(domain: Domain, value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with the structure that its domain names, made of what is there.
+
+    A symmetric matrix keeps its upper triangle, the others lose what they leave out. A general one
+    is returned as it is.
+    """
+    if not isinstance(domain, Real):
+        return value
+    match domain.structure:
+        case Structure.GENERAL:
+            return value
+        case Structure.SYMMETRIC:
+            return torch.where(_above(value), value, value.mT)
+        case Structure.UPPER_TRIANGULAR:
+            return value.triu()
+        case Structure.LOWER_TRIANGULAR:
+            return value.tril()
+        case Structure.DIAGONAL:
+            return value.triu().tril()
+    assert_never(domain.structure)
+
+
+def structure_of(value: torch.Tensor) -> Structure:
+    """Return the closest structure of a tensor's last two dimensions; a general one for 1 x 1."""
+    square = value.dim() > 1 and value.shape[-1] == value.shape[-2] > 1 and value.numel() > 0
+    if not square or (value.is_floating_point() and value.dtype.itemsize == 1):
+        return Structure.GENERAL
+    order = (
+        Structure.DIAGONAL,
+        Structure.UPPER_TRIANGULAR,
+        Structure.LOWER_TRIANGULAR,
+        Structure.SYMMETRIC,
+    )
+    corner = value[..., :_CORNER, :_CORNER]  # says no of most, and needs no memory
+    return next(
+        (
+            one
+            for one in order
+            if all(torch.equal(structured(Real(structure=one), v), v) for v in (corner, value))
+        ),
+        Structure.GENERAL,
+    )
+
+
+def _above(value: torch.Tensor) -> torch.Tensor:
+    """Return which places of a square matrix lie on its diagonal or above."""
+    return torch.ones(value.shape[-2:], dtype=torch.bool, device=value.device).triu()
 
 
 def _probability(kind: str, request: Request, axis: int) -> torch.Tensor:

@@ -10,6 +10,7 @@ import torch
 from cuassay.errors import CuassayError, ReferenceError_
 from cuassay.inputs.discrete import with_ones
 from cuassay.inputs.fills import default_fill, family, make
+from cuassay.inputs.legal import UNSTRUCTURED, structured
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
@@ -108,12 +109,14 @@ def _drawn(spec: TensorSpec, case: Case, sizes: Mapping[str, int], *, device: st
 
     def drawn(salt: object) -> torch.Tensor:
         seed = derive(case.seed, spec.name, salt)
-        return transformed(
+        value = transformed(
             spec,
             fill,
             sizes,
             lambda wanted: make(spec, fill, sizes=wanted, seed=seed, device=device),
         )
+        # A change of rows or of single elements may have broken the structure.
+        return value if UNSTRUCTURED in fill.parameters else structured(spec.domain, value)
 
     salt, head = fill.parameters.get("salt", 0), fill.parameters.get("head", 0)
     value = drawn(salt)

@@ -26,6 +26,7 @@ from cuassay.contract.facts import (
     SizeFact,
     Source,
     StepOfSize,
+    Structured,
     Tried,
 )
 from cuassay.contract.memory import GIB, Room
@@ -646,28 +647,18 @@ class JudgeTrial:
         if generator is None or not small or self._problem.origin == "native":
             return
         base = own_case(self._problem, small[0].axes, seed=self.seed(FACTS), label="own values")
-        if not base.generator or self._acceptor is None or self._acceptor.settle(base) is None:
+        structures = tuple(known for known in self._facts if isinstance(known.fact, Structured))
+        facts, runs = structures, list[Mapping[str, torch.Tensor | Scalar]]()
+        if base.generator and self._acceptor is not None and self._acceptor.settle(base):
+            runs = [
+                self.inputs(dataclasses.replace(base, seed=self.seed(FACTS, number)))
+                for number in range(_FACT_RUNS)
+            ]
+            facts = (*facts, *self._own_facts(base, runs, generator))
+        elif structures:
+            base = small[0]  # of values drawn with these structures
+        else:
             return
-        runs = [
-            self.inputs(dataclasses.replace(base, seed=self.seed(FACTS, number)))
-            for number in range(_FACT_RUNS)
-        ]
-        scalars = dict(base.scalars)
-        groups = related_inputs(
-            lambda: generator({**base.axes, **scalars}, torch.device(self._device))
-        )
-        related = tuple(
-            Known(
-                fact=Related(inputs=tuple(sorted(group))),
-                evidence=Evidence(source=Source.INPUTS, count=1),
-            )
-            for group in groups
-        )
-        looks = [Look(values=run, sizes=base.axes) for run in runs]
-        if (wider := self._wider(base)) is not None:
-            looks.append(Look(values=self.inputs(wider), sizes=wider.axes))
-        facts = (*value_facts(self._problem, looks), *related)
-        del looks
         numbers = itertools.count()
 
         def run(values: Mapping[str, torch.Tensor | Scalar]) -> Sequence[torch.Tensor]:
@@ -683,7 +674,7 @@ class JudgeTrial:
             run=run,
             seed=lambda name: self.seed(FACTS, name),
         )
-        self._facts = (*self._facts, *said)
+        self._facts = (*(one for one in self._facts if one not in structures), *said)
         self._plans[FACTS] = tuple(case for broken in found for case in (base, broken))
         sliced = slice_cases(
             self._problem,
@@ -697,6 +688,28 @@ class JudgeTrial:
         )
         if sliced:
             self._plans[SLICES] = (base, *sliced)
+
+    def _own_facts(
+        self,
+        base: Case,
+        runs: Sequence[Mapping[str, torch.Tensor | Scalar]],
+        generator: Callable[..., Mapping[str, object]],
+    ) -> Iterator[Known]:
+        """Yield what holds in all of the generator's `runs` at the sizes of a case."""
+        looks = [Look(values=run, sizes=base.axes) for run in runs]
+        if (wider := self._wider(base)) is not None:
+            looks.append(Look(values=self.inputs(wider), sizes=wider.axes))
+        known = {one.fact for one in self._facts}
+        yield from (one for one in value_facts(self._problem, looks) if one.fact not in known)
+        del looks
+        scalars = dict(base.scalars)
+        for group in related_inputs(
+            lambda: generator({**base.axes, **scalars}, torch.device(self._device))
+        ):
+            yield Known(
+                fact=Related(inputs=tuple(sorted(group))),
+                evidence=Evidence(source=Source.INPUTS, count=1),
+            )
 
     def _wider(self, base: Case) -> Case | None:
         """Return the problem's own values at larger sizes than `base`, where they cost little.
@@ -736,6 +749,14 @@ class JudgeTrial:
         Without `truth` where its answer is held against the reference as written.
         """
         return self._room.holds(self._problem, case, truth=truth)
+
+    def work(self, case: Case) -> int:
+        """Return the elements and multiply-adds of one call of the reference on a case."""
+        return self._room.work(self._problem, case.axes)
+
+    def can_make(self, case: Case) -> bool:
+        """Whether the problem's own inputs of a case have room in the planned memory and time."""
+        return self._room.holds_inputs(self._problem, case)
 
     def _within_memory(self, purpose: str, cases: tuple[Case, ...]) -> tuple[Case, ...]:
         """Return the cases that have room in the planned memory, the others made smaller.
@@ -780,13 +801,18 @@ class JudgeTrial:
             self._facts = (*self._facts, *used)
             self._take(problem)
 
-    def learn_values(
-        self, values: Mapping[str, torch.Tensor | Scalar], sizes: Mapping[str, int]
-    ) -> None:
-        """Give up what inputs seemed to be where the problem's own `values` contradict it."""
+    def learn_values(self, case: Case) -> None:
+        """Learn what inputs are from the problem's own values of a case.
+
+        What they seemed to be is given up where these contradict it.
+        """
+        values = self.inputs(case)
         if self._problem.origin == "native":
             return
-        problem, found = without_contradicted(self._problem, values, sizes)
+        other = dataclasses.replace(case, seed=self.seed("generator", "again"))
+        problem, found = without_contradicted(
+            self._problem, values, case.axes, again=lambda: self.inputs(other)
+        )
         if problem != self._problem:
             self._facts = (*self._facts, *found)
             self._take(problem)

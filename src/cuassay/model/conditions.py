@@ -35,6 +35,7 @@ CONDITIONS = (
     "resources",
     "shapes",
     "streams",
+    "structure",
     "threads",
 )
 # True of the reference as well, and still something that callers have to know.

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
+
+
+class Structure(StrEnum):
+    """What holds for the square matrices of the last two dimensions of a tensor."""
+
+    GENERAL = "general"  # nothing
+    SYMMETRIC = "symmetric"
+    UPPER_TRIANGULAR = "upper_triangular"
+    LOWER_TRIANGULAR = "lower_triangular"
+    DIAGONAL = "diagonal"
+
+    @property
+    def words(self) -> str:
+        """The structure as an adjective: `upper triangular`."""
+        return self.value.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Real:
-    """Any finite number within [low, high]; None leaves a side open."""
+    """Any finite number within [low, high]; None leaves a side open.
+
+    Of a `structure` other than general the matrices of the last two dimensions, which are of one
+    size, have that structure: what a triangular one leaves out is zero, whatever the bounds.
+    """
 
     low: float | None = None
     high: float | None = None
+    structure: Structure = Structure.GENERAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,7 +174,7 @@ def test_what_is_declared_is_not_given_up(tmp_path: Path) -> None:
     generator = load_reference(problem).generator
     assert generator is not None
     values = generator(_SIZES, torch.device("cpu"))
-    kept, found = without_contradicted(stated, values, _SIZES)  # type: ignore[arg-type]
+    kept, found = without_contradicted(stated, values, _SIZES, again=dict)  # type: ignore[arg-type]
     assert kept.input("gate").domain == Positive(low=1e-3)
     assert found == ()
 

@@ -22,6 +22,7 @@ from cuassay.model.domain import (
     Positive,
     Probability,
     Real,
+    Structure,
 )
 from cuassay.model.dtype import DType
 from cuassay.model.problem import ConstAxis, Problem, Reference, ScalarSpec, TensorSpec, VarAxis
@@ -182,6 +183,45 @@ def test_an_inferred_domain_is_a_guess_that_the_generator_may_contradict() -> No
         name="x", dtype=DType.FLOAT32, shape=("n",), domain=Positive(), domain_source="inferred"
     )
     _made(guessed, torch.tensor([-1.0, 0.0, 1.0]))
+
+
+_LOWER = [[1.0, 0.0, 0.0], [2.0, 3.0, 0.0], [4.0, 5.0, 6.0]]
+
+
+@pytest.mark.parametrize(
+    ("structure", "said"),
+    [
+        (Structure.GENERAL, ""),
+        (Structure.LOWER_TRIANGULAR, ""),
+        (Structure.UPPER_TRIANGULAR, "made numbers below the diagonal for input 'x', which is not"),
+        (Structure.DIAGONAL, "made numbers beside the diagonal"),
+        (Structure.SYMMETRIC, "made numbers that are not symmetric"),
+    ],
+)
+def test_matrices_are_held_to_their_structure(structure: Structure, said: str) -> None:
+    spec = _spec(Real(structure=structure), DType.FLOAT32, "n", "n")
+    check_domain(spec, where="here")
+    if not said:
+        _made(spec, _T(_LOWER))
+        return
+    with pytest.raises(ReferenceError_, match=said):
+        _made(spec, _T(_LOWER))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "message"),
+    [
+        (("n",), DType.FLOAT32, "expected two last dimensions of one axis"),
+        (("n", "k"), DType.FLOAT32, "structure 'symmetric' does not fit 'x', float32[n, k]"),
+        (("n", "n"), DType.FLOAT8_E4M3FN, "expected a dtype of 16 bits or more"),
+    ],
+)
+def test_a_structure_needs_square_matrices(
+    shape: tuple[str, ...], dtype: DType, message: str
+) -> None:
+    with pytest.raises(ProblemError) as caught:
+        check_domain(_spec(Real(structure=Structure.SYMMETRIC), dtype, *shape), where="here")
+    assert message in str(caught.value)
 
 
 def test_scalars_are_held_to_their_domain() -> None:

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import comparison_finding
 from cuassay.checks.state.answers import Read, is_right_for, reads_of, same_bits, wrong_outputs
+from cuassay.inputs.legal import UNSTRUCTURED
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
+from cuassay.model.domain import Real
 from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 
 
@@ -34,7 +37,9 @@ class Api004(Check):
         The reference accepts them if it runs, stays finite where it was finite, and returns
         something else than before. Where the input shares an ancestor with others (a saved
         statistic, a mask made from lengths), or the slice that changed repeats another one (the
-        two halves of a rotary table), a failure is a condition of use, `consistent`.
+        two halves of a rotary table), a failure is a condition of use, `consistent`. Where every
+        matrix of an input is symmetric, triangular or diagonal, it is so in all other checks, and
+        a failure without that is the condition `structure`.
 
     Can it be wrong?
         A fact that callers always keep and the problem does not state looks like one that
@@ -112,18 +117,29 @@ class Api004(Check):
             lead = f"in the problem's own inputs {case.fact}; {how}, the reference does not"
             legal = dataclasses.replace(case, in_domain=True)
             found = comparison_finding(self, trial, scenario, legal, comparison, lead=lead)
-            yield _conditional(found, case) if case.related else found
+            condition = _condition(trial.problem, case)
+            yield (
+                found
+                if not condition
+                else dataclasses.replace(
+                    found,
+                    finding_class=FindingClass.UNSAFE,
+                    severity=Severity.MEDIUM,
+                    condition=condition,
+                )
+            )
 
 
-def _conditional(finding: Finding, case: Case) -> Finding:
-    """Return the finding as a condition of use: the inputs have to stay consistent."""
+def _condition(problem: Problem, case: Case) -> str:
+    """Return what callers keep where a kernel is wrong for a case, '' where they need not."""
+    for name, fill in case.fills.items():
+        if UNSTRUCTURED in fill.parameters:
+            domain = problem.input(name).domain
+            assert isinstance(domain, Real)
+            return f"structure: {name} is {domain.structure.words}"
+    if not case.related:
+        return ""
     changed = next(name for name, fill in case.fills.items() if fill.parameters)
-    words = f"{changed} belongs to {', '.join(case.related)}"
     if case.related == (changed,):
-        words = f"slices of {changed} repeat one another as in the problem's own inputs"
-    return dataclasses.replace(
-        finding,
-        finding_class=FindingClass.UNSAFE,
-        severity=Severity.MEDIUM,
-        condition=f"consistent: {words}",
-    )
+        return f"consistent: slices of {changed} repeat one another as in the problem's own inputs"
+    return f"consistent: {changed} belongs to {', '.join(case.related)}"

@@ -22,6 +22,7 @@ from cuassay.model.domain import (
     Probability,
     Real,
     SizeOf,
+    Structure,
 )
 
 Length = Annotated[int, Field(ge=1, le=2**48)]
@@ -45,10 +46,11 @@ class RealModel(DomainModel):
 
     low: FiniteFloat | None = None
     high: FiniteFloat | None = None
+    structure: Annotated[Structure, Field(strict=False)] = Structure.GENERAL
 
     def domain(self) -> Domain:
         """Return the domain that the table states."""
-        return Real(low=self.low, high=self.high)
+        return Real(low=self.low, high=self.high, structure=self.structure)
 
 
 class PositiveModel(DomainModel):

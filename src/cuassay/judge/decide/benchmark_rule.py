@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import done
@@ -27,6 +28,7 @@ BENCHMARK_SEED = 200
 _WORKLOADS = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 1000}
 _ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 31}
 _BEYOND = 4
+_WORK = 1 << 27  # elements and multiply-adds of a call on a CPU: the PTX machine makes 1e7 a second
 
 
 def benchmark_case(trial: JudgeTrial, workload: Workload) -> Case:
@@ -49,14 +51,21 @@ def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
     """Return what the problem's own rule says of the candidate: the worst workload tried.
 
     None where every workload exceeds the device's budget more than `_BEYOND` times: running out of
-    memory would end the judge, and with it the verdict on everything else.
+    memory would end the judge, and with it the verdict on everything else. On a CPU a workload that
+    computes too much for it is not run, and the note says so.
     """
     worst: BenchmarkRule | None = None
     most = _BEYOND * _limit(trial)
     for workload in affordable(trial)[: _WORKLOADS[trial.profile]]:
         if elements(trial.problem, resolve(trial.problem.axes, workload.axes)) > most:
             continue
-        if not trial.has_room(benchmark_case(trial, workload), truth=False):
+        case = benchmark_case(trial, workload)
+        if not trial.has_room(case, truth=False):
+            continue
+        work = 0 if trial.device.startswith("cuda") else trial.work(case)
+        if work > _WORK:
+            note = f"a call computes {work:.1e} elements and products, too many for a CPU"
+            worst = worst or _rule(workload, None, None, "", note)
             continue
         rule = _one(trial, run, workload)
         if rule.accepted is False:
@@ -96,24 +105,27 @@ def _badness(rule: BenchmarkRule) -> float:
     return (0.0 if rule.accepted else 2.0) + 1.0 - (rule.matched_ratio or 0.0)
 
 
+def _rule(
+    workload: Workload, accepted: bool | None, ratio: float | None, output: str, note: str
+) -> BenchmarkRule:
+    tolerance = workload.tolerance
+    return BenchmarkRule(
+        accepted=accepted,
+        matched_ratio=ratio,
+        required_ratio=tolerance.required_matched_ratio,
+        atol=tolerance.atol,
+        rtol=tolerance.rtol,
+        workload=workload.id,
+        worst_output=output,
+        note=note,
+    )
+
+
 def _one(
     trial: JudgeTrial, run: RunScenario, workload: Workload, *, fresh: bool = False
 ) -> BenchmarkRule:
     case = benchmark_case(trial, workload)
-    tolerance = workload.tolerance
-
-    def rule(accepted: bool | None, ratio: float | None, output: str, note: str) -> BenchmarkRule:
-        return BenchmarkRule(
-            accepted=accepted,
-            matched_ratio=ratio,
-            required_ratio=tolerance.required_matched_ratio,
-            atol=tolerance.atol,
-            rtol=tolerance.rtol,
-            workload=workload.id,
-            worst_output=output,
-            note=note,
-        )
-
+    rule = partial(_rule, workload)
     try:
         inputs = trial.inputs(case)
         expected = trial.as_written(list(inputs.values()))
@@ -132,7 +144,7 @@ def _one(
     for spec, tensor, want in zip(trial.problem.outputs, got, expected, strict=True):
         if isinstance(tensor, str):
             return rule(False, 0.0, spec.name, tensor)
-        accepted, ratio = matched_ratio(tensor, want, tolerance)
+        accepted, ratio = matched_ratio(tensor, want, workload.tolerance)
         ratios.append((ratio, accepted, spec.name))
         errors.append(largest_errors(tensor, want) or (math.inf, math.inf))
     ratio, _, output = min(ratios)

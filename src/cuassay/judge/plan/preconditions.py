@@ -60,5 +60,5 @@ def generate_once(trial: JudgeTrial) -> None:
         seed=trial.seed("generator"),
         generator=True,
     )
-    if trial.has_room(case, truth=False):  # else smaller cases have shown that it works
-        trial.learn_values(trial.inputs(case), case.axes)
+    if trial.can_make(case):  # else smaller cases have shown that it works
+        trial.learn_values(case)
