@@ -217,6 +217,11 @@ PAGES: Mapping[Cause, CausePage] = MappingProxyType(
             words="a constant differs from the reference's",
             remedy="compare every constant with the reference's, epsilon and scale first",
         ),
+        Cause.OTHER_FORM: CausePage(
+            name="other form of a function",
+            words="a function is computed in another form than the reference's",
+            remedy="compute the reference's form; gelu has one with erf and one with tanh",
+        ),
         Cause.WRONG_REDUCTION: CausePage(
             name="wrong reduction",
             words="a reduction covers other terms, or has another scale, than the reference's",

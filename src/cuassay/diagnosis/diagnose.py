@@ -36,6 +36,7 @@ NUMBERS = (
     Cause.INPUT_MISREAD,
     Cause.TERM_OMITTED,
     Cause.WRONG_CONSTANT,
+    Cause.OTHER_FORM,
     Cause.WRONG_REDUCTION,
     Cause.TAIL,
     Cause.TRIVIAL_ANSWER,

@@ -52,6 +52,7 @@ class Cause(enum.StrEnum):
     INPUT_MISREAD = "input-misread"  # a scalar or rows of an input taken for others
     TERM_OMITTED = "term-omitted"
     WRONG_CONSTANT = "wrong-constant"
+    OTHER_FORM = "other-form"  # of a function: gelu's tanh form for the one with erf
     WRONG_REDUCTION = "wrong-reduction"
     TAIL = "tail"  # a last partial tile, or sizes beside the listed ones
     TRIVIAL_ANSWER = "trivial-answer"

@@ -40,6 +40,7 @@ CAUSES = {
     "operand": Cause.TERM_OMITTED,
     "constant": Cause.WRONG_CONSTANT,
     "epsilon": Cause.WRONG_CONSTANT,
+    "form": Cause.OTHER_FORM,
     "mask": Cause.TERM_OMITTED,
     "shift": Cause.OUT_OF_RANGE,
     "low": Cause.LOW_ACCUMULATION,

@@ -36,6 +36,7 @@ KINDS: Mapping[str, MutantKind] = MappingProxyType(
         "operand": MutantKind(words="a term or a factor left out", classes=("O1",)),
         "constant": MutantKind(words="a constant off or exchanged", classes=("O1", "A6")),
         "epsilon": MutantKind(words="an epsilon left out or too large", classes=("O1", "N11")),
+        "form": MutantKind(words="a function in another form", classes=("N14",)),
         "mask": MutantKind(words="a mask ignored", classes=("O1", "N12")),
         "shift": MutantKind(words="no maximum subtracted before exp", classes=("N10",)),
         "low": MutantKind(words="a sum accumulated in 16 bits", classes=("N1", "N2")),

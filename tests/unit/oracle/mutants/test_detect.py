@@ -148,6 +148,27 @@ def test_an_ignored_weight_of_ones_survives_by_name() -> None:
     assert "input w" not in varied
 
 
+@pytest.mark.parametrize(("own", "other"), [("none", "tanh"), ("tanh", "erf")])
+def test_gelus_other_forms_are_told_apart_in_float32_and_not_in_bfloat16(
+    own: str, other: str
+) -> None:
+    def activated(x: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(x * 2.0 + 1.0, approximate=own) * 3.0 - 0.5
+
+    made = mutants_of(activated, [[drawn(5, 64)]], (spec("y"),))
+    forms = [mutant.words for mutant in made if mutant.kind == "form"]
+    assert [words.partition(" in `")[0] for words in forms] == [
+        f"gelu in its {other} form",
+        "gelu as x * sigmoid(1.702 x)",
+    ]
+    told: dict[float, bool] = {}
+    for limit in (1e-6, 4e-3):  # of float32, and of bfloat16
+        right = judge(activated, [drawn(5, 64)], limit=limit)
+        found = power(activated, [[drawn(5, 64)]], [right], (spec("y"),))
+        told[limit] = not any(f"gelu in its {other} form" in text for text in found.survivors)
+    assert told == {1e-6: True, 4e-3: False}
+
+
 def scatter(x: Tensor, index: Tensor) -> Tensor:
     return torch.zeros(4, x.shape[1]).index_add_(0, index, x.float())
 
