@@ -18,13 +18,15 @@ from cuassay.contract.facts import Tried
 from cuassay.dispatch_modes import EndlessRun, OperationLimit, WithoutMemory
 from cuassay.errors import CuassayError, ProblemError
 from cuassay.inputs.case_inputs import case_inputs, workload_of
+from cuassay.inputs.fills import default_fill
 from cuassay.inputs.geometry import elements, try_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.scalars import default_scalar, may_be_sizes, sizes_given
 from cuassay.model import serial
 from cuassay.model.axes import evaluate, resolve, shape_of
-from cuassay.model.case import GENERATED, Case
-from cuassay.model.domain import Index
+from cuassay.model.case import GENERATED, Case, Fill
+from cuassay.model.domain import Index, Mask
+from cuassay.model.dtype import DType
 from cuassay.model.problem import (
     ConstAxis,
     CustomSource,
@@ -96,12 +98,15 @@ class Acceptor:
         self._fakes: dict[str, Mapping[str, object]] = {}  # what the generator made without memory
         self._without_memory = WithoutMemory()
         self._fakes_work = False  # whether some case went through without data
+        self._finite = False  # whether the outputs of some case of ordinary values were
 
     def settle(self, case: Case) -> Case | None:
         """Return the case as the reference accepts it, None where it refuses.
 
         Axes whose size the generator or the reference decides get the size that they really
-        have.
+        have. Sizes at which ordinary values make an output that is not finite are refused where
+        other sizes make finite ones: a window that covers nothing but padding, the deviation of
+        one element.
         """
         key = serial.dumps(dataclasses.replace(case, label="", seed=0))
         if key not in self._answers:
@@ -191,6 +196,8 @@ class Acceptor:
             raise _Refused(f"{type(error).__name__}: {error}", sure=sure) from None
         if len(outputs) != len(self.problem.outputs):
             raise _Refused(f"the reference returned {len(outputs)} outputs")
+        if real:
+            self._check_finite(case, outputs)
         shapes = {
             spec.name: tuple(output.shape)
             for spec, output in zip(self.problem.outputs, outputs, strict=True)
@@ -198,6 +205,30 @@ class Acceptor:
         inputs = {name for spec in self.problem.inputs if isinstance(spec, TensorSpec)
                   for name in spec.shape}  # fmt: skip
         return self._read_sizes(case, shapes, specs=self.problem.outputs, fixed=inputs)
+
+    def _check_finite(self, case: Case, outputs: Sequence[torch.Tensor]) -> None:
+        """Refuse sizes at which ordinary values make what is not finite, as others do not."""
+        if all(map(_is_finite, outputs)):
+            self._finite = self._finite or self._plain(case) == case
+        elif self._finite and (plain := self._plain(case)) is not None:
+            if plain == case:
+                raise _Refused("an output is not finite, and at other sizes all are")
+            self._run(plain, real=True)
+
+    def _plain(self, case: Case) -> Case | None:
+        """Return a case with ordinary values, whose sizes alone decide if its outputs are finite.
+
+        None where a mask may leave a row without anything.
+        """
+        fills = dict(case.fills)
+        for spec in self.problem.inputs:
+            if isinstance(spec.domain, Mask) or spec.dtype is DType.BOOL:
+                return None
+            if isinstance(spec, TensorSpec) and spec.name in fills:
+                fill = fills[spec.name]
+                own = fill.kind == GENERATED
+                fills[spec.name] = Fill(kind=GENERATED) if own else default_fill(spec)
+        return dataclasses.replace(case, fills=fills)
 
     def _is_listed(self, case: Case) -> bool:
         """Whether a case is one of the problem's workloads, values and sizes."""
@@ -350,6 +381,11 @@ class Acceptor:
                     f"'{spec.name}' has shape {list(shapes[spec.name])}, where the problem "
                     f"declares {list(declared)}"
                 )
+
+
+def _is_finite(output: torch.Tensor) -> bool:
+    wide = output.is_floating_point() and output.dtype.itemsize > 1
+    return not wide or bool(torch.isfinite(output).all())
 
 
 def own_case(problem: Problem, axes: Mapping[str, int], *, seed: int, label: str) -> Case:

@@ -11,7 +11,7 @@ from cuassay.contract.facts import DerivedSize, OnlySizes, StepOfSize, TiedSize,
 from cuassay.formats.execute import load_reference
 from cuassay.judge.plan.smoke import smallest_case, smoke
 from cuassay.model.axes import resolve
-from cuassay.model.case import Case
+from cuassay.model.case import Case, Fill
 from cuassay.model.problem import Problem
 from tests.unit.contract.problems import foreign, trial_of
 
@@ -165,3 +165,57 @@ def test_a_size_of_ours_at_which_a_loop_has_no_end_is_refused(tmp_path: Path) ->
     listed = resolve(problem.axes, problem.workloads[1].axes)
     own = own_case(problem, listed, seed=1, label="")
     assert acceptor.settle(own) is not None  # the problem's own are run to their end
+
+
+_WINDOWS = """import torch
+
+def run(x):
+    return torch.nn.functional.max_pool1d(x, 2, stride=1, padding=1, dilation=3)
+"""
+_DEVIATION = """def run(x):
+    return x / ((x - x.mean(-1, keepdim=True)).square().sum(-1, keepdim=True) / (x.shape[-1] - 1))
+"""
+_ALWAYS = """def run(x):
+    return x.masked_fill(x > x[:, :1], float("-inf"))
+"""
+
+
+@pytest.mark.parametrize(("reference", "least"), [(_WINDOWS, 3), (_DEVIATION, 2)])
+def test_sizes_at_which_nothing_finite_is_left_are_refused(
+    tmp_path: Path, reference: str, least: int
+) -> None:
+    """A window over nothing but padding is -inf, and the deviation of one element is no number."""
+    problem = foreign(
+        tmp_path,
+        reference,
+        axes=("rows", "cols", "out"),
+        inputs=_MATRIX,
+        output=("rows", "out"),
+        sizes=({"rows": 32, "cols": 256, "out": 256},),
+    )
+    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+    wide = Case(label="", axes={"rows": 4, "cols": 9, "out": 9}, fills={"x": Fill(kind="normal")})
+    assert acceptor.settle(wide) is not None
+    for kind in ("normal", "mixed_scale"):  # whatever the values are
+        for cols in range(1, 5):
+            fills = {"x": Fill(kind=kind)}
+            case = Case(label="", axes={"rows": 4, "cols": cols, "out": 9}, fills=fills)
+            assert (acceptor.settle(case) is not None) == (cols >= least), (kind, cols)
+    assert any("at other sizes all are" in tried.refused for tried in acceptor.tried)
+
+
+def test_outputs_that_are_never_all_finite_refuse_no_size(tmp_path: Path) -> None:
+    problem = _matrix(tmp_path, _ALWAYS)
+    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+    for cols in (9, 3, 2):
+        case = Case(label="", axes={"rows": 40, "cols": cols}, fills={"x": Fill(kind="normal")})
+        assert acceptor.settle(case) is not None
+
+
+def test_values_that_overflow_refuse_no_size(tmp_path: Path) -> None:
+    problem = _matrix(tmp_path, "def run(x):\n    return x.exp()\n")
+    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+    axes = {"rows": 4, "cols": 8}
+    assert acceptor.settle(Case(label="", axes=axes, fills={"x": Fill(kind="normal")}))
+    large = Fill(kind="normal", parameters={"scale": 1e6})
+    assert acceptor.settle(Case(label="", axes=axes, fills={"x": large})) is not None
