@@ -299,11 +299,18 @@ class Room:
         return self._limit.check_s
 
     def is_affordable(
-        self, problem: Problem, sizes: Mapping[str, int], *, workload: bool = False
+        self,
+        problem: Problem,
+        sizes: Mapping[str, int],
+        *,
+        workload: bool = False,
+        share: float | None = None,
     ) -> bool:
         """Whether what a call computes is within the limit, that of `workload`s or of our sizes.
 
-        Where constant axes make every call large, it may be twice the least.
+        Where constant axes make every call large, it may be twice the least. With a `share` of what
+        a kernel executed on a CPU may compute, small tensors are no exception: those of a
+        convolution of many channels are small.
         """
         limit = self._limit
         most_s = limit.workload_s if workload else limit.case_s
@@ -313,9 +320,11 @@ class Room:
             least = _bare(problem, least_sizes(problem, sizes))
             if not seconds <= 2 * self.truth_s(problem, least):
                 return False
-        if workload or limit.machine is None or elements(problem, sizes) <= limit.free_elements:
+        if workload or limit.machine is None:
             return True
-        if (work := self.work(problem, sizes)) <= limit.machine:
+        if share is None and elements(problem, sizes) <= limit.free_elements:
+            return True
+        if (work := self.work(problem, sizes)) <= (share or 1.0) * limit.machine:
             return True
         least = least or _bare(problem, least_sizes(problem, sizes))
         return work <= 2 * self.work(problem, least.axes)

@@ -104,6 +104,9 @@ _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
 # Seconds of a call on a CPU at sizes that the sources name; a history makes a dozen `beyond` one.
 _CALL_S = {"shapes": 2.0, "beyond": 0.4}
+# Of what a kernel executed on a CPU may compute in one call, by what its cases are for: histories
+# and memory call small ones some hundred times.
+_MACHINE_SHARES = {"small": 1 / 8, "arguments": 1 / 8, "numeric": 1.0, "shapes": 1.0}
 _BEYOND_OWN = 3  # more answers beyond the reference's own error than within it: no more are asked
 _RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
 _QUIETER = (1 / 16, 1 / 256)  # times the inputs, where an output decides nothing otherwise
@@ -462,7 +465,8 @@ class JudgeTrial:
         )
 
     def _is_affordable(self, purpose: str, sizes: Mapping[str, int]) -> bool:
-        if not self._room.is_affordable(self._problem, sizes):
+        share = _MACHINE_SHARES.get(purpose)
+        if not self._room.is_affordable(self._problem, sizes, share=share):
             return False
         most_s = _CALL_S.get(purpose, math.inf)
         if self._row_s * most_rows(self._problem, sizes) <= most_s:

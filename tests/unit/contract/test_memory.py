@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from cuassay.checks.base import Run
 from cuassay.contract import memory
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.memory import GIB, Room
@@ -28,6 +29,7 @@ from cuassay.model.case import Case
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, TensorSpec
+from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.memory import bytes_needed, live_bytes
@@ -317,6 +319,53 @@ def test_work_bounds_the_cases_that_constant_axes_make_large(
     few, *_ = trial.cases("small")
     assert (few.axes["rows"] == 13) == (width == 64)
     assert few.axes["rows"] > 2  # it can still be halved
+
+
+_CONVOLUTION = """import torch
+
+def run(x, weight):
+    return torch.nn.functional.conv2d(x, weight, padding=2)
+"""
+
+
+def test_small_tensors_of_many_channels_are_no_small_work(tmp_path: Path) -> None:
+    """A kernel that a CPU executes makes 1e7 products a second, and a trial hundreds of calls."""
+    problem = foreign(
+        tmp_path,
+        _CONVOLUTION,
+        axes=("batch", "size"),
+        inputs={
+            "x": (("batch", "32", "size", "size"), "float32"),
+            "weight": (("64", "32", "5", "5"), "float32"),
+        },
+        output=("batch", "64", "size", "size"),
+        sizes=({"batch": 16, "size": 64},),
+    )
+    trial = trial_of(problem)
+    machine = budget_for(Profile.QUICK, device="cpu").work.machine
+    assert machine is not None
+    for purpose, share in {"small": 8, "arguments": 8, "numeric": 1, "shapes": 1}.items():
+        cases = [case for case in trial.cases(purpose) if not case.benchmark]
+        assert cases
+        assert max(map(trial.work, cases)) <= machine / share, purpose
+    small, *_ = trial.cases("small")
+    assert trial._room.is_affordable(problem, {**small.axes, "size": 16})  # 2^18 elements and less
+    assert not trial._room.is_affordable(problem, {**small.axes, "size": 16}, share=1 / 8)
+
+
+def test_the_benchmarks_rule_is_not_tried_where_a_cpu_takes_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = trial_of(_attention(tmp_path))
+
+    def run(scenario: Scenario) -> Run:
+        raise AssertionError(scenario.label)
+
+    monkeypatch.setattr(benchmark_rule, "_WORK", 1)
+    rule = benchmark_rule.evaluate(trial, run)
+    assert rule is not None
+    assert rule.accepted is None
+    assert "elements and products, too many for a CPU" in rule.note
 
 
 def test_every_purpose_keeps_to_the_limit_of_work_and_workloads_may_take_more(
