@@ -13,6 +13,7 @@ from ptxsan.host.tokens import Kind, tokenize
 from ptxsan.isa import SIGNS_OF_90A
 from ptxsan.nvrtc import compile_named, include_folders
 
+_OF_TWO = ("atan2", "copysign", "fdim", "fmax", "fmin", "fmod", "hypot", "pow", "remainder")
 # What nvcc knows of the host's headers in device code, for NVRTC, on an LP64 host.
 _HEADERS = {
     "stdint.h": "#pragma once\n"
@@ -41,6 +42,19 @@ _HEADERS = {
     "#define __inline__ inline\n#define __inline inline\n"
     "__host__ __device__ constexpr int __builtin_clz(unsigned value) {\n"
     "  int zeros = 0;\n  for (; !(value >> 31); value <<= 1) ++zeros;\n  return zeros;\n}\n",
+    # The host's <cmath> takes a float and a double, or two integers, as doubles; NVRTC's functions
+    # of two are ambiguous then.
+    "mixed_math.h": "#pragma once\n"
+    "template <class A, class B> struct ptxsan_mixed {};\n"
+    "template <> struct ptxsan_mixed<float, double> { using type = double; };\n"
+    "template <> struct ptxsan_mixed<double, float> { using type = double; };\n"
+    "template <> struct ptxsan_mixed<int, int> { using type = double; };\n"
+    + "".join(
+        "template <class A, class B> __host__ __device__ inline\n"
+        f"typename ptxsan_mixed<A, B>::type {name}(A a, B b) {{\n"
+        f"  return {name}(static_cast<double>(a), static_cast<double>(b));\n}}\n"
+        for name in _OF_TWO
+    ),
     "limits.h": "#pragma once\n"
     "#define CHAR_BIT 8\n#define INT_MAX 2147483647\n#define INT_MIN (-2147483647 - 1)\n"
     "#define UINT_MAX 4294967295U\n#define LONG_MAX 9223372036854775807L\n"
@@ -52,7 +66,7 @@ _HEADERS = {
     "#define UINT64_MAX ULONG_MAX\n#define UINT8_MAX 255\n#define INT8_MAX 127\n"
     "#define INT8_MIN (-128)\n#define UINT16_MAX 65535\n#define SIZE_MAX ULONG_MAX\n",
 }
-_ALWAYS = ("stdint.h", "math.h", "float.h", "limits.h", "gnu_words.h")
+_ALWAYS = ("stdint.h", "math.h", "float.h", "limits.h", "gnu_words.h", "mixed_math.h")
 # libcu++ has the standard library for the device; reading it takes NVRTC up to a second.
 _STANDARD = {
     "min": "algorithm", "max": "algorithm", "clamp": "algorithm", "swap": "utility",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -158,3 +160,33 @@ def test_a_main_that_returns_nothing_ends_with_success(tmp_path: Path) -> None:
     file.write_text('#include <cstdio>\nint main() { printf("eight c."); }\n')
     ran = run_program([file])
     assert (ran.status, ran.output) == (0, "eight c.")
+
+
+MIXED = r"""
+#include <cmath>
+#include <cstdio>
+__global__ void power(double* y, float x, double z, int n) {
+  y[0] = pow(x, 3.0);
+  y[1] = pow(z, x);
+  y[2] = pow(n, 2);
+  y[3] = fmax(x, 0.1) + fmin(z, x) + fmod(x, 0.3) + atan2(z, x) + hypot(x, z);
+}
+int main() {
+  double host[4], *y;
+  cudaMalloc(&y, sizeof host);
+  power<<<1, 1>>>(y, 0.7f, 1.5, 3);
+  cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost);
+  printf("%.17g %.17g %.17g %.17g\n", host[0], host[1], host[2], host[3]);
+}
+"""
+
+
+def test_functions_of_a_float_and_a_double_compute_in_double(tmp_path: Path) -> None:
+    """The host's <cmath> has such overloads, of which nvcc knows and NVRTC does not."""
+    file = tmp_path / "power.cu"
+    file.write_text(MIXED)
+    x, z = struct.unpack("f", struct.pack("f", 0.7))[0], 1.5
+    last = max(x, 0.1) + min(z, x) + math.fmod(x, 0.3) + math.atan2(z, x) + math.hypot(x, z)
+    expected = [x**3.0, z**x, 9.0, last]
+    got = [float(text) for text in run_program([file], []).output.split()]
+    assert got == pytest.approx(expected, rel=1e-14)
