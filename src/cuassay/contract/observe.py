@@ -230,7 +230,9 @@ def without_contradicted(
             spec = dataclasses.replace(spec, domain=Probability())
         elif (
             isinstance(value, torch.Tensor)
+            and isinstance(spec, TensorSpec)
             and isinstance(spec.domain, Real)
+            and spec.shape[-2:-1] == spec.shape[-1:]  # square at every size
             and not is_stated(spec)
             and (structure := structure_of(value)) is not Structure.GENERAL
         ):

@@ -103,6 +103,27 @@ def test_what_is_no_random_matrix_shows_no_structure(tmp_path: Path, made: str) 
     assert trial.problem.input("a").domain == Real()
 
 
+def test_axes_of_their_own_are_square_by_chance(tmp_path: Path) -> None:
+    problem = foreign(
+        tmp_path,
+        """import torch
+
+def run(a, b):
+    return a @ b
+
+def get_inputs(axes_and_scalars, device):
+    m, n = axes_and_scalars["m"], axes_and_scalars["n"]
+    return {"a": torch.randn(m, n, device=device).tril(), "b": torch.randn(n, n, device=device)}
+""",
+        axes=("m", "n"),
+        inputs={"a": (("m", "n"), "float32"), "b": (("n", "n"), "float32")},
+        output=("m", "n"),
+        sizes=({"m": 32, "n": 32},),
+        generator="get_inputs",
+    )
+    assert _learnt(problem).problem.input("a").domain == Real()
+
+
 def test_what_a_file_states_is_not_learnt_anew(tmp_path: Path) -> None:
     (tmp_path / "cuassay.toml").write_text("[domains.a]\nkind = 'real'\n")
     trial = _learnt(_product(tmp_path, "x.triu()"))

@@ -117,17 +117,14 @@ class Api004(Check):
             lead = f"in the problem's own inputs {case.fact}; {how}, the reference does not"
             legal = dataclasses.replace(case, in_domain=True)
             found = comparison_finding(self, trial, scenario, legal, comparison, lead=lead)
-            condition = _condition(trial.problem, case)
-            yield (
-                found
-                if not condition
-                else dataclasses.replace(
+            if condition := _condition(trial.problem, case):
+                found = dataclasses.replace(
                     found,
                     finding_class=FindingClass.UNSAFE,
                     severity=Severity.MEDIUM,
                     condition=condition,
                 )
-            )
+            yield found
 
 
 def _condition(problem: Problem, case: Case) -> str:
