@@ -438,6 +438,10 @@ class JudgeTrial:
         if purpose in (FACTS, SLICES):
             self._break_inputs()
             return self._plans[purpose]
+        if purpose == "known":  # kept by trials that may have known less of what is accepted
+            self._learn()
+            kept = map(self._settle, self._plans.get(purpose, ()))
+            return tuple(case for case in kept if case is not None)
         if purpose not in self._plans:
             self._learn()
             if purpose in _CALL_S:
@@ -546,7 +550,7 @@ class JudgeTrial:
         where it refuses every size of ours, its workloads do, the smallest first.
         """
         acceptor = self._acceptor
-        if acceptor is None or purpose == "known":
+        if acceptor is None:
             return planned
         if purpose == "arguments":  # pairs: a base, and the same with one argument moved
             settled = [acceptor.settle(case) for case in planned]

@@ -219,3 +219,13 @@ def test_values_that_overflow_refuse_no_size(tmp_path: Path) -> None:
     assert acceptor.settle(Case(label="", axes=axes, fills={"x": Fill(kind="normal")}))
     large = Fill(kind="normal", parameters={"scale": 1e6})
     assert acceptor.settle(Case(label="", axes=axes, fills={"x": large})) is not None
+
+
+def test_inputs_that_failed_before_are_asked_where_the_reference_accepts_their_size(
+    tmp_path: Path,
+) -> None:
+    trial = trial_of(_matrix(tmp_path, _GROUPS))
+    kept = [Case(label=str(n), axes={"rows": 3, "cols": n}, seed=5) for n in (64, 63, 128)]
+    trial.preset("known", tuple(kept))
+    assert trial.cases("known") == (kept[0], kept[2])
+    assert trial.cases("known") == (kept[0], kept[2])
