@@ -253,7 +253,7 @@ class Runner:
             longer = self._patience.longer(scenario, run)
             if longer is not None:
                 run = self._in_pool(longer, answers, fresh=True, parts=parts)
-        self._patience.saw(run, longer=longer is not None)
+        self._patience.saw(run, longer=longer is not None, limit_s=scenario.timeout_s)
         # A busy device may have room a moment later. Where it has room, a kernel that now and
         # then finds none is not asked again until it does.
         lacks = may_lack_memory(scenario, run)

@@ -12,7 +12,15 @@ from cuassay.judge.run import runner as judge_runner
 from cuassay.judge.run.patience import Patience
 from cuassay.judge.run.runner import Runner
 from cuassay.judge.timeline import Timeline
-from cuassay.model.trace import Finished, ScenarioResult, Termination, TimedOut
+from cuassay.model.trace import (
+    Claim,
+    Finished,
+    ScenarioResult,
+    StepRaised,
+    StepRecord,
+    Termination,
+    TimedOut,
+)
 from tests.support.workers import candidate, problem, scenario
 
 ASKED = scenario(timeout_s=60.0)
@@ -21,14 +29,16 @@ ASKED = scenario(timeout_s=60.0)
 class _Ended:
     """A run that did nothing but end."""
 
-    def __init__(self, termination: Termination) -> None:
+    def __init__(
+        self, termination: Termination, *records: StepRecord, duration_s: float = 0.0
+    ) -> None:
         self.result = ScenarioResult(
-            records=(),
+            records=records,
             termination=termination,
             output_text="",
             build_s=0.0,
             build_cached=False,
-            duration_s=0.0,
+            duration_s=duration_s,
         )
 
 
@@ -45,7 +55,7 @@ def test_the_first_that_is_late_gets_twice_the_time() -> None:
     longer = patience.longer(ASKED, LATE)
     assert longer is not None
     assert longer.timeout_s == 120.0
-    patience.saw(DONE, longer=True)
+    patience.saw(DONE, longer=True, limit_s=60.0)
     assert patience.of(ASKED) == longer  # from now on at once
     assert patience.longer(longer, LATE) is None
 
@@ -53,7 +63,7 @@ def test_the_first_that_is_late_gets_twice_the_time() -> None:
 def test_what_never_ends_shows_it_once() -> None:
     patience = Patience()
     assert patience.longer(ASKED, LATE) is not None
-    patience.saw(LATE, longer=True)
+    patience.saw(LATE, longer=True, limit_s=60.0)
     assert patience.longer(ASKED, LATE) is None
     assert patience.of(ASKED) is ASKED
 
@@ -61,10 +71,24 @@ def test_what_never_ends_shows_it_once() -> None:
 def test_what_hangs_again_and_again_is_not_run_any_more() -> None:
     patience = Patience()
     for _ in range(4):
-        patience.saw(DONE, longer=False)
+        patience.saw(DONE, longer=False, limit_s=60.0)
         patience.of(ASKED)
-        patience.saw(LATE, longer=False)
+        patience.saw(LATE, longer=False, limit_s=60.0)
     with pytest.raises(CannotJudgeError, match="not run: 4 scenarios before it did not end"):
+        patience.of(ASKED)
+
+
+def test_launches_that_the_machine_stops_are_tried_twice() -> None:
+    """A kernel whose work grows with the square of its row takes minutes a launch on a CPU."""
+    patience = Patience()
+    raised = StepRaised(index=1, exception="UncoveredError", message="", claim=Claim.UNCOVERED)
+    at_once: Any = _Ended(Finished(), raised, duration_s=0.1)
+    stopped: Any = _Ended(Finished(), raised, duration_s=50.0)
+    for run in (at_once, at_once, stopped):
+        patience.saw(run, longer=False, limit_s=60.0)
+        assert patience.of(ASKED) is ASKED
+    patience.saw(stopped, longer=False, limit_s=60.0)
+    with pytest.raises(CannotJudgeError, match="machine stopped 2 scenarios before it"):
         patience.of(ASKED)
 
 
