@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 _ROUNDS = 4  # corrections of derived sizes before a case counts as refused
 _REAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}  # up to which a real run costs next to nothing
+# The same where some sizes leave nothing finite, which a run without data does not show.
+_FINITE_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
 _MOST_OPERATIONS = 1 << 14  # of generator and reference at a size of ours: some seconds
 _MOST_WITHOUT_DATA = 1 << 11  # which take longer than with data, where torch wrote them in Python
 _REAL_LIMIT = {"cpu": 1 << 27, "cuda": 1 << 30}  # beyond, what fakes refuse is refused
@@ -99,6 +101,7 @@ class Acceptor:
         self._without_memory = WithoutMemory()
         self._fakes_work = False  # whether some case went through without data
         self._finite = False  # whether the outputs of some case of ordinary values were
+        self._sizes_decide = False  # and at other sizes were not
 
     def settle(self, case: Case) -> Case | None:
         """Return the case as the reference accepts it, None where it refuses.
@@ -157,7 +160,8 @@ class Acceptor:
     def _actual_sizes(self, case: Case) -> dict[str, int]:
         """Run generator and reference; return the sizes that inputs and outputs have."""
         count = elements(self.problem, case.axes)
-        if count <= _REAL_ELEMENTS[self._kind] and not may_be_sizes(self.problem):
+        real = _FINITE_ELEMENTS if self._sizes_decide else _REAL_ELEMENTS
+        if count <= real[self._kind] and not may_be_sizes(self.problem):
             return self._run(case, real=True)
         try:
             sizes = self._run(case, real=False)
@@ -212,6 +216,7 @@ class Acceptor:
             self._finite = self._finite or self._plain(case) == case
         elif self._finite and (plain := self._plain(case)) is not None:
             if plain == case:
+                self._sizes_decide = True
                 raise _Refused("an output is not finite, and at other sizes all are")
             self._run(plain, real=True)
 

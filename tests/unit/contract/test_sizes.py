@@ -202,6 +202,9 @@ def test_sizes_at_which_nothing_finite_is_left_are_refused(
             case = Case(label="", axes={"rows": 4, "cols": cols, "out": 9}, fills=fills)
             assert (acceptor.settle(case) is not None) == (cols >= least), (kind, cols)
     assert any("at other sizes all are" in tried.refused for tried in acceptor.tried)
+    for cols in (least - 1, least):  # so many rows are tried without data, where sizes say nothing
+        many = Case(label="", axes={"rows": 1 << 15, "cols": cols, "out": 9}, fills=fills)
+        assert (acceptor.settle(many) is not None) == (cols >= least), cols
 
 
 def test_outputs_that_are_never_all_finite_refuse_no_size(tmp_path: Path) -> None:
