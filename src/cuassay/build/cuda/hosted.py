@@ -322,11 +322,15 @@ def headers_place() -> Path:
 
 @cache
 def headers_digest() -> str:
-    """Return the identity of our own headers and runtime: what is built against them follows it."""
+    """Return the identity of our own headers and runtime: what is built against them follows it.
+
+    Of what prepares a source for the two compilers as well, whose headers are texts in it.
+    """
     from ptxsan.host.build import NATIVE
 
-    files = sorted(file for root in (NATIVE, _NATIVE) for file in root.rglob("*") if file.is_file())
-    return sha256_fields(*(file.read_bytes() for file in files))
+    files = [file for root in (NATIVE, _NATIVE) for file in root.rglob("*") if file.is_file()]
+    files += [Path(__file__), *NATIVE.parent.glob("*.py")]
+    return sha256_fields(*(file.read_bytes() for file in sorted(files)))
 
 
 def prepare_headers(notify: Callable[[str], None] = lambda text: None) -> None:
