@@ -293,6 +293,8 @@ public_seed                 | gemm                        | NUM001              
 # special-casing: equal to a scalar argument
 gradient_at_limit           | zoo:limited_gradient        | NUM001                 | O7
 window_of_whole_row         | zoo:windowed_sum            | NUM001                 | O7
+# special-casing: one block of threads
+one_block_of_threads        | zoo:running_sum              | SHP001                | O10
 # special-casing: what the declared structure leaves out
 triangular_blocks           | zoo:upper_triangular_product | NUM001                | O5
 # special-casing: what the benchmark's data look like

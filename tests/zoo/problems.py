@@ -91,6 +91,16 @@ def limited_gradient(
     return upstream * (x.to(torch.float32).abs() < limit)
 
 
+@problem(
+    axes={"rows": (1, 4096), "columns": (1, 65_536)}, workloads=({"rows": 128, "columns": 4000},)
+)
+def running_sum(
+    x: Annotated[torch.Tensor, tensor("float32", "rows", "columns")],
+) -> Annotated[torch.Tensor, tensor("float32", "rows", "columns", name="y")]:
+    """The sums of each row's first elements."""
+    return x.cumsum(-1)
+
+
 _Upper = Annotated[
     torch.Tensor, tensor("float32", "n", "n", domain=Real(structure=Structure.UPPER_TRIANGULAR))
 ]

@@ -49,7 +49,8 @@ class Budget:
     `growth_lengths` the lengths that a growth test tries: both end at the axis's maximum.
     `small_work` is the most that the axes of a small case may multiply to: attention's scores
     and gathered pages are no elements of inputs or outputs. `named_cases` lie beside one number of
-    the candidate's sources, `pair_cases` beside two at once. `work` bounds what calls compute.
+    the candidate's sources, `pair_cases` beside two at once. `listed_axes` cases have one axis at
+    its listed size where a whole listed call has no room. `work` bounds what calls compute.
     """
 
     work: WorkLimit
@@ -71,6 +72,7 @@ class Budget:
     named_elements: int = 2**22
     named_large: int = 2
     pair_cases: int = 2
+    listed_axes: int = 3
     listed_elements: int = 0
     recorded_cases: int = 8
     small_elements: int = 2**15

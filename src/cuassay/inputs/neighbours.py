@@ -55,6 +55,7 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     beside = tuple((name, changes, False) for name, changes in plain)
     large = budget.named_large  # cases above a threshold that are left to be beyond the limit
     for planned, most, regime in (
+        (tuple(_listed_alone(planner, base)), budget.listed_axes, _REGIME),
         (beside, budget.shape_cases, _REGIME),
         (tuple(_named(planner, base)), budget.named_cases, _BRANCH),
         (tuple(_pairs(planner, base)), budget.pair_cases, _BRANCH),
@@ -83,6 +84,22 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
             )
             most -= 1
     return tuple(cases)
+
+
+def _listed_alone(
+    planner: Planner, base: Mapping[str, int]
+) -> Iterator[tuple[str, dict[str, int], bool]]:
+    """Yield listed sizes of one axis, above what `base` was cut to, the others small.
+
+    Where a whole listed call has no room, a kernel that stops at a block's 1024 threads is right
+    everywhere else. The longest axis comes first.
+    """
+    axes = planner.problem.var_axes()
+    low = {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
+    _, home = planner.workloads()[0]
+    cut = [axis.name for axis in axes if home[axis.name] > 2 * max(base[axis.name], TILES[-1])]
+    for name in sorted(cut, key=lambda name: -home[name]):
+        yield f"{name}={home[name]} as listed, others small", {**low, name: home[name]}, False
 
 
 def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int], bool]]:

@@ -129,6 +129,19 @@ def test_every_reduction_axis_grows_beyond_quick() -> None:
     assert {case.label.split("=")[0] for case in cases} == {"growth rows", "growth hidden"}
 
 
+def test_a_listed_size_that_no_call_has_room_for_is_tried_alone() -> None:
+    """A kernel that stops at a block's 1024 threads is right at every smaller size."""
+    rmsnorm = registry.get("rmsnorm")
+    long = (Workload(id="long", axes={"rows": 128, "hidden": 4000}),)
+    listed = dataclasses.replace(rmsnorm, workloads=long)
+    first, *others = plan_cases(listed, "shapes", profile=Profile.QUICK, root_seed=1)
+    assert dict(first.axes) == {"rows": 2, "hidden": 4000}
+    assert first.in_domain
+    assert len(others) == 6
+    assert all(case.axes["hidden"] < 1024 for case in others)
+    assert all("as listed" not in case.label for case in plan("rmsnorm", "shapes"))
+
+
 def test_shapes_hold_the_neighbours() -> None:
     cases = plan("rmsnorm", "shapes", Profile.DEEP)
     hidden = {case.axes["hidden"] for case in cases}
