@@ -46,6 +46,7 @@ _ROUNDS = 4  # corrections of derived sizes before a case counts as refused
 _REAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}  # up to which a real run costs next to nothing
 # The same where some sizes leave nothing finite, which a run without data does not show.
 _FINITE_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
+_BY_CHANCE = 64  # elements, fewer of which may be finite by chance
 _MOST_OPERATIONS = 1 << 14  # of generator and reference at a size of ours: some seconds
 _MOST_WITHOUT_DATA = 1 << 11  # which take longer than with data, where torch wrote them in Python
 _REAL_LIMIT = {"cpu": 1 << 27, "cuda": 1 << 30}  # beyond, what fakes refuse is refused
@@ -100,8 +101,8 @@ class Acceptor:
         self._fakes: dict[str, Mapping[str, object]] = {}  # what the generator made without memory
         self._without_memory = WithoutMemory()
         self._fakes_work = False  # whether some case went through without data
-        self._finite = False  # whether the outputs of some case of ordinary values were
-        self._sizes_decide = False  # and at other sizes were not
+        self._finite = 0  # the most elements of a case of ordinary values and finite outputs
+        self._sizes_decide = False  # whether a smaller case had others
 
     def settle(self, case: Case) -> Case | None:
         """Return the case as the reference accepts it, None where it refuses.
@@ -211,13 +212,23 @@ class Acceptor:
         return self._read_sizes(case, shapes, specs=self.problem.outputs, fixed=inputs)
 
     def _check_finite(self, case: Case, outputs: Sequence[torch.Tensor]) -> None:
-        """Refuse sizes at which ordinary values make what is not finite, as others do not."""
+        """Refuse sizes at which ordinary values make what is not finite, as others do not.
+
+        A few elements may be finite by chance, and of many one may not be: the logarithm of a
+        normal number. Sizes decide where more elements than these were all finite.
+        """
+        count = elements(self.problem, case.axes)
         if all(map(_is_finite, outputs)):
-            self._finite = self._finite or self._plain(case) == case
-        elif self._finite and (plain := self._plain(case)) is not None:
-            if plain == case:
-                self._sizes_decide = True
-                raise _Refused("an output is not finite, and at other sizes all are")
+            if count > self._finite and self._plain(case) == case:
+                self._finite = count
+            return
+        if self._finite < _BY_CHANCE or not (self._sizes_decide or count <= self._finite):
+            return
+        plain = self._plain(case)
+        if plain == case:
+            self._sizes_decide = True
+            raise _Refused("an output is not finite, and at other sizes all are")
+        if plain is not None:
             self._run(plain, real=True)
 
     def _plain(self, case: Case) -> Case | None:

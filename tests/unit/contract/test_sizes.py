@@ -194,7 +194,7 @@ def test_sizes_at_which_nothing_finite_is_left_are_refused(
         sizes=({"rows": 32, "cols": 256, "out": 256},),
     )
     acceptor = Acceptor(problem, load_reference(problem), device="cpu")
-    wide = Case(label="", axes={"rows": 4, "cols": 9, "out": 9}, fills={"x": Fill(kind="normal")})
+    wide = Case(label="", axes={"rows": 40, "cols": 9, "out": 9}, fills={"x": Fill(kind="normal")})
     assert acceptor.settle(wide) is not None
     for kind in ("normal", "mixed_scale"):  # whatever the values are
         for cols in range(1, 5):
@@ -213,6 +213,16 @@ def test_outputs_that_are_never_all_finite_refuse_no_size(tmp_path: Path) -> Non
     for cols in (9, 3, 2):
         case = Case(label="", axes={"rows": 40, "cols": cols}, fills={"x": Fill(kind="normal")})
         assert acceptor.settle(case) is not None
+
+
+def test_what_is_finite_by_chance_refuses_no_size(tmp_path: Path) -> None:
+    problem = _matrix(tmp_path, "def run(x):\n    return x.log()\n")
+    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+    for seed in range(4):  # some single number is positive
+        for rows in (1, 40):
+            fills = {"x": Fill(kind="normal")}
+            one = Case(label="", axes={"rows": rows, "cols": rows + seed}, fills=fills, seed=seed)
+            assert acceptor.settle(one) is not None
 
 
 def test_values_that_overflow_refuse_no_size(tmp_path: Path) -> None:
