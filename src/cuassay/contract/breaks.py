@@ -25,8 +25,7 @@ from cuassay.contract.observe import holds
 from cuassay.errors import CuassayError
 from cuassay.formats.generated import is_stated, outside_domain
 from cuassay.inputs.fills import default_fill
-from cuassay.inputs.legal import UNSTRUCTURED
-from cuassay.model.case import GENERATED, Case, Fill, FillValue
+from cuassay.model.case import GENERATED, UNSTRUCTURED, Case, Fill, FillValue
 from cuassay.model.domain import Mask, Opaque, Real, Structure
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.oracle.bits import raw_bytes

@@ -9,13 +9,13 @@ import torch
 
 from cuassay.inputs.real import EXACT, REAL, zeros
 from cuassay.inputs.request import Request
+from cuassay.model.case import UNSTRUCTURED
 from cuassay.model.domain import Domain, Positive, Probability, Real, Structure
 from cuassay.model.dtype import DType
 
 _POSITIVE_FAMILY = frozenset(
     {"normal", "same_sign", "offset", "uniform", "alternating", "cancelling", "sorted"}
 )
-UNSTRUCTURED = "unstructured"  # parameter of a fill whose values need not have the structure
 _CORNER = 8  # rows and columns
 _TYPICAL = (0.1, 10.0)  # positive inputs such as rstd: consistent in size unless scaled
 

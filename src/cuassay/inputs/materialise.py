@@ -10,12 +10,12 @@ import torch
 from cuassay.errors import CuassayError, ReferenceError_
 from cuassay.inputs.discrete import with_ones
 from cuassay.inputs.fills import default_fill, family, make
-from cuassay.inputs.legal import UNSTRUCTURED, structured
+from cuassay.inputs.legal import structured
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
 from cuassay.model.axes import resolve
-from cuassay.model.case import GENERATED, Case, Fill
+from cuassay.model.case import GENERATED, UNSTRUCTURED, Case, Fill
 from cuassay.model.domain import Mask
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import comparison_finding
 from cuassay.checks.state.answers import Read, is_right_for, reads_of, same_bits, wrong_outputs
-from cuassay.inputs.legal import UNSTRUCTURED
-from cuassay.model.case import Case
+from cuassay.model.case import UNSTRUCTURED, Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.domain import Real
 from cuassay.model.outcome import Finding, FindingClass, Severity
