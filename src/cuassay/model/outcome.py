@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from cuassay.model.diagnosis import Cause, SourceLine
@@ -138,6 +138,12 @@ class Finding:
         if self.measured is None or not self.allowed:
             return None
         return self.measured / self.allowed
+
+    def as_condition(self, condition: str, *, severity: Severity = Severity.MEDIUM) -> Finding:
+        """Return the finding as a condition of use, which rejects only where it is required."""
+        return replace(
+            self, finding_class=FindingClass.UNSAFE, severity=severity, condition=condition
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from cuassay.checks.state.answers import placed, reads_of, wrong_outputs
 from cuassay.model.axes import resolve
 from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.diagnosis import Cause
-from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.outcome import Finding
 from cuassay.model.problem import STATE_SAMPLE, STATE_SOURCE, StateSource, TensorSpec
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import ResultItem
@@ -151,43 +151,31 @@ class Api005(Check):
                 wrong = (wrong_built or wrong_loaded)[0]
                 found = comparison_finding(self, trial, scenario, case, wrong, lead=lead)
                 with_loaded = read is evaluated[0]
-                yield dataclasses.replace(
-                    found,
-                    cause=Cause.EVALUATION_MODE if with_loaded else Cause.BUILT_EVALUATION,
-                    finding_class=FindingClass.UNSAFE,
-                    severity=Severity.MEDIUM,
-                    condition="evaluation-mode: the module stays in evaluation mode, into which "
-                    "its constructor puts it"
-                    + ("" if with_loaded else ", and its state as the constructor makes it"),
+                cause = Cause.EVALUATION_MODE if with_loaded else Cause.BUILT_EVALUATION
+                yield dataclasses.replace(found, cause=cause).as_condition(
+                    "evaluation-mode: the module stays in evaluation mode, into which its "
+                    "constructor puts it"
+                    + ("" if with_loaded else ", and its state as the constructor makes it")
                 )
                 return
         if wrong_loaded and not wrong_built:
             lead = "right with the state that its constructor makes, wrong with a loaded one"
             found = comparison_finding(self, trial, scenario, case, wrong_loaded[0], lead=lead)
-            yield dataclasses.replace(
-                found,
-                cause=Cause.LOADED_STATE,
-                finding_class=FindingClass.UNSAFE,
-                severity=Severity.MEDIUM,
-                condition="loaded-state: the state stays as the constructor makes it; with a "
-                "loaded checkpoint the results are wrong",
+            yield dataclasses.replace(found, cause=Cause.LOADED_STATE).as_condition(
+                "loaded-state: the state stays as the constructor makes it; with a loaded "
+                "checkpoint the results are wrong"
             )
         if wrong_built and not wrong_loaded:
             said, other = _differing(trial, loaded.case, run, sample.items)
             lead = f"right with a loaded state, wrong with its own initial values{said}"
             found = comparison_finding(self, trial, scenario, case, wrong_built[0], lead=lead)
             found = dataclasses.replace(found, cause=Cause.INITIAL_VALUES)
-            yield (
-                found
-                if other
-                else dataclasses.replace(
-                    found,
-                    finding_class=FindingClass.UNSAFE,
-                    severity=Severity.MEDIUM,
-                    condition="initial-values: a state is loaded before the first call; under the "
-                    "problem's seed the constructor draws other values than the reference's",
+            if not other:
+                found = found.as_condition(
+                    "initial-values: a state is loaded before the first call; under the problem's "
+                    "seed the constructor draws other values than the reference's"
                 )
-            )
+            yield found
 
 
 def _is_for_inference(trial: Trial, run: Run, sample: Sequence[ResultItem]) -> bool:

@@ -11,7 +11,7 @@ from cuassay.checks.state.answers import Read, is_right_for, reads_of, same_bits
 from cuassay.model.case import UNSTRUCTURED, Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.domain import Real
-from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 
@@ -116,14 +116,8 @@ class Api004(Check):
             lead = f"in the problem's own inputs {case.fact}; {how}, the reference does not"
             legal = dataclasses.replace(case, in_domain=True)
             found = comparison_finding(self, trial, scenario, legal, comparison, lead=lead)
-            if condition := _condition(trial.problem, case):
-                found = dataclasses.replace(
-                    found,
-                    finding_class=FindingClass.UNSAFE,
-                    severity=Severity.MEDIUM,
-                    condition=condition,
-                )
-            yield found
+            condition = _condition(trial.problem, case)
+            yield found.as_condition(condition) if condition else found
 
 
 def _condition(problem: Problem, case: Case) -> str:

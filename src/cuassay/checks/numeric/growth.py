@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import comparison_finding, one_by_one, single_call
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.diagnosis import Cause
-from cuassay.model.outcome import Finding, FindingClass, GrowthPoint, Severity, Where
+from cuassay.model.outcome import Finding, GrowthPoint, Where
 from cuassay.model.precision import CONDITION, Precision
 from cuassay.model.scenario import Scenario
 
@@ -111,12 +110,7 @@ class Num002(Check):
                     if not comparison.mismatch and set(beyond) == {"P"}:
                         continue
                     if trial.problem.policy is Precision.MIXED:
-                        found = dataclasses.replace(
-                            found,
-                            finding_class=FindingClass.UNSAFE,
-                            severity=Severity.MEDIUM,
-                            condition=_PARTS,
-                        )
+                        found = found.as_condition(_PARTS)
                 yield found
 
     def _growth(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:

@@ -18,7 +18,7 @@ from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import all_bytes, tensor_inputs
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.diagnosis import Cause
-from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.outcome import Finding, Severity
 from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.relation import RowsIndependent
 from cuassay.model.scenario import Allocate, Call, Scenario
@@ -121,12 +121,7 @@ class Big001(Check):
             return
         undeclared = {axis.name for axis in trial.problem.var_axes() if not axis.declared}
         if undeclared.intersection(odd_axes(trial.problem, whole)):
-            found = dataclasses.replace(
-                found,
-                finding_class=FindingClass.UNSAFE,
-                severity=Severity.HIGH,
-                condition=_CONDITION,
-            )
+            found = found.as_condition(_CONDITION, severity=Severity.HIGH)
         yield found
 
 

@@ -17,7 +17,7 @@ from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.case import Case
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
-from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.scenario import Scenario
 
@@ -103,11 +103,8 @@ class Num004(Check):
                 self, trial, scenario, large, comparison, lead=f"right before, and {_grown(large)}"
             )
             if scenario.label == Tries.ALL:
-                found = dataclasses.replace(
-                    found,
-                    finding_class=FindingClass.UNSAFE,
-                    severity=Severity.MEDIUM,
-                    condition="magnitudes: right up to 2^14, wrong where values exceed float16",
+                found = found.as_condition(
+                    "magnitudes: right up to 2^14, wrong where values exceed float16"
                 )
             yield found
 
