@@ -215,7 +215,7 @@ class Acceptor:
         """Refuse sizes at which ordinary values make what is not finite, as others do not.
 
         A few elements may be finite by chance, and of many one may not be: the logarithm of a
-        normal number. Sizes decide where more elements than these were all finite.
+        normal number. Sizes decide only where a larger case had finite outputs.
         """
         count = elements(self.problem, case.axes)
         if all(map(_is_finite, outputs)):

@@ -28,8 +28,8 @@ from cuassay.contract.facts import (
 )
 from cuassay.dispatch_modes import UntracedMode, tensors_in, without_memory
 from cuassay.formats.domain_rules import domain_words
-from cuassay.formats.generated import is_stated, outside_domain
-from cuassay.inputs.legal import structure_of, structured
+from cuassay.formats.generated import is_stated, outside_domain, unlike
+from cuassay.inputs.legal import structure_of
 from cuassay.model.domain import Domain, Mask, Opaque, Probability, Real, Structure
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.model.stated import FactKind
@@ -102,7 +102,7 @@ def _agrees(fact: ValueFact, tensor: torch.Tensor, sizes: Mapping[str, int]) -> 
             return holds(FactKind.BINARY, tensor)
         case Structured(structure=structure):
             square = tensor.shape[-2:-1] == tensor.shape[-1:]
-            return not square or torch.equal(structured(Real(structure=structure), tensor), tensor)
+            return not square or not unlike(structure, tensor)
         case NonNegative():
             return holds(FactKind.NON_NEGATIVE, tensor)
         case Bounded(low=low, axis=axis):
@@ -208,9 +208,9 @@ def without_contradicted(
 
     What a name or a use suggests is a guess; the values that the problem's author passes are not.
     Such a floating input may have every value then, an integer one the generator's alone. One of
-    which nothing is known, and whose rows all add up to 1, holds probabilities; one whose matrices
-    have a structure keeps it, where they are other ones in the generator's values of another seed,
-    `again`: a matrix of ones is symmetric, and nothing of what it stands for may be.
+    which nothing is known, and whose rows all add up to 1, holds probabilities. One whose matrices
+    have a structure keeps it, if the values of another seed, `again`, differ and have it too: a
+    matrix of ones is symmetric whatever it stands for.
     """
     others: Values = {}
     inputs: list[InputSpec] = []

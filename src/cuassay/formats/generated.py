@@ -106,7 +106,9 @@ def _tensor_outside(spec: InputSpec, tensor: Any, sizes: Mapping[str, int]) -> s
                 None if low is None else low - abs(low) * slack,
                 None if high is None else high + abs(high) * slack,
             )
-            return beyond or (_unlike(spec.domain, tensor) if isinstance(spec.domain, Real) else "")
+            return beyond or (
+                unlike(spec.domain.structure, tensor) if isinstance(spec.domain, Real) else ""
+            )
         case IntegerRange(low=low, high=high):
             return _beyond(tensor, low, high)
         case Probability(axis=axis):
@@ -128,9 +130,9 @@ def _tensor_outside(spec: InputSpec, tensor: Any, sizes: Mapping[str, int]) -> s
     return ""
 
 
-def _unlike(domain: Real, tensor: Any) -> str:
-    """Return what a matrix holds that its domain's structure leaves out, in words."""
-    match domain.structure:
+def unlike(structure: Structure, tensor: Any) -> str:
+    """Return what square matrices hold that a structure leaves out, in words; else nothing."""
+    match structure:
         case Structure.GENERAL:
             return ""
         case Structure.SYMMETRIC:
@@ -142,7 +144,7 @@ def _unlike(domain: Real, tensor: Any) -> str:
         case Structure.DIAGONAL:
             beside = bool(tensor.tril(-1).any()) or bool(tensor.triu(1).any())
             return "numbers beside the diagonal" if beside else ""
-    assert_never(domain.structure)
+    assert_never(structure)
 
 
 def _beyond(tensor: Any, low: float | None, high: float | None) -> str:

@@ -7,6 +7,7 @@ from typing import assert_never
 
 import torch
 
+from cuassay.formats.generated import unlike
 from cuassay.inputs.real import EXACT, REAL, zeros
 from cuassay.inputs.request import Request
 from cuassay.model.case import UNSTRUCTURED
@@ -62,7 +63,8 @@ def structured(domain: Domain, value: torch.Tensor) -> torch.Tensor:
         case Structure.GENERAL:
             return value
         case Structure.SYMMETRIC:
-            return torch.where(_above(value), value, value.mT)
+            above = torch.ones(value.shape[-2:], dtype=torch.bool, device=value.device).triu()
+            return torch.where(above, value, value.mT)
         case Structure.UPPER_TRIANGULAR:
             return value.triu()
         case Structure.LOWER_TRIANGULAR:
@@ -85,18 +87,9 @@ def structure_of(value: torch.Tensor) -> Structure:
     )
     corner = value[..., :_CORNER, :_CORNER]  # says no of most, and needs no memory
     return next(
-        (
-            one
-            for one in order
-            if all(torch.equal(structured(Real(structure=one), v), v) for v in (corner, value))
-        ),
+        (one for one in order if not any(unlike(one, part) for part in (corner, value))),
         Structure.GENERAL,
     )
-
-
-def _above(value: torch.Tensor) -> torch.Tensor:
-    """Return which places of a square matrix lie on its diagonal or above."""
-    return torch.ones(value.shape[-2:], dtype=torch.bool, device=value.device).triu()
 
 
 def _probability(kind: str, request: Request, axis: int) -> torch.Tensor:

@@ -95,11 +95,19 @@ def _listed_alone(
     everywhere else. The longest axis comes first.
     """
     axes = planner.problem.var_axes()
-    low = {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
+    low = _small(axes, base)
     _, home = planner.workloads()[0]
     cut = [axis.name for axis in axes if home[axis.name] > 2 * max(base[axis.name], TILES[-1])]
     for name in sorted(cut, key=lambda name: -home[name]):
         yield f"{name}={home[name]} as listed, others small", {**low, name: home[name]}, False
+
+
+def _small(axes: Iterable[VarAxis], base: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes of axes of which another one is the point: 2, or what they must have.
+
+    Where the listed call that the others are taken from has an empty axis, it stays empty.
+    """
+    return {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
 
 
 def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int], bool]]:
@@ -114,8 +122,7 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
     other purposes lie on both sides of anyway, and sizes that constant axes have.
     """
     problem, axes = planner.problem, planner.problem.var_axes()
-    # An axis may be empty in the listed call that the others are taken from.
-    low = {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
+    low = _small(axes, base)
     calls = [sizes for _, sizes in planner.workloads()]
     others = [base, *(sizes for _, sizes in planner.fitting(planner.budget.numeric_elements, 2))]
     constant = set(base.values()) - {base[axis.name] for axis in axes}
@@ -153,7 +160,7 @@ def _pairs(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
     room for: above a threshold, a size that is looked up, a multiple of a step.
     """
     axes = planner.problem.var_axes()
-    low = {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
+    low = _small(axes, base)
     found = [_levels(planner.problem, planner.named, axis) for axis in axes]
     count = _LEVELS
     while prod(1 + len(levels[:count]) for levels in found) > _MOST_ROWS:
@@ -239,7 +246,7 @@ def beyond(planner: Planner) -> tuple[Case, ...]:
     smallest workload: below them that workload and small sizes lie on both sides.
     """
     problem, axes, base = planner.problem, planner.problem.var_axes(), _base(planner)
-    low = {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
+    low = _small(axes, base)
     home = planner.workloads()[0][1]
     listed = [home[axis.name] for axis in axes]
     above = [

@@ -324,7 +324,8 @@ def headers_place() -> Path:
 def headers_digest() -> str:
     """Return the identity of our own headers and runtime: what is built against them follows it.
 
-    Of what prepares a source for the two compilers as well, whose headers are texts in it.
+    The Python code that prepares a source for the two compilers counts as well: some headers are
+    strings in it.
     """
     from ptxsan.host.build import NATIVE
 
