@@ -92,7 +92,8 @@ class Gate:
     It runs no check of the groups `without`, and leaves out what decides nothing: minimal
     counterexamples (`smallest`), `causes`, the benchmark's rule, power and times. With `machine`
     the PTX machine is loaded before workers are forked, as `cuassay check` does for kernels. A
-    `nursery` that is given serves others too, and stays open. `beside`: see `TrialPlan`.
+    `nursery` that is given serves others too, and stays open. `beside`: see `TrialPlan`. With
+    `extras` the rule, power and times are made all the same.
     """
 
     start: StartRunner = staticmethod(_one_worker)
@@ -108,8 +109,9 @@ class Gate:
         causes: bool = False,
         nursery: Nursery | None = None,
         beside: int | None = None,
+        extras: bool = False,
     ) -> None:
-        self._beside = beside
+        self._beside, self._extras = beside, extras
         self.device, self._without = device, without
         self._smallest, self._causes = smallest, causes
         self._stack = ExitStack()
@@ -253,7 +255,7 @@ class Gate:
                     checks=checks,
                     smallest=self._smallest,
                     causes=self._causes,
-                    extras=False,
+                    extras=self._extras,
                     beside=self._beside,
                     start=start or type(self).start,
                 ),

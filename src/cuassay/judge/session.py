@@ -225,8 +225,12 @@ class _Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Checked:
-    """What the checks said, and which numbers grade the arithmetic; `built`: whether it builds."""
+    """What the checks said, and which numbers grade the arithmetic; `built`: whether it builds.
 
+    `power_of` measures the power of the inputs, once: it may have been beside the last checks.
+    """
+
+    power_of: Callable[[], Power | None]
     reports: tuple[CheckReport, ...]
     graded: tuple[Comparison, ...] = ()
     built: bool = True
@@ -342,7 +346,7 @@ def judged(
                 found = _with_smallest_inputs(bench, found, runner, on_trial.control(trial))
             if not job.isolated:
                 failures.keep(problem, candidate.entry_file, failures.failing_cases(found))
-            extras = _extras(bench, runner, on_trial) if plan.extras else extras
+            extras = _extras(bench, runner, on_trial, checked.power_of) if plan.extras else extras
         reports = bind(found, job.require)
         diagnoses = _diagnosed(bench, reports, runner, machine) if plan.causes else ()
         timing = Timing(
@@ -587,10 +591,19 @@ class _Reference:
 
         return Control(trial, run, partial(judge_scenario, trial))
 
+    def begin(self) -> None:
+        """Start a process of it, which begins to build, where none is there."""
+        with waiting():
+            self._free.acquire()
+        try:
+            self._runner.begin()
+        finally:
+            self._free.release()
+
     def to_time(self, trial: JudgeTrial) -> Runner:
         """Return what runs it where no side is at work, with a process that begins to build."""
         self._runner.work_for(trial)
-        self._runner.begin()
+        self.begin()
         return self._runner
 
 
@@ -643,6 +656,18 @@ def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
                 machine.begin(recording, scenario)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Left:
+    """What sides take from each other: checks, then what needs none of them.
+
+    `at_last` is called before the last check begins: there what comes after it can be prepared.
+    """
+
+    checks: deque[Check]
+    then: deque[Callable[[], object]]
+    at_last: Callable[[], object]
+
+
 class _Side:
     """Checks that run one after another, with the processes that they run the candidate in."""
 
@@ -693,15 +718,24 @@ class _Side:
             else:
                 self._run(check)
 
-    def take(
-        self, left: deque[Check], *, may: Callable[[Check], bool] = lambda check: True
-    ) -> None:
+    def take(self, left: _Left, *, may: Callable[[Check], bool] = lambda check: True) -> None:
         """Run the first check of those that are left, and so on: other sides take theirs.
 
         The first one that this side may not run is left to them, with all that come after it.
+        Once none is left, it does what is left to do beside those that others still run.
         """
-        while left and may(left[0]) and not self.stopped and self.built:
-            self._run(left.popleft())
+        while not self.stopped and self.built:
+            if left.checks:
+                if not may(left.checks[0]):
+                    return
+                check = left.checks.popleft()
+                if not left.checks:
+                    left.at_last()
+                self._run(check)
+            elif left.then:
+                left.then.popleft()()
+            else:
+                return
 
     def _run(self, check: Check) -> None:
         trial, runner = self.trial, self._runner
@@ -755,7 +789,11 @@ def _run_checks(
     beside: Sequence[Runner],
     machine: Replayer,
 ) -> _Checked:
-    """Run the checks in order, in `beside` those that may run at the same time as others."""
+    """Run the checks in order, in `beside` those that may run at the same time as others.
+
+    A side that has no check left measures the power of the inputs, beside those that others still
+    run: it needs no process.
+    """
     job, trial = bench.job, bench.trial
     # A given seed asks for the same trial again: what others left must not change it.
     entry = bench.candidate.entry_file
@@ -775,6 +813,12 @@ def _run_checks(
         if bench.device.startswith("cuda") and main.built:
             bench.optional("", lambda: _begin(bench, runner, machine))
 
+    def at_last() -> None:
+        # At `quick` the time of a call is taken in a process that ran others.
+        if bench.quick and bench.plan.extras and _has_times(bench, runner):
+            bench.optional("", reference.begin)
+
+    power_of = cache(lambda: _power(bench, heavy))
     if heavy is None:
         begin()
     else:
@@ -783,7 +827,18 @@ def _run_checks(
         ]
         others = [check for check in checks if check not in alone]
         if main.built:
-            _run_concurrently(bench, main, others, beside, reference, heavy, name, begin=begin)
+            _run_concurrently(
+                bench,
+                main,
+                others,
+                beside,
+                reference,
+                heavy,
+                name,
+                begin=begin,
+                at_last=at_last,
+                then=power_of if bench.plan.extras else lambda: None,
+            )
         checks = alone
         # It imports a compiler for seconds, beside checks that take no time of a call.
         wanted = bench.plan.extras and not bench.quick and bench.device.startswith("cuda")
@@ -792,7 +847,9 @@ def _run_checks(
     main.run(checks)
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
     reports = sorted(main.reports, key=lambda report: place.get(report.code, 0))
-    return _Checked(reports=tuple(reports), graded=tuple(main.graded), built=main.built)
+    return _Checked(
+        power_of=power_of, reports=tuple(reports), graded=tuple(main.graded), built=main.built
+    )
 
 
 def _run_concurrently(
@@ -805,6 +862,8 @@ def _run_concurrently(
     name: Callable[[Finding], Finding],
     *,
     begin: Callable[[], None],
+    at_last: Callable[[], object],
+    then: Callable[[], object],
 ) -> None:
     """Run checks on several sides at a time; what all found is told in the order of one side.
 
@@ -819,7 +878,11 @@ def _run_concurrently(
         for runner, told in zip(beside, events, strict=True)
     ]
     rest = [check for check in checks if check.concurrent]
-    left = deque(sorted(rest, key=lambda check: not check.waits))
+    left = _Left(
+        checks=deque(sorted(rest, key=lambda check: not check.waits)),
+        at_last=at_last,
+        then=deque([then]),
+    )
     with _working(sides, left) as turns, turns.taken():
         begin()
         main.run([check for check in checks if not check.concurrent])
@@ -855,8 +918,8 @@ def _run_concurrently(
 
 
 @contextmanager
-def _working(sides: Sequence[_Side], left: deque[Check]) -> Iterator[Turns]:
-    """Let sides take checks, each in a thread, until none is left; beside the turns of this block.
+def _working(sides: Sequence[_Side], left: _Left) -> Iterator[Turns]:
+    """Let sides take what is left, each in a thread; beside the turns of this block.
 
     What raises in this block stops them. What raised in theirs is raised after it.
     """
@@ -1033,7 +1096,24 @@ def _shrinks(finding: Finding) -> bool:
     return len(cases) == 1 and cases[0].state is None
 
 
-def _extras(bench: _Bench, runner: Runner, reference: _Reference) -> _Extras:
+def _power(bench: _Bench, heavy: threading.Lock | None) -> Power | None:
+    """Return the power of the inputs, on a trial of its own: others may use theirs meanwhile.
+
+    Its mutants take memory as scenarios do of which one runs at a time.
+    """
+    own = bench.trial.concurrent()
+    with ExitStack() as stack:
+        if heavy is not None:
+            with waiting():
+                stack.enter_context(heavy)
+        found = bench.optional("power of the inputs", lambda: power.power_of_inputs(own))
+    bench.trial.take(own)
+    return found
+
+
+def _extras(
+    bench: _Bench, runner: Runner, reference: _Reference, power_of: Callable[[], Power | None]
+) -> _Extras:
     """Return what a verdict states beside the decision; regimes for later trials are chosen."""
     trial = bench.trial
     # Its worker builds while the power is measured.
@@ -1046,7 +1126,7 @@ def _extras(bench: _Bench, runner: Runner, reference: _Reference) -> _Extras:
     rule = bench.optional(
         "the benchmark's own rule", lambda: benchmark_rule.evaluate(trial, runner)
     )
-    measured = bench.optional("power of the inputs", lambda: power.power_of_inputs(trial))
+    measured = power_of()
     spent: Speed | None = None
     if eager is not None:
         spent = bench.optional(

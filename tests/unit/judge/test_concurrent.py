@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from cuassay.judge import session
+from cuassay.judge.measure import power
 from cuassay.judge.plan import search
 from cuassay.judge.run.runner import Runner
+from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import Failed
-from cuassay.model.verdict import Lane, Profile, Verdict
+from cuassay.model.verdict import Lane, Power, Profile, Verdict
 from cuassay.sandbox.host.turns import Once, Turns, await_readable, waiting
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
@@ -53,7 +55,8 @@ def test_a_verdict_is_that_of_one_check_after_another(
     (plain, _), (beside, events) = (_judged(gate, name, profile) for gate in gates)
     ran = {span.what for span in beside.timeline if span.lane is Lane.BESIDE}
     assert ran
-    assert ran <= {"NUM001", "META001", "LAYOUT001"}  # the first side takes some where it is done
+    # The first side takes some where it is done.
+    assert ran <= {"MEM002", "NUM001", "META001", "LAYOUT001"}
     assert [report.code for report in beside.checks] == [*_CHECKS]
     assert (beside.decision, beside.precision_grade) == (plain.decision, plain.precision_grade)
     assert (beside.coverage, beside.tried_sizes) == (plain.coverage, plain.tried_sizes)
@@ -105,6 +108,41 @@ def test_others_begin_beside_what_is_first_in_the_first_process(
         assert spans["PROC001"].end_s <= spans["API002"].begin_s
         assert all(span.begin_s < spans["PROC001"].end_s for span in beside[:1])
         assert bool(beside) is (gate is gates[1])
+
+
+def test_power_is_measured_once_by_a_side_that_has_no_check_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And the reference's process, whose time is taken last, starts as the last check begins."""
+    measured: list[Power | None] = []
+    by: list[str] = []
+
+    def measure(trial: JudgeTrial) -> Power | None:
+        by.append("power")
+        measured.append(power_of_inputs(trial))
+        return measured[-1]
+
+    def begin(reference: session._Reference) -> None:
+        by.append("reference")
+        begins(reference)
+
+    power_of_inputs, begins = power.power_of_inputs, session._Reference.begin
+    monkeypatch.setattr(session._Reference, "begin", begin)
+    monkeypatch.setattr(power, "power_of_inputs", measure)
+    monkeypatch.setattr(session, "_has_times", lambda bench, runner: True)  # as on a GPU
+    pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
+    for beside in (0, 2):
+        with Gate("cpu", beside=beside, extras=True) as gate:
+            judged = gate.judge(load(pair.problem), pair.twin, seed=5, only=_CHECKS)
+        assert judged.accepted, judged
+        assert judged.verdict.power is measured[-1] is not None
+    alone, with_others = measured
+    assert alone is not None
+    assert with_others is not None
+    assert (alone.mutants, alone.killed) == (with_others.mutants, with_others.killed)
+    assert by[:2] == ["reference", "power"]
+    assert sorted(by[2:]) == ["power", "reference", "reference"]
+    assert by[-1] == "reference"  # started before, for what takes its time
 
 
 def test_a_search_beside_others_meets_the_same_cases(

@@ -53,6 +53,7 @@ class Api001(Check):
     title = "Inputs stay as they were"
     cause = Cause.INPUT_CHANGED
     classes = ("A3", "A4", "M9")
+    concurrent = True
     group = "host"
     judges_failures = True  # a call that must not write may end the process
 

@@ -64,6 +64,7 @@ class Api003(Check):
     code = "API003"
     title = "Every input and scalar reaches the output"
     classes = ("A6", "A7", "A12", "A13", "O1")
+    concurrent = True
     group = "host"
     clean_counts = True  # its new processes only keep an earlier answer from being blamed
 

@@ -57,6 +57,7 @@ class Api004(Check):
     title = "Facts of the problem's own inputs that the reference does not need"
     cause = Cause.INPUT_MISREAD
     classes = ("A6", "A7", "O1")
+    concurrent = True
     group = "host"
 
     def skip(self, trial: Trial) -> str:

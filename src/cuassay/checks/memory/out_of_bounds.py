@@ -87,6 +87,7 @@ class Mem002(Check):
     title = "Guard zones and poison around every allocation"
     cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M5", "M6", "M7", "L8")
+    concurrent = True
     group = "memory"
     mode = Mode.GUARDED
     judges_failures = True
