@@ -48,20 +48,26 @@ def get_inputs():
 """,
     "rmsnorm": """
 
+batch, length = 1, 512
+
+
 def get_inputs():
-    x = torch.randn(1, 512, 2048, dtype=torch.bfloat16)
-    residual = torch.randn(512, 2048, dtype=torch.bfloat16)
+    x = torch.randn(batch, length, 2048, dtype=torch.bfloat16)
+    residual = torch.randn(length, 2048, dtype=torch.bfloat16)
     return [x, residual, (torch.randn(2048) * 0.1 + 1.0).to(torch.bfloat16)]
 """,
     "sdpa_prelude": """
 
+batch, length = 1, 512
+
+
 def get_inputs():
-    hidden = torch.randn(1, 512, 2048, dtype=torch.bfloat16)
+    hidden = torch.randn(batch, length, 2048, dtype=torch.bfloat16)
     weights = [(torch.randn(n, 2048) * 0.02).to(torch.bfloat16) for n in (2048, 1024, 1024)]
     norms = [(torch.randn(128) * 0.1 + 1.0).to(torch.bfloat16) for _ in range(2)]
     inv_freq = 1.0 / (1_000_000.0 ** (torch.arange(0, 128, 2, dtype=torch.float32) / 128))
-    positions = torch.arange(512, dtype=torch.int64).view(1, 512)
-    attended = torch.ones(1, 512, dtype=torch.int64)
+    positions = torch.arange(length, dtype=torch.int64).expand(batch, length).contiguous()
+    attended = torch.ones(batch, length, dtype=torch.int64)
     return [hidden, *weights, *norms, inv_freq, positions, attended]
 """,
 }
