@@ -7,7 +7,7 @@ alone. Packed folders belong below build/ or outside the repository: sources are
 Where a set has numbered tasks, only those of even number are read: the odd half measures cuassay
 later. Local copies, below one folder: sol (problems, runs), cuda-l1 (h100-even.jsonl), cudabeaver,
 kernelbench, reference-kernels, KernelBenchFiltered, KernelBenchLeaderboard, kernelbench.com,
-kernelbench-runs (a fork of KernelBench with runs of three models), agents-vs-compile.
+kernelbench-runs (a fork of KernelBench with runs of three models), agents-vs-compile, TritonBench.
 """
 
 from __future__ import annotations
@@ -70,6 +70,70 @@ def get_inputs():
     attended = torch.ones(batch, length, dtype=torch.int64)
     return [hidden, *weights, *norms, inv_freq, positions, attended]
 """,
+}
+# The functions of TritonBench's files, or ours that call them as a problem has it.
+_TRITONBENCH = {
+    "add_example": "add_wrapper",
+    "bmm_chunk_fwd": "def entry(a, b):\n    return _bmm_chunk_fwd(a, b, 32)\n",
+    "chunk_cumsum_kernel": "chunk_global_cumsum_scalar",
+    "cosine_compute": "cos",
+    "dequantize_rowwise": "dequantize_rowwise",
+    "embedding_triton_kernel": """def entry(ids, weight):
+    out = torch.zeros(ids.shape[0], weight.shape[1], device=weight.device)
+    embedding(ids, weight, 0, weight.shape[0], out)
+    return out
+""",
+    "fast_rms_layernorm": """def entry(x, weight):
+    return Fast_RMS_Layernorm.apply(x, weight, 1e-5)
+""",
+    "fused_activation": "fused_add_mul_activation_torch",
+    "int8_quantization": "def entry(k):\n    return per_block_int8(k, k)[2:]\n",
+    "isfinite_kernel": """def entry(x):
+    return isfinite_func_wrapper_rank_1(x, out0=torch.empty_like(x, dtype=torch.bool))
+""",
+    "kldiv_ops": """def entry(predicted, target):
+    return kldiv_forward_triton(predicted, target, False, "batchmean", 1e-10)
+""",
+    "ksoftmax_triton": """def entry(x):
+    y = torch.empty_like(x)
+    softmax(y, x)
+    return y
+""",
+    "l2_norm_triton1": "_l2_norm_fwd",
+    "layer_norm_welfold": """def entry(weight, bias, x):
+    return fused_native_layer_norm_no_welford(weight, bias, x)[0]
+""",
+    "log_softmax": "log_softmax",
+    "matmul_triton2": "triton_matmul",
+    "matrix_vector_multip": "mv",
+    "mean_reduction": "def entry(x):\n    return mean_dim(x, 1)\n",
+    "quant_transpose_kernel": "quantize_global_transpose",
+    "quantize_global": "quantize_global",
+    "relu_strided_buffer": """def entry(x):
+    return relu_forward_wrapper_rank_1(x, out0=torch.empty_like(x))
+""",
+    "reversed_cumsum": "chunk_global_reversed_cumsum_vector",
+    "rmsnorm_fused_llama": "def entry(x, weight):\n    return rmsnorm_forward(x, weight, 1e-5)\n",
+    "rmsnorm_triton": "rmsnorm_triton_wrapper",
+    "rope_embedding": """def entry(q, cos, sin):
+    return _rope_embedding_forward_impl(q, cos, sin)[0]
+""",
+    "rotary_transform": "apply_rotary",
+    "rowwise_quantization_triton": "quantize_rowwise",
+    "sin_kernel": "call_kernel",
+    "softmax_optimize": "softmax",
+    "softmax_triton1": "softmax",
+    "softmax_triton3": "softmax",
+    "square_matrix": "square",
+    "swiglu_backward": "_swiglu_bwd",
+    "swiglu_triton": "def entry(a, b):\n    return swiglu_forward(a, b)[2]\n",
+    "triton_argmax": "def entry(x):\n    return argmax(x, -1)\n",
+    "triton_conv2d_fwd": """def entry(x, weight):
+    return conv2d_forward(x, weight, 3, 3, 1, 1, 0, 0, 1, tf32=False)
+""",
+    "triton_matmul": "matmul",
+    "triton_softmax": "triton_softmax",
+    "vector_addition_custom": "custom_add",
 }
 
 
@@ -350,6 +414,36 @@ def agents_vs_compile(sets: Path, labels: Path | None, out: Path) -> Iterator[Ke
         )
 
 
+def tritonbench(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """TritonBench: Triton kernels of people, from GitHub, that have a problem of ours.
+
+    The files are not numbered. Of their alphabetical order every second is read.
+    """
+    problems = out / "tritonbench" / "problems.py"
+    problems.parent.mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("tritonbench_problems.py"), problems)
+    files = sorted((sets / "TritonBench" / "data" / "TritonBench_G_v1").glob("*.py"))
+    for file in files[1::2]:
+        if file.stem not in _TRITONBENCH:
+            continue
+        text, _, _ = file.read_text(encoding="utf-8").partition("#" * 40)  # their test follows
+        function = _TRITONBENCH[file.stem]
+        if function.startswith("def "):
+            text, function = f"{text.rstrip()}\n\n\n{function}", "entry"
+        place = out / "tritonbench" / file.name
+        place.write_text(text, encoding="utf-8")
+        yield Kernel(
+            set="tritonbench",
+            name=file.stem,
+            path=f"{place.relative_to(out)}::{function}",
+            problem=f"{problems.relative_to(out)}:{file.stem}",
+            operator=file.stem,
+            language=language_of(text),
+            model="people",
+            digest=digest_of([text]),
+        )
+
+
 def kernelbench_com(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
     """kernelbench.com: solutions published for an H100, in the decks hard, cuda, mega and mini.
 
@@ -525,6 +619,7 @@ PUBLISHED: Mapping[str, Set] = {
     "leaderboard": leaderboard,
     "kernelbench-runs": kernelbench_runs,
     "agents-vs-compile": agents_vs_compile,
+    "tritonbench": tritonbench,
     "kernelbench.com": kernelbench_com,
     "reference-kernels": reference_kernels,
 }
