@@ -6,7 +6,8 @@ alone. Packed folders belong below build/ or outside the repository: sources are
 
 Where a set has numbered tasks, only those of even number are read: the odd half measures cuassay
 later. Local copies, below one folder: sol (problems, runs), cuda-l1 (h100-even.jsonl), cudabeaver,
-kernelbench, reference-kernels, KernelBenchFiltered, KernelBenchLeaderboard, kernelbench.com.
+kernelbench, reference-kernels, KernelBenchFiltered, KernelBenchLeaderboard, kernelbench.com,
+kernelbench-runs (a fork of KernelBench with runs of three models), agents-vs-compile, TritonBench.
 """
 
 from __future__ import annotations
@@ -30,6 +31,110 @@ _RUN_NAME = re.compile(r"\d{8}_\d{6}_(?P<model>.+)_(?P<task>\d\d_[a-z0-9_]+)_sol
 _PROBLEM_FILES = ("definition.json", "workload.jsonl", "reference.py")
 # Problems of GPU MODE whose formats or hardware no NVIDIA GPU of one host has.
 _NOT_HERE = ("amd", "amd_202602", "amd_distributed", "nvidia")
+# What tells of the GPU of an evaluation rather than of the kernel.
+_OF_ITS_GPU = re.compile("out of memory|no kernel image")
+# A function `run` as KernelBench has modules, and the inputs that the harness of a task makes.
+_MODULE = """
+
+class {name}(torch.nn.Module):
+    def forward(self, *inputs):
+        return run(*inputs)
+"""
+_AGENTS_INPUTS = {
+    "swiglu": """
+
+def get_inputs():
+    return [torch.randn(1, 512, 6144, dtype=torch.bfloat16) for _ in range(2)]
+""",
+    "rmsnorm": """
+
+batch, length = 1, 512
+
+
+def get_inputs():
+    x = torch.randn(batch, length, 2048, dtype=torch.bfloat16)
+    residual = torch.randn(length, 2048, dtype=torch.bfloat16)
+    return [x, residual, (torch.randn(2048) * 0.1 + 1.0).to(torch.bfloat16)]
+""",
+    "sdpa_prelude": """
+
+batch, length = 1, 512
+
+
+def get_inputs():
+    hidden = torch.randn(batch, length, 2048, dtype=torch.bfloat16)
+    weights = [(torch.randn(n, 2048) * 0.02).to(torch.bfloat16) for n in (2048, 1024, 1024)]
+    norms = [(torch.randn(128) * 0.1 + 1.0).to(torch.bfloat16) for _ in range(2)]
+    inv_freq = 1.0 / (1_000_000.0 ** (torch.arange(0, 128, 2, dtype=torch.float32) / 128))
+    positions = torch.arange(length, dtype=torch.int64).expand(batch, length).contiguous()
+    attended = torch.ones(batch, length, dtype=torch.int64)
+    return [hidden, *weights, *norms, inv_freq, positions, attended]
+""",
+}
+# The functions of TritonBench's files, or ours that call them as a problem has it.
+_TRITONBENCH = {
+    "add_example": "add_wrapper",
+    "bmm_chunk_fwd": "def entry(a, b):\n    return _bmm_chunk_fwd(a, b, 32)\n",
+    "chunk_cumsum_kernel": "chunk_global_cumsum_scalar",
+    "cosine_compute": "cos",
+    "dequantize_rowwise": "dequantize_rowwise",
+    "embedding_triton_kernel": """def entry(ids, weight):
+    out = torch.zeros(ids.shape[0], weight.shape[1], device=weight.device)
+    embedding(ids, weight, 0, weight.shape[0], out)
+    return out
+""",
+    "fast_rms_layernorm": """def entry(x, weight):
+    return Fast_RMS_Layernorm.apply(x, weight, 1e-5)
+""",
+    "fused_activation": "fused_add_mul_activation_torch",
+    "int8_quantization": "def entry(k):\n    return per_block_int8(k, k)[2:]\n",
+    "isfinite_kernel": """def entry(x):
+    return isfinite_func_wrapper_rank_1(x, out0=torch.empty_like(x, dtype=torch.bool))
+""",
+    "kldiv_ops": """def entry(predicted, target):
+    return kldiv_forward_triton(predicted, target, False, "batchmean", 1e-10)
+""",
+    "ksoftmax_triton": """def entry(x):
+    y = torch.empty_like(x)
+    softmax(y, x)
+    return y
+""",
+    "l2_norm_triton1": "_l2_norm_fwd",
+    "layer_norm_welfold": """def entry(weight, bias, x):
+    return fused_native_layer_norm_no_welford(weight, bias, x)[0]
+""",
+    "log_softmax": "log_softmax",
+    "matmul_triton2": "triton_matmul",
+    "matrix_vector_multip": "mv",
+    "mean_reduction": "def entry(x):\n    return mean_dim(x, 1)\n",
+    "quant_transpose_kernel": "quantize_global_transpose",
+    "quantize_global": "quantize_global",
+    "relu_strided_buffer": """def entry(x):
+    return relu_forward_wrapper_rank_1(x, out0=torch.empty_like(x))
+""",
+    "reversed_cumsum": "chunk_global_reversed_cumsum_vector",
+    "rmsnorm_fused_llama": "def entry(x, weight):\n    return rmsnorm_forward(x, weight, 1e-5)\n",
+    "rmsnorm_triton": "rmsnorm_triton_wrapper",
+    "rope_embedding": """def entry(q, cos, sin):
+    return _rope_embedding_forward_impl(q, cos, sin)[0]
+""",
+    "rotary_transform": "apply_rotary",
+    "rowwise_quantization_triton": "quantize_rowwise",
+    "sin_kernel": "call_kernel",
+    "softmax_optimize": "softmax",
+    "softmax_triton1": "softmax",
+    "softmax_triton3": "softmax",
+    "square_matrix": "square",
+    "swiglu_backward": "_swiglu_bwd",
+    "swiglu_triton": "def entry(a, b):\n    return swiglu_forward(a, b)[2]\n",
+    "triton_argmax": "def entry(x):\n    return argmax(x, -1)\n",
+    "triton_conv2d_fwd": """def entry(x, weight):
+    return conv2d_forward(x, weight, 3, 3, 1, 1, 0, 0, 1, tf32=False)
+""",
+    "triton_matmul": "matmul",
+    "triton_softmax": "triton_softmax",
+    "vector_addition_custom": "custom_add",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +336,114 @@ def leaderboard(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
         yield _pair(out, kernel, candidate=row["code"], reference=reference)
 
 
+def kernelbench_runs(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """Every answer of three models to KernelBench's levels 1 and 2, with its evaluation.
+
+    An answer that does not compile is passed over. One whose results differ, or whose call fails,
+    is labeled wrong, unless the GPU of the evaluation had too little memory or none of the code.
+    """
+    root = sets / "kernelbench-runs"
+    for run in sorted((root / "runs").glob("*_level[12]_*")):
+        detailed, plain = run / "detailed_results.json", run / "eval_results.json"
+        if detailed.is_file():
+            results = json.loads(detailed.read_text(encoding="utf-8"))["results"]
+            evaluated = {row["problem_id"]: row.get("eval_result") or {} for row in results}
+        elif plain.is_file():
+            results = json.loads(plain.read_text(encoding="utf-8"))
+            evaluated = {int(number): result for number, result in results.items()}
+        else:
+            continue
+        model, _, rest = run.name.partition("_level")
+        level = rest[0]
+        for number, result in sorted(evaluated.items()):
+            (task,) = (root / "KernelBench" / f"level{level}").glob(f"{number}_*.py")
+            file = run / f"problem_{number}_kernel.py"
+            if not file.is_file():
+                file = run / f"level_{level}_problem_{number}_sample_0_kernel.py"
+            if number % 2 or not result.get("compiled") or not file.is_file():
+                continue
+            correct, about = result["correctness"], result["metadata"]
+            issue = about.get("correctness_issue") or about.get("runtime_error") or ""
+            unknown = _OF_ITS_GPU.search(issue)
+            kernel = Kernel(
+                set="kernelbench-runs",
+                name=f"l{level}_p{number}/{model}",
+                path="",
+                problem="",
+                operator=task.stem,
+                label="" if correct or unknown else "wrong",
+                codes=() if correct or unknown else (_issue(issue),),
+                model=model,
+                theirs=None if unknown else correct,
+            )
+            yield _pair(
+                out,
+                kernel,
+                candidate=file.read_text(encoding="utf-8"),
+                reference=task.read_text(encoding="utf-8"),
+            )
+
+
+def agents_vs_compile(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """Triton kernels that three coding agents wrote to be faster than torch.compile's."""
+    root = sets / "agents-vs-compile" / "agent_loop"
+    for file in sorted((root / "sandbox").glob("*/candidate.py")):
+        task = next(name for name in _AGENTS_INPUTS if file.parent.name.startswith(name))
+        results = root / "runs" / file.parent.name
+        strict = results / "result_strict.json"
+        said = json.loads((strict if strict.is_file() else results / "result.json").read_text())
+        verdict = str(said.get("harness_result", said)["verdict"])
+        reference = (root / "tasks" / task / "reference.py").read_text(encoding="utf-8")
+        candidate = file.read_text(encoding="utf-8")
+        kernel = Kernel(
+            set="agents-vs-compile",
+            name=f"{task}/{file.parent.name.removeprefix(task + '_')}",
+            path="",
+            problem="",
+            operator=task,
+            label="" if verdict.startswith("PASS") else "wrong",
+            codes=() if verdict.startswith("PASS") else (verdict.lower(),),
+            model=file.parent.name.removeprefix(task + "_").partition("_")[0],
+            theirs=verdict.startswith("PASS"),
+        )
+        yield _pair(
+            out,
+            kernel,
+            candidate=candidate + _MODULE.format(name="ModelNew"),
+            reference=reference + _MODULE.format(name="Model") + _AGENTS_INPUTS[task],
+        )
+
+
+def tritonbench(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """TritonBench: Triton kernels of people, from GitHub, that have a problem of ours.
+
+    The files are not numbered. Of their alphabetical order every second is read.
+    """
+    problems = out / "tritonbench" / "problems.py"
+    problems.parent.mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("tritonbench_problems.py"), problems)
+    files = sorted((sets / "TritonBench" / "data" / "TritonBench_G_v1").glob("*.py"))
+    for file in files[1::2]:
+        if file.stem not in _TRITONBENCH:
+            continue
+        text, _, _ = file.read_text(encoding="utf-8").partition("#" * 40)  # their test follows
+        function = _TRITONBENCH[file.stem]
+        if function.startswith("def "):
+            text, function = f"{text.rstrip()}\n\n\n{function}", "entry"
+        place = out / "tritonbench" / file.name
+        place.write_text(text, encoding="utf-8")
+        yield Kernel(
+            set="tritonbench",
+            name=file.stem,
+            path=f"{place.relative_to(out)}::{function}",
+            problem=f"{problems.relative_to(out)}:{file.stem}",
+            operator=file.stem,
+            language=language_of(text),
+            model="people",
+            digest=digest_of([text]),
+        )
+
+
 def kernelbench_com(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
     """kernelbench.com: solutions published for an H100, in the decks hard, cuda, mega and mini.
 
@@ -404,6 +617,9 @@ PUBLISHED: Mapping[str, Set] = {
     "cuda-l1": cuda_l1,
     "kernelbench-filtered": filtered,
     "leaderboard": leaderboard,
+    "kernelbench-runs": kernelbench_runs,
+    "agents-vs-compile": agents_vs_compile,
+    "tritonbench": tritonbench,
     "kernelbench.com": kernelbench_com,
     "reference-kernels": reference_kernels,
 }
@@ -465,6 +681,12 @@ def _pair(
     where = {"path": str(file.relative_to(out)), "problem": str(problem.relative_to(out))}
     about = {"language": language_of(candidate), "digest": digest_of([candidate])}
     return Kernel(**{**asdict(kernel), **where, **about})
+
+
+def _issue(text: str) -> str:
+    """Return in a word or two what an evaluation of KernelBench says is wrong."""
+    known = {"Output shape mismatch": "shape", "Output mismatch": "values"}
+    return next((word for begin, word in known.items() if text.startswith(begin)), "call fails")
 
 
 def _operator(sets: Path, level: str, number: str) -> str:

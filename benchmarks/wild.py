@@ -93,8 +93,8 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def is_wanted(kernel: Kernel) -> bool:
-    """Whether a kernel has a label, or is CUDA C++ that shows how much can be judged."""
-    return bool(kernel.label) or (kernel.set != "sol" and kernel.language == "cuda")
+    """Whether a kernel has a label, or is one that shows how much can be judged."""
+    return bool(kernel.label) or (kernel.set != "sol" and kernel.language != "torch")
 
 
 class Bench:

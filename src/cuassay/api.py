@@ -210,12 +210,17 @@ def _where(problem: str | Path | Problem | Decorated) -> str:
 
 def verdict_of(events: Iterable[Event]) -> Verdict:
     """Return the verdict that events end with. Raises what `check` raises."""
+    # Read to their end: an exception would hold a trial that is left before, and what is then
+    # closed with the interpreter waits for a thread that can no longer start.
+    ended = None
     for event in events:
-        match event:
-            case EngineFinished(verdict=verdict):
-                return verdict
-            case EngineStopped(exit_code=2, message=message):
-                raise UsageError(message)
-            case EngineStopped(message=message, traceback=trace):
-                raise CannotJudgeError(f"{message}\n{trace}".rstrip())
+        if isinstance(event, EngineFinished | EngineStopped):
+            ended = event
+    match ended:
+        case EngineFinished(verdict=verdict):
+            return verdict
+        case EngineStopped(exit_code=2, message=message):
+            raise UsageError(message)
+        case EngineStopped(message=message, traceback=trace):
+            raise CannotJudgeError(f"{message}\n{trace}".rstrip())
     raise CannotJudgeError("the trial ended without a verdict; run `cuassay doctor`")

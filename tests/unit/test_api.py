@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import cuassay
+from cuassay.api import verdict_of
 from cuassay.errors import CannotJudgeError, ProblemError, UsageError
-from cuassay.model.events import EngineStopped
+from cuassay.model.events import EngineStopped, Event
 from cuassay.model.problem import Problem, Reference
 from tests.support import fake_engine, samples
 
@@ -77,6 +79,20 @@ def test_a_stopped_trial_raises(
     fake_engine.install(monkeypatch)
     with pytest.raises(CannotJudgeError, match="without a verdict"):
         cuassay.check("k.py", problem="p")
+
+
+def test_a_trial_that_ends_in_an_exception_is_over_before_it() -> None:
+    closed = []
+
+    def events() -> Iterator[Event]:
+        try:
+            yield EngineStopped(exit_code=3, message="why")
+        finally:
+            closed.append(True)
+
+    with pytest.raises(CannotJudgeError, match="why"):
+        verdict_of(events())
+    assert closed  # while the exception still holds the frame that read them
 
 
 def test_a_wrong_profile_names_the_legal_ones() -> None:

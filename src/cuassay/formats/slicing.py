@@ -19,6 +19,8 @@ from cuassay.errors import ProblemError
 from cuassay.formats.structure import library_import
 
 _LIBRARY_FOLDERS = ("site-packages", "dist-packages")
+# What the text around a function binds at its top level.
+_TAKEN = frozenset({"run", "inspect", "_reference", "_made", "_taken", "_call"})
 _TORCH = ("torch", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft")
 
 
@@ -83,7 +85,44 @@ def _source_of(thing: Any, what: str) -> tuple[ast.Module, str, str, str]:
             "it into a .py file"
         ) from None
     package = getattr(inspect.getmodule(thing), "__package__", "") or ""
-    return tree, name, str(file), package
+    bound = {found for found, _ in _bindings(tree, where=str(file), package=package)}
+    aside = {taken: f"_own_{taken}" for taken in bound & _TAKEN if taken != name}
+    return _Aside(aside).visit(tree) if aside else tree, name, str(file), package
+
+
+class _Aside(ast.NodeTransformer):
+    """Renames what a module binds at its top level; what a function binds hides it there."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self._names.get(node.id, node.id)
+        return node
+
+    def visit_alias(self, node: ast.alias) -> ast.alias:
+        renamed = self._names.get(node.asname or node.name)
+        node.asname = renamed or node.asname
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.name = self._names.get(node.name, node.name)
+        return self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.name = self._names.get(node.name, node.name)
+        return self._inside(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return self._inside(node)
+
+    def _inside(self, node: ast.FunctionDef | ast.Lambda) -> ast.AST:
+        hidden = {found.arg for found in ast.walk(node.args) if isinstance(found, ast.arg)}
+        for found in ast.walk(node):
+            if isinstance(found, ast.Name) and isinstance(found.ctx, ast.Store):
+                hidden.add(found.id)
+        kept = {name: new for name, new in self._names.items() if name not in hidden}
+        return ast.NodeTransformer.generic_visit(_Aside(kept), node)
 
 
 def parameters(function: Callable[..., object]) -> tuple[str, ...]:

@@ -13,8 +13,10 @@ import torch
 from cuassay.errors import CandidateError, ProblemError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.callables import candidate_place, problem_folder
+from cuassay.formats.calls import prepare
+from cuassay.formats.execute import load_reference
 from cuassay.formats.slicing import standalone
-from tests.support import functions
+from tests.support import functions, taken_names
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +36,15 @@ def test_a_function_is_cut_out_with_what_it_uses(tmp_path: Path) -> None:
         assert gone not in text
     x, y = torch.randn(3, 5), torch.randn(5)
     assert torch.equal(_run(text, tmp_path)(x, y), functions.reference(x, y))
+
+
+def test_its_helpers_may_have_names_of_ours(tmp_path: Path) -> None:
+    x = torch.randn(3, 5)
+    expected = taken_names.reference(x)
+    assert torch.equal(_run(standalone(taken_names.reference, ["x"]), tmp_path)(x), expected)
+    place, _ = prepare(taken_names.several_kernel, taken_names.several, {"x": x})
+    (made,) = load_reference(load_problem(place)).call(x)  # type: ignore[misc]
+    assert torch.equal(made, expected)
 
 
 def test_a_library_function_is_imported(tmp_path: Path) -> None:

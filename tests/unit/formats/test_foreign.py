@@ -76,6 +76,24 @@ def test_kernelbench_kernels_are_judged(tmp_path: Path, gate: Gate) -> None:
     assert "NUM001" in _codes(gate, problem, bug)
 
 
+def test_a_reference_may_call_a_function_of_its_own_that_is_named_run(tmp_path: Path) -> None:
+    text = foreign.KERNELBENCH.replace(" + self.bias", " + run(self.bias)")
+    helper = "\n\ndef run(bias):\n    return 2 * bias\n"
+    loaded = load_reference(load_problem(str(trees.write(tmp_path / "1_Helper.py", text + helper))))
+    plain = load_reference(load_problem(str(foreign.kernelbench(tmp_path))))
+    assert loaded.generator is not None
+    made = loaded.generator({"batch_size": 5}, torch.device("cpu"))
+    bias = made["state_bias"]
+    torch.testing.assert_close(loaded.call(*made.values()), plain.call(*made.values()) + bias)  # type: ignore[operator]
+
+    folder = foreign.gpumode(tmp_path)
+    task = (folder / "reference.py").read_text()
+    (folder / "reference.py").write_text(task.replace("= a + b *", "= run(a) + b *") + helper)
+    reference = load_reference(load_problem(str(folder)))
+    given = reference.generator({"size": 7}, torch.device("cpu"))  # type: ignore[misc]
+    assert isinstance(reference.call(*given.values()), torch.Tensor)
+
+
 @pytest.mark.parametrize(
     ("text", "kernel", "inputs"),
     [

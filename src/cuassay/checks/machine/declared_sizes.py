@@ -1,4 +1,4 @@
-"""BIG002: addresses at the declared sizes, where those are too large to run."""
+"""BIG002: addresses at the declared sizes, where those are too large to execute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cuassay.checks.base import Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised
-from cuassay.checks.machine.faults import MachineCheck
+from cuassay.checks.machine.faults import MachineCheck, machine_cases
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError, ProblemError
@@ -15,7 +15,7 @@ from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.machine import MachineFault
 from cuassay.model.outcome import Finding
-from cuassay.model.problem import Problem, TensorSpec
+from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Scenario
 from cuassay.model.steps import Outline
 from cuassay.model.trace import ScenarioResult, done_steps
@@ -32,7 +32,8 @@ class Big002(MachineCheck):
         Calls the kernel's host code at the largest sizes that the problem declares, on tensors
         that have a shape and an address and take no memory. Of each launch that it makes there
         the PTX machine runs some 20 blocks: the first and the last, those where a count of
-        elements passes a power of two, and some between.
+        elements passes a power of two, and some between. It does so for sizes that no CPU runs,
+        and where constant sizes leave no launch that the machine can execute as a whole.
 
     Why it matters
         `i += stride` in an int passes 2^31 only where the tensor is large: every small size is
@@ -65,22 +66,21 @@ class Big002(MachineCheck):
     clean_words = "no access out of bounds or misaligned in the blocks that ran"
 
     def skip(self, trial: Trial) -> str:
-        """Only where declared sizes are too large to run, and data is not what indexes."""
+        """Only where declared sizes are too large to execute, and data is not what indexes."""
         if trial.device.startswith("cuda"):
             return "a GPU runs the declared sizes themselves"
         tensors = [one for one in trial.problem.inputs if isinstance(one, TensorSpec)]
         if not all(one.dtype.is_floating for one in tensors):
             return "its inputs hold indices or masks, which a call without data has none of"
-        if not any(_sizes(trial.problem)):
-            return "no declared size is too large to run"
+        if not _sizes(trial):
+            return "no declared size is too large to execute"
         return super().skip(trial)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one call a size; its cases are a small one and the declared one."""
         small = trial.cases("small")[0]
-        for _, sizes in zip(range(_SIZES[trial.profile]), _sizes(trial.problem), strict=False):
-            declared = placed(small, sizes)
-            yield without_memory(small, declared)
+        for sizes in _sizes(trial)[: _SIZES[trial.profile]]:
+            yield without_memory(small, placed(small, sizes))
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report the distinct faults of memory."""
@@ -126,14 +126,18 @@ def without_memory(small: Case, large: Case) -> Scenario:
     )
 
 
-def _sizes(problem: Problem) -> Iterator[dict[str, int]]:
-    """Yield the sizes of workloads that are too large to run, the largest first."""
-    found = []
-    for workload in problem.workloads:
+def _sizes(trial: Trial) -> list[dict[str, int]]:
+    """Return the sizes of workloads that are too large to execute, the largest first.
+
+    Those are the ones that no CPU runs, and any where other checks execute no size at all.
+    """
+    least = _LARGE_ELEMENTS if machine_cases(trial) else 0
+    found: list[dict[str, int]] = []
+    for workload in trial.problem.workloads:
         try:
-            sizes = resolve(problem.axes, workload.axes)
+            sizes = resolve(trial.problem.axes, workload.axes)
         except ProblemError:
             continue
-        if elements_of(problem, sizes) >= _LARGE_ELEMENTS and sizes not in found:
+        if elements_of(trial.problem, sizes) >= least and sizes not in found:
             found.append(sizes)
-    yield from sorted(found, key=lambda sizes: elements_of(problem, sizes), reverse=True)
+    return sorted(found, key=lambda sizes: elements_of(trial.problem, sizes), reverse=True)

@@ -67,7 +67,7 @@ for _cuassay_name, _cuassay_old in _cuassay_held.items():
         _cuassay_sys.modules[_cuassay_name] = _cuassay_old
 
 
-def run({parameters}):
+def _cuassay_run({parameters}):
     leaves = ({parameters},)
     _CUASSAY_DEVICE[0] = str(next((v.device for v in leaves if hasattr(v, "device")), "cpu"))
     return _cuassay_answer(ref_kernel(_cuassay_join(_CUASSAY_DATA, leaves)))
@@ -110,7 +110,7 @@ def reference_source(
     fixed: Mapping[str, object],
     seeded: bool,
 ) -> str:
-    """Return the task's reference with `run` and a generator around it."""
+    """Return the task's reference with `_cuassay_run` and a generator around it."""
     return (
         library_source(files)
         + text.rstrip("\n")

@@ -38,7 +38,7 @@ from cuassay.model.problem import (
 )
 
 ORIGIN = "gpumode"
-_GENERATOR = "_cuassay_generate"
+_FUNCTION, _GENERATOR = "_cuassay_run", "_cuassay_generate"
 _DRAWN = Opaque(why="only generate_input tells legal values")
 _REAL_ELEMENTS = 1 << 18  # of inputs of a run that shapes alone cannot replace
 _SMALL = 32  # up to which sizes are divided by two for such a run
@@ -73,7 +73,12 @@ def load_task(folder: Path) -> Problem:
         ),
         inputs=inputs,
         outputs=outputs,
-        reference=Reference(path=reference_path(source, None), source=source, generator=_GENERATOR),
+        reference=Reference(
+            path=reference_path(source, None),
+            function=_FUNCTION,
+            source=source,
+            generator=_GENERATOR,
+        ),
         workloads=_workloads(kept, learnt, inputs, task),
         origin=ORIGIN,
         path=folder.absolute(),

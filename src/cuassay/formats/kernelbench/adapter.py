@@ -111,7 +111,7 @@ def _cuassay_model(sizes, device=None):
     return model
 
 
-def run({signature}):
+def _cuassay_run({signature}):
     values = ({parameters},)
     arguments, given, sizes, _ = _cuassay_split(values)
     state = dict(zip(_CUASSAY_STATE, given, strict=False))
@@ -294,7 +294,7 @@ def reference_source(
     built: Mapping[str, Sequence[Sequence[int]]],
     call: str,
 ) -> str:
-    """Return the problem's file with `run` and a generator below it.
+    """Return the problem's file with `_cuassay_run` and a generator below it.
 
     `arguments` are the forward parameters, `state` maps the model's names to input names, `axes`
     axes to the names and positions at the file's top level, `same` some of them to the axis that

@@ -48,7 +48,7 @@ from cuassay.model.problem import (
 )
 
 ORIGIN = "kernelbench"
-_GENERATOR = "_cuassay_generate"
+_FUNCTION, _GENERATOR = "_cuassay_run", "_cuassay_generate"
 _TOLERANCE = Tolerance(atol=1e-2, rtol=1e-2, required_matched_ratio=1.0, origin="KernelBench")
 _STATE = Opaque(why="the model's constructor draws its state")
 _DRAWN = Opaque(why="only get_inputs tells legal values")
@@ -124,7 +124,12 @@ def load_kernelbench_problem(path: Path, text: str) -> Problem:
         axes=_axes(learnt, told),
         inputs=(*inputs, *size_specs, *source_spec),
         outputs=outputs,
-        reference=Reference(path=reference_path(source, None), source=source, generator=_GENERATOR),
+        reference=Reference(
+            path=reference_path(source, None),
+            function=_FUNCTION,
+            source=source,
+            generator=_GENERATOR,
+        ),
         workloads=(
             Workload(
                 id=path.stem,

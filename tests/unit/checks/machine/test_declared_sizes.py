@@ -109,6 +109,55 @@ def test_an_index_that_wraps_at_the_declared_size_alone_is_found(
     assert finding.lines
 
 
+_CONSTANT = """from typing import Annotated
+
+import torch
+
+from cuassay import problem, tensor
+
+
+@problem(axes={"rows": 512, "columns": 6144}, workloads=({},))
+def differences(
+    x: Annotated[torch.Tensor, tensor("float32", "rows", "columns")],
+) -> Annotated[torch.Tensor, tensor("float32", "rows", "columns", name="y")]:
+    flat = x.flatten()
+    return torch.diff(flat, append=flat[-1:]).view_as(x)
+"""
+_DIFFERENCES = """// cuassay-launch:
+// [[launches]]
+// kernel = "differences"
+// grid = ["-(-rows * columns // 1024)"]
+// block = [1024]
+// arguments = ["x", "y", "rows", "columns"]
+
+extern "C" __global__ void differences(const float* x, float* y, long long r, long long c) {
+    const long long count = r * c, i = blockIdx.x * 1024ll + threadIdx.x;
+    if (i < count) y[i] = NEXT - x[i];
+}
+"""
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_constant_sizes_that_cannot_be_executed_whole_are_executed_in_part(
+    tmp_path: Path, gate: Gate, right: bool
+) -> None:
+    constant = load_problem(str(trees.write(tmp_path / "differences_problem.py", _CONSTANT)))
+    following = "x[i + 1 < count ? i + 1 : i]" if right else "(i + 1 < count) * x[i + 1]"
+    text = _DIFFERENCES.replace("NEXT", following)
+    if not right:
+        text = text.replace("- x[i];", "- (i + 1 < count) * x[i];")
+    file = trees.write(tmp_path / "differences.cu", text)
+    judged = gate.judge(constant, file, seed=3, only=("MEM101", "BIG002"))
+    assert judged.codes == (() if right else ("BIG002",)), [
+        str(one.outcome) for one in judged.verdict.checks
+    ]
+    (report,) = (one for one in judged.verdict.checks if one.code == "BIG002")
+    if right:
+        assert isinstance(report.outcome, Passed)
+        return
+    assert "0 bytes beyond its end" in report.wrong[0].message
+
+
 _TORCH_ALONE = """import torch
 
 def run(x):
