@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from cuassay.judge import verbs
@@ -23,3 +26,26 @@ def test_a_rehearsal_makes_a_truth_of_each_of_its_operators(
     monkeypatch.setattr(JudgeTrial, "truth", noted)
     verbs.rehearse("cpu")
     assert tuple(dict.fromkeys(made)) == verbs._REHEARSED
+
+
+def test_triton_is_whole_for_torch_while_its_first_steps_are_taken() -> None:
+    """Torch begins with modules of Triton's depth: a second thread would meet half of the package.
+
+    In a process of its own, where nothing of Triton was loaded.
+    """
+    pytest.importorskip("triton")
+    program = (
+        "import torch\n"
+        "from cuassay.judge import verbs\n"
+        "verbs._begin_triton()\n"
+        "import torch.utils.flop_counter\n"
+        "import torch._inductor.runtime.hints\n"
+        "import triton\n"
+        "print(hasattr(triton.backends, 'compiler'))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (ran.returncode, ran.stdout, "triton not found" in ran.stderr) == (0, "True\n", False), (
+        ran.stderr
+    )
