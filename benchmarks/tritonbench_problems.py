@@ -384,8 +384,8 @@ def triton_conv2d_fwd(
 
 
 @problem(
-    axes={"heads": (1, 64), "length": (1, 4096), "size": (16, 256)},
-    workloads=({"heads": 2, "length": 256, "size": 64},),
+    axes={"heads": (1, 64), "length": (1, 4096), "size": 64},
+    workloads=({"heads": 2, "length": 256},),
 )
 def int8_quantization(
     k: Annotated[torch.Tensor, tensor("float32", "heads", "length", "size")],

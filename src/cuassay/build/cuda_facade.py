@@ -154,6 +154,9 @@ _TORCH_CUDA: dict[str, Any] = {
     "stream": _Nothing,
     "device": _Nothing,
     "device_of": _Nothing,
+    "_DeviceGuard": _Nothing,
+    "_exchange_device": _constant(0),
+    "_maybe_exchange_device": _constant(0),
     "Stream": _Nothing,
     "Event": _Nothing,
     **{
@@ -170,10 +173,19 @@ _TORCH_CUDA: dict[str, Any] = {
 }
 
 
+def _empty_strided(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype)
+
+
+_ABSENT = object()  # what a torch that was built without CUDA lacks
 _REPLACED: dict[tuple[Any, str], Any] = {
     **{(torch.cuda, name): answer for name, answer in _TORCH_CUDA.items()},
     # Else torch's recurrent layers call cuDNN on weights that say they are on a GPU.
     (torch.backends.cudnn, "is_acceptable"): _constant(False),
+    # What code that torch.compile wrote asks of torch's insides.
+    (torch._C, "_cuda_getCurrentRawStream"): _constant(0),
+    (torch._C, "_cuda_setDevice"): _constant(None),
+    (torch._C._dynamo.guards, "_empty_strided_cuda"): _empty_strided,
 }
 
 
@@ -193,7 +205,7 @@ def _enter() -> None:
     with _lock:
         if _depth == 0:
             for (owner, name), replacement in _REPLACED.items():
-                _originals[owner, name] = getattr(owner, name)
+                _originals[owner, name] = getattr(owner, name, _ABSENT)
                 setattr(owner, name, replacement)
         _depth += 1
 
@@ -205,6 +217,10 @@ def _leave() -> None:
         if _depth == 0:
             for (owner, name), original in _originals.items():
                 # what a candidate put in its place stays, as it would on a GPU
-                if getattr(owner, name) is _REPLACED[owner, name]:
+                if getattr(owner, name, _ABSENT) is not _REPLACED[owner, name]:
+                    continue
+                if original is _ABSENT:
+                    delattr(owner, name)
+                else:
                     setattr(owner, name, original)
             _originals.clear()

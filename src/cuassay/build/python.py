@@ -26,6 +26,10 @@ _OPTIONAL_PACKAGES = (
 _NEEDS_GPU = (
     "Found no NVIDIA driver",
     "not compiled with CUDA enabled",
+    "compiled without CUDA support",
+    "compiled without support for the specified device",
+    "cannot import name '_cuda",  # from torch._C
+    "has no attribute '_cuda",
     "No CUDA GPUs are available",
     "0 active drivers",
     "Tried to instantiate dummy base class",

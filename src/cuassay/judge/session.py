@@ -28,10 +28,10 @@ from cuassay.errors import CuassayError
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.seeds import new_root
 from cuassay.judge.decide import benchmark_rule
-from cuassay.judge.decide.built_sizes import follow_built_sizes
 from cuassay.judge.decide.control import Control, reference_candidate
 from cuassay.judge.decide.examine import BuildStopped, Examination, judge_scenario
 from cuassay.judge.decide.executed_by import executed_by
+from cuassay.judge.decide.refused_sizes import follow_sizes
 from cuassay.judge.decide.tried import Tried
 from cuassay.judge.decide.verdict import bind, conditions, decide, decide_proofs
 from cuassay.judge.diagnose.blamed_lines import with_text
@@ -330,8 +330,7 @@ def judged(
         machine = _use_machine(bench)
         beside = _runners_beside(bench, runner)
         _tune(bench, runner, beside[0] if beside else runner)
-        if trial.problem.built:
-            bench.optional("", lambda: follow_built_sizes(trial, runner))
+        bench.optional("", lambda: follow_sizes(trial, runner))
         on_trial = _reference(bench, runner)
         tried = Tried(problem, runner)
         checked = _run_checks(bench, runner, on_trial, tried, beside, machine)
@@ -359,7 +358,12 @@ def judged(
         stood = runner.walls
         # A process that never started has tried no wall, and forged nothing.
         unconfined = walls.walls_condition(stood) if walls.were_tried(stood) else ""
-        said = (_executed_by(bench, runner), unconfined, trial.built_condition)
+        said = (
+            _executed_by(bench, runner),
+            unconfined,
+            trial.built_condition,
+            trial.listed_condition,
+        )
         kind = "float32" if "float32" in trial.kinds else "float64"
         verdict = Verdict(
             decision=decision,

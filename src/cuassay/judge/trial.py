@@ -183,7 +183,7 @@ class JudgeTrial:
         self._acceptor: Acceptor | None = None
         self._own_alone = False
         self._varied: Mapping[str, Fill] = {}  # of the problem's own values, so that truth decides
-        self._built_condition = ""
+        self._built_condition, self._listed_condition = "", ""
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
         self._machine: Machine | None = None
@@ -883,9 +883,19 @@ class JudgeTrial:
         )
 
     def use_own_cases_alone(self) -> None:
-        """Give up every case of ours: the reference refused even the smallest."""
+        """Give up every case of ours: the reference, or the kernel, refused even the smallest."""
         self._own_alone = True
         self._plans.clear()
+
+    def keep_listed_sizes(self, condition: str) -> None:
+        """Judge the workloads' sizes alone from now on: the kernel refuses every other one."""
+        self._listed_condition = condition
+        self.use_own_cases_alone()
+
+    @property
+    def listed_condition(self) -> str:
+        """Which sizes the kernel takes alone, '' where it takes others."""
+        return self._listed_condition
 
     def keep_built_sizes(self) -> None:
         """Let a module be built with the problem's own sizes alone, in every case from now on."""

@@ -126,6 +126,26 @@ def test_facade_nests_and_restores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.cuda.is_available is before
 
 
+def test_code_that_torch_compile_wrote_finds_its_helpers(tmp_path: Path) -> None:
+    text = """
+import torch
+from torch._C import _cuda_getCurrentRawStream as get_raw_stream
+empty_strided_cuda = torch._C._dynamo.guards._empty_strided_cuda
+
+def run(x):
+    with torch.cuda._DeviceGuard(x.device.index):
+        torch.cuda.set_device(0)
+        made = empty_strided_cuda((3, 1), (1, 3), torch.float32)
+        assert get_raw_stream(0) == 0 and made.is_cuda
+        return made.copy_(x[:, None])
+"""
+    if torch.cuda.is_available():
+        pytest.skip("the facade stands in for a GPU only where there is none")
+    before = hasattr(torch._C, "_cuda_getCurrentRawStream")
+    assert load(tmp_path, text).call(torch.ones(3)).shape == (3, 1)  # type: ignore[attr-defined]
+    assert hasattr(torch._C, "_cuda_getCurrentRawStream") == before
+
+
 def test_recurrent_layers_keep_away_from_cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
     """A torch that was built for CUDA would lay out their weights for cuDNN, which are here."""
     monkeypatch.setattr(torch, "_use_cudnn_rnn_flatten_weight", lambda: True)
@@ -140,9 +160,10 @@ def test_recurrent_layers_keep_away_from_cudnn(monkeypatch: pytest.MonkeyPatch) 
 def test_what_only_a_gpu_can_do_is_a_missing_tool(tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("needs a machine without a GPU")
-    built = load(tmp_path, "import torch\ndef run():\n    return torch.cuda.CUDAGraph()\n")
-    with pytest.raises(MissingToolError, match="needs an NVIDIA GPU"):
-        built.call()
+    for asked in ("CUDAGraph()", "_sleep(1)"):
+        built = load(tmp_path, f"import torch\ndef run():\n    return torch.cuda.{asked}\n")
+        with pytest.raises(MissingToolError, match="needs an NVIDIA GPU"):
+            built.call()
 
 
 def test_causes_in_a_ring_come_to_an_end(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from cuassay.model.axes import smallest_workload_axes
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario, Step
 from cuassay.model.steps import Disarm, ReadLaunches
 from cuassay.model.trace import StepRaised
 
@@ -68,7 +68,7 @@ class Ghost001(Check):
     least_decided = 0.0  # what a call does without its kernels is not part of its contract
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield one process: two calls counted, one with the kernels switched off."""
+        """Yield one process: calls that are counted, and two with the kernels switched off."""
         small, axes = trial.cases("small"), settings(trial)[-1:]
         if len(small) < 2 or not axes:
             return
@@ -77,7 +77,8 @@ class Ghost001(Check):
         steps: list[Step] = [Disarm(active=False)]  # from here on extensions' launches count
         for number in (0, *range(2, len(cases))):
             steps += _call(number)
-        steps += [ReadLaunches(), Disarm(), *_call(1), ReadLaunches(), Disarm(active=False)]
+        steps += [ReadLaunches(), Disarm()]
+        steps += [*_call(1), *_call(1, Poison.ZEROS), ReadLaunches(), Disarm(active=False)]
         yield Scenario(label=_LABEL, cases=tuple(cases), steps=tuple(steps), fresh=True)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
@@ -92,12 +93,13 @@ class Ghost001(Check):
         if not before or not usual or any(wrong_outputs(trial, read, run) for read in usual):
             return
         text = _unused(dict(armed.facts), before)
-        if not text and disarmed is not None and len(reads) > len(usual):
+        without = [read for read in reads if read.case == scenario.cases[1]]
+        if not text and disarmed is not None and len(without) == 2:
             after = _counts(dict(disarmed.facts), "launched")
             asked = [name for name, count in after.items() if count > before.get(name, 0)]
             if (
                 asked
-                and not wrong_outputs(trial, reads[-1], run)
+                and not any(wrong_outputs(trial, read, run) for read in without)
                 and _decides(trial, run, scenario)
             ):
                 text = (
@@ -108,11 +110,11 @@ class Ghost001(Check):
             yield self.finding(text, scenario=scenario, condition=f"own-kernels: {text}")
 
 
-def _call(number: int) -> tuple[Step, ...]:
-    slot, result = f"s{number}", f"r{number}"
+def _call(number: int, poison: Poison = Poison.NAN) -> tuple[Step, ...]:
+    slot, result = f"s{number}{poison}", f"r{number}{poison}"
     return (
         Allocate(slot=slot, case=number),
-        Call(slot=slot, result=result),
+        Call(slot=slot, result=result, poison=poison),
         ReadResult(result=result),
     )
 

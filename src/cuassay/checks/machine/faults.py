@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CASES = {Profile.QUICK: 2, Profile.STANDARD: 4, Profile.DEEP: 8}
 _ELEMENTS = 1 << 18  # of inputs and outputs together: what a CPU executes in seconds
 # Of one case where none is smaller: its launches may take too long, and are then not judged.
-_LARGE_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 25}
+_LARGE_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 25}
 _HOT_ELEMENTS = 1 << 19
 _SHOWN = 3
 # Other configurations of an autotuner: how many, and seconds after which no call begins.

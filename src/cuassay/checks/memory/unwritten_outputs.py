@@ -139,6 +139,8 @@ def _unwritten(
         return "", place
     if right.dtype.is_floating_point:
         held &= right.isfinite()
+        # A kernel that writes NaN does so over the third pattern too, which holds none.
+        held &= ~tensors[2].to(held.device).isnan()
     else:
         held &= ~_holds_ff(right.to(tensors[0].dtype))
         # Both patterns are the integer -1: an element that was written keeps it in the third.

@@ -127,6 +127,12 @@ def test_a_kernel_that_is_wrong_throughout_is_reported_before_any_is_moved(
     assert all(finding.message.startswith("before any is moved: ") for finding in found)
 
 
+def test_an_answer_without_any_number_does_not_tell_which_input_is_ignored() -> None:
+    trial = scaled_add()
+    found = examine(Api003(), trial, lambda: lambda x, bias, gain: x * float("nan"))
+    assert not any("does not reach" in finding.message for finding in found)
+
+
 def test_an_argument_that_the_reference_ignores_too_is_benign() -> None:
     trial = scaled_add()
     trial.reference = lambda x, bias, gain: x + bias

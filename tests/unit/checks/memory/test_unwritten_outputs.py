@@ -88,6 +88,10 @@ def test_wrong_numbers_that_depend_on_no_memory_are_left_to_the_numbers() -> Non
     assert destination(row_sum(), lambda x, y: y.copy_(x.sum(-1) * 2)) == []
 
 
+def test_a_nan_that_a_kernel_writes_itself_is_left_to_the_numbers() -> None:
+    assert destination(row_sum(), lambda x, y: y.fill_(float("nan"))) == []
+
+
 def test_a_true_answer_of_not_a_number_is_not_called_unwritten() -> None:
     trial = row_sum()
     trial.reference = lambda x: torch.full_like(x.sum(-1), float("nan"))
