@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 4  # corrections of derived sizes before a case counts as refused
 _REAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}  # up to which a real run costs next to nothing
-# The same where some sizes leave nothing finite, which a run without data does not show.
+# The same where runs without data do not show which sizes leave nothing finite, or are refused.
 _FINITE_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
 _BY_CHANCE = 64  # elements, fewer of which may be finite by chance
 _MOST_OPERATIONS = 1 << 14  # of generator and reference at a size of ours: some seconds
@@ -103,6 +103,7 @@ class Acceptor:
         self._fakes_work = False  # whether some case went through without data
         self._finite = 0  # the most elements of a case of ordinary values and finite outputs
         self._sizes_decide = False  # whether a smaller case had others
+        self._data_decides = False  # whether a run refused what went through without data
 
     def settle(self, case: Case) -> Case | None:
         """Return the case as the reference accepts it, None where it refuses.
@@ -124,6 +125,18 @@ class Acceptor:
         if found is None:
             return None
         return dataclasses.replace(found, label=case.label, seed=case.seed)
+
+    def ask_with_data(self) -> bool:
+        """Ask again, with data where that is no large case; return whether that is new.
+
+        For where the reference refused what it had accepted: torch's functions for the device
+        `meta` check less in some versions, such as that a window fits into its input.
+        """
+        if self._data_decides:
+            return False
+        self._data_decides = True
+        self._answers.clear()
+        return True
 
     def sizes(self, base: Case, changes: Mapping[str, int]) -> dict[str, int] | None:
         """Return the sizes that `base` really has with some axes changed, None where refused."""
@@ -161,7 +174,8 @@ class Acceptor:
     def _actual_sizes(self, case: Case) -> dict[str, int]:
         """Run generator and reference; return the sizes that inputs and outputs have."""
         count = elements(self.problem, case.axes)
-        real = _FINITE_ELEMENTS if self._sizes_decide else _REAL_ELEMENTS
+        with_data = self._sizes_decide or self._data_decides
+        real = _FINITE_ELEMENTS if with_data else _REAL_ELEMENTS
         if count <= real[self._kind] and not may_be_sizes(self.problem):
             return self._run(case, real=True)
         try:

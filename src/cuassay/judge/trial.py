@@ -489,13 +489,34 @@ class JudgeTrial:
         self._acceptor = Acceptor(
             self._problem, self._reference, device=self._device, relieve=self._relieve_for
         )
+        self._learn_sizes(self._acceptor)
+
+    def _learn_sizes(self, acceptor: Acceptor) -> None:
         wished = [case for case in self._planned("small") if not case.benchmark]
-        if wished and all(self._acceptor.settle(case) is not None for case in wished):
+        if wished and all(acceptor.settle(case) is not None for case in wished):
             return
-        learnt, sizes = learn_sizes(self._acceptor)
+        learnt, sizes = learn_sizes(acceptor)
         self._facts = (*self._facts, *sizes)
         self._take(learnt)
         self._leave_undecided_sizes()
+
+    def plan_with_data(self) -> bool:
+        """Plan again, by runs with data, where runs without accepted what the reference refuses.
+
+        Returns whether that is new.
+        """
+        if self._acceptor is None or not self._acceptor.ask_with_data():
+            return False
+        kept = {name: self._plans[name] for name in ("known",) if name in self._plans}
+        self._plans.clear()
+        self._plans |= kept
+        self._facts = tuple(
+            known
+            for known in self._facts
+            if not isinstance(known.fact, SizeFact) or known.evidence.source is not Source.TRIALS
+        )
+        self._learn_sizes(self._acceptor)
+        return True
 
     def _take(self, problem: Problem) -> None:
         self._problem = problem
@@ -886,6 +907,11 @@ class JudgeTrial:
         """Give up every case of ours: the reference, or the kernel, refused even the smallest."""
         self._own_alone = True
         self._plans.clear()
+
+    @property
+    def judges_own_cases(self) -> bool:
+        """Whether every case of ours was given up."""
+        return self._own_alone
 
     def keep_listed_sizes(self, condition: str) -> None:
         """Judge the workloads' sizes alone from now on: the kernel refuses every other one."""

@@ -251,13 +251,21 @@ class Examination:
         return Skipped(reason=missing) if missing else None
 
     def _with_room(self, check: Check, tally: Tally) -> Outcome:
-        """Return what a check finds; where planning meets our own bound on memory, plan again."""
+        """Return what a check finds.
+
+        Where planning meets our own bound on memory, or the reference refuses all that it accepted
+        without data, plan again.
+        """
         while True:
             try:
-                return self._skipped(check) or self._outcome(check, tally)
+                outcome = self._skipped(check) or self._outcome(check, tally)
             except torch.OutOfMemoryError:
                 if tally.ran or not self._trial.relieve():
                     raise
+                continue
+            if tally.ran or not tally.declined or not self._trial.plan_with_data():
+                return outcome
+            tally.declined.clear()
 
     def _outcome(self, check: Check, tally: Tally) -> Outcome:
         """Run what a check proposes, then what a search for it comes upon."""

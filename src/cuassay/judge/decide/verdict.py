@@ -106,7 +106,9 @@ def _undecided(report: CheckReport, profile: Profile) -> str:
             return f"{report.code} failed by a fault of cuassay: {reason}"
         case Inconclusive(reason=reason) if binding:
             return f"{report.code} could not tell: {reason}"
-        case Skipped(reason=reason, applicable=True) if binding:
+        case Skipped(reason=reason, applicable=applicable) if report.code in _ESSENTIAL or (
+            binding and applicable
+        ):
             return f"{report.code} did not run: {reason}"
         case Failed(findings=findings) if report.code in _ESSENTIAL and not report.clean:
             return f"{report.code} judged no numbers: {findings[0].message}"

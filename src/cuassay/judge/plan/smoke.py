@@ -32,16 +32,21 @@ def smallest_case(trial: JudgeTrial) -> Case:
 def smoke(trial: JudgeTrial) -> Truth:
     """Run the reference on its smallest case and check what it returns against its outputs.
 
+    Of a foreign problem it may refuse that case, though it took the sizes without data: then sizes
+    are tried with data, and without any that it takes the problem's own cases are left.
+
     Raises CannotJudgeError naming the output and the shapes where they disagree, and where an
     output follows from random numbers that the reference draws.
     """
-    try:
-        truth = _truth(trial)
-    except (ReferenceError_, ProblemError):
-        if trial.problem.origin == "native":
-            raise  # its domains are declared: the reference must take what lies within
-        trial.use_own_cases_alone()
-        truth = _truth(trial)
+    while True:
+        try:
+            truth = _truth(trial)
+            break
+        except (ReferenceError_, ProblemError):
+            if trial.problem.origin == "native" or trial.judges_own_cases:
+                raise  # its domains are declared: the reference must take what lies within
+            if not trial.plan_with_data():
+                trial.use_own_cases_alone()
     specs = trial.problem.outputs
     if len(truth.outputs) != len(specs):
         raise CannotJudgeError(

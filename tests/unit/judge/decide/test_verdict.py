@@ -60,7 +60,13 @@ def test_what_an_outcome_does(other: Outcome, profile: Profile, decision: Decisi
 
 
 @pytest.mark.parametrize(
-    "outcome", [Inconclusive(reason="r"), Skipped(reason="s"), Errored(reason="e")]
+    "outcome",
+    [
+        Inconclusive(reason="r"),
+        Skipped(reason="s"),
+        Skipped(reason="the reference takes none of the inputs", applicable=False),
+        Errored(reason="e"),
+    ],
 )
 def test_without_numbers_nothing_was_shown(outcome: Outcome) -> None:
     assert decide([_report("NUM001", outcome)], profile=Profile.QUICK)[0] is Decision.INCONCLUSIVE
