@@ -18,6 +18,7 @@ from typing import Any
 from ptxsan.errors import CompileError, UsageError
 
 _HEADER_SETS = ("cudart", "nvrtc", "cccl", "curand")
+_HOST_ONLY = ("cub/device/", "cub/util_allocator")
 _CRT = Path("crt") / "host_defines.h"
 _HEADERS = {  # what sources include by habit and NVRTC does not ship
     "stdint.h": "typedef signed char int8_t; typedef unsigned char uint8_t;\n"
@@ -72,7 +73,7 @@ def compile_named(
     add to those that sources include by habit. Raises as `compile_ptx` does.
     """
     nvrtc = _nvrtc()
-    known = {**_HEADERS, **(headers or {})}
+    known = {**_HEADERS, **cub_headers(), **(headers or {})}
     texts = [text.encode() for text in known.values()]
     names = [header.encode() for header in known]
     status, program = nvrtc.nvrtcCreateProgram(
@@ -96,6 +97,23 @@ def compile_named(
         return text.rstrip(b"\0").decode(errors="replace"), lowered
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+@cache
+def cub_headers() -> Mapping[str, str]:
+    """Return CUB's header of everything without what only nvcc compiles, where CUB is installed.
+
+    Left out are the algorithms that the host launches, and the host's allocator. A kernel that
+    includes the whole for a reduction of its block needs neither.
+    """
+    name = "cub/cub.cuh"
+    for folder in include_folders():
+        file = Path(folder) / name
+        if file.is_file():
+            found = re.findall(r"^#include <(cub/[^>]+)>", file.read_text(), re.MULTILINE)
+            kept = [one for one in found if not one.startswith(_HOST_ONLY)]
+            return {name: "#pragma once\n" + "".join(f"#include <{one}>\n" for one in kept)}
+    return {}
 
 
 def _options(arch: str, flags: Sequence[str]) -> list[str]:

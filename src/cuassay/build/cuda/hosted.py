@@ -330,7 +330,7 @@ def headers_digest() -> str:
     from ptxsan.host.build import NATIVE
 
     files = [file for root in (NATIVE, _NATIVE) for file in root.rglob("*") if file.is_file()]
-    files += [Path(__file__), *NATIVE.parent.glob("*.py")]
+    files += [Path(__file__), NATIVE.parent.parent / "nvrtc.py", *NATIVE.parent.glob("*.py")]
     return sha256_fields(*(file.read_bytes() for file in sorted(files)))
 
 

@@ -16,7 +16,7 @@ from ptxsan.host.device import compile_device
 from ptxsan.host.expand import Source, expand
 from ptxsan.host.split import Rename, Split, split
 from ptxsan.host.tokens import tokenize
-from ptxsan.nvrtc import include_folders
+from ptxsan.nvrtc import cub_headers, include_folders
 
 NATIVE = Path(__file__).parent / "native"
 _TIMEOUT_S = 300.0
@@ -147,7 +147,11 @@ def _compile_host(
     command = [options.compiler, "-x", "c++", "-fPIC", "-w", "-fno-strict-aliasing"]
     command += [*host_options(options, system), "-include", str(options.prelude)]
     if parted.cub:  # its templates give one name two meanings, which g++ 12 refuses
-        command += ["-include", str(NATIVE / "cub_host.h"), "-fpermissive"]
+        headers = target.with_suffix(".cub")
+        for name, text in cub_headers().items():
+            (headers / name).parent.mkdir(parents=True, exist_ok=True)
+            (headers / name).write_text(text, encoding="utf-8")
+        command += [f"-I{headers}", "-include", str(NATIVE / "cub_host.h"), "-fpermissive"]
     command += [f"-iquote{path.parent}", *(f"-I{one}" for one in options.folders)]
     command += [*(f"-D{one}" for one in options.defines), "-c", str(unit), "-o", str(target)]
     run_compiler(command, f"{path.name} does not compile for the host", {str(unit): path.name})

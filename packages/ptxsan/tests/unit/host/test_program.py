@@ -136,9 +136,10 @@ int main(int count, char**) {
 """
 
 
-def test_host_code_knows_how_many_bytes_cub_wants(tmp_path: Path) -> None:
+@pytest.mark.parametrize("header", ["cub/block/block_load.cuh", "cub/cub.cuh"])
+def test_host_code_knows_how_many_bytes_cub_wants(tmp_path: Path, header: str) -> None:
     source = tmp_path / "cub.cu"
-    source.write_text(CUB)
+    source.write_text(CUB.replace("cub/block/block_load.cuh", header))
     linked = build_program([source], tmp_path)
     enough, short = run_built(linked, source), run_built(linked, source, ["short"])
     assert [len(report.launches) for report in (enough, short)] == [1, 1]
