@@ -103,6 +103,7 @@ _LAUNCH_SIZES_S = 5.0
 _QUICK_SIZES_S, _QUICK_SIZES = 3.0, 8  # the same at quick: seconds, sizes of an axis
 _QUICK_CALL_S = 0.5  # of one call there: most kernels compile in 0.1 s
 _BLOCK_S, _INTERPRETED_S = 5e-5, 5e-3  # of a block of 128 threads on a CPU, as they are executed
+_LAST = 4  # checks: before them the process starts that comes after all
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
 
@@ -596,13 +597,12 @@ class _Reference:
         return Control(trial, run, partial(judge_scenario, trial))
 
     def begin(self) -> None:
-        """Start a process of it, which begins to build, where none is there."""
-        with waiting():
-            self._free.acquire()
-        try:
-            self._runner.begin()
-        finally:
-            self._free.release()
+        """Start a process of it, which begins to build, where none is there or at work."""
+        if self._free.acquire(blocking=False):
+            try:
+                self._runner.begin()
+            finally:
+                self._free.release()
 
     def to_time(self, trial: JudgeTrial) -> Runner:
         """Return what runs it where no side is at work, with a process that begins to build."""
@@ -664,12 +664,12 @@ def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
 class _Left:
     """What sides take from each other: checks, then what needs none of them.
 
-    `at_last` is called before the last check begins: there what comes after it can be prepared.
+    `prepare` is called before each of the last checks: there what comes after them may begin.
     """
 
     checks: deque[Check]
     then: deque[Callable[[], object]]
-    at_last: Callable[[], object]
+    prepare: Callable[[], object]
 
 
 class _Side:
@@ -733,8 +733,8 @@ class _Side:
                 if not may(left.checks[0]):
                     return
                 check = left.checks.popleft()
-                if not left.checks:
-                    left.at_last()
+                if len(left.checks) < _LAST:
+                    left.prepare()
                 self._run(check)
             elif left.then:
                 left.then.popleft()()
@@ -817,10 +817,11 @@ def _run_checks(
         if bench.device.startswith("cuda") and main.built:
             bench.optional("", lambda: _begin(bench, runner, machine))
 
-    def at_last() -> None:
+    def prepare() -> None:
         # At `quick` the time of a call is taken in a process that ran others.
         if bench.quick and bench.plan.extras and _has_times(bench, runner):
-            bench.optional("", reference.begin)
+            with suppress(CuassayError):  # it will say why it cannot be
+                reference.begin()
 
     power_of = cache(lambda: _power(bench, heavy))
     if heavy is None:
@@ -840,7 +841,7 @@ def _run_checks(
                 heavy,
                 name,
                 begin=begin,
-                at_last=at_last,
+                prepare=prepare,
                 then=power_of if bench.plan.extras else lambda: None,
             )
         checks = alone
@@ -866,7 +867,7 @@ def _run_concurrently(
     name: Callable[[Finding], Finding],
     *,
     begin: Callable[[], None],
-    at_last: Callable[[], object],
+    prepare: Callable[[], object],
     then: Callable[[], object],
 ) -> None:
     """Run checks on several sides at a time; what all found is told in the order of one side.
@@ -884,7 +885,7 @@ def _run_concurrently(
     rest = [check for check in checks if check.concurrent]
     left = _Left(
         checks=deque(sorted(rest, key=lambda check: not check.waits)),
-        at_last=at_last,
+        prepare=prepare,
         then=deque([then]),
     )
     with _working(sides, left) as turns, turns.taken():

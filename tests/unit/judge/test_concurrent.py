@@ -113,7 +113,7 @@ def test_others_begin_beside_what_is_first_in_the_first_process(
 def test_power_is_measured_once_by_a_side_that_has_no_check_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And the reference's process, whose time is taken last, starts as the last check begins."""
+    """And the reference's process, whose time is taken last, starts before the last checks."""
     measured: list[Power | None] = []
     by: list[str] = []
 
@@ -141,8 +141,8 @@ def test_power_is_measured_once_by_a_side_that_has_no_check_left(
     assert with_others is not None
     assert (alone.mutants, alone.killed) == (with_others.mutants, with_others.killed)
     assert by[:2] == ["reference", "power"]
-    assert sorted(by[2:]) == ["power", "reference", "reference"]
-    assert by[-1] == "reference"  # started before, for what takes its time
+    assert by[2] == "reference"  # before the last checks
+    assert by[2:].count("power") == 1
 
 
 def test_a_search_beside_others_meets_the_same_cases(
