@@ -101,7 +101,8 @@ def find_repair(
 
     `finding` leads the diagnosis of `cause` (None: its scenario need not run again, the calls of
     `answers` do); `ran` are the lines of a call, `near` a line that is suspected. At most `limit`
-    edits (of `kinds`) are tried, and none after `until` (of time.monotonic).
+    edits (of `kinds`) are tried, and none that would end after `until` (of time.monotonic) if it
+    took as long as one before it: an edited extension is built anew.
     """
     if candidate.language is not Language.PYTHON:
         return None
@@ -113,8 +114,10 @@ def find_repair(
     tried = _tried(candidate, cause, ran, near)
     if kinds is not None:
         tried = [pair for pair in tried if pair[1].edit.kind in kinds]
+    longest_s = 0.0
     for edited, repair in tried[:limit]:
-        if time.monotonic() > until:
+        begun = time.monotonic()
+        if begun + longest_s > until:
             return None
         try:
             with runs(edited) as run:
@@ -130,6 +133,8 @@ def find_repair(
                     return repair
         except CuassayError:
             continue
+        finally:
+            longest_s = max(longest_s, time.monotonic() - begun)
     return None
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +29,11 @@ def _candidate(text: str = _TEXT, language: Language = Language.PYTHON) -> Candi
 
 
 def _found(
-    right: Callable[[str], bool], *, limit: int = 50, candidate: Candidate | None = None
+    right: Callable[[str], bool],
+    *,
+    limit: int = 50,
+    candidate: Candidate | None = None,
+    until: float = float("inf"),
 ) -> tuple[repairs.Repair | None, int]:
     """Search with answers that `right` gives for the text of an edited source."""
     tried: list[str] = []
@@ -47,7 +53,7 @@ def _found(
         ran=frozenset(),
         near=None,
         limit=limit,
-        until=float("inf"),
+        until=until,
     )
     return repair, len(tried)
 
@@ -63,6 +69,17 @@ def test_the_edit_that_makes_it_right_names_the_line() -> None:
 
 def test_nothing_is_named_where_no_edit_helps_and_the_limit_holds() -> None:
     assert _found(lambda text: False, limit=5) == (None, 5)
+
+
+def test_no_edit_begins_that_would_take_as_long_as_the_last_one_and_end_too_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each takes 15 s by this clock, as the build of an extension does."""
+    clock = itertools.count(0.0, 15.0)
+    monkeypatch.setattr(repairs, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    assert _found(lambda text: False, until=12.0)[1] == 1
+    clock = itertools.count(0.0, 15.0)
+    assert _found(lambda text: False, until=50.0)[1] == 2
 
 
 def test_what_is_not_python_is_not_edited() -> None:
