@@ -202,6 +202,12 @@ PAGES: Mapping[Cause, CausePage] = MappingProxyType(
             remedy="compute what depends on the parameters in forward, and what the reference "
             "computes while self.training is true",
         ),
+        Cause.TRAINING_MODE: CausePage(
+            name="wrong in evaluation mode",
+            words="the module is right in training mode and wrong in evaluation mode",
+            remedy="compute what the reference computes while self.training is false: running "
+            "statistics, no dropout, and the same sizes",
+        ),
         Cause.INPUT_MISREAD: CausePage(
             name="input misread",
             words="the kernel reads other elements of an input than the reference does",

@@ -37,6 +37,7 @@ CONDITIONS = (
     "streams",
     "structure",
     "threads",
+    "training-mode",
 )
 # True of the reference as well, and still something that callers have to know.
 STANDING = ("graph-scalars",)

@@ -49,6 +49,7 @@ class Cause(enum.StrEnum):
     EVALUATION_MODE = "evaluation-mode"  # built in evaluation mode, and right in it alone
     # The same, and right until a state is loaded.
     BUILT_EVALUATION = "built-evaluation"
+    TRAINING_MODE = "training-mode"  # right until it is put into evaluation mode
     INPUT_MISREAD = "input-misread"  # a scalar or rows of an input taken for others
     TERM_OMITTED = "term-omitted"
     WRONG_CONSTANT = "wrong-constant"

@@ -57,8 +57,9 @@ class Api005(Check):
         and wrong with a loaded state: the condition `loaded-state`, and every other check lets
         the module keep its own values. A module that calls self.eval() in its constructor, and is
         right with both modules in evaluation mode alone, has the condition `evaluation-mode`, and
-        every other check compares in that mode. A module that is wrong every way is left to other
-        checks.
+        every other check compares in that mode. One that is right in training and wrong in
+        evaluation mode has the condition `training-mode`. A module that is wrong every way is left
+        to other checks.
 
     Can it be wrong?
         Small tensors cannot show another distribution: they give the condition.
@@ -67,8 +68,8 @@ class Api005(Check):
         nn.Parameter(torch.randn(out, in)) in place of the values that nn.Linear draws: rejected.
 
     Options
-        --require loaded-state, --require initial-values and --require evaluation-mode make the
-        conditions binding.
+        --require loaded-state, --require initial-values, --require evaluation-mode and
+        --require training-mode make the conditions binding.
     """
 
     code = "API005"
@@ -158,6 +159,16 @@ class Api005(Check):
                     + ("" if with_loaded else ", and its state as the constructor makes it")
                 )
                 return
+        if evaluated and not wrong_loaded and not wrong_built:
+            for wrong in wrong_outputs(trial, evaluated[0], run)[:1]:
+                lead = "right in training mode, wrong in evaluation mode"
+                found = comparison_finding(
+                    self, trial, scenario, evaluated[0].case, wrong, lead=lead
+                )
+                yield dataclasses.replace(found, cause=Cause.TRAINING_MODE).as_condition(
+                    "training-mode: the module stays in training mode; after eval() the results "
+                    "are wrong"
+                )
         if wrong_loaded and not wrong_built:
             lead = "right with the state that its constructor makes, wrong with a loaded one"
             found = comparison_finding(self, trial, scenario, case, wrong_loaded[0], lead=lead)

@@ -149,6 +149,7 @@ class _Draws:
             self.runner.device,
             repeats=self.traits.repeats and index % 4 != 3,
             tiny=self.traits.tiny,
+            cuts=index % 2 == 1,
         )
         return NoiseHook(noise, self.deviations, self.family, keeps_whole=self.keeps_whole)
 

@@ -1,9 +1,10 @@
 """Roundings that a precision policy allows beyond those of the reference as written.
 
 In a draw of the family `tf32` the operands of matrix products are rounded to TF32 where the
-reference has them in float32. In one of `mixed` tensors are stored in the problem's 16-bit type
-as torch's autocast stores them: results of matrix products, and elementwise results that any
-16-bit tensor went into, are rounded once; operands of products are rounded where they were not.
+reference has them in float32; in every second draw they are cut off too, as tensor cores do.
+In one of `mixed` tensors are stored in the problem's 16-bit type as torch's autocast stores them:
+results of matrix products, and elementwise results that any 16-bit tensor went into, are rounded
+once; operands of products are rounded where they were not.
 What autocast keeps in float32 stays there: sums and other reductions with what is computed from
 them alone (a row's mean, its reciprocal deviation), and what comes from float32 inputs and
 integers alone (angles of a rotary embedding).
@@ -95,7 +96,8 @@ class Stored:
             return value
         if self.family.intermediates is not None and self._kind(value) is _Kind.LOW:
             return value
-        return self._noise.rounding(value, grid)
+        rounded = self._noise.rounding(value, grid)
+        return self._noise.cut(rounded, grid) if grid is TF32 else rounded
 
     def is_stored(self, values: Sequence[Tensor], dtype: torch.dtype) -> bool:
         """Whether all tensors are rounded to `dtype` already: storing them so changes nothing."""

@@ -104,7 +104,8 @@ class Noise:
 
     With `repeats` the inputs hold equal or nearly equal rows or elements, which err alike in
     every kernel: the normal is then a function of the value that errs, cut to 12 bits. With
-    `tiny` some value may be subnormal in float32, where roundings are absolute.
+    `tiny` some value may be subnormal in float32, where roundings are absolute. A draw that
+    `cuts` has operands cut off where another rounds them.
     """
 
     def __init__(
@@ -115,9 +116,10 @@ class Noise:
         *,
         repeats: bool = False,
         tiny: bool = False,
+        cuts: bool = False,
     ) -> None:
         self.roundoff = roundoff
-        self._repeats, self._tiny = repeats, tiny
+        self._repeats, self._tiny, self._cuts = repeats, tiny, cuts
         self._random = random.Random(seed)
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self._pool = torch.empty(0, device=device)
@@ -206,3 +208,14 @@ class Noise:
         xi = self.of(values)
         size = self._signed(_ROOT3 * 2.0**-grid.precision)
         return torch.addcmul(values, half, xi, value=size)
+
+    def cut(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return `values` as where a format's bits alone are read of them, in a draw that cuts.
+
+        Tensor cores read float32 operands so, unless the kernel has rounded them before: every
+        product leans toward zero, by 2^-11 or so for each operand in TF32.
+        """
+        if values.is_complex() or not self._cuts:
+            return values
+        kept = values.float().view(torch.int32).bitwise_and_(-(1 << grid.dropped))
+        return values + moderate(kept.view(torch.float32) - values)

@@ -74,7 +74,7 @@ _KERNELS = {
         _changed(("self.bn(self.linear(x))", "nn.functional.batch_norm("
                   "self.linear(x), None, None, training=True)")),
         "API004",
-        (),
+        ("training-mode",),
     ),
     "for inference alone": (
         _changed((_BIAS, _BIAS + "; self.eval()"), ("self.bn(self.linear(x))", _RUNNING)),
@@ -98,6 +98,18 @@ _KERNELS = {
         "NUM001",
         (),
     ),
+    "statistics of training in inference": (
+        _changed(("self.bn(self.linear(x))", _RUNNING.replace("self.bn.running_mean", "None")
+                  .replace("self.bn.running_var", "None").replace("eps=", "training=True, eps="))),
+        "",
+        ("training-mode",),
+    ),
+    "wrong in inference alone": (
+        _changed(("        return", "        if not self.training:\n            x = x.flip(1)\n"
+                  "        return")),
+        "",
+        ("training-mode",),
+    ),
     "packed at the first call": (
         _changed(("return self.bn(self.linear(x))", "self.w = getattr(self, 'w', "
                   "self.linear.weight.detach().clone())\n        return self.bn("
@@ -117,7 +129,9 @@ def test_a_module_starts_as_the_reference_and_takes_a_state(
     judged = gate.judge(problem, trees.write(file, text), seed=11, only=_CHECKS)
     assert judged.accepted == (not wanted), str(judged)
     assert not wanted or wanted in judged.codes
-    assert {text.split(":")[0] for text in judged.verdict.conditions} >= set(conditions)
+    found = {text.split(":")[0] for text in judged.verdict.conditions}
+    assert found >= set(conditions)
+    assert ("training-mode" in found) == ("training-mode" in conditions)
 
 
 def test_problems_without_a_state_ask_for_none(problem: Problem) -> None:
