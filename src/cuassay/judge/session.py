@@ -228,13 +228,13 @@ class _Bench:
 class _Checked:
     """What the checks said, and which numbers grade the arithmetic; `built`: whether it builds.
 
-    `power_of` measures the power of the inputs, once: it may have been beside the last checks.
+    `power` is that of the inputs where it was measured beside the last checks.
     """
 
-    power_of: Callable[[], Power | None]
     reports: tuple[CheckReport, ...]
     graded: tuple[Comparison, ...] = ()
     built: bool = True
+    power: Power | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +346,7 @@ def judged(
                 found = _with_smallest_inputs(bench, found, runner, on_trial.control(trial))
             if not job.isolated:
                 failures.keep(problem, candidate.entry_file, failures.failing_cases(found))
-            extras = _extras(bench, runner, on_trial, checked.power_of) if plan.extras else extras
+            extras = _extras(bench, runner, on_trial, checked.power) if plan.extras else extras
         reports = bind(found, job.require)
         diagnoses = _diagnosed(bench, reports, runner, machine) if plan.causes else ()
         timing = Timing(
@@ -823,7 +823,12 @@ def _run_checks(
             with suppress(CuassayError):  # it will say why it cannot be
                 reference.begin()
 
-    power_of = cache(lambda: _power(bench, heavy))
+    measured: list[Power | None] = []
+
+    def measure() -> None:
+        if bench.plan.extras:
+            measured.append(_power(bench, heavy))
+
     if heavy is None:
         begin()
     else:
@@ -842,7 +847,7 @@ def _run_checks(
                 name,
                 begin=begin,
                 prepare=prepare,
-                then=power_of if bench.plan.extras else lambda: None,
+                then=measure,
             )
         checks = alone
         # It imports a compiler for seconds, beside checks that take no time of a call.
@@ -853,7 +858,10 @@ def _run_checks(
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
     reports = sorted(main.reports, key=lambda report: place.get(report.code, 0))
     return _Checked(
-        power_of=power_of, reports=tuple(reports), graded=tuple(main.graded), built=main.built
+        reports=tuple(reports),
+        graded=tuple(main.graded),
+        built=main.built,
+        power=measured[0] if measured else None,
     )
 
 
@@ -1117,9 +1125,12 @@ def _power(bench: _Bench, heavy: threading.Lock | None) -> Power | None:
 
 
 def _extras(
-    bench: _Bench, runner: Runner, reference: _Reference, power_of: Callable[[], Power | None]
+    bench: _Bench, runner: Runner, reference: _Reference, measured: Power | None
 ) -> _Extras:
-    """Return what a verdict states beside the decision; regimes for later trials are chosen."""
+    """Return what a verdict states beside the decision; regimes for later trials are chosen.
+
+    `measured` is the power of the inputs, where it was measured beside checks.
+    """
     trial = bench.trial
     # Its worker builds while the power is measured.
     eager: Runner | None = None
@@ -1131,7 +1142,8 @@ def _extras(
     rule = bench.optional(
         "the benchmark's own rule", lambda: benchmark_rule.evaluate(trial, runner)
     )
-    measured = power_of()
+    if measured is None:  # beside others there may have been no memory for it
+        measured = _power(bench, None)
     spent: Speed | None = None
     if eager is not None:
         spent = bench.optional(
