@@ -364,15 +364,16 @@ def kernelbench_runs(sets: Path, labels: Path | None, out: Path) -> Iterator[Ker
                 continue
             correct, about = result["correctness"], result["metadata"]
             issue = about.get("correctness_issue") or about.get("runtime_error") or ""
-            unknown = _OF_ITS_GPU.search(issue)
+            unknown = _OF_ITS_GPU.search(issue) is not None
+            wrong = not (correct or unknown)
             kernel = Kernel(
                 set="kernelbench-runs",
                 name=f"l{level}_p{number}/{model}",
                 path="",
                 problem="",
                 operator=task.stem,
-                label="" if correct or unknown else "wrong",
-                codes=() if correct or unknown else (_issue(issue),),
+                label="wrong" if wrong else "",
+                codes=(_issue(issue),) if wrong else (),
                 model=model,
                 theirs=None if unknown else correct,
             )
@@ -393,6 +394,7 @@ def agents_vs_compile(sets: Path, labels: Path | None, out: Path) -> Iterator[Ke
         strict = results / "result_strict.json"
         said = json.loads((strict if strict.is_file() else results / "result.json").read_text())
         verdict = str(said.get("harness_result", said)["verdict"])
+        passed = verdict.startswith("PASS")
         reference = (root / "tasks" / task / "reference.py").read_text(encoding="utf-8")
         candidate = file.read_text(encoding="utf-8")
         kernel = Kernel(
@@ -401,10 +403,10 @@ def agents_vs_compile(sets: Path, labels: Path | None, out: Path) -> Iterator[Ke
             path="",
             problem="",
             operator=task,
-            label="" if verdict.startswith("PASS") else "wrong",
-            codes=() if verdict.startswith("PASS") else (verdict.lower(),),
+            label="" if passed else "wrong",
+            codes=() if passed else (verdict.lower(),),
             model=file.parent.name.removeprefix(task + "_").partition("_")[0],
-            theirs=verdict.startswith("PASS"),
+            theirs=passed,
         )
         yield _pair(
             out,

@@ -1,7 +1,7 @@
 """What kernels of TritonBench are to compute, written here: their files hold no reference.
 
-Each problem is named after the kernel's file. Sizes and dtypes are those that the file's own test
-or its comments allow: where they state a limit, so does the problem.
+A problem is found by the name of the kernel's file. Sizes and dtypes are those that the file's own
+test or its comments allow: where they state a limit, so does the problem.
 """
 
 from __future__ import annotations
@@ -36,10 +36,7 @@ def add_example(x: _Flat, y: _Flat) -> _FlatOut:
     return x + y
 
 
-@_flat
-def vector_addition_custom(a: _Flat, b: _Flat) -> _FlatOut:
-    """The sum of two vectors."""
-    return a + b
+vector_addition_custom = add_example
 
 
 @_flat
@@ -85,20 +82,11 @@ def softmax_triton1(x: _Rows) -> _RowsOut:
     return torch.softmax(x, dim=-1)
 
 
+triton_softmax = softmax_optimize = softmax_triton1
+
+
 @_rows
 def softmax_triton3(x: _HalfRows) -> _HalfRowsOut:
-    """Soft-max of each row."""
-    return torch.softmax(x, dim=-1)
-
-
-@_rows
-def triton_softmax(x: _Rows) -> _RowsOut:
-    """Soft-max of each row."""
-    return torch.softmax(x, dim=-1)
-
-
-@_rows
-def softmax_optimize(x: _Rows) -> _RowsOut:
     """Soft-max of each row."""
     return torch.softmax(x, dim=-1)
 

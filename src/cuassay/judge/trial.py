@@ -507,9 +507,8 @@ class JudgeTrial:
         """
         if self._acceptor is None or not self._acceptor.ask_with_data():
             return False
-        kept = {name: self._plans[name] for name in ("known",) if name in self._plans}
-        self._plans.clear()
-        self._plans |= kept
+        for purpose in self._plans.keys() - {"known"}:
+            del self._plans[purpose]
         self._facts = tuple(
             known
             for known in self._facts

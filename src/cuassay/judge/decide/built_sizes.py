@@ -11,12 +11,12 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import placed, reads_of, wrong_outputs
 from cuassay.errors import CuassayError
 from cuassay.judge.trial import unrecorded
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 
 if TYPE_CHECKING:
     from cuassay.judge.decide.control import RunScenario
@@ -59,8 +59,7 @@ class _Answer(enum.Enum):
 
 
 def _answer(trial: JudgeTrial, case: Case, run: RunScenario, label: str) -> _Answer:
-    steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
-    scenario = Scenario(label=label, cases=(case,), steps=steps)
+    scenario = single_call(case, label=label)
     try:
         ran = run(scenario)
         reads = reads_of(scenario, ran)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cuassay.checks.endings.findings import first_raised
+from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import home_axes, refusal_condition
 from cuassay.errors import CuassayError
 from cuassay.judge.decide.built_sizes import follow_built_sizes
 from cuassay.judge.trial import unrecorded
 from cuassay.model.axes import smallest_workload_axes
 from cuassay.model.case import Case
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 
 if TYPE_CHECKING:
     from cuassay.judge.decide.control import RunScenario
@@ -36,10 +36,10 @@ def follow_refused_sizes(trial: JudgeTrial, run: RunScenario) -> None:
     """
     small = [case for case in trial.cases("small") if not case.benchmark]
     condition = refusal_condition(trial.problem, small[0]) if small else ""
-    listed = trial.cases("benchmark")[:1]
-    if not condition or not listed or home_axes(trial) is not None:
+    if not condition or home_axes(trial) is not None:
         return
-    if dict(listed[0].axes) != smallest_workload_axes(trial.problem):
+    listed = trial.cases("benchmark")[:1]
+    if not listed or dict(listed[0].axes) != smallest_workload_axes(trial.problem):
         return  # it had no room
     with unrecorded(trial):
         refused = all(_refuses(case, run) for case in (*small[:1], *small[1:][-1:]))
@@ -48,9 +48,8 @@ def follow_refused_sizes(trial: JudgeTrial, run: RunScenario) -> None:
 
 
 def _refuses(case: Case, run: RunScenario) -> bool:
-    steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
     try:
-        ran = run(Scenario(label=f"whether it takes {case.label}", cases=(case,), steps=steps))
+        ran = run(single_call(case, label=f"whether it takes {case.label}"))
     except CuassayError:
         return False  # nothing is known of it
     return first_raised(ran) is not None

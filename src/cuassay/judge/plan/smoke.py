@@ -43,8 +43,9 @@ def smoke(trial: JudgeTrial) -> Truth:
             truth = _truth(trial)
             break
         except (ReferenceError_, ProblemError):
+            # What a native problem declares its reference must take, and a foreign one its own.
             if trial.problem.origin == "native" or trial.judges_own_cases:
-                raise  # its domains are declared: the reference must take what lies within
+                raise
             if not trial.plan_with_data():
                 trial.use_own_cases_alone()
     specs = trial.problem.outputs
