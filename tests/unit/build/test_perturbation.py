@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -134,3 +135,36 @@ def test_triton_assembles_with_pauses_and_keeps_its_cache_clean(
     assert set(found.kernels) == {"row_sums"}
     assert slowed != plain
     assert compiled(module, "row_sums").asm["cubin"] == plain
+
+
+@compiler_apart
+def test_what_triton_compiled_is_assembled_anew_from_its_ptx(
+    ledger: Ledger, triton_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = pytest.importorskip("triton.compiler.compiler")
+    loaded: list[tuple[bytes, str]] = []
+
+    def load(kernel: Any) -> None:
+        loaded.append((kernel.kernel, os.environ["TRITON_CACHE_DIR"]))
+        kernel.function = len(loaded)
+
+    monkeypatch.setattr(compiler.CompiledKernel, "_init_handles", load)
+    plain = compiled(module_of(tmp_path), "row_sums")
+    function = Compiled()
+    function.device_caches[0] = ({"key": plain, "strange": object()}, "binder")
+    ledger.compiles(function)
+    with perturbed(4) as found:
+        kernels, binder = function.device_caches[0]
+        slowed = kernels.get("key", None)
+        assert kernels.get("key", None) is slowed  # assembled once
+        assert kernels.get("strange", None) is None  # Triton compiles these two
+        assert kernels.get("other", None) is None
+        assert os.environ["TRITON_CACHE_DIR"] != str(triton_cache)
+    assert binder == "binder"
+    assert set(found.kernels) == {"row_sums"}
+    # Its launcher is one that was built before.
+    assert loaded == [(slowed.kernel, str(triton_cache))]
+    assert slowed.kernel != plain.kernel
+    assert (slowed.function, plain.function) == (1, None)
+    assert slowed.metadata is plain.metadata
+    assert function.device_caches[0][0]["key"] is plain

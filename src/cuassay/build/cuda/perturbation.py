@@ -1,7 +1,8 @@
 """Runs a candidate's own kernels with random pauses in them, for a while and then no more.
 
-Raw CUDA kernels are loaded from PTX with pauses, assembled by the driver; Triton compiles anew,
-pauses put in between its PTX and ptxas. Everything else that runs is left as it is. Both last
+Raw CUDA kernels are loaded from PTX with pauses, assembled by the driver. What Triton compiled is
+assembled anew from its PTX with pauses, and what it had not compiled so far is compiled with pauses
+put in between its PTX and ptxas. Everything else that runs is left as it is. Both last
 as long as `perturbed` does: compiled kernels and caches on disk from before are put back.
 The candidate shares this process and can undo all of it.
 """
@@ -9,6 +10,7 @@ The candidate shares this process and can undo all of it.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import importlib
 import os
@@ -88,7 +90,7 @@ def perturbed(seed: int) -> Iterator[Perturbation]:
 
 @contextlib.contextmanager
 def _recompiled() -> Iterator[None]:
-    """Make the candidate's Triton kernels compile anew, with nothing kept on disk."""
+    """Make the candidate's Triton kernels new ones, with nothing kept on disk."""
     functions = LEDGER.functions()
     if not functions or not _patch_compiler():
         yield
@@ -97,8 +99,12 @@ def _recompiled() -> Iterator[None]:
     cache, folder = os.environ.get(_CACHE), tempfile.mkdtemp(prefix="delays-")
     os.environ[_CACHE] = folder
     try:
-        for function, _ in kept:
-            function.device_caches = defaultdict(function.create_binder)
+        for function, caches in kept:
+            paused: defaultdict[Any, Any] = defaultdict(function.create_binder)
+            for device, made in caches.items():
+                if isinstance(made, tuple) and made and isinstance(made[0], dict):
+                    paused[device] = (_Reassembled(made[0], cache), *made[1:])
+            function.device_caches = paused
         yield
     finally:
         for function, caches in kept:
@@ -108,6 +114,47 @@ def _recompiled() -> Iterator[None]:
         else:
             os.environ[_CACHE] = cache
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Reassembled(dict[Any, Any]):
+    """A device's compiled kernels, each assembled anew when it is first looked up.
+
+    The launcher, a C extension that Triton builds for a kernel's signature, is found in the folder
+    that was Triton's `cache` before. A kernel that does not look as expected is not found: then
+    Triton compiles it anew.
+    """
+
+    def __init__(self, before: dict[Any, Any], cache: str | None) -> None:
+        super().__init__()
+        self._before, self._cache = before, cache
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key not in self and key in self._before:
+            with contextlib.suppress(Exception):
+                self[key] = self._assembled(self._before[key])
+        return super().get(key, default)
+
+    def _assembled(self, kernel: Any) -> Any:
+        compiler: Any = importlib.import_module("triton.compiler.compiler")
+        backend = compiler.make_backend(kernel.metadata.target)
+        # The options of a compilation are among its metadata.
+        cubin = backend.make_cubin(
+            kernel.asm["ptx"],
+            kernel.metadata._asdict(),
+            kernel.metadata,
+            kernel.metadata.target.arch,
+        )
+        made = copy.copy(kernel)
+        made.kernel, made.module, made.function, made._run = cubin, None, None, None
+        temporary = os.environ.pop(_CACHE, None)
+        if self._cache is not None:
+            os.environ[_CACHE] = self._cache
+        try:
+            made._init_handles()
+        finally:
+            if temporary is not None:
+                os.environ[_CACHE] = temporary
+        return made
 
 
 def _patch_compiler() -> bool:
