@@ -63,10 +63,10 @@ def without_memory(call: Callable[[], T]) -> T:
     """
     with contextlib.suppress(Exception):
         return _on_meta_alone(call)
-    return _on_fakes(call)
+    return on_fakes(call)
 
 
-def _on_fakes(call: Callable[[], T]) -> T:
+def on_fakes(call: Callable[[], T]) -> T:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     logger = logging.getLogger("torch._subclasses.fake_tensor")
@@ -97,7 +97,7 @@ class WithoutMemory:
         except Exception:
             if self._on_meta:
                 raise
-            return _on_fakes(call)
+            return on_fakes(call)
         self._on_meta = True
         return found
 

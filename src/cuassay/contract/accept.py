@@ -10,12 +10,13 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import torch
 
 from cuassay.contract.facts import Tried
-from cuassay.dispatch_modes import EndlessRun, OperationLimit, WithoutMemory
+from cuassay.dispatch_modes import EndlessRun, OperationLimit, WithoutMemory, on_fakes
 from cuassay.errors import CuassayError, ProblemError
 from cuassay.inputs.case_inputs import case_inputs, workload_of
 from cuassay.inputs.fills import default_fill
@@ -223,7 +224,49 @@ class Acceptor:
         }
         inputs = {name for spec in self.problem.inputs if isinstance(spec, TensorSpec)
                   for name in spec.shape}  # fmt: skip
-        return self._read_sizes(case, shapes, specs=self.problem.outputs, fixed=inputs)
+        sizes = self._read_sizes(case, shapes, specs=self.problem.outputs, fixed=inputs)
+        self._check_ratios(case, sizes, inputs)
+        return sizes
+
+    def _check_ratios(self, case: Case, sizes: Mapping[str, int], inputs: set[str]) -> None:
+        """Refuse an output's size that follows from data and not from the sizes of the inputs.
+
+        It does where it is in one ratio to an axis of the inputs in all workloads. A generator that
+        is asked for 13 patches, of which four are merged into one, may make data for 12: a kernel
+        may count what it is given or read it from the data, which no caller tells apart.
+        """
+        made = {name for spec in self.problem.outputs for name in spec.shape} & sizes.keys()
+        for name in sorted(made - inputs):
+            ratios = {other: self._ratio(name, other) for other in inputs & sizes.keys()}
+            kept = {other: ratio for other, ratio in ratios.items() if ratio is not None}
+            if any(Fraction(sizes[name], sizes[other]) == ratio for other, ratio in kept.items()):
+                continue
+            if kept and self._reads_data(case):
+                other, ratio = min(kept.items())
+                raise _Refused(
+                    f"its data make {sizes[name]} of '{name}' and {sizes[other]} of '{other}', of "
+                    f"which all workloads have {ratio.numerator} to {ratio.denominator}"
+                )
+
+    def _ratio(self, name: str, other: str) -> Fraction | None:
+        """Return the ratio of two axes that all workloads have, if their sizes vary."""
+        found = [workload_sizes(self.problem, one) for one in self.problem.workloads]
+        ratios = {Fraction(sizes[name], sizes[other]) for sizes in found if sizes[other]}
+        varies = len({sizes[name] for sizes in found}) > 1
+        return ratios.pop() if varies and len(ratios) == 1 else None
+
+    def _reads_data(self, case: Case) -> bool:
+        """Whether the reference looks at the values of its inputs before it ends."""
+        names = [spec.name for spec in self.problem.outputs]
+        try:
+            on_fakes(
+                lambda: run_as_written(
+                    self._reference.call, self._fake_inputs(case, {}), names=names
+                )
+            )
+        except Exception as error:
+            return isinstance(error.__cause__ or error, _needs_data())
+        return False
 
     def _check_finite(self, case: Case, outputs: Sequence[torch.Tensor]) -> None:
         """Refuse sizes at which ordinary values make what is not finite, as others do not.

@@ -95,6 +95,43 @@ def test_an_output_whose_axis_follows_from_others_has_its_real_size(tmp_path: Pa
         assert case.axes["windows"] == (case.axes["cols"] - 3) // 2 + 1
 
 
+_MERGED = """import torch
+
+def get_inputs(axes_and_scalars, device):
+    patches = axes_and_scalars["patches"]
+    x = torch.randn(patches, 3, device=device)
+    return {"x": x, "counts": torch.tensor([4, patches // 4], device=device)}
+
+def run(x, counts):
+    merged = counts[COUNTED]
+    return x[: 4 * merged].view(merged, 12)
+"""
+
+
+@pytest.mark.parametrize("by_data", [True, False])
+def test_data_that_do_not_fill_the_sizes_asked_for_are_no_case(
+    tmp_path: Path, by_data: bool
+) -> None:
+    """A kernel may count its inputs or read the data: they differ at sizes that nobody has."""
+    counted = "1].item()" if by_data else "1:].shape[0] * (x.shape[0] // 4)"
+    problem = foreign(
+        tmp_path,
+        _MERGED.replace("COUNTED]", counted),
+        axes=("patches", "merged"),
+        inputs={"x": (("patches", "3"), "float32"), "counts": (("2",), "int64")},
+        output=("merged", "12"),
+        sizes=({"patches": 16, "merged": 4}, {"patches": 64, "merged": 16}),
+        generator="get_inputs",
+    )
+    trial = trial_of(problem)
+    smoke(trial)
+    cases = [*trial.cases("small"), *trial.cases("shapes")]
+    assert cases
+    assert all(case.axes["merged"] == case.axes["patches"] // 4 for case in cases)
+    odd = any(case.axes["patches"] % 4 for case in cases)
+    assert odd is not by_data  # a size that follows from those of the inputs is asked anywhere
+
+
 def test_where_no_size_of_ours_is_accepted_the_workloads_are_used(tmp_path: Path) -> None:
     reference = """def run(x):
     if tuple(x.shape) not in ((32, 256), (64, 512)):
