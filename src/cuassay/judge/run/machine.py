@@ -8,8 +8,10 @@ as it can do without kernels at all, but it cannot touch what is seen of a launc
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -102,6 +104,7 @@ class Replayer:
         self._thread: ThreadPoolExecutor | None = None
         self._begun: dict[str, Future[MachineEvidence | CannotJudgeError]] = {}
         self._seen: OrderedDict[str, MachineEvidence | CannotJudgeError] = OrderedDict()
+        self._keys: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}  # by the recording's id
         self.executed_s = 0.0
 
     def __enter__(self) -> Replayer:
@@ -181,7 +184,7 @@ class Replayer:
         `launches` says how many may take the time that one is given. Raises CannotJudgeError
         where the machine's process ends without an answer.
         """
-        data, key = _keyed(recording)
+        data, key = self._keyed(recording)
         begun = self._begun.pop(key, None)
         if begun is not None:
             with waiting():
@@ -200,7 +203,7 @@ class Replayer:
         `asked_for` holds the `kernel`, the `block`, the `line` of its PTX and the `data` of inputs.
         Raises CannotJudgeError where the machine's process ends without an answer.
         """
-        data, _ = _keyed(recording)
+        data, _ = self._keyed(recording)
         wanted = json.dumps({"limit_s": _SAMPLE_S, "again": asked_for}).encode()
         return asked(
             self._machine(), _SAMPLE, [host_memory(data), memoryview(wanted)], MachineEvidence,
@@ -213,7 +216,7 @@ class Replayer:
         Only faults of memory count, and only where no address depends on data. Raises
         CannotJudgeError where the machine's process ends without an answer.
         """
-        data, key = _keyed(recording)
+        data, key = self._keyed(recording)
         if key not in self._seen:
             wait(self._begun.values())  # the machine does one thing at a time
             wanted = json.dumps({"limit_s": _SAMPLE_S}).encode()
@@ -230,7 +233,7 @@ class Replayer:
         Only on a GPU: elsewhere the machine's worker and the candidate's have one parent, which
         is asked by one thread.
         """
-        data, key = _keyed(recording)
+        data, key = self._keyed(recording)
         if self._device.startswith("cuda") and key not in self._seen:
             self._thread = self._thread or ThreadPoolExecutor(max_workers=1)
             self._begun[key] = self._thread.submit(self._execute, data, scenario, 1)
@@ -272,8 +275,16 @@ class Replayer:
             self._caller = Caller(self._host.get(), name=name)
         return self._caller
 
+    def _keyed(self, recording: torch.Tensor) -> tuple[torch.Tensor, str]:
+        """Return a recording in the host's memory, and what names its bytes.
 
-def _keyed(recording: torch.Tensor) -> tuple[torch.Tensor, str]:
-    """Return a recording in the host's memory, and what names its bytes."""
-    data = recording.cpu().contiguous()
-    return data, hashlib.sha256(data.numpy().tobytes()).hexdigest()
+        Every check of the machine asks, and a recording may have many megabytes.
+        """
+        data = recording.cpu().contiguous()
+        known = self._keys.get(id(recording))
+        if known is not None and known[0]() is recording:
+            return data, known[1]
+        key = hashlib.sha256(data.numpy().data).hexdigest()
+        forget = functools.partial(self._keys.pop, id(recording), None)
+        self._keys[id(recording)] = weakref.ref(recording, lambda _: forget()), key
+        return data, key

@@ -14,7 +14,7 @@ from typing import Any
 from cuassay.model.steps import Mode
 from cuassay.sandbox import processes, trees, wire
 from cuassay.sandbox.host.nursery import ForkServer, NurseryError
-from cuassay.sandbox.host.turns import await_readable
+from cuassay.sandbox.host.turns import await_readable, waiting
 from cuassay.sandbox.limits import Limits
 
 _GRACE_S = 15.0  # a CUDA context on a busy device takes seconds to end
@@ -273,7 +273,8 @@ class WorkerHandle:
             self._ticks, self._idle_watches = ticks, self._idle_watches + 1 if waits else 0
             if self._idle_watches * self._limits.watch_s >= self._limits.idle_s:
                 raise GoneError(Gone.IDLE)
-        count, held = processes.tree_size(pid)
+        with waiting():  # it reads many files
+            count, held = processes.tree_size(pid)
         if count > self._limits.processes:
             raise GoneError(Gone.EXCESS, f"{count} processes, allowed {self._limits.processes}")
         if held > self._limits.memory_bytes:
