@@ -76,11 +76,13 @@ def run_trials(
     say: Callable[[Row], None],
     isolated: bool = True,
     limit_s: float = 0.0,
+    beside: int = 0,
 ) -> list[Row]:
     """Judge every trial, each under a fresh secret seed; return the rows in order of trials.
 
     After `limit_s` (0: no limit) none is begun, and those that did not end have no row. Kernels
-    that are not `isolated` run in the judge's own process: for trusted ones alone.
+    that are not `isolated` run in the judge's own process: for trusted ones alone. `beside` sides
+    of checks run beside the first one.
     """
     deadline = time.monotonic() + (limit_s or math.inf)
     journal.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +93,7 @@ def run_trials(
     context = multiprocessing.get_context("spawn")
     with (
         open(journal, "a", encoding="utf-8") as out,
-        ProcessPoolExecutor(processes, context, _open_gate, (device, isolated)) as pool,
+        ProcessPoolExecutor(processes, context, _open_gate, (device, isolated, beside)) as pool,
     ):
         batches = [pool.submit(_judge_all, batch) for batch in _batches(left, isolated)]
         for done in as_completed(batches):
@@ -126,7 +128,7 @@ def _read(journal: Path) -> Iterator[Row]:
 _gate = None
 
 
-def _open_gate(device: str, isolated: bool) -> None:
+def _open_gate(device: str, isolated: bool, beside: int) -> None:
     """Start this process's gate; it lives as long as the process."""
     global _gate
     import atexit
@@ -137,7 +139,7 @@ def _open_gate(device: str, isolated: bool) -> None:
 
     torch.set_num_threads(1)
     # On a CPU Triton and CUDA C++ run in the machine: load it once, not in every worker.
-    _gate = Gate(device, machine=device == "cpu") if isolated else LocalGate(device)
+    _gate = Gate(device, machine=device == "cpu", beside=beside) if isolated else LocalGate(device)
     atexit.register(_gate.close)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 

@@ -32,6 +32,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1, help="secret seeds of each candidate")
     parser.add_argument("--device", default=cuda_or_cpu())
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--beside", type=int, default=0, help="sides of checks beside the first")
     parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
     parser.add_argument("--journal", type=Path, help="where rows go as they come")
     parser.add_argument(
@@ -152,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         journal=given.journal or ROOT / "build" / "zoo" / f"power-{given.device}.ndjson",
         resume=given.resume,
         limit_s=given.time_limit,
+        beside=given.beside,
         say=say,
     )
     results = {profile: summary(pairs, rows, profile) for profile in given.profile}

@@ -214,6 +214,7 @@ class Check:
     side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
     leads: ClassVar[bool] = False  # True: it decides with which state others call a module
     concurrent: ClassVar[bool] = False  # True: others may run at the same time, in other processes
+    divided: ClassVar[bool] = False  # True: several sides of a trial may share its scenarios
     waits: ClassVar[bool] = False  # True: it waits for a process or a compiler: it begins early
     looks_back: ClassVar[bool] = False  # True: it looks at what all checks before it saw
     quiet: ClassVar[bool] = False  # True: nothing else of the trial uses the device meanwhile

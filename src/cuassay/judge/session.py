@@ -628,7 +628,7 @@ def _reference(bench: _Bench, candidate: Runner) -> _Reference:
 def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
     """Begin what takes a while and needs neither the GPU's worker nor this process.
 
-    The PTX machine executes a first recording, the candidate builds and runs in a process apart,
+    The PTX machine executes its first recordings, the candidate builds and runs in a process apart,
     and once below each tool of compute-sanitizer, beside the checks that come before theirs. What
     fails here fails there again.
     """
@@ -646,11 +646,11 @@ def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
             if all(bench.trial.is_light(one.cases) for one in scenarios):
                 runner.ahead(scenarios)
             continue
-        scenario = next(iter(check.propose(bench.trial)), None)
-        if isinstance(check, Apart001) and scenario is not None:
+        if isinstance(check, Apart001):
             with suppress(CuassayError):  # it will say why it cannot be
-                runner.ahead([scenario])
-        elif scenario is not None:
+                runner.ahead([*check.propose(bench.trial)][:1])
+            continue
+        for scenario in check.propose(bench.trial):
             machine_begins = True
             recording = recording_of(scenario, runner(scenario))
             if recording is not None:
@@ -690,7 +690,7 @@ class _Side:
         main: _Side | None = None,
     ) -> None:
         """`main` is the side that it runs beside."""
-        self._lane = lane
+        self._lane, self._main = lane, main
         self._bench, self.trial, self._runner, self.tried = bench, trial, runner, tried
         self._emit, self._name, self._heavy = emit, name, heavy
         self.examination: Examination = Examination(
@@ -726,7 +726,8 @@ class _Side:
         """Run the first check of those that are left, and so on: other sides take theirs.
 
         The first one that this side may not run is left to them, with all that come after it.
-        Once none is left, it does what is left to do beside those that others still run.
+        Once none is left, it takes part in the check that the main side runs, and does what is left
+        to do beside those that others still run.
         """
         while not self.stopped and self.built:
             if left.checks:
@@ -736,10 +737,25 @@ class _Side:
                 if len(left.checks) < _LAST:
                     left.prepare()
                 self._run(check)
+            elif self._takes_part():
+                continue
             elif left.then:
                 left.then.popleft()()
             else:
                 return
+
+    def _takes_part(self) -> bool:
+        """Run scenarios of the check that the main side runs, if it has some for others."""
+        check = None if self._main is None else self._main.examination.shared
+        if self._main is None or check is None:
+            return False
+        trial, mark = self.trial, len(self.trial.comparisons)
+        self.tried.code, self._before = check.code, check
+        with trial.timeline.span(self._lane, check.code):
+            self.examination.join(self._main.examination)
+        if check.grades:
+            self.graded += trial.comparisons[mark:]
+        return True
 
     def _run(self, check: Check) -> None:
         trial, runner = self.trial, self._runner

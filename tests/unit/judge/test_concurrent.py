@@ -8,16 +8,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cuassay.judge import session
+from cuassay.judge.decide.examine import Examination
 from cuassay.judge.measure import power
 from cuassay.judge.plan import search
 from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import CheckFinished, Event, FindingReported
-from cuassay.model.outcome import Failed
+from cuassay.model.outcome import Errored, Failed, Passed
 from cuassay.model.verdict import Lane, Power, Profile, Verdict
 from cuassay.sandbox.host.turns import Once, Turns, await_readable, waiting
 from tests.zoo.judging import Gate
@@ -108,6 +110,57 @@ def test_others_begin_beside_what_is_first_in_the_first_process(
         assert spans["PROC001"].end_s <= spans["API002"].begin_s
         assert all(span.begin_s < spans["PROC001"].end_s for span in beside[:1])
         assert bool(beside) is (gate is gates[1])
+
+
+@pytest.mark.parametrize("name", ["static_output", "memo_by_address", "static_second_output"])
+def test_sides_without_a_check_share_the_histories_of_calls(
+    gates: tuple[Gate, Gate], name: str
+) -> None:
+    """What is found, its names and its order are those of one side alone."""
+    pair = next(pair for pair in PAIRS if pair.name == name)
+    for candidate in (pair.bug, pair.twin):
+        told: list[list[str]] = []
+        reports = []
+        for gate in gates:
+            events: list[Event] = []
+            judged = gate.judge(
+                load(pair.problem),
+                candidate,
+                seed=5,
+                only=("STATE001", "NUM001"),
+                emit=events.append,
+            )
+            found = [event.finding for event in events if isinstance(event, FindingReported)]
+            told.append([f"{finding.id} {finding.code} {finding.message}" for finding in found])
+            reports.append([dataclasses.replace(r, duration_s=0.0) for r in judged.verdict.checks])
+            spans = [span for span in judged.verdict.timeline if span.what == "STATE001"]
+            sides = {span.lane for span in spans}
+            shared = candidate == pair.twin  # else it may end with what one side finds
+            assert not shared or (Lane.BESIDE in sides) is (gate is gates[1])
+        assert reports[0] == reports[1]
+        assert told[0] == told[1]
+        assert bool(told[0]) is (candidate == pair.bug)
+
+
+def test_what_a_side_raises_that_took_part_is_the_checks(
+    gates: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded = Examination._guarded
+
+    def fails_beside(own: Examination, *given: Any, **named: Any) -> None:
+        beside = threading.current_thread().name.startswith("checks beside")
+        if beside and given[0].code == "STATE001":
+            raise ZeroDivisionError("of the check")
+        guarded(own, *given, **named)
+
+    monkeypatch.setattr(Examination, "_guarded", fails_beside)
+    pair = next(pair for pair in PAIRS if pair.name == "static_output")
+    only = ("STATE001", "NUM001")
+    judged = gates[1].judge(load(pair.problem), pair.twin, seed=5, only=only)
+    (state, values) = judged.verdict.checks
+    assert isinstance(state.outcome, Errored)
+    assert "of the check" in state.outcome.reason
+    assert isinstance(values.outcome, Passed)
 
 
 def test_power_is_measured_once_by_a_side_that_has_no_check_left(

@@ -99,6 +99,7 @@ class State001(Check):
     cause = Cause.CALL_HISTORY
     classes = ("S1", "S2", "S3", "S4", "S6", "S7", "S8")
     group = "host"
+    divided = True
     judges_failures = True  # a layout, a thread or gradients may be refused
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

@@ -144,6 +144,20 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
     for number, block in enumerate(_blocks(plan(trial, world), _CALLS[trial.profile])):
         label = f"history {number + 1} of calls"
         yield _Writer(trial=trial, world=world).scenario(block, label, unrecorded=not number)
+    # The reference may be another under autocast: alone, so that this excuses nothing else. Not
+    # last: it may take three processes one after another, while other sides are done.
+    yield Scenario(
+        label="calls without and with autocast",
+        cases=small[:1],
+        steps=(
+            Allocate(slot="a", case=0),
+            Call(slot="a", result="r0"),
+            ReadResult(result="r0"),
+            Call(slot="a", result="r1", autocast=True),
+            ReadResult(result="r1"),
+        ),
+        fresh=True,
+    )
     home = home_axes(trial)
     if home is not None and home != dict(small[0].axes):
         sizes = [resolve(trial.problem.axes, w.axes) for w in trial.problem.workloads]
@@ -160,19 +174,6 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
         writer = _Writer(trial=trial, world=world)
         yield writer.scenario(choices, "history of calls beyond a size of the source")
     yield from _late(trial)
-    # The reference may be another under autocast: alone, so that this excuses nothing else.
-    yield Scenario(
-        label="calls without and with autocast",
-        cases=small[:1],
-        steps=(
-            Allocate(slot="a", case=0),
-            Call(slot="a", result="r0"),
-            ReadResult(result="r0"),
-            Call(slot="a", result="r1", autocast=True),
-            ReadResult(result="r1"),
-        ),
-        fresh=True,
-    )
 
 
 def _blocks(blocks: Sequence[Sequence[Succession]], most: int) -> list[list[Succession]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -49,6 +50,7 @@ from cuassay.model.trace import BuildFailed, Finished, ScenarioResult, ToolMissi
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import Comparison
 from cuassay.oracle.truth.outputs import AMBIGUOUS_CAP
+from cuassay.sandbox.host.turns import waiting
 
 # A trusted kernel's scale is up to ten of the reference's own errors (`own_error`): to a search,
 # what is beyond these counts as nearer to failing than what is within.
@@ -97,6 +99,21 @@ class Tally:
                 self.unsafe.append(finding)
             case FindingClass.ADVICE:
                 self.advice.append(finding)
+
+    def take(self, other: Tally) -> None:
+        """Add what was seen of another scenario; its findings are added by themselves."""
+        self.undecided += other.undecided
+        self.withheld += other.withheld
+        self.shared += other.shared
+        self.declined += other.declined
+        self.seen += other.seen
+        self.ran += other.ran
+        self.clean += other.clean
+        self.aside = other.aside | self.aside
+        self.alone |= other.alone
+        self.ambiguous |= other.ambiguous
+        self.judged |= other.judged
+        self.inapplicable = self.inapplicable or other.inapplicable
 
     def weigh(self, comparisons: Iterable[Comparison], *, cases: int) -> None:
         """Note which outputs a scenario judged and which it set aside as ill-conditioned.
@@ -162,6 +179,82 @@ class Tally:
         return Passed(summary=summary)
 
 
+class Together:
+    """What a check proposes, for several sides of a trial: each scenario goes to one of them.
+
+    One side examines the check and reports on it. Others that have nothing else to do join it. What
+    they see is added up, and told, in the order in which it was proposed: as by one side alone.
+    """
+
+    def __init__(
+        self,
+        check: Check,
+        tally: Tally,
+        proposed: Iterator[Scenario],
+        *,
+        emit: Callable[[Event], None],
+        name: Callable[[Finding], Finding],
+    ) -> None:
+        self.check = check
+        self._tally, self._proposed = tally, proposed
+        self._emit, self._name = emit, name
+        self._planning, self._changed = threading.Lock(), threading.Condition()
+        self._given = self._told = self._joined = 0
+        self._ended: dict[int, tuple[Tally, Sequence[Event]]] = {}
+        self.failed: list[BaseException] = []  # what was raised in sides that joined
+        self.over = False  # nothing more is proposed, or asked for
+
+    def scenarios(self) -> Iterator[tuple[int, Scenario]]:
+        """Yield what no side has taken so far, numbered, and so on; in any thread."""
+        while not self.over:
+            with waiting():
+                self._planning.acquire()
+            try:
+                scenario = None if self.over else next(self._proposed, None)
+                number, self._given = self._given, self._given + 1
+            finally:
+                self._planning.release()
+            if scenario is None:
+                self.over = True
+                return
+            yield number, scenario
+
+    def ended(self, number: int, seen: Tally, events: Sequence[Event]) -> None:
+        """Take what came of a scenario, whose findings have no names yet."""
+        self._ended[number] = seen, events
+        while self._told in self._ended and len(self._tally.wrong) < _ENOUGH:
+            seen, events = self._ended.pop(self._told)
+            self._told += 1
+            self._tally.take(seen)
+            for event in events:
+                if isinstance(event, FindingReported):
+                    event = FindingReported(finding=self._name(event.finding))
+                    self._tally.add(event.finding)
+                self._emit(event)
+        self.over = self.over or len(self._tally.wrong) >= _ENOUGH
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """Take part in this block; what it raises is kept for the side that examines the check."""
+        with self._changed:
+            self._joined += 1
+        try:
+            yield
+        except BaseException as error:
+            self.over = True
+            self.failed.append(error)
+        finally:
+            with self._changed:
+                self._joined -= 1
+                self._changed.notify_all()
+
+    def end(self) -> None:
+        """Give out no more, and wait until those that take part have judged what they took."""
+        self.over = True
+        with waiting(), self._changed:
+            self._changed.wait_for(lambda: not self._joined)
+
+
 def judge_scenario(
     trial: JudgeTrial, check: Check, scenario: Scenario, run: Run
 ) -> Iterable[Finding]:
@@ -196,6 +289,7 @@ class Examination:
         self._near: float | None = None  # what the last run used of the reference's own error
         self._emit, self._name = emit, name
         self._rejected: threading.Event = threading.Event() if beside is None else beside._rejected
+        self._together: Together | None = None
 
     def examine(self, check: Check) -> CheckReport:
         """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
@@ -234,6 +328,41 @@ class Examination:
         if report.wrong:
             self._rejected.set()
         return report
+
+    @property
+    def shared(self) -> Check | None:
+        """The check that it examines now, where others may run scenarios of it that are left."""
+        return None if self._together is None or self._together.over else self._together.check
+
+    def join(self, other: Examination) -> None:
+        """Run scenarios of what `other` examines, which reports on them."""
+        together = other._together
+        if together is not None:
+            self._trial.begin_check(together.check.worth)
+            with together.joined():
+                self._take_part(together)
+
+    def _take_part(self, together: Together) -> None:
+        for number, scenario in together.scenarios():
+            events: list[Event] = []
+            own = copy.copy(self)
+            own._emit, own._name = events.append, lambda finding: finding
+            seen = Tally()
+            with self._room(scenario):
+                own._guarded(together.check, scenario, seen)
+            together.ended(number, seen, events)
+
+    def _divided(self, check: Check, tally: Tally, proposed: Iterator[Scenario]) -> None:
+        """Run what a check proposes, together with sides that join."""
+        together = Together(check, tally, proposed, emit=self._emit, name=self._name)
+        self._together = together
+        try:
+            self._take_part(together)
+        finally:
+            together.end()
+            self._together = None
+        for error in together.failed:
+            raise error
 
     def _skipped(self, check: Check) -> Skipped | None:
         """Return why a check does not run, if it does not."""
@@ -274,11 +403,16 @@ class Examination:
             proposed = list(proposed)
             if len(proposed) > 1:
                 self._ahead(proposed)
+        if check.divided:
+            self._divided(check, tally, iter(proposed))
+            proposed = ()
         for scenario in proposed:
             with self._room(scenario):
                 self._guarded(check, scenario, tally)
             if len(tally.wrong) >= _ENOUGH:
-                return tally.outcome()
+                break
+        if len(tally.wrong) >= _ENOUGH:
+            return tally.outcome()
         if check.searches:
             search(
                 self._trial,
