@@ -67,6 +67,7 @@ def without_memory(call: Callable[[], T]) -> T:
 
 
 def on_fakes(call: Callable[[], T]) -> T:
+    """Return what `call` returns on torch's fake tensors; raises what it raises."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     logger = logging.getLogger("torch._subclasses.fake_tensor")

@@ -239,7 +239,7 @@ class Acceptor:
         for name in sorted(made - inputs):
             ratios = {other: self._ratio(name, other) for other in inputs & sizes.keys()}
             kept = {other: ratio for other, ratio in ratios.items() if ratio is not None}
-            if any(Fraction(sizes[name], sizes[other]) == ratio for other, ratio in kept.items()):
+            if any(sizes[name] == ratio * sizes[other] for other, ratio in kept.items()):
                 continue
             if kept and self._reads_data(case):
                 other, ratio = min(kept.items())
@@ -258,12 +258,15 @@ class Acceptor:
     def _reads_data(self, case: Case) -> bool:
         """Whether the reference looks at the values of its inputs before it ends."""
         names = [spec.name for spec in self.problem.outputs]
+
+        def run() -> None:
+            with OperationLimit(_most(real=False)):
+                run_as_written(self._reference.call, self._fake_inputs(case, {}), names=names)
+
         try:
-            on_fakes(
-                lambda: run_as_written(
-                    self._reference.call, self._fake_inputs(case, {}), names=names
-                )
-            )
+            on_fakes(run)
+        except EndlessRun:
+            return False
         except Exception as error:
             return isinstance(error.__cause__ or error, _needs_data())
         return False
