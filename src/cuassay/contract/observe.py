@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -30,7 +31,7 @@ from cuassay.dispatch_modes import UntracedMode, tensors_in, without_memory
 from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain, unlike
 from cuassay.inputs.legal import structure_of
-from cuassay.model.domain import Domain, Mask, Opaque, Probability, Real, Structure
+from cuassay.model.domain import Domain, Mask, Opaque, Positive, Probability, Real, Structure
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.model.stated import FactKind
 
@@ -207,8 +208,9 @@ def without_contradicted(
     """Return the problem without inferred domains that its generator's `values` do not keep.
 
     What a name or a use suggests is a guess; the values that the problem's author passes are not.
-    Such a floating input may have every value then, an integer one the generator's alone. One of
-    which nothing is known, and whose rows all add up to 1, holds probabilities. One whose matrices
+    Such a floating input may have every value then, one that is positive all the same what is as
+    small and as large too, an integer one the generator's alone. One of which no more is known, and
+    whose rows all add up to 1, holds probabilities. One whose matrices
     have a structure keeps it, if the values of another seed, `again`, differ and have it too: a
     matrix of ones is symmetric whatever it stands for.
     """
@@ -220,14 +222,21 @@ def without_contradicted(
         outside = ""
         if isinstance(spec, TensorSpec) and isinstance(value, torch.Tensor) and not is_stated(spec):
             outside = _outside(spec, value, sizes)
-        if outside:
+        positive = isinstance(spec.domain, Positive) and not is_stated(spec)
+        if (
+            isinstance(value, torch.Tensor)
+            and (spec.domain == Real() or positive)
+            and _are_shares(value)
+        ):
+            spec = dataclasses.replace(spec, domain=Probability())
+        elif outside and isinstance(value, torch.Tensor) and (wider := _wider(spec.domain, value)):
+            spec = dataclasses.replace(spec, domain=wider)
+        elif outside:
             fact = Contradicted(input=spec.name, guess=domain_words(spec.domain), value=outside)
             found.append(Known(fact=fact, evidence=Evidence(source=Source.INPUTS, count=1)))
             domain: Domain = Opaque(why="its name or use suggests other values")
             domain = Real() if spec.dtype.is_floating else domain
             spec = dataclasses.replace(spec, domain=domain)
-        elif isinstance(value, torch.Tensor) and spec.domain == Real() and _are_shares(value):
-            spec = dataclasses.replace(spec, domain=Probability())
         elif (
             isinstance(value, torch.Tensor)
             and isinstance(spec, TensorSpec)
@@ -246,6 +255,16 @@ def without_contradicted(
                 found.append(Known(fact=seen, evidence=Evidence(source=Source.INPUTS, count=2)))
         inputs.append(spec)
     return dataclasses.replace(problem, inputs=tuple(inputs)), tuple(found)
+
+
+def _wider(domain: Domain, value: torch.Tensor) -> Positive | None:
+    """Return a domain of positive numbers with these as well; None where not all are positive."""
+    if not isinstance(domain, Positive) or not value.is_floating_point():
+        return None
+    least, most = (float(end) for end in torch.aminmax(_readable(value).float()))
+    if not 0.0 < least <= most < math.inf:
+        return None
+    return Positive(low=min(domain.low, least), high=max(domain.high, most))
 
 
 def _are_shares(value: torch.Tensor) -> bool:

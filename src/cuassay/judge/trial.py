@@ -786,6 +786,15 @@ class JudgeTrial:
         """Whether the problem's own inputs of a case have room in the planned memory and time."""
         return self._room.holds_inputs(self._problem, case)
 
+    def to_make(self, case: Case) -> Case | None:
+        """Return a case of the problem's own inputs, or a smaller one of it that can be made.
+
+        None where the reference takes no smaller one.
+        """
+        if self.can_make(case):
+            return case
+        return self._room.smaller(self._problem, case, settle=self._settle)
+
     def _within_memory(self, purpose: str, cases: tuple[Case, ...]) -> tuple[Case, ...]:
         """Return the cases that have room in the planned memory, the others made smaller.
 

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from cuassay.contract.facts import (
@@ -25,7 +26,7 @@ from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.plan.preconditions import generate_once
 from cuassay.judge.plan.smoke import smoke
-from cuassay.model.domain import Mask, Positive, Real
+from cuassay.model.domain import Mask, Positive, Probability, Real
 from cuassay.model.stated import FactKind
 from tests.support.foreign import kernelbench
 from tests.unit.contract.problems import foreign, rotary, trial_of
@@ -158,6 +159,48 @@ def test_what_a_name_suggests_gives_way_to_the_problems_own_values(tmp_path: Pat
     assert said[0].startswith("cos is not real in [-1.0, 1.0], as it seemed: the problem's own")
     drawn = [trial.inputs(case)["cos"] for case in trial.cases("numeric")]
     assert any(isinstance(cos, torch.Tensor) and bool((cos.abs() > 1).any()) for cos in drawn)
+
+
+_DIVERGENCE = """import torch
+
+def get_inputs(axes_and_scalars, device):
+    n, k = (axes_and_scalars[name] for name in ("n", "k"))
+    return {
+        "p": torch.rand(n, k, device=device).softmax(-1),
+        "q": torch.rand(n, k, device=device).softmax(-1),
+        "scale": 5000 * torch.rand(n, k, device=device) + 1,
+    }
+
+def run(p, q, scale):
+    return torch.nn.functional.kl_div(p.log(), q, reduction="none") + scale.rsqrt()
+"""
+
+
+@pytest.mark.parametrize("side", [512, 1 << 15])  # the large one has no room: 12 GiB of inputs
+def test_probabilities_and_positive_numbers_stay_what_they_are(tmp_path: Path, side: int) -> None:
+    """Of negative ones the reference makes NaN, and a kernel that guards itself was rejected."""
+    matrix = (("n", "k"), "float32")
+    problem = foreign(
+        tmp_path,
+        _DIVERGENCE,
+        axes=("n", "k"),
+        inputs={"p": matrix, "q": matrix, "scale": matrix},
+        output=("n", "k"),
+        sizes=({"n": side, "k": side},),
+        generator="get_inputs",
+    )
+    trial = trial_of(problem)
+    smoke(trial)
+    generate_once(trial)
+    learnt = trial.problem
+    assert isinstance(learnt.input("p").domain, Probability)  # also a logarithm's argument
+    assert isinstance(learnt.input("q").domain, Probability)
+    domain = learnt.input("scale").domain
+    assert isinstance(domain, Positive)
+    assert domain.high > 4000 > Positive().high
+    for case in (*trial.cases("numeric"), *trial.cases("small")):
+        values = [value for value in trial.inputs(case).values() if isinstance(value, torch.Tensor)]
+        assert all(bool((value > 0).all()) for value in values)
 
 
 def test_what_is_declared_is_not_given_up(tmp_path: Path) -> None:

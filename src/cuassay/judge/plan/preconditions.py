@@ -43,6 +43,8 @@ def check_constraints(trial: JudgeTrial) -> None:
 def generate_once(trial: JudgeTrial) -> None:
     """Run the generator on the smallest workload, where workloads take their inputs from it.
 
+    Smaller where that has no room.
+
     What inputs seemed to be and the generator contradicts is given up.
 
     One that raises, or that leaves a domain which the problem states, ends the trial with its
@@ -60,5 +62,6 @@ def generate_once(trial: JudgeTrial) -> None:
         seed=trial.seed("generator"),
         generator=True,
     )
-    if trial.can_make(case):  # else smaller cases have shown that it works
-        trial.learn_values(case)
+    made = trial.to_make(case)
+    if made is not None:
+        trial.learn_values(made)
