@@ -70,9 +70,16 @@ def test_kernelbench_kernels_are_judged(tmp_path: Path, gate: Gate) -> None:
     problem = load_problem(str(foreign.kernelbench(tmp_path)))
     good = trees.write(tmp_path / "good.py", foreign.MODEL_NEW)
     packed = trees.write(tmp_path / "packed.py", foreign.PACKED)
+    shaped = trees.write(  # its bias has axes of 1, and the reference's has none
+        tmp_path / "shaped.py",
+        foreign.MODEL_NEW.replace("torch.randn(out)", "torch.randn(1, out)").replace(
+            " + self.bias", " + self.bias[0]"
+        ),
+    )
     bug = trees.write(tmp_path / "1_bug.py", foreign.MODEL_NEW.replace(" + self.bias", ""))
     assert _codes(gate, problem, good) == set()
     assert _codes(gate, problem, packed) == set()
+    assert _codes(gate, problem, shaped) == set()
     assert "NUM001" in _codes(gate, problem, bug)
 
 

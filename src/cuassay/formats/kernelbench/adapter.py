@@ -225,6 +225,9 @@ def run(*values):
     with _cuassay_torch.no_grad():
         for position, name, own in pairs:
             value = built[name] if source in {initial} else given[position]
+            shape = built[name].shape
+            if value.shape != shape and value.numel() == shape.numel():
+                value = value.reshape(shape)  # one scale a channel, with or without axes of 1
             if isinstance(own, _cuassay_torch.nn.Parameter) and own.dtype == value.dtype:
                 own.data = value
             else:
