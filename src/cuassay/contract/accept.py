@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -105,6 +105,7 @@ class Acceptor:
         self._finite = 0  # the most elements of a case of ordinary values and finite outputs
         self._sizes_decide = False  # whether a smaller case had others
         self._data_decides = False  # whether a run refused what went through without data
+        self._ratios: dict[str, Mapping[str, Fraction]] = {}  # that all workloads keep, by axis
 
     def settle(self, case: Case) -> Case | None:
         """Return the case as the reference accepts it, None where it refuses.
@@ -237,8 +238,9 @@ class Acceptor:
         """
         made = {name for spec in self.problem.outputs for name in spec.shape} & sizes.keys()
         for name in sorted(made - inputs):
-            ratios = {other: self._ratio(name, other) for other in inputs & sizes.keys()}
-            kept = {other: ratio for other, ratio in ratios.items() if ratio is not None}
+            if name not in self._ratios:
+                self._ratios[name] = self._kept_ratios(name, inputs & sizes.keys())
+            kept = self._ratios[name]
             if any(sizes[name] == ratio * sizes[other] for other, ratio in kept.items()):
                 continue
             if kept and self._reads_data(case):
@@ -248,12 +250,12 @@ class Acceptor:
                     f"which all workloads have {ratio.numerator} to {ratio.denominator}"
                 )
 
-    def _ratio(self, name: str, other: str) -> Fraction | None:
-        """Return the ratio of two axes that all workloads have, if their sizes vary."""
-        found = [workload_sizes(self.problem, one) for one in self.problem.workloads]
-        ratios = {Fraction(sizes[name], sizes[other]) for sizes in found if sizes[other]}
-        varies = len({sizes[name] for sizes in found}) > 1
-        return ratios.pop() if varies and len(ratios) == 1 else None
+    def _kept_ratios(self, name: str, others: Iterable[str]) -> Mapping[str, Fraction]:
+        """Return the ratios to other axes that all workloads have; none where its size is one."""
+        if len({workload_sizes(self.problem, one)[name] for one in self.problem.workloads}) < 2:
+            return {}
+        ratios = {other: workload_ratio(self.problem, name, other) for other in others}
+        return {other: ratio for other, ratio in ratios.items() if ratio is not None}
 
     def _reads_data(self, case: Case) -> bool:
         """Whether the reference looks at the values of its inputs before it ends."""
@@ -462,6 +464,15 @@ class Acceptor:
 def _is_finite(output: torch.Tensor) -> bool:
     wide = output.is_floating_point() and output.dtype.itemsize > 1
     return not wide or bool(torch.isfinite(output).all())
+
+
+def workload_ratio(problem: Problem, name: str, other: str) -> Fraction | None:
+    """Return the ratio of one axis to another that all workloads have; None where they differ."""
+    found = [workload_sizes(problem, workload) for workload in problem.workloads]
+    if not all(sizes[other] for sizes in found):
+        return None
+    ratios = {Fraction(sizes[name], sizes[other]) for sizes in found}
+    return ratios.pop() if len(ratios) == 1 else None
 
 
 def own_case(problem: Problem, axes: Mapping[str, int], *, seed: int, label: str) -> Case:

@@ -208,11 +208,11 @@ def without_contradicted(
     """Return the problem without inferred domains that its generator's `values` do not keep.
 
     What a name or a use suggests is a guess; the values that the problem's author passes are not.
-    Such a floating input may have every value then, one that is positive all the same what is as
-    small and as large too, an integer one the generator's alone. One of which no more is known, and
-    whose rows all add up to 1, holds probabilities. One whose matrices
-    have a structure keeps it, if the values of another seed, `again`, differ and have it too: a
-    matrix of ones is symmetric whatever it stands for.
+    Where these contradict it, a floating input may have every value, an integer one the
+    generator's alone. One that seemed positive and is stays so, with bounds that hold these values.
+    One whose rows all add up to 1, and of which nothing else is known than that it is positive,
+    holds probabilities. One whose matrices have a structure keeps it, if the values of another
+    seed, `again`, differ and have it too: a matrix of ones is symmetric whatever it stands for.
     """
     others: Values = {}
     inputs: list[InputSpec] = []

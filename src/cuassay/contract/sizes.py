@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from cuassay.contract.accept import Acceptor, own_case
+from cuassay.contract.accept import Acceptor, own_case, workload_ratio
 from cuassay.contract.facts import (
     AnySize,
     DerivedSize,
@@ -124,30 +124,17 @@ def _tie(acceptor: Acceptor, base: Case, name: str, refused: Sequence[str]) -> s
     for other in [axis.name for axis in problem.axes if isinstance(axis, VarAxis)]:
         if other == name or (other in refused and refused.index(other) < refused.index(name)):
             continue
-        pairs = {(_size(problem, w, name), _size(problem, w, other)) for w in problem.workloads}
-        ratio = _ratio(pairs)
-        if ratio is None:
+        ratio = workload_ratio(problem, name, other)
+        if not ratio or 1 not in (ratio.numerator, ratio.denominator):
             continue
         scaled = [
             acceptor.sizes(base, {n: base.axes[n] * factor for n in (name, other)})
             for factor in _TIES
         ]
         if all(sizes is not None for sizes in scaled):
-            return ratio.format(other=other)
-    return None
-
-
-def _ratio(pairs: set[tuple[int, int]]) -> str | None:
-    """Return how the first of each pair follows from the second, by one factor or divisor."""
-    if all(b and a % b == 0 for a, b in pairs):
-        factors = {a // b for a, b in pairs}
-        if len(factors) == 1:
-            factor = factors.pop()
-            return "{other}" if factor == 1 else f"{{other}} * {factor}"
-    if all(a and b % a == 0 for a, b in pairs):
-        divisors = {b // a for a, b in pairs}
-        if len(divisors) == 1:
-            return f"{{other}} // {divisors.pop()}"
+            if ratio.numerator == 1:
+                return other if ratio == 1 else f"{other} // {ratio.denominator}"
+            return f"{other} * {ratio.numerator}"
     return None
 
 
