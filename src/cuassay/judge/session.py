@@ -746,13 +746,13 @@ class _Side:
 
     def _takes_part(self) -> bool:
         """Run scenarios of the check that the main side runs, if it has some for others."""
-        check = None if self._main is None else self._main.examination.shared
-        if self._main is None or check is None:
+        main = self._main
+        if main is None or (check := main.examination.shared) is None:
             return False
         trial, mark = self.trial, len(self.trial.comparisons)
-        self.tried.code, self._before = check.code, check
+        self.tried.code = check.code
         with trial.timeline.span(self._lane, check.code):
-            self.examination.join(self._main.examination)
+            self.examination.join(main.examination)
         if check.grades:
             self.graded += trial.comparisons[mark:]
         return True

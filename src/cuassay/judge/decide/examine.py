@@ -180,10 +180,11 @@ class Tally:
 
 
 class Together:
-    """What a check proposes, for several sides of a trial: each scenario goes to one of them.
+    """What a check proposes, and what is seen of it: each scenario goes to one side of a trial.
 
-    One side examines the check and reports on it. Others that have nothing else to do join it. What
-    they see is added up, and told, in the order in which it was proposed: as by one side alone.
+    One side examines the check and reports on it. Where the check is `divided`, others that have
+    nothing else to do join it. What they see is added up, and told, in the order in which it was
+    proposed: as by one side alone.
     """
 
     def __init__(
@@ -348,21 +349,11 @@ class Examination:
             own = copy.copy(self)
             own._emit, own._name = events.append, lambda finding: finding
             seen = Tally()
-            with self._room(scenario):
-                own._guarded(together.check, scenario, seen)
-            together.ended(number, seen, events)
-
-    def _divided(self, check: Check, tally: Tally, proposed: Iterator[Scenario]) -> None:
-        """Run what a check proposes, together with sides that join."""
-        together = Together(check, tally, proposed, emit=self._emit, name=self._name)
-        self._together = together
-        try:
-            self._take_part(together)
-        finally:
-            together.end()
-            self._together = None
-        for error in together.failed:
-            raise error
+            try:
+                with self._room(scenario):
+                    own._guarded(together.check, scenario, seen)
+            finally:
+                together.ended(number, seen, events)
 
     def _skipped(self, check: Check) -> Skipped | None:
         """Return why a check does not run, if it does not."""
@@ -403,14 +394,15 @@ class Examination:
             proposed = list(proposed)
             if len(proposed) > 1:
                 self._ahead(proposed)
-        if check.divided:
-            self._divided(check, tally, iter(proposed))
-            proposed = ()
-        for scenario in proposed:
-            with self._room(scenario):
-                self._guarded(check, scenario, tally)
-            if len(tally.wrong) >= _ENOUGH:
-                break
+        together = Together(check, tally, iter(proposed), emit=self._emit, name=self._name)
+        self._together = together if check.divided else None
+        try:
+            self._take_part(together)
+        finally:
+            together.end()
+            self._together = None
+        if together.failed:
+            raise together.failed[0]
         if len(tally.wrong) >= _ENOUGH:
             return tally.outcome()
         if check.searches:
