@@ -782,16 +782,12 @@ class JudgeTrial:
         """Return the elements and multiply-adds of one call of the reference on a case."""
         return self._room.work(self._problem, case.axes)
 
-    def can_make(self, case: Case) -> bool:
-        """Whether the problem's own inputs of a case have room in the planned memory and time."""
-        return self._room.holds_inputs(self._problem, case)
-
     def to_make(self, case: Case) -> Case | None:
-        """Return a case of the problem's own inputs, or a smaller one of it that can be made.
+        """Return a case of the problem's own inputs, smaller where they have no room or time.
 
         None where the reference takes no smaller one.
         """
-        if self.can_make(case):
+        if self._room.holds_inputs(self._problem, case):
             return case
         return self._room.smaller(self._problem, case, settle=self._settle)
 

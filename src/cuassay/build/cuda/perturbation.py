@@ -97,23 +97,33 @@ def _recompiled() -> Iterator[None]:
         return
     kept = [(function, function.device_caches) for function in functions]
     cache, folder = os.environ.get(_CACHE), tempfile.mkdtemp(prefix="delays-")
-    os.environ[_CACHE] = folder
     try:
-        for function, caches in kept:
-            paused: defaultdict[Any, Any] = defaultdict(function.create_binder)
-            for device, made in caches.items():
-                if isinstance(made, tuple) and made and isinstance(made[0], dict):
-                    paused[device] = (_Reassembled(made[0], cache), *made[1:])
-            function.device_caches = paused
-        yield
+        with _caching_in(folder):
+            for function, caches in kept:
+                paused: defaultdict[Any, Any] = defaultdict(function.create_binder)
+                for device, made in caches.items():
+                    if isinstance(made, tuple) and made and isinstance(made[0], dict):
+                        paused[device] = (_Reassembled(made[0], cache), *made[1:])
+                function.device_caches = paused
+            yield
     finally:
         for function, caches in kept:
             function.device_caches = caches
-        if cache is None:
-            os.environ.pop(_CACHE, None)
-        else:
-            os.environ[_CACHE] = cache
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _caching_in(folder: str | None) -> Iterator[None]:
+    """Let Triton keep what it makes in a folder, None for its own choice."""
+    before = os.environ.pop(_CACHE, None)
+    if folder is not None:
+        os.environ[_CACHE] = folder
+    try:
+        yield
+    finally:
+        os.environ.pop(_CACHE, None)
+        if before is not None:
+            os.environ[_CACHE] = before
 
 
 class _Reassembled(dict[Any, Any]):
@@ -146,14 +156,8 @@ class _Reassembled(dict[Any, Any]):
         )
         made = copy.copy(kernel)
         made.kernel, made.module, made.function, made._run = cubin, None, None, None
-        temporary = os.environ.pop(_CACHE, None)
-        if self._cache is not None:
-            os.environ[_CACHE] = self._cache
-        try:
+        with _caching_in(self._cache):
             made._init_handles()
-        finally:
-            if temporary is not None:
-                os.environ[_CACHE] = temporary
         return made
 
 

@@ -8,10 +8,8 @@ as it can do without kernels at all, but it cannot touch what is seen of a launc
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
-import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -20,6 +18,7 @@ from types import TracebackType
 from typing import Any, assert_never
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from cuassay.build.cuda.binaries import find_cuobjdump
 from cuassay.build.machine.candidates import missing
@@ -104,7 +103,7 @@ class Replayer:
         self._thread: ThreadPoolExecutor | None = None
         self._begun: dict[str, Future[MachineEvidence | CannotJudgeError]] = {}
         self._seen: OrderedDict[str, MachineEvidence | CannotJudgeError] = OrderedDict()
-        self._keys: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}  # by the recording's id
+        self._keys = WeakTensorKeyDictionary()  # of recordings
         self.executed_s = 0.0
 
     def __enter__(self) -> Replayer:
@@ -281,10 +280,6 @@ class Replayer:
         Every check of the machine asks, and a recording may have many megabytes.
         """
         data = recording.cpu().contiguous()
-        known = self._keys.get(id(recording))
-        if known is not None and known[0]() is recording:
-            return data, known[1]
-        key = hashlib.sha256(data.numpy().data).hexdigest()
-        forget = functools.partial(self._keys.pop, id(recording), None)
-        self._keys[id(recording)] = weakref.ref(recording, lambda _: forget()), key
-        return data, key
+        if recording not in self._keys:
+            self._keys[recording] = hashlib.sha256(data.numpy().data).hexdigest()
+        return data, self._keys[recording]
