@@ -74,7 +74,8 @@ def judge(check: Check, path: Path, name: str, count: Count, *, folder: Path, se
     started, label = time.perf_counter(), f"{path.parent.name}/{path.stem}"
     try:
         for scenario in check.propose(trial):
-            found = list(check.judge(trial, scenario, runner.run(scenario, trial.inputs, None)))
+            run = runner.run(scenario, trial.inputs, None)
+            found = check.judge(trial, scenario, run).findings
             count.judged += 1
             for finding in found:
                 advice = finding.finding_class is FindingClass.ADVICE

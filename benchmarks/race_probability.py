@@ -130,7 +130,7 @@ def _hit(on: Subject, trial: JudgeTrial, scenario: Scenario, count: Count) -> bo
             named = record.report.pauses.items()
             count.pauses = " ".join(f"{n}={places}" for n, places in named) or count.pauses
     try:
-        found = list(Race001().judge(trial, scenario, run))
+        found = Race001().judge(trial, scenario, run).findings
     except NothingToCheckError:
         return False
     except CannotJudgeError:

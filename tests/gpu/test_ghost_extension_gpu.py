@@ -58,7 +58,7 @@ def findings(answer: str, folder: Path) -> tuple[list[Finding], dict[str, str]]:
     found: list[Finding] = []
     for scenario in Ghost001().propose(trial):
         run = runner.run(scenario, trial.inputs, None)
-        found += Ghost001().judge(trial, scenario, run)
+        found += Ghost001().judge(trial, scenario, run).findings
     facts = dict(launches.read(Around()).facts)
     launches.disarm(Around(), Disarm(active=False))
     return found, {name: count for name, count in facts.items() if "kernels of" in name}

@@ -130,9 +130,11 @@ class FakeTrial:
         """Return the same truth."""
         return self.truth(case)
 
-    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+    def explains(
+        self, case: Case, run: Run, items: Iterable[ResultItem]
+    ) -> tuple[Comparison, ...] | None:
         """Leave every answer to `compare`."""
-        return False
+        return None
 
     def moves(self, first: Case, second: Case) -> bool:
         """Whether the answers to two cases differ by far more than their noise."""
@@ -174,6 +176,7 @@ class FakeTrial:
         items: Iterable[ResultItem],
         *,
         precision: Precision | None = None,
+        grade: bool = False,
     ) -> tuple[Comparison, ...]:
         """Compare by the worst element alone."""
         truth = self.truth(case)
@@ -219,6 +222,7 @@ class OracleTrial(FakeTrial):
         items: Iterable[ResultItem],
         *,
         precision: Precision | None = None,
+        grade: bool = False,
     ) -> tuple[Comparison, ...]:
         """Compare in the family `precision`, or in `strict`."""
         truth = self.truth(case, precision or Precision.STRICT)
@@ -283,7 +287,7 @@ def judged(check: Check, trial: FakeTrial, scenario: Scenario, run: Run) -> list
     ended = termination_finding(scenario, run, problem=trial.problem)
     if ended is not None and not check.judges_failures:
         return [ended]
-    return list(check.judge(trial, scenario, run))
+    return list(check.judge(trial, scenario, run).findings)
 
 
 def _lifted(value: torch.Tensor | Scalar) -> torch.Tensor | Scalar:

@@ -1,7 +1,7 @@
 """What a check is: it proposes scenarios and judges what they returned.
 
 A check never reaches into the worker. `propose` yields scenarios (data), `judge` looks at one
-run of one scenario and says what is wrong. Both see the trial through the narrow `Trial`
+run of one scenario and returns what is wrong. Both see the trial through the narrow `Trial`
 protocol. Since `judge` needs nothing but the scenario and its run, every finding replays from
 a file, and the reference is run through the same scenario as its own control.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from cuassay.checks.judgement import Answers, Judgement
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
@@ -130,8 +131,13 @@ class Trial(Protocol):
     def rough(self, case: Case) -> Truth:
         """Return truth with the fewest draws, or the full one where that is made already."""
 
-    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether an answer is seen to be right without a full truth. False: ask `compare`."""
+    def explains(
+        self, case: Case, run: Run, items: Iterable[ResultItem]
+    ) -> tuple[Comparison, ...] | None:
+        """Return what shows an answer to be right without a full truth; None: ask `compare`.
+
+        Its comparisons with rough truth, or none where the reference's own error explains it.
+        """
 
     def moves(self, first: Case, second: Case) -> bool:
         """Whether the reference's answers to two cases differ by far more than it errs itself.
@@ -174,11 +180,13 @@ class Trial(Protocol):
         items: Iterable[ResultItem],
         *,
         precision: Precision | None = None,
+        grade: bool = False,
     ) -> tuple[Comparison, ...]:
         """Compare what a call on `case` returned with truth, one Comparison per output.
 
         With the least family of trusted kernels that the problem's policy accepts and that
-        explains the error; with `precision` by that family alone.
+        explains the error; with `precision` by that family alone. With `grade` the first failure
+        gets the precision that explains it, also where the policy does not accept that.
 
         Items of the wrong count, shape or dtype give failed comparisons whose `mismatch`
         says so.
@@ -195,7 +203,7 @@ class CheckPage:
 
 
 class Check:
-    """One failure class. Subclasses set the class variables and the two methods."""
+    """One failure class. Subclasses set the class variables, `propose` and `findings`."""
 
     code: ClassVar[str]
     title: ClassVar[str]
@@ -243,8 +251,23 @@ class Check:
         """Yield the scenarios to run, cheapest and most telling first."""
         raise NotImplementedError  # abstract
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
-        """Return what is wrong with one finished run; crashes are judged elsewhere."""
+    def judge(
+        self, trial: Trial, scenario: Scenario, run: Run, *, grade: bool = False
+    ) -> Judgement:
+        """Return what is wrong with one finished run, and what of it was compared with truth.
+
+        It changes nothing that a later call sees. `grade`: see `Trial.compare`.
+        """
+        answers = Answers(trial, run, grade=grade)
+        return answers.judgement(self.findings(trial, scenario, run, answers))
+
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
+        """Return what is wrong with one finished run; crashes are judged elsewhere.
+
+        What it holds against truth it asks of `answers`, the results of the run.
+        """
         raise NotImplementedError  # abstract
 
     def said(self, trial: Trial, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:

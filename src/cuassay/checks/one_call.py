@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import comparison_finding
-from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.checks.state.answers import reads_of
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 
@@ -22,7 +23,7 @@ _SUMS = frozenset({"G", "Z", "P"})
 
 
 def judge_one_call(
-    check: Check, trial: Trial, scenario: Scenario, run: Run, *, lead: str
+    check: Check, trial: Trial, scenario: Scenario, run: Run, answers: Answers, *, lead: str
 ) -> Iterator[Finding]:
     """Yield what is wrong with a `single_call` scenario: how it ended, else its numbers.
 
@@ -37,7 +38,7 @@ def judge_one_call(
             yield ended
         return
     for read in reads_of(scenario, run):
-        for comparison in wrong_outputs(trial, read, run, closely=not check.asks_right):
+        for comparison in answers.wrong(read, closely=not check.asks_right):
             outputs = trial.truth(case).outputs
             truth = next((one for one in outputs if one.name == comparison.output), None)
             if not (truth and copies_explain(truth.value, comparison)):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cuassay.checks.base import Run, Trial
+from cuassay.checks.base import Trial
 from cuassay.checks.numeric.common import message, where, worst_statistic
-from cuassay.checks.state.answers import Read, is_right_for, reseeded, wrong_outputs
+from cuassay.checks.state.answers import reseeded
 from cuassay.model.case import Case
 from cuassay.model.outcome import Where
 from cuassay.model.problem import ScalarSpec
@@ -45,11 +44,6 @@ def other_values(trial: Trial, case: Case, count: int, *, purpose: str) -> tuple
     )
 
 
-def wrong_read(trial: Trial, run: Run, read: Read) -> Comparison | None:
-    """Return the first failed comparison of a read, None where it is right or cannot decide."""
-    return next(iter(wrong_outputs(trial, read, run)), None)
-
-
 def measured(found: Comparison, case: Case) -> dict[str, Any]:
     """Return the fields of a finding that say by how much a comparison failed, and where."""
     worst = worst_statistic(found)
@@ -60,11 +54,3 @@ def measured(found: Comparison, case: Case) -> dict[str, Any]:
         "where": place,
         "details": (("against truth", message(found, worst)),),
     }
-
-
-def answer_to(trial: Trial, run: Run, read: Read, cases: Sequence[Case]) -> Case | None:
-    """Return which other case's answer a wrong read is, if it is any."""
-    for case in cases:
-        if case != read.case and is_right_for(trial, case, read=read, run=run):
-            return case
-    return None

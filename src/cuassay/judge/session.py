@@ -704,7 +704,6 @@ class _Side:
             beside=None if main is None else main.examination,
         )
         self.reports: list[CheckReport] = []
-        self.graded: list[Comparison] = []
         self.built = True
         self.stopped = False  # set by whom it waits for: no further check begins
         self._before: Check | None = None  # the last one that ran a scenario
@@ -749,18 +748,15 @@ class _Side:
         main = self._main
         if main is None or (check := main.examination.shared) is None:
             return False
-        trial, mark = self.trial, len(self.trial.comparisons)
         self.tried.code = check.code
-        with trial.timeline.span(self._lane, check.code):
+        with self.trial.timeline.span(self._lane, check.code):
             self.examination.join(main.examination)
-        if check.grades:
-            self.graded += trial.comparisons[mark:]
         return True
 
     def _run(self, check: Check) -> None:
         trial, runner = self.trial, self._runner
         self._emit(CheckStarted(code=check.code, title=check.title))
-        fresh, mark = runner.fresh, len(trial.comparisons)
+        fresh = runner.fresh
         runner.fresh = fresh or _parts(self._before, check, quick=self._bench.quick)
         self.tried.code = check.code
         try:
@@ -780,9 +776,6 @@ class _Side:
             self._before = check
         else:
             runner.fresh = fresh
-        # Others make answers wrong by design, with kernels disarmed say.
-        if check.grades:
-            self.graded += trial.comparisons[mark:]
         self._emit(CheckFinished(report=report))
         self.reports.append(report)
 
@@ -875,7 +868,7 @@ def _run_checks(
     reports = sorted(main.reports, key=lambda report: place.get(report.code, 0))
     return _Checked(
         reports=tuple(reports),
-        graded=tuple(main.graded),
+        graded=tuple(main.examination.graded),
         built=main.built,
         power=measured[0] if measured else None,
     )
@@ -941,7 +934,7 @@ def _run_concurrently(
     unbuilt = [report for side in sides if not side.built for report in side.reports]
     main.reports = [*main.reports, *reports] if main.built else [_renamed(unbuilt[0], named)]
     for side in sides:
-        main.graded += side.graded
+        main.examination.graded += side.examination.graded
         main.tried.take(side.tried)
         main.trial.take(side.trial)
 

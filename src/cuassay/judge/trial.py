@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import torch
 
+from cuassay.checks.judgement import is_wrong
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.breaks import broken_cases, stated_facts
@@ -87,6 +88,7 @@ from cuassay.sandbox.host.turns import Once
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Machine, Run
+    from cuassay.checks.judgement import Judgement
     from cuassay.formats.execute import LoadedReference
     from cuassay.model.scenario import Scenario
 
@@ -125,14 +127,16 @@ _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 _TEXTS = 256  # cases whose values are known as text
 
 
-@contextmanager
-def unrecorded(trial: JudgeTrial) -> Iterator[None]:
-    """Keep what is compared in this block out of the trial's comparisons."""
-    recording, trial.record = trial.record, False
-    try:
-        yield
-    finally:
-        trial.record = recording
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Explained:
+    """How an answer was seen to be right.
+
+    `share` is the part of the reference's own error that it uses; None where rough truth showed
+    it, with the `comparisons`.
+    """
+
+    share: float | None = None
+    comparisons: tuple[Comparison, ...] = ()
 
 
 class JudgeTrial:
@@ -194,17 +198,14 @@ class JudgeTrial:
         self.truth_s = 0.0
         self.compare_s = 0.0
         self.kinds: dict[str, str] = {}
-        self.comparisons: list[Comparison] = []
         self._lowered: dict[str, Case] = {}
         self._texts: dict[int, tuple[Case, str]] = {}
-        # The run that was compared last, and its answers that were right: which part of the
-        # reference's own error each uses, infinity where rough truth showed it.
-        self._right: tuple[weakref.ref[Run], dict[_Answered, float]] | None = None
+        # The run that was looked at last, and its answers that were right.
+        self._right: tuple[weakref.ref[Run], dict[_Answered, _Explained]] | None = None
         self._near = KnownAnswers(_NEAR_BYTES)  # answers within the reference's own error
         self._unexplained = 0  # answers that rough truth did not show to be right
         self._beyond_own = 0  # answers beyond the reference's own error, less those within it
-        self._graded = False  # a failure beyond the policy was held against every family
-        self.record = True
+        self.graded = False  # a failure of the candidate was held against every family
 
     @property
     def problem(self) -> Problem:
@@ -308,7 +309,7 @@ class JudgeTrial:
         made = copy.copy(self)
         made._truths = self._truths.copy()
         self._kept_by_all.append(made._truths)
-        made.kinds, made.comparisons, made._lowered, made._right = {}, [], {}, None
+        made.kinds, made._lowered, made._right = {}, {}, None
         made.truth_s = made.compare_s = 0.0
         made._near = KnownAnswers(_NEAR_BYTES)
         made._allowance, made._cut_short = Allowance(self._room.check_s), set()
@@ -320,7 +321,6 @@ class JudgeTrial:
         self.truth_s += beside.truth_s
         self.compare_s += beside.compare_s
         self.kinds |= beside.kinds
-        self.comparisons += beside.comparisons
         self._cut_short |= beside._cut_short
         self._never_judged |= beside._never_judged
         self._lowered = beside._lowered | self._lowered
@@ -1075,45 +1075,46 @@ class JudgeTrial:
         key, items = self._values(case), tuple(items)
         if self._right is not None and self._right[0]() is run:
             seen = self._right[1].get((key, items))
-            # What rough truth showed is compared again where comparisons are recorded.
-            if seen is not None and (seen <= 1.0 or not self.record):
-                return min(seen, 1.0)
+            if seen is not None and seen.share is not None:
+                return seen.share
         if key in self._truths or f"{key} rough" in self._truths:
             return None
         if self._unexplained > _ROUGH_FAILURES:
             return None
         share = self._near_share(case, run, items)
         if share is not None:
-            self._note_right(run, key, items, share)
+            self._note_right(run, key, items, _Explained(share=share))
         return share
 
-    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
-        """Whether an answer is seen to be right without a full truth. False: ask `compare`.
+    def explains(
+        self, case: Case, run: Run, items: Iterable[ResultItem]
+    ) -> tuple[Comparison, ...] | None:
+        """Return what shows an answer to be right without a full truth; None: ask `compare`.
 
         Most answers of a trial are right, and a full truth takes the reference ten times and
         more. As near to truth as the reference as written is right; else rough truth is asked.
         """
         key, items = self._values(case), tuple(items)
+        if self._right is not None and self._right[0]() is run and (key, items) in self._right[1]:
+            return self._right[1][key, items].comparisons
         if self.near_share(case, run, items) is not None:
-            return True
+            return ()
         if key in self._truths or self._unexplained > _ROUGH_FAILURES:
-            return False
+            return None
         truth = self.rough(case)
         self._unexplained += 1
         if truth.ill_conditioned:
             self._unexplained -= 1
-            return False
+            return None
         started = time.perf_counter()
         with self.timeline.span(Lane.COMPARE, _sizes(case)):
             found = _held(self._tensors(run, items, truth), truth)
         self.compare_s += time.perf_counter() - started
         if not all(one.passed and not one.undecided for one in found):
-            return False
+            return None
         self._unexplained -= 1
-        self._note_right(run, key, items)
-        if self.record:
-            self.comparisons.extend(found)
-        return True
+        self._note_right(run, key, items, _Explained(comparisons=found))
+        return found
 
     def decides(self, case: Case) -> bool:
         """Whether truth of a case decides anything; where rough truth says no, it does not."""
@@ -1123,11 +1124,11 @@ class JudgeTrial:
         return not self.first_truth(case).ill_conditioned
 
     def _note_right(
-        self, run: Run, key: str, items: tuple[ResultItem, ...], share: float = math.inf
+        self, run: Run, key: str, items: tuple[ResultItem, ...], explained: _Explained
     ) -> None:
         if self._right is None or self._right[0]() is not run:
             self._right = (weakref.ref(run), {})
-        self._right[1][key, items] = share
+        self._right[1][key, items] = explained
 
     def _near_share(self, case: Case, run: Run, items: Iterable[ResultItem]) -> float | None:
         """Return the part of its own error that an answer as near as the reference's uses.
@@ -1407,11 +1408,13 @@ class JudgeTrial:
         items: Iterable[ResultItem],
         *,
         precision: Precision | None = None,
+        grade: bool = False,
     ) -> tuple[Comparison, ...]:
         """Compare what a call on `case` returned with truth, one Comparison per output.
 
         With the least family of trusted kernels that the policy accepts and that explains the
-        error; with `precision` by that family alone.
+        error; with `precision` by that family alone. With `grade` the first failure beyond the
+        policy is held against all families: what explains it is the kernel's grade.
         """
         truth = self.truth(case, precision or Precision.STRICT)
         started, made_s = time.perf_counter(), self.truth_s
@@ -1419,13 +1422,15 @@ class JudgeTrial:
             tensors = self._tensors(run, items, truth)
             found = _held(tensors, truth)
         if precision is None:
-            found = self._least(case, tensors, found)
-            if case.in_domain and any(map(_lowered, found)):
-                self._lowered.setdefault(serial.dumps(case), case)
+            found = self._least(case, tensors, found, grade=grade)
         self.compare_s += time.perf_counter() - started - (self.truth_s - made_s)
-        if self.record and precision is None:
-            self.comparisons.extend(found)
         return found
+
+    def note(self, judgement: Judgement) -> None:
+        """Take note of what a run of the candidate showed of the precision that it keeps."""
+        self.graded = self.graded or any(map(is_wrong, judgement.comparisons))
+        for case in judgement.lowered:
+            self._lowered.setdefault(serial.dumps(case), case)
 
     @property
     def lowered(self) -> tuple[Case, ...]:
@@ -1433,18 +1438,18 @@ class JudgeTrial:
         return tuple(self._lowered.values())
 
     def _least(
-        self, case: Case, tensors: Sequence[torch.Tensor | str], found: tuple[Comparison, ...]
+        self,
+        case: Case,
+        tensors: Sequence[torch.Tensor | str],
+        found: tuple[Comparison, ...],
+        *,
+        grade: bool,
     ) -> tuple[Comparison, ...]:
-        """Return the comparisons with the least families that explain them.
-
-        The first failure beyond the policy is held against all families: what explains it is
-        the kernel's grade.
-        """
+        """Return the comparisons with the least families that explain them."""
         accepted = self._problem.policy.families
         least = [self._in_family(case, tensors, found, n, accepted) for n in range(len(found))]
-        failed = [n for n, one in enumerate(least) if not one.passed and not one.undecided]
-        if failed and not self._graded and self.record and accepted != tuple(Precision):
-            self._graded = True
+        failed = [n for n, one in enumerate(least) if is_wrong(one)]
+        if failed and grade and accepted != tuple(Precision):
             try:
                 beyond = self._in_family(case, tensors, found, failed[0], tuple(Precision))
             except (CuassayError, RuntimeError):  # a grade stands beside the verdict
@@ -1504,10 +1509,6 @@ class JudgeTrial:
 
 def _sizes(case: Case) -> str:
     return " ".join(f"{name}={size}" for name, size in case.axes.items())
-
-
-def _lowered(found: Comparison) -> bool:
-    return found.passed and found.precision is not Precision.STRICT
 
 
 def _key(what: str, precision: Precision) -> str:

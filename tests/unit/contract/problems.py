@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from cuassay.checks.base import Check
-from cuassay.checks.endings.findings import termination_finding
+from cuassay.checks.judgement import Judgement
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
+from cuassay.judge.decide.examine import judge_scenario
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
@@ -92,15 +93,18 @@ def foreign(
 
 def findings_of(check: Check, trial: JudgeTrial, source: str) -> list[Finding]:
     """Return what a check finds in a kernel's source, whose `run` is called in this process."""
+    return [found for one in judgements_of(check, trial, source) for found in one.findings]
+
+
+def judgements_of(check: Check, trial: JudgeTrial, source: str) -> list[Judgement]:
+    """Return what a check says of each scenario."""
     kernel: dict[str, Any] = {}
     exec(compile(source, "kernel.py", "exec"), kernel)
     runner = LocalRunner(kernel["run"], trial.problem)
-    found: list[Finding] = []
-    for scenario in check.propose(trial):
-        run = runner.run(scenario, trial.inputs, trial.answers)
-        ended = termination_finding(scenario, run, problem=trial.problem)
-        found += [ended] if ended is not None else check.judge(trial, scenario, run)
-    return found
+    return [
+        judge_scenario(trial, check, scenario, runner.run(scenario, trial.inputs, trial.answers))
+        for scenario in check.propose(trial)
+    ]
 
 
 def trial_of(problem: Problem) -> JudgeTrial:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from cuassay.catalog import registry
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import single_call
-from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.checks.state.answers import reads_of
 from cuassay.contract.memory import Need
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.named_sizes import NamedSize, SizeUse
@@ -20,6 +21,7 @@ from cuassay.judge import trial as module
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.verdict import Lane, Profile
+from cuassay.oracle.compare.outputs import Comparison
 from cuassay.oracle.truth import own_error
 from cuassay.oracle.truth.own_error import OwnError
 from cuassay.sandbox.local import LocalRunner
@@ -37,7 +39,11 @@ def _made(trial: JudgeTrial) -> int:
     return sum(span.lane is Lane.TRUTH for span in trial.timeline.spans)
 
 
-def _wrong(trial: JudgeTrial, case: Case, change: Callable[[Tensor], Tensor]) -> int:
+def _compared(
+    trial: JudgeTrial, case: Case, change: Callable[[Tensor], Tensor]
+) -> tuple[Comparison, ...]:
+    """Return the comparisons by which the answer of a kernel is right or wrong."""
+
     def kernel(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         right = trial.reference.call(x, weight, eps)
         assert isinstance(right, Tensor)
@@ -45,7 +51,13 @@ def _wrong(trial: JudgeTrial, case: Case, change: Callable[[Tensor], Tensor]) ->
 
     scenario = single_call(case, label="a call")
     run = LocalRunner(kernel, trial.problem).run(scenario, trial.inputs, None)
-    return len(wrong_outputs(trial, reads_of(scenario, run)[0], run))
+    answers = Answers(trial, run)
+    answers.wrong(reads_of(scenario, run)[0])
+    return answers.judgement(()).comparisons
+
+
+def _wrong(trial: JudgeTrial, case: Case, change: Callable[[Tensor], Tensor]) -> int:
+    return sum(not found.passed for found in _compared(trial, case, change))
 
 
 def test_cases_that_differ_in_words_alone_share_truth(trial: JudgeTrial) -> None:
@@ -161,10 +173,10 @@ def test_a_case_is_held_against_the_references_own_error_as_often_as_asked_and_r
 
 def test_a_right_answer_needs_rough_truth_alone(trial: JudgeTrial) -> None:
     case = trial.cases("small")[0]
-    assert not _wrong(trial, case, _beyond_its_own)
+    (found,) = _compared(trial, case, _beyond_its_own)
+    assert found.passed
     assert trial.rough(case).draws == 2
     assert len(trial._truths) == 1
-    assert len(trial.comparisons) == 1
 
 
 def test_a_case_that_decides_nothing_needs_no_full_truth(trial: JudgeTrial) -> None:
@@ -182,10 +194,10 @@ def test_a_case_that_decides_nothing_needs_no_full_truth(trial: JudgeTrial) -> N
 
 def test_a_wrong_answer_is_held_against_the_full_truth(trial: JudgeTrial) -> None:
     case = trial.cases("small")[0]
-    assert _wrong(trial, case, _one_percent_off) == 1
+    (found,) = _compared(trial, case, _one_percent_off)
+    assert not found.passed
     assert trial.rough(case) is trial.truth(case)
     assert trial.truth(case).draws == 8
-    assert len(trial.comparisons) == 1
 
 
 def test_full_truth_comes_first_once_rough_truth_explains_too_little(trial: JudgeTrial) -> None:

@@ -155,7 +155,7 @@ def test_timed_calls_that_return_an_old_answer_are_found() -> None:
     scenario = timed(trial)
     for function, expected in ((honest, []), (lazy, [FindingClass.WRONG])):
         done = LocalRunner(function, trial.problem).run(scenario, trial.inputs, None)
-        found = list(Perf001().judge(trial, scenario, done))
+        found = Perf001().judge(trial, scenario, done).findings
         assert [finding.finding_class for finding in found] == expected
 
 

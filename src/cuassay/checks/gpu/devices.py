@@ -7,7 +7,8 @@ from functools import cache
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised, termination_finding
-from cuassay.checks.plain_first import measured, wrong_read
+from cuassay.checks.judgement import Answers
+from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
@@ -75,10 +76,12 @@ class Device001(Check):
         label = f"devices: inputs on cuda:{_OTHER}, current device 0"
         yield Scenario(label=label, cases=trial.cases("small")[:1], steps=steps, fresh=True)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Blame what happens on the other device alone."""
         reads = reads_of(scenario, run)
-        if not reads or wrong_read(trial, run, reads[0]):
+        if not reads or answers.first_wrong(reads[0]):
             return
         raised = first_raised(run)
         place = Where(axes=dict(scenario.cases[0].axes))
@@ -96,7 +99,7 @@ class Device001(Check):
         if ended is not None:
             yield ended
             return
-        found = wrong_read(trial, run, reads[-1])
+        found = answers.first_wrong(reads[-1])
         if found is not None:
             text = f"is wrong on cuda:{_OTHER} while device 0 is current ({found.output})"
             extra = measured(found, scenario.cases[0])

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, first_raised, termination_finding
+from cuassay.checks.judgement import Answers
 from cuassay.checks.plain_first import (
-    answer_to,
     measured,
     other_values,
     with_scalars,
-    wrong_read,
 )
-from cuassay.checks.state.answers import Read, is_right_for, placed, reads_of
+from cuassay.checks.state.answers import Read, placed, reads_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
@@ -104,7 +103,9 @@ class Graph001(Check):
         if pairs:
             yield _other_scalars(pairs)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Blame the first replay that is wrong, or the capture that failed."""
         refused = first_raised(run)
         if refused is None:
@@ -115,7 +116,7 @@ class Graph001(Check):
         elif not isinstance(scenario.steps[refused.index], Capture | Replay):
             return  # a plain call that raises is RUN001's or SHP001's
         reads = reads_of(scenario, run)
-        if not reads or wrong_read(trial, run, reads[0]):
+        if not reads or answers.first_wrong(reads[0]):
             return
         if refused is not None:
             if scenario.label == GraphTrying.SCALARS:
@@ -123,25 +124,25 @@ class Graph001(Check):
             yield self._refused(trial, scenario, run, refused=refused)
             return
         if scenario.label == GraphTrying.SCALARS:
-            yield from self._frozen(trial, scenario, run, reads=reads)
+            yield from self._frozen(scenario, answers, reads=reads)
             return
         for read in reads[1:]:
-            found = wrong_read(trial, run, read)
+            found = answers.first_wrong(read)
             if found is not None:
-                yield self._wrong(trial, scenario, run, read=read, found=found)
+                yield self._wrong(scenario, answers, read=read, found=found)
                 return
 
     def _frozen(
-        self, trial: Trial, scenario: Scenario, run: Run, *, reads: Sequence[Read]
+        self, scenario: Scenario, answers: Answers, *, reads: Sequence[Read]
     ) -> Iterator[Finding]:
         """Name the scalars whose change a replay does not follow; cases come in pairs."""
         names = []
         for read in reads:
             place = scenario.cases.index(read.case)
-            if place % 2 == 0 or not wrong_read(trial, run, read):
+            if place % 2 == 0 or not answers.first_wrong(read):
                 continue
             before = scenario.cases[place - 1]
-            if is_right_for(trial, before, read=read, run=run):
+            if answers.is_right_for(before, read):
                 names += [k for k, v in read.case.scalars.items() if before.scalars.get(k) != v]
         if names:
             kept = ", ".join(dict.fromkeys(names))
@@ -172,11 +173,11 @@ class Graph001(Check):
         )
 
     def _wrong(
-        self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, found: Comparison
+        self, scenario: Scenario, answers: Answers, *, read: Read, found: Comparison
     ) -> Finding:
         replayed = read.result.startswith("replay")
         text = "a replayed graph gives a wrong answer" if replayed else "is wrong after a capture"
-        if answer_to(trial, run, read, scenario.cases) is not None:
+        if answers.answer_to(read, scenario.cases) is not None:
             text += ": the one to values that the inputs no longer hold"
         return self.finding(
             f"{text} ({found.output})",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.gpu.chances import meets, unseen_bound, wilson
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import message, worst_statistic
-from cuassay.checks.plain_first import measured, wrong_read
+from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import elements, fitted_sizes
@@ -117,7 +118,9 @@ class Race001(Check):
         beside = _repeats(case, Load.NONE, [Repeat(slot="a", count=calls, budget_s=limit_s)])
         yield dataclasses.replace(beside, label=_label(case, _BESIDE), busy=True)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Measure every different result against truth; blame what is wrong beside right ones."""
         reads = reads_of(scenario, run)
         records = _repeated(scenario, run.result)
@@ -130,14 +133,14 @@ class Race001(Check):
                 raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")
             raise NothingToCheckError("no kernel of its own whose PTX is known")
         wrong: list[tuple[Comparison, int]] = []
-        right = wrong_read(trial, run, reads[0]) is None
+        right = answers.first_wrong(reads[0]) is None
         for _, report, record in records:
             # The items of each different result: they come one result after another
             count = len(report.counts)
             each = len(record.items) // count if count else 0
             results = [tuple(record.items[k * each : (k + 1) * each]) for k in range(count)]
             for items, count in zip(results, report.counts, strict=True):
-                compared = trial.compare(scenario.cases[0], run, items)
+                compared = answers.compare(scenario.cases[0], items)
                 failed = next((c for c in compared if not c.passed), None)
                 if failed is not None:
                     wrong.append((failed, count))

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.plain_first import (
-    answer_to,
     measured,
     other_values,
     with_scalars,
-    wrong_read,
 )
 from cuassay.checks.state.answers import Read, reads_of
 from cuassay.model.case import Case
@@ -109,16 +108,18 @@ class Stream001(Check):
         yield _at_once(StreamTrying.TWO, (base, *others), rounds=rounds, threads=False)
         yield _at_once(StreamTrying.THREADS, (base, *others), rounds=rounds, threads=True)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Blame the condition where the plain calls are right and the others are not."""
         reads = reads_of(scenario, run)
         plain = 2 if StreamTrying(scenario.label).at_once else 1
-        if len(reads) <= plain or any(wrong_read(trial, run, read) for read in reads[:plain]):
+        if len(reads) <= plain or any(answers.first_wrong(read) for read in reads[:plain]):
             return
         for read in reads[plain:]:
-            found = wrong_read(trial, run, read)
+            found = answers.first_wrong(read)
             if found is not None:
-                yield self._wrong(trial, scenario, run, read=read, found=found)
+                yield self._wrong(scenario, answers, read=read, found=found)
                 return
         if scenario.label != StreamTrying.SIDE:
             return
@@ -143,9 +144,9 @@ class Stream001(Check):
         )
 
     def _wrong(
-        self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, found: Comparison
+        self, scenario: Scenario, answers: Answers, *, read: Read, found: Comparison
     ) -> Finding:
-        other, trying = answer_to(trial, run, read, scenario.cases), StreamTrying(scenario.label)
+        other, trying = answers.answer_to(read, scenario.cases), StreamTrying(scenario.label)
         said = {
             StreamTrying.DEFAULT: "its result is not ready for the next operation on the caller's "
             "stream",

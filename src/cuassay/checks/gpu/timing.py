@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
-from cuassay.checks.plain_first import measured, on_cpu, wrong_read
+from cuassay.checks.judgement import Answers
+from cuassay.checks.plain_first import measured, on_cpu
 from cuassay.checks.state.answers import reads_of
 from cuassay.inputs.geometry import all_bytes, elements
 from cuassay.model.diagnosis import Cause
@@ -69,13 +70,15 @@ class Perf001(Check):
         """Yield the rows on the largest planned case that fits the device."""
         yield timed(trial)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge the timed answers, then the time."""
         reads = reads_of(scenario, run)
-        if not reads or wrong_read(trial, run, reads[0]):
+        if not reads or answers.first_wrong(reads[0]):
             return
         for read in reads[1:]:
-            found = wrong_read(trial, run, read)
+            found = answers.first_wrong(read)
             if found is not None:
                 text = f"timed calls give a wrong answer ({found.output}), a plain call a right one"
                 extra = measured(found, read.case)

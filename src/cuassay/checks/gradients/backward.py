@@ -8,6 +8,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
 from cuassay.checks.gradients.cases import float_inputs, float_outputs, scenarios, tried_in
 from cuassay.checks.gradients.judging import BackwardJudge, Bad, ended, forward_fault, report_of
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import details, message, where, worst_statistic
 from cuassay.errors import NothingToCheckError
 from cuassay.model.diagnosis import Cause
@@ -73,7 +74,9 @@ class Grad001(Check):
         """Yield one scenario per case."""
         yield from scenarios(trial)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Compare every backward pass with truth; a wrong plain one outranks its variants.
 
         Raises NothingToCheckError where nothing is differentiable.
@@ -90,7 +93,7 @@ class Grad001(Check):
         if not outputs:
             raise NothingToCheckError(report.passed_over or "no output carries a gradient")
         own = report.own
-        forward = forward_fault(trial, scenario, run, plain, variants, own=own)
+        forward = forward_fault(answers, scenario, run, plain, variants, own=own)
         if forward is not None:
             return [self._wrong(scenario, forward)]
         judged = BackwardJudge(trial=trial, scenario=scenario, run=run, outputs=outputs, own=own)

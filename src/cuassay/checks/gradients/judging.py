@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, memory_fault, signal_name
 from cuassay.checks.gradients.cases import GradientCall
+from cuassay.checks.judgement import Answers, is_wrong
 from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.one_call import copies_explain
 from cuassay.errors import CannotJudgeError, NothingToCheckError
@@ -166,7 +167,7 @@ def ended(tried: GradientCall, run: Run, *, first: bool = False) -> Bad | None:
 
 
 def forward_fault(
-    trial: Trial,
+    answers: Answers,
     scenario: Scenario,
     run: Run,
     plain: GradientCall,
@@ -184,8 +185,8 @@ def forward_fault(
     failed: list[list[Comparison]] = []
     for read in reads:
         if read and read.items:
-            compared = trial.compare(case, run, read.items)
-            failed.append([found for found in compared if not found.passed and not found.undecided])
+            compared = answers.compare(case, read.items)
+            failed.append([found for found in compared if is_wrong(found)])
     if not failed or (own and failed[0]) or (not own and failed[-1]):
         raise CannotJudgeError("the plain call is wrong already")
     clear = [found for found in failed[-1] if found.mismatch or found.share > _CLEAR]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, first_raised
-from cuassay.checks.plain_first import answer_to, measured, other_values, wrong_read
+from cuassay.checks.judgement import Answers
+from cuassay.checks.plain_first import measured, other_values
 from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.diagnosis import Cause
@@ -96,7 +97,9 @@ class Compile001(Check):
             fresh=True,
         )
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Blame the first compiled call that raises or is wrong where the plain one is right."""
         # Say why nothing was compiled. Raises CannotJudgeError or its kin.
         if not isinstance(run.result.termination, Finished):
@@ -111,19 +114,19 @@ class Compile001(Check):
         by_name = {read.result: read for read in reads_of(scenario, run)}
         for number in range(len(scenario.cases)):
             plain, inside = by_name.get(f"plain{number}"), by_name.get(f"compiled{number}")
-            if plain is None or wrong_read(trial, run, plain):
+            if plain is None or answers.first_wrong(plain):
                 return
             if inside is None:
                 if raised is not None and isinstance(scenario.steps[raised.index], CompiledCall):
                     yield self._raises(scenario, raised)
                 return
-            found = wrong_read(trial, run, inside)
+            found = answers.first_wrong(inside)
             if found is not None:
                 text = (
                     "called from a compiled function it gives a wrong answer, a plain call "
                     "a right one"
                 )
-                if answer_to(trial, run, inside, scenario.cases) is not None:
+                if answers.answer_to(inside, scenario.cases) is not None:
                     text += ": the one to values that were there when it was compiled"
                 yield self.finding(
                     f"{text} ({found.output})",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cuassay.checks.base import Check, Run, Trial
-from cuassay.checks.plain_first import wrong_read
+from cuassay.checks.judgement import Answers
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import NothingToCheckError
 from cuassay.model.diagnosis import Cause
@@ -81,10 +81,12 @@ class Opcheck001(Check):
             )
             yield Scenario(label="custom operators", cases=(case,), steps=steps, fresh=True)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report what opcheck fails; NothingToCheckError without operators."""
         reads, watched = reads_of(scenario, run), done_steps(scenario, run.result, OpCheck)
-        if not watched or not reads or wrong_read(trial, run, reads[0]):
+        if not watched or not reads or answers.first_wrong(reads[0]):
             return
         facts = dict(watched[0][1].facts)
         if "skipped" in facts:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import comparison_finding, one_by_one
 from cuassay.checks.numeric.listed_sizes import elements_of
-from cuassay.checks.state.answers import placed, reads_of, wrong_outputs
+from cuassay.checks.state.answers import placed, reads_of
 from cuassay.model.axes import resolve
 from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.diagnosis import Cause
@@ -131,7 +132,9 @@ class Api005(Check):
         steps = one_by_one(range(len(called)))
         yield Scenario(label="initial state", cases=called, steps=steps, fresh=True)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge the module's own state by the reference's: both draw under one seed."""
         reads = reads_of(scenario, run)
         if len(reads) < 4:
@@ -139,14 +142,14 @@ class Api005(Check):
         other_state, loaded, built, sample, *evaluated = reads
         built = dataclasses.replace(built, case=loaded.case)
         wrong_loaded = [
-            *wrong_outputs(trial, other_state, run),
-            *wrong_outputs(trial, loaded, run),
+            *answers.wrong(other_state),
+            *answers.wrong(loaded),
         ]
-        wrong_built = wrong_outputs(trial, built, run)
+        wrong_built = answers.wrong(built)
         case = dataclasses.replace(loaded.case, in_domain=True)
         if (wrong_loaded or wrong_built) and _is_for_inference(trial, run, sample.items):
             for read, source in zip(evaluated, ("a loaded state", "its own state"), strict=False):
-                if wrong_outputs(trial, read, run):
+                if answers.wrong(read):
                     continue
                 lead = f"built in evaluation mode and right there with {source}, wrong in training"
                 wrong = (wrong_built or wrong_loaded)[0]
@@ -160,7 +163,7 @@ class Api005(Check):
                 )
                 return
         if evaluated and not wrong_loaded and not wrong_built:
-            for wrong in wrong_outputs(trial, evaluated[0], run)[:1]:
+            for wrong in answers.wrong(evaluated[0])[:1]:
                 lead = "right in training mode, wrong in evaluation mode"
                 found = comparison_finding(
                     self, trial, scenario, evaluated[0].case, wrong, lead=lead

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import signal_name, termination_finding
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.model.diagnosis import Cause
@@ -88,7 +89,9 @@ class Api001(Check):
                     ),
                 )
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Compare the bytes of inputs before and after the call."""
         ended = termination_finding(scenario, run, problem=trial.problem)
         if ended is not None:

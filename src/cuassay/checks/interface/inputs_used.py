@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import comparison_finding, fill_text, single_call
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import (
     Read,
-    is_right_for,
     moved_names,
     placed,
     reads_of,
     same_bits,
     truth_moved,
-    wrong_outputs,
 )
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
@@ -89,49 +88,58 @@ class Api003(Check):
             for pair in pairs:
                 yield _scenario([pair])
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge the base alone, or each moved case beside its base."""
         reads = reads_of(scenario, run)
         if len(scenario.cases) == 1:
             for read in reads:
-                yield from self._failed(trial, scenario, run, read=read)
+                yield from self._failed(trial, scenario, answers, read=read)
             return
         if len(reads) > 2 and all(same_bits(run, reads[0].items, r.items) for r in reads[1:]):
             return  # an answer kept from the first call, which STATE001 reports
         blamed = False
         for moved, base in zip(reads[::2], reads[1::2], strict=False):
-            for finding in self._pair(trial, scenario, run, moved=moved, base=base):
+            for finding in self._pair(trial, scenario, run, answers, moved=moved, base=base):
                 blamed = True
                 yield finding
-        throughout = len(reads) > 2 and all(wrong_outputs(trial, r, run) for r in reads[:2])
+        throughout = len(reads) > 2 and all(answers.wrong(r) for r in reads[:2])
         if throughout and not blamed:
-            yield from self._failed(trial, scenario, run, read=reads[1])
+            yield from self._failed(trial, scenario, answers, read=reads[1])
 
     def _failed(
-        self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, lead: str = ""
+        self, trial: Trial, scenario: Scenario, answers: Answers, *, read: Read, lead: str = ""
     ) -> Iterable[Finding]:
-        for comparison in wrong_outputs(trial, read, run):
+        for comparison in answers.wrong(read):
             yield comparison_finding(
                 self, trial, scenario, read.case, comparison, lead=lead or "before any is moved"
             )
 
     def _pair(
-        self, trial: Trial, scenario: Scenario, run: Run, *, moved: Read, base: Read
+        self,
+        trial: Trial,
+        scenario: Scenario,
+        run: Run,
+        answers: Answers,
+        *,
+        moved: Read,
+        base: Read,
     ) -> Iterable[Finding]:
-        if not wrong_outputs(trial, moved, run):
+        if not answers.wrong(moved):
             return
         names = ", ".join(f"'{name}'" for name in moved_names(base.case, moved.case))
         change = change_in_words(base.case, moved.case)
-        if is_right_for(trial, base.case, read=moved, run=run) or (
+        if answers.is_right_for(base.case, moved) or (
             same_bits(run, moved.items, base.items)
             and not all(run.tensor(item).isnan().all() for item in moved.items if item.buffer >= 0)
             and truth_moved(trial, base.case, moved.case)
         ):
             text = f"{names} does not reach the output: the result is the same after {change}"
             yield self._ignored(scenario, moved.case, text, names=names)
-        elif not wrong_outputs(trial, base, run):
+        elif not answers.wrong(base):
             lead = f"right before and wrong after {change}"
-            first = next(iter(self._failed(trial, scenario, run, read=moved, lead=lead)), None)
+            first = next(iter(self._failed(trial, scenario, answers, read=moved, lead=lead)), None)
             if first is not None:
                 yield first
 

@@ -16,6 +16,7 @@ from cuassay.checks.endings.findings import (
 from cuassay.checks.follow import lies_elsewhere
 from cuassay.checks.interface.layout_calls import LayoutCall, reads_by_result, tried_calls
 from cuassay.checks.interface.layout_trials import AGAIN, PLAIN, layout_scenarios, shared_scenarios
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import details, message, where, worst_statistic
 from cuassay.checks.one_call import copies_explain
 from cuassay.errors import CannotJudgeError
@@ -96,13 +97,15 @@ class Layout001(Check):
         yield from layout_scenarios(trial)
         yield from shared_scenarios(trial)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Compare each call with truth; blame what the plain calls do not show.
 
         Raises CannotJudgeError where the plain call fails: that is another check's to report.
         """
         reads = reads_by_result(scenario)
-        plain = _compared(trial, scenario, run, read=reads[PLAIN])
+        plain = _compared(trial, scenario, run, answers, read=reads[PLAIN])
         if plain is None or isinstance(run.result.termination, Garbled | Flooded):
             # A size that was refused and nobody promised, or tampering; else decide nothing.
             ended = termination_finding(scenario, run, problem=trial.problem)
@@ -110,10 +113,12 @@ class Layout001(Check):
             if ended is None or (ended.finding_class is FindingClass.WRONG and not tampered):
                 raise CannotJudgeError("the plain call fails already")
             return [ended]
-        again = _compared(trial, scenario, run, read=reads[AGAIN])
+        again = _compared(trial, scenario, run, answers, read=reads[AGAIN])
         if not all(c.passed for found in (plain, again or {}) for c in found.values()):
             raise CannotJudgeError("the plain call is wrong already")
-        found = (_bad(trial, scenario, run, tried, plain) for tried in tried_calls(scenario))
+        found = (
+            _bad(trial, scenario, run, answers, tried, plain) for tried in tried_calls(scenario)
+        )
         bad = [each for each in found if each is not None]
         kinds = ([b for b in bad if b.tried.shared is kind] for kind in (False, True))
         return [self._unsafe(scenario, found) for found in kinds if found]
@@ -156,7 +161,12 @@ class Layout001(Check):
 
 
 def _bad(
-    trial: Trial, scenario: Scenario, run: Run, tried: LayoutCall, plain: Mapping[str, Comparison]
+    trial: Trial,
+    scenario: Scenario,
+    run: Run,
+    answers: Answers,
+    tried: LayoutCall,
+    plain: Mapping[str, Comparison],
 ) -> _Bad | None:
     """Return what one call did wrong; an exception of its own choice is nothing wrong.
 
@@ -183,7 +193,7 @@ def _bad(
     arranged = done(run, tried.arranged)
     if arranged is None or lies_elsewhere(arranged):
         return None  # that layout was not had, so nothing was tried
-    found = _compared(trial, scenario, run, read=tried.read)
+    found = _compared(trial, scenario, run, answers, read=tried.read)
     worst = max(
         (c for c in (found or {}).values() if _clearly_wrong(trial, scenario, c, plain)),
         key=lambda comparison: comparison.share,
@@ -193,7 +203,7 @@ def _bad(
 
 
 def _compared(
-    trial: Trial, scenario: Scenario, run: Run, *, read: int
+    trial: Trial, scenario: Scenario, run: Run, answers: Answers, *, read: int
 ) -> dict[str, Comparison] | None:
     """Return the comparisons of a read by output; None where there was nothing to read."""
     record = done(run, read)
@@ -202,7 +212,7 @@ def _compared(
     case = scenario.cases[0]
     if trial.truth(case).ill_conditioned:
         raise CannotJudgeError(trial.truth(case).ill_conditioned)
-    return {c.output: c for c in trial.compare(case, run, record.items)}
+    return {c.output: c for c in answers.compare(case, record.items)}
 
 
 def _clearly_wrong(

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed, reads_of
@@ -74,12 +75,14 @@ class Api002(Check):
             for aspect in Aspect:
                 yield single_call(case, label=aspect)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge the aspect that the scenario is about."""
         aspect = Aspect(scenario.label)
         for read in reads_of(scenario, run):
             if aspect is Aspect.STRUCTURE:
-                compared = trial.compare(read.case, run, read.items)
+                compared = answers.compare(read.case, read.items)
                 messages = [comparison.mismatch for comparison in compared if comparison.mismatch]
                 device = trial.device.split(":", 1)[0]
                 messages += [

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import comparison_finding
-from cuassay.checks.state.answers import Read, is_right_for, reads_of, same_bits, wrong_outputs
+from cuassay.checks.state.answers import Read, reads_of, same_bits
 from cuassay.model.case import UNSTRUCTURED, Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.domain import Real
@@ -94,24 +95,35 @@ class Api004(Check):
         if sliced:
             yield Scenario(label="own inputs: slices changed", cases=sliced, steps=tuple(steps))
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge the broken inputs where the kernel is right for the intact ones."""
         reads = reads_of(scenario, run)
-        if len(reads) < 2 or wrong_outputs(trial, reads[0], run):
+        if len(reads) < 2 or answers.wrong(reads[0]):
             return
         for broken in reads[1:]:
-            found = next(self._relies(trial, scenario, run, intact=reads[0], broken=broken), None)
+            found = next(
+                self._relies(trial, scenario, run, answers, intact=reads[0], broken=broken), None
+            )
             if found is not None:
                 yield found
                 return
 
     def _relies(
-        self, trial: Trial, scenario: Scenario, run: Run, *, intact: Read, broken: Read
+        self,
+        trial: Trial,
+        scenario: Scenario,
+        run: Run,
+        answers: Answers,
+        *,
+        intact: Read,
+        broken: Read,
     ) -> Iterator[Finding]:
-        for comparison in wrong_outputs(trial, broken, run):
+        for comparison in answers.wrong(broken):
             case = broken.case
-            same = same_bits(run, intact.items, broken.items) or is_right_for(
-                trial, intact.case, read=broken, run=run
+            same = same_bits(run, intact.items, broken.items) or answers.is_right_for(
+                intact.case, broken
             )
             how = "the kernel does not read what differs" if same else "the kernel relies on it"
             lead = f"in the problem's own inputs {case.fact}; {how}, the reference does not"

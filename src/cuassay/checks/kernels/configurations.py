@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.gpu.timing import timed
+from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.numeric.listed_sizes import settings
@@ -94,7 +95,9 @@ class Config001(Check):
             timeout_s=4.0 * BUDGET_S[kind] * len(cases),
         )
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Name the configurations whose result is wrong where another's is right."""
         walked = _walked(scenario, run.result)
         if not walked:
@@ -116,12 +119,12 @@ class Config001(Check):
         for case, record in walked:
             undecided = trial.truth(case).ill_conditioned
             if not undecided:
-                yield from self._at(trial, scenario, run, case, record)
+                yield from self._at(scenario, answers, case, record)
         if undecided and len(walked) == 1:
             raise CannotJudgeError(undecided)
 
     def _at(
-        self, trial: Trial, scenario: Scenario, run: Run, case: Case, record: StepDone
+        self, scenario: Scenario, answers: Answers, case: Case, record: StepDone
     ) -> Iterator[Finding]:
         """Judge the configurations at the sizes of one case."""
         tried = tried_configurations(dict(record.facts))
@@ -130,7 +133,7 @@ class Config001(Check):
             if one.place not in compared:
                 start, count = one.items
                 members = record.items[start : start + count]
-                compared[one.place] = trial.compare(case, run, members)
+                compared[one.place] = answers.compare(case, members)
         wrong = [one for one in tried if not all(c.passed for c in compared[one.place])]
         if not wrong or len(wrong) == len(tried):
             return

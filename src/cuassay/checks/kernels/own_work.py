@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
-from cuassay.checks.state.answers import placed, reads_of, wrong_outputs
+from cuassay.checks.state.answers import placed, reads_of
 from cuassay.model.axes import smallest_workload_axes
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
@@ -81,7 +82,9 @@ class Ghost001(Check):
         steps += [*_call(1), *_call(1, Poison.ZEROS), ReadLaunches(), Disarm(active=False)]
         yield Scenario(label=_LABEL, cases=tuple(cases), steps=tuple(steps), fresh=True)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Look at the launches before and after the kernels were switched off."""
         places = [i for i, step in enumerate(scenario.steps) if isinstance(step, ReadLaunches)]
         armed, disarmed = (done(run, index) for index in places)
@@ -90,7 +93,7 @@ class Ghost001(Check):
         before = _counts(dict(armed.facts), "launched")
         reads = reads_of(scenario, run)
         usual = [read for read in reads if read.case != scenario.cases[1]]
-        if not before or not usual or any(wrong_outputs(trial, read, run) for read in usual):
+        if not before or not usual or any(answers.wrong(read) for read in usual):
             return
         text = _unused(dict(armed.facts), before)
         without = [read for read in reads if read.case == scenario.cases[1]]
@@ -99,7 +102,7 @@ class Ghost001(Check):
             asked = [name for name, count in after.items() if count > before.get(name, 0)]
             if (
                 asked
-                and not any(wrong_outputs(trial, read, run) for read in without)
+                and not any(answers.wrong(read) for read in without)
                 and _decides(trial, run, scenario)
             ):
                 text = (

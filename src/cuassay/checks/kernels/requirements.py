@@ -8,8 +8,8 @@ from typing import Any
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised, memory_fault
 from cuassay.checks.follow import lies_elsewhere
+from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.facts import Code, Kernels, RanKernel, kernels_of
-from cuassay.checks.plain_first import wrong_read
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.geometry import tensor_inputs
@@ -90,16 +90,18 @@ class Kernel001(Check):
             )
             yield Scenario(label=f"kernels: {case.label}", cases=(case,), steps=steps, fresh=True)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Look at the list, then at the call on offset inputs."""
         reads, looked = reads_of(scenario, run), done_steps(scenario, run.result, Inspect)
-        if not reads or wrong_read(trial, run, reads[0]):
+        if not reads or answers.first_wrong(reads[0]):
             raise CannotJudgeError("the plain call fails already")
         if not looked:
             raise CannotJudgeError("the call under the profiler did not come to its end")
         seen = kernels_of(dict(looked[0][1].facts))
         yield from self._of_list(scenario, seen)
-        yield from self._offset(trial, scenario, run, seen)
+        yield from self._offset(scenario, run, answers, seen)
 
     def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
         """Return what the candidate's kernels need, in words."""
@@ -140,7 +142,7 @@ class Kernel001(Check):
             )
 
     def _offset(
-        self, trial: Trial, scenario: Scenario, run: Run, seen: Kernels
+        self, scenario: Scenario, run: Run, answers: Answers, seen: Kernels
     ) -> Iterator[Finding]:
         """Report the call on offset inputs if it faults or is wrong; an exception is honest."""
         arranged = done_steps(scenario, run.result, Arrange)
@@ -150,7 +152,7 @@ class Kernel001(Check):
         reads = {read.result: read for read in reads_of(scenario, run)}
         if raised is not None and memory_fault(raised):
             what = f"the call ends in {exception_text(raised)}"
-        elif "offset" in reads and wrong_read(trial, run, reads["offset"]):
+        elif "offset" in reads and answers.first_wrong(reads["offset"]):
             what = "the call gives wrong numbers"
         else:
             return

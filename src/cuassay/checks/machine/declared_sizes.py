@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cuassay.checks.base import Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised
+from cuassay.checks.judgement import Answers
 from cuassay.checks.machine.faults import MachineCheck, machine_cases
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed
@@ -82,7 +83,9 @@ class Big002(MachineCheck):
         for sizes in _sizes(trial)[: _SIZES[trial.profile]]:
             yield without_memory(small, placed(small, sizes))
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report the distinct faults of memory."""
         machine = trial.machine
         items = [record.items for _, record in done_steps(scenario, run.result, Outline)]

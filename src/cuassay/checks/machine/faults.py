@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from cuassay.checks.base import Check, Machine, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
@@ -143,7 +144,9 @@ class MachineCheck(Check):
         if cases and trial.device == "cpu":  # a GPU runs them all
             yield recorded_configurations(trial, cases[0])
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report the distinct faults of this check's kinds, worst first."""
         walks = tuple(_walks(scenario, run.result))
         if any(walk.total < 2 for walk in walks):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cuassay.checks.base import Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.machine.faults import MachineCheck, recorded_evidence
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
@@ -60,9 +61,11 @@ class Race101(MachineCheck):
     )
     clean_words = "no unordered conflicting accesses"
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report races, then memory that depends on the schedule without one."""
-        found = list(super().judge(trial, scenario, run))
+        found = list(super().findings(trial, scenario, run, answers))
         yield from found
         if any(finding.finding_class is FindingClass.WRONG for finding in found):
             return

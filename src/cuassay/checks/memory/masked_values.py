@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import message, one_by_one, worst_statistic
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
-from cuassay.checks.plain_first import measured, with_scalars, wrong_read
+from cuassay.checks.plain_first import measured, with_scalars
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import elements, tensor_inputs
@@ -95,14 +96,16 @@ class Mem004(Check):
         if nothing:
             raise NothingToCheckError("every value reaches an output on the cases looked at")
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Blame large numbers first, then NaN."""
         reads = reads_of(scenario, run)
-        if not reads or wrong_read(trial, run, reads[0]):
+        if not reads or answers.first_wrong(reads[0]):
             return
         for read in reads[1:]:
             # What was spoiled does not matter: the right answer is the plain one's.
-            found = wrong_read(trial, run, dataclasses.replace(read, case=scenario.cases[0]))
+            found = answers.first_wrong(dataclasses.replace(read, case=scenario.cases[0]))
             if found is None:
                 continue
             spoiled = {

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import first_raised, memory_fault, signal_name
+from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.configurations import BUDGET_S, MOST
 from cuassay.checks.numeric.common import where as where_of
 from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.state.answers import Read, placed, reads_of, same_bits, wrong_outputs
+from cuassay.checks.state.answers import Read, placed, reads_of, same_bits
 from cuassay.errors import CannotJudgeError
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
@@ -126,7 +127,9 @@ class Mem002(Check):
                 timeout_s=_TAIL_LIMIT_S if case in tails else _LIMIT_S,
             )
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report damaged zones, then faults, then outputs that follow what memory holds."""
         case = scenario.cases[0]
         looked = done_steps(scenario, run.result, ReadGuards)
@@ -165,7 +168,7 @@ class Mem002(Check):
             return
         reads = reads_of(scenario, run)
         if len(reads) == len(_POISONS):
-            compared = [wrong_outputs(trial, read, run) for read in reads]
+            compared = [answers.wrong(read) for read in reads]
             names = [{found.output for found in each} for each in compared]
             for spec in trial.problem.outputs:
                 wrong = [spec.name in each for each in names]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.memory.sanitizer_report import find_sanitizer, of_kernels, parse_report
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
@@ -101,7 +102,9 @@ class Mem003(Check):
                     mode=tool,
                 )
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report the distinct faults of the candidate's own kernels."""
         called = done_steps(scenario, run.result, Call)
         facts = dict(called[0][1].facts) if called else {}

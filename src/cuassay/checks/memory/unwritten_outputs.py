@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.state.answers import placed, reads_of, same_bits, wrong_outputs
+from cuassay.checks.state.answers import placed, reads_of, same_bits
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
@@ -84,12 +85,14 @@ class Mem001(Check):
                 ]
             yield Scenario(label=f"memory: {case.label}", cases=(case,), steps=tuple(steps))
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Compare the three results with truth, and with what the memory held."""
         reads = reads_of(scenario, run)
         if len(reads) < len(_POISONS):
             return
-        failed = [{c.output for c in wrong_outputs(trial, read, run)} for read in reads]
+        failed = [{c.output for c in answers.wrong(read)} for read in reads]
         if not any(failed):
             return
         truth = trial.truth(scenario.cases[0])

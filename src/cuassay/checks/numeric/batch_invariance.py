@@ -7,11 +7,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import fill_text, one_by_one
 from cuassay.checks.numeric.relation_guess import RelationTrials, base_case, element_limit, guesses
 from cuassay.checks.numeric.relation_laws import Law, applied, laws
 from cuassay.checks.numeric.relation_members import members
-from cuassay.checks.state.answers import Read, reads_of, wrong_outputs
+from cuassay.checks.state.answers import Read, reads_of
 from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.model.case import Case
@@ -93,7 +94,9 @@ class Det002(Check):
             for base in _bases(trial, relation):
                 yield from batches(trial, relation, base)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Compare the bits of each slice with those that it had in the first batch."""
         reads = reads_of(scenario, run)
         relation = scenario.relation
@@ -108,7 +111,7 @@ class Det002(Check):
             member = law.terms[0].member
             if not _equal(trial, run, law, reads):
                 differing.setdefault(law.output, []).append(scenario.cases[member].label)
-        if differing and any(wrong_outputs(trial, read, run) for read in reads):
+        if differing and any(answers.wrong(read) for read in reads):
             return  # asked last: truths of many batches cost more than their bits
         for output, labels in differing.items():
             name = trial.problem.outputs[output].name

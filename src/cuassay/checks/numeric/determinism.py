@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import message, where, worst_statistic
 from cuassay.checks.state.answers import Read, reads_of, same_bits
 from cuassay.inputs.geometry import tensor_bytes
@@ -75,7 +76,9 @@ class Det001(Check):
         for case in cases:
             yield repeats(trial, case)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Compare digests, then measure what differs against truth."""
         digests = [
             record.digest
@@ -86,7 +89,7 @@ class Det001(Check):
             return
         if not digests:
             # Judge a scenario of another check whose failure did not show on every run
-            worst = [_worst(trial, read, run) for read in reads_of(scenario, run)]
+            worst = [_worst(answers, read) for read in reads_of(scenario, run)]
             failed = [comparison for comparison in worst if comparison and not comparison.passed]
             if failed:
                 yield self._wrong(scenario, failed, len(worst))
@@ -97,7 +100,7 @@ class Det001(Check):
             if not any(same_bits(run, read.items, other.items) for other in kept):
                 kept.append(read)
         reads = kept
-        worst = [_worst(trial, read, run) for read in reads]
+        worst = [_worst(answers, read) for read in reads]
         failed = [comparison for comparison in worst if comparison and not comparison.passed]
         if failed and len(failed) < len(worst):
             yield self._wrong(scenario, failed, len(worst))
@@ -137,9 +140,9 @@ class Det001(Check):
         )
 
 
-def _worst(trial: Trial, read: Read, run: Run) -> Comparison | None:
+def _worst(answers: Answers, read: Read) -> Comparison | None:
     """Return the comparison of a read that fails, or uses most of its budget."""
-    compared = trial.compare(read.case, run, read.items)
+    compared = answers.compare(read.case, read.items)
     return max(compared, key=lambda c: (not c.passed, c.share), default=None)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import comparison_finding, one_by_one, single_call
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.diagnosis import Cause
@@ -92,13 +93,15 @@ class Num002(Check):
             yield Scenario(label=label, cases=ordered, steps=steps)
         yield from hot[1:]
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge a hot-key call by group, or the growth of the error over lengths."""
         if len(scenario.cases) > 1:
-            yield from self._growth(trial, scenario, run)
+            yield from self._growth(trial, scenario, run, answers)
             return
         for read in reads_of(scenario, run):
-            for comparison in trial.compare(read.case, run, read.items):
+            for comparison in answers.compare(read.case, read.items):
                 if comparison.passed:
                     continue
                 found = comparison_finding(self, trial, scenario, read.case, comparison)
@@ -113,13 +116,15 @@ class Num002(Check):
                         found = found.as_condition(_PARTS)
                 yield found
 
-    def _growth(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def _growth(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge the growth of each output by the least family that the policy accepts."""
         reads = reads_of(scenario, run)
         if len(reads) < len(scenario.cases):
             return
         for read in reads:  # what single cases say of the kernel's precision
-            trial.compare(read.case, run, read.items)
+            answers.compare(read.case, read.items)
         left = {spec.name: number for number, spec in enumerate(trial.problem.outputs)}
         findings: dict[str, Finding] = {}
         for family in trial.problem.policy.families:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import sizes_in_words
 from cuassay.checks.one_call import judge_one_call
@@ -54,8 +55,10 @@ class Known001(Check):
         for case in trial.cases("known"):
             yield single_call(case, label=f"known: {case.label}")
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge how the call ended, then its numbers."""
         sizes = sizes_in_words(trial.problem, scenario.cases[0])
         lead = f"at {sizes}, where an earlier trial failed"
-        yield from judge_one_call(self, trial, scenario, run, lead=lead)
+        yield from judge_one_call(self, trial, scenario, run, answers, lead=lead)

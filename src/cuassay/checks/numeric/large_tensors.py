@@ -9,6 +9,7 @@ from math import prod
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import message, worst_statistic
 from cuassay.checks.numeric.listed_sizes import odd_axes, sizes_in_words
 from cuassay.checks.numeric.relation_guess import relations
@@ -96,12 +97,14 @@ class Big001(Check):
         """Yield one scenario a size; its cases are the sampled slices and the whole."""
         yield from _plans(trial)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge how the call ended, then compare the sampled slices with truth for them."""
         few, whole = scenario.cases
         ended = termination_finding(scenario, run, problem=trial.problem)
         reads = done_steps(scenario, run.result, ReadSlices)
-        compared = (one for _, read in reads for one in trial.compare(few, run, read.items))
+        compared = (one for _, read in reads for one in answers.compare(few, read.items))
         if ended is not None:
             found = self.finding(
                 f"at {sizes_in_words(trial.problem, whole)}: {ended.message}",

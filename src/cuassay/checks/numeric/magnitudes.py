@@ -8,10 +8,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import comparison_finding, one_by_one
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
-from cuassay.checks.plain_first import with_scalars, wrong_read
-from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.checks.plain_first import with_scalars
+from cuassay.checks.state.answers import reads_of
 from cuassay.errors import NothingToCheckError
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.case import Case
@@ -92,13 +93,15 @@ class Num004(Check):
         if nothing:
             raise NothingToCheckError("no input can be made larger")
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Blame what is right for usual values and wrong for large ones."""
         reads = reads_of(scenario, run)
-        if len(reads) < len(scenario.cases) or wrong_read(trial, run, reads[0]):
+        if len(reads) < len(scenario.cases) or answers.first_wrong(reads[0]):
             return
         large = scenario.cases[1]
-        for comparison in wrong_outputs(trial, reads[1], run):
+        for comparison in answers.wrong(reads[1]):
             found = comparison_finding(
                 self, trial, scenario, large, comparison, lead=f"right before, and {_grown(large)}"
             )

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import one_by_one
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
-from cuassay.checks.plain_first import with_scalars, wrong_read
+from cuassay.checks.plain_first import with_scalars
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import tensor_inputs
@@ -99,12 +100,14 @@ class Num005(Check):
         if nothing:
             raise NothingToCheckError("a NaN in an input reaches no floating output")
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report outputs that are finite where the reference's are not."""
         reads = reads_of(scenario, run)
         if not reads:
             raise CannotJudgeError("the plain call did not come to its end")
-        if wrong_read(trial, run, reads[0]):
+        if answers.first_wrong(reads[0]):
             return
         broken = scenario.cases[1]
         name = next(n for n, fill in broken.fills.items() if "spoil" in fill.parameters)

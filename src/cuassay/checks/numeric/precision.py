@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import details, single_call, where
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -67,13 +68,15 @@ class Num003(Check):
         for case in trial.lowered[:_SHOWN]:
             yield single_call(case, label=f"precision: {case.label}")
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Name the family, with the error that the strict one measures."""
         read = next(iter(reads_of(scenario, run)), None)
         if read is None:
             return
         strict = trial.compare(read.case, run, read.items, precision=Precision.STRICT)
-        found = trial.compare(read.case, run, read.items)
+        found = answers.compare(read.case, read.items)
         for least, comparison in zip(found, strict, strict=True):
             worst = comparison.worst
             if least.precision is Precision.STRICT or not least.passed or worst is None:

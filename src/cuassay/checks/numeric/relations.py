@@ -8,12 +8,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import comparison_finding, fill_text, one_by_one
 from cuassay.checks.numeric.relation_guess import base_case, element_limit, relations
 from cuassay.checks.numeric.relation_laws import Law, laws
 from cuassay.checks.numeric.relation_members import members
 from cuassay.checks.numeric.relation_residual import Residual, residual
-from cuassay.checks.state.answers import Read, reads_of, wrong_outputs
+from cuassay.checks.state.answers import Read, reads_of
 from cuassay.errors import NothingToCheckError, ProblemError
 from cuassay.inputs.geometry import elements, legal, try_sizes
 from cuassay.model.case import Case
@@ -107,7 +108,9 @@ class Meta001(Check):
         if trial.profile is not Profile.QUICK:
             yield from islice(_on_other_data(trial, used), max(left, 0))
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge each answer, then what ties them together."""
         reads = reads_of(scenario, run)
         relation = scenario.relation
@@ -116,9 +119,9 @@ class Meta001(Check):
         # Held, so that the trial has them when they are asked for again, once an output and law: of
         # large outputs it keeps few by itself.
         truths = [trial.truth(read.case) for read in reads]
-        wrong = [wrong_outputs(trial, read, run, closely=True) for read in reads]
+        wrong = [answers.wrong(read, closely=True) for read in reads]
         if any(wrong):
-            yield from self._wrong(trial, scenario, run, reads)
+            yield from self._wrong(trial, scenario, answers, reads)
             return
         undecided = {
             position
@@ -131,11 +134,11 @@ class Meta001(Check):
                 yield from self._broken(trial, scenario, run, reads, law=law)
 
     def _wrong(
-        self, trial: Trial, scenario: Scenario, run: Run, reads: Sequence[Read]
+        self, trial: Trial, scenario: Scenario, answers: Answers, reads: Sequence[Read]
     ) -> Iterable[Finding]:
         """Yield one finding an output, on the first member that is wrong."""
         assert scenario.relation is not None
-        failed = [wrong_outputs(trial, read, run, closely=True) for read in reads]
+        failed = [answers.wrong(read, closely=True) for read in reads]
         for output in dict.fromkeys(c.output for found in failed for c in found):
             bad = [any(c.output == output for c in found) for found in failed]
             first = bad.index(True)

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import sizes_in_words
 from cuassay.checks.one_call import judge_one_call
@@ -79,7 +80,9 @@ class Fuzz001(Check):
         """Return one call on a searched case."""
         return single_call(case, label=f"search: {case.label}")
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge how the call ended, then its numbers."""
         lead = f"at {sizes_in_words(trial.problem, scenario.cases[0])}"
-        yield from judge_one_call(self, trial, scenario, run, lead=lead)
+        yield from judge_one_call(self, trial, scenario, run, answers, lead=lead)

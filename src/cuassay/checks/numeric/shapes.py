@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, memory_fault, termination_finding
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.numeric.listed_sizes import refusal_condition, sizes_in_words
-from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.checks.state.answers import reads_of
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Call, Scenario
@@ -69,7 +70,9 @@ class Shp001(Check):
         for case in trial.cases("shapes"):
             yield single_call(case, label=f"shapes: {case.label}")
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge how the call ended, then its numbers."""
         case = scenario.cases[0]
         sizes = sizes_in_words(trial.problem, case)
@@ -78,7 +81,7 @@ class Shp001(Check):
             yield self._ended(trial, scenario, run, ended=ended)
             return
         for read in reads_of(scenario, run):
-            for comparison in wrong_outputs(trial, read, run):
+            for comparison in answers.wrong(read):
                 yield comparison_finding(
                     self, trial, scenario, case, comparison, lead=f"at {sizes}"
                 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.case import TRAINING
@@ -66,10 +67,12 @@ class Loop001(Check):
         for case in trial.cases(self.purpose):
             yield single_call(case, label=case.label)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Compare the outputs of one call with truth."""
         for read in reads_of(scenario, run):
-            for comparison in trial.compare(read.case, run, read.items):
+            for comparison in answers.compare(read.case, read.items):
                 if not comparison.passed:
                     yield comparison_finding(
                         self, trial, scenario, read.case, comparison, lead=f"in {read.case.label}"

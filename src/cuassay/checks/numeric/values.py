@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import comparison_finding, one_by_one, single_call
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.outcome import Finding
@@ -75,17 +76,21 @@ class Num001(Check):
             steps = one_by_one(range(count), numbered=False)
             yield Scenario(label=f"numbers: bias over {count} seeds", cases=cases, steps=steps)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge one call, or the accumulated projection over many seeds."""
         if len(scenario.cases) > 1:
-            yield from self._accumulated(trial, scenario, run)
+            yield from self._accumulated(trial, scenario, run, answers)
             return
         for read in reads_of(scenario, run):
-            for comparison in trial.compare(read.case, run, read.items):
+            for comparison in answers.compare(read.case, read.items):
                 if not comparison.passed:
                     yield comparison_finding(self, trial, scenario, read.case, comparison)
 
-    def _accumulated(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def _accumulated(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Judge the errors over all seeds by the least family that the policy accepts."""
         from cuassay.oracle.seeds import SeedAccumulator
 
@@ -95,12 +100,12 @@ class Num001(Check):
         left = {spec.name: number for number, spec in enumerate(trial.problem.outputs)}
         findings: dict[str, Finding] = {}
         for family in trial.problem.policy.families:
-            narrow = family is Precision.STRICT
             accumulators = {name: SeedAccumulator() for name in left}
             for read in reads:
-                compared = trial.compare(
-                    read.case, run, read.items, precision=None if narrow else family
-                )
+                if family is Precision.STRICT:
+                    compared = answers.compare(read.case, read.items)
+                else:
+                    compared = trial.compare(read.case, run, read.items, precision=family)
                 for name, number in left.items():
                     if not compared[number].mismatch:
                         accumulators[name].add(compared[number])

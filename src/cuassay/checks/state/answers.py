@@ -15,7 +15,7 @@ from cuassay.model.trace import ResultItem
 from cuassay.oracle.bits import raw_bytes
 
 if TYPE_CHECKING:
-    from cuassay.oracle.compare.outputs import Comparison
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,30 +44,6 @@ def reads_of(scenario: Scenario, run: Run) -> list[Read]:
         case = scenario.cases[position]
         found.append(Read(result=step.result, case=case, call=number, items=record.items))
     return found
-
-
-def wrong_outputs(trial: Trial, read: Read, run: Run, *, closely: bool = False) -> list[Comparison]:
-    """Return the failed comparisons of a read; none where its case cannot decide.
-
-    What the reference's own error or a rough truth explains is right, unless the error is to be
-    seen `closely`.
-    """
-    if not closely and trial.explains(read.case, run, read.items):
-        return []
-    if not trial.decides(read.case):
-        return []
-    return [c for c in trial.compare(read.case, run, read.items) if not c.passed]
-
-
-def is_right_for(trial: Trial, case: Case, *, read: Read, run: Run) -> bool:
-    """Whether what was read is a right answer for `case`, perhaps not the one called on.
-
-    False where any output of the case cannot decide.
-    """
-    if trial.truth(case).ill_conditioned:
-        return False
-    compared = trial.compare(case, run, read.items)
-    return all(comparison.passed and not comparison.undecided for comparison in compared)
 
 
 def same_bits(run: Run, first: Sequence[ResultItem], second: Sequence[ResultItem]) -> bool:

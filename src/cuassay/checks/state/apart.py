@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.follow import followed
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import (
@@ -14,7 +15,6 @@ from cuassay.checks.state.answers import (
     reads_of,
     reseeded,
     same_bits,
-    wrong_outputs,
 )
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.scenario import Allocate, Call, ReadInputs, ReadResult, Scenario
@@ -92,11 +92,13 @@ class Apart001(Check):
                     mode=Mode.APART,  # which is a process of its own
                 )
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report the first wrong answer, a result that changed, and every changed input."""
         reads = reads_of(scenario, run)
         for read in reads:
-            wrong = wrong_outputs(trial, read, run)
+            wrong = answers.wrong(read)
             if wrong:
                 text = wrong[0].mismatch or "it gives a wrong answer, and elsewhere a right one"
                 yield self.finding(

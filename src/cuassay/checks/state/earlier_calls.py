@@ -11,8 +11,9 @@ from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, memory_fault, termination_finding
 from cuassay.checks.follow import followed, lies_elsewhere
 from cuassay.checks.interface.inputs_used import change_in_words
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import message, where, worst_statistic
-from cuassay.checks.state.answers import Read, is_right_for, same_bits, truth_moved, wrong_outputs
+from cuassay.checks.state.answers import Read, same_bits, truth_moved
 from cuassay.checks.state.histories import Tensors, history_scenarios
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
@@ -106,19 +107,21 @@ class State001(Check):
         """Yield the histories, each in a fresh process."""
         yield from history_scenarios(trial)
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Blame the first answer that its own call does not explain, and results that changed."""
         ended = _ended(trial, scenario, run)
         if ended is not None:
             yield ended
             return
         # Compare each answer with truth; one with the bits of an earlier one is as right
-        answers: list[HeldCall] = []
+        calls: list[HeldCall] = []
         for answer in _answers(scenario, run):
             twin = next(
                 (
                     old
-                    for old in answers
+                    for old in calls
                     if old.case == answer.case and same_bits(run, old.read.items, answer.read.items)
                 ),
                 None,
@@ -126,21 +129,21 @@ class State001(Check):
             if twin is not None:
                 answer.wrong, answer.far = twin.wrong, twin.far
             else:
-                failed = wrong_outputs(trial, answer.read, run)
+                failed = answers.wrong(answer.read)
                 answer.wrong = bool(failed)
                 answer.far = any(c.mismatch or not c.share <= _FAR for c in failed)
-            answers.append(answer)
-        for position, answer in enumerate(answers):
+            calls.append(answer)
+        for position, answer in enumerate(calls):
             if not answer.wrong:
                 continue
-            if answer.layouts and _first(answers, position):
+            if answer.layouts and _first(calls, position):
                 return  # left to LAYOUT001; it may have written anywhere
-            text, cause = _blame(trial, run, answers, position)
+            text, cause = _blame(trial, run, answers, calls, position)
             if text:
-                failed = wrong_outputs(trial, answer.read, run)
+                failed = answers.wrong(answer.read)
                 worst = failed[0]
                 statistic = worst_statistic(worst)
-                rounded = answer.call.autocast and _close(run, answers[0], answer)
+                rounded = answer.call.autocast and _close(run, calls[0], answer)
                 place = where(worst, answer.case, statistic) if not worst.mismatch else Where()
                 outputs = ", ".join(comparison.output for comparison in failed)
                 yield self.finding(
@@ -156,7 +159,7 @@ class State001(Check):
                 )
             if text or not position:
                 break
-        yield from self._changed(trial, scenario, run, answers)
+        yield from self._changed(scenario, run, answers, calls)
         yield from self._refused(scenario, run)
 
     def _refused(self, scenario: Scenario, run: Run) -> Iterator[Finding]:
@@ -184,10 +187,10 @@ class State001(Check):
                 return
 
     def _changed(
-        self, trial: Trial, scenario: Scenario, run: Run, answers: Sequence[HeldCall]
+        self, scenario: Scenario, run: Run, answers: Answers, calls: Sequence[HeldCall]
     ) -> Iterator[Finding]:
         """Yield the first held result whose bytes are others at the end."""
-        for answer in answers:
+        for answer in calls:
             if answer.last is None:
                 continue
             changed = [
@@ -200,7 +203,7 @@ class State001(Check):
             if not changed:
                 continue
             text = f"the result of call {answer.number}, which the caller still holds, changes"
-            later = _holder(trial, run, answer, answers)
+            later = _holder(run, answers, answer, calls)
             if later is not None:
                 text += f": it is the result of call {later.number} {_when(answer, later)}"
             else:
@@ -360,11 +363,13 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[HeldCall]:
                 pass
 
 
-def _blame(trial: Trial, run: Run, answers: Sequence[HeldCall], position: int) -> tuple[str, Cause]:
+def _blame(
+    trial: Trial, run: Run, answers: Answers, calls: Sequence[HeldCall], position: int
+) -> tuple[str, Cause]:
     """Return what to say of a wrong answer if earlier calls are at fault, or nothing."""
     history = Cause.CALL_HISTORY
-    answer, earlier = answers[position], answers[:position]
-    known = next((o for o in answers if answer.same_call(o) and not o.wrong), None)
+    answer, earlier = calls[position], calls[:position]
+    known = next((o for o in calls if answer.same_call(o) and not o.wrong), None)
     if not earlier:
         if known is None:
             return "", history
@@ -374,12 +379,12 @@ def _blame(trial: Trial, run: Run, answers: Sequence[HeldCall], position: int) -
         )
         return text, Cause.FIRST_CALL
     for other in reversed(earlier):
-        text = "" if other.wrong else _of_another(trial, run, other, answer)
+        text = "" if other.wrong else _of_another(trial, run, answers, other, answer)
         if text:
             return f"{text} {_when(other, answer)}", Cause.STALE_ANSWER
-    way = _wrong_way(answers, answer)
+    way = _wrong_way(calls, answer)
     if way and (known is not None or way.count > 1):
-        rest = len(answers) - way.count
+        rest = len(calls) - way.count
         return (
             f"is wrong {way.words}; {rest} calls that are made otherwise are right",
             Cause.HOW_CALLED,
@@ -388,7 +393,7 @@ def _blame(trial: Trial, run: Run, answers: Sequence[HeldCall], position: int) -
     change = _when(before, answer)
     if known is not None:
         return f"is wrong {change}; call {known.number} on the same values is right", history
-    if earlier[0].wrong or not _first(answers, position):
+    if earlier[0].wrong or not _first(calls, position):
         return "", history
     right_there = any(
         not other.wrong
@@ -443,7 +448,7 @@ def _first(answers: Sequence[HeldCall], position: int) -> bool:
     return not any(answers[position].same_call(other) for other in answers[:position])
 
 
-def _of_another(trial: Trial, run: Run, other: HeldCall, answer: HeldCall) -> str:
+def _of_another(trial: Trial, run: Run, answers: Answers, other: HeldCall, answer: HeldCall) -> str:
     """Return `returns the result of call 1` if that is what an answer is, or nothing."""
     old, new = other.case, answer.case
     if old == new:
@@ -451,22 +456,22 @@ def _of_another(trial: Trial, run: Run, other: HeldCall, answer: HeldCall) -> st
     if same_bits(run, other.read.items, answer.read.items) and truth_moved(trial, old, new):
         return f"returns the result of call {other.number}"
     same_shapes = dict(old.axes) == dict(new.axes)
-    if same_shapes and is_right_for(trial, old, read=answer.read, run=run):
+    if same_shapes and answers.is_right_for(old, answer.read):
         return f"returns a result for the values of call {other.number}"
     return ""
 
 
 def _holder(
-    trial: Trial, run: Run, answer: HeldCall, answers: Sequence[HeldCall]
+    run: Run, answers: Answers, answer: HeldCall, calls: Sequence[HeldCall]
 ) -> HeldCall | None:
     """Return the call whose result a held one has become, the last one first; None if unknown."""
     last = answer.last
     assert last is not None
-    for later in reversed(answers):
+    for later in reversed(calls):
         if later.number > answer.number and same_bits(run, later.read.items, last.items):
             return later
-    for later in reversed(answers):
-        if later.number > answer.number and is_right_for(trial, later.case, read=last, run=run):
+    for later in reversed(calls):
+        if later.number > answer.number and answers.is_right_for(later.case, last):
             return later
     return None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
 from cuassay.checks.state.histories import odd_layouts
@@ -146,7 +147,9 @@ class Proc001(Check):
             fresh=True,
         )
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report each kind of change once, with what brought it about."""
         if scenario.label == StateTrying.KEPT:
             for record in run.result.records:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import single_call
-from cuassay.checks.state.answers import placed, reads_of, wrong_outputs
+from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CuassayError
-from cuassay.judge.trial import unrecorded
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
 
@@ -34,19 +34,18 @@ def follow_built_sizes(trial: JudgeTrial, run: RunScenario) -> None:
     tried = {tuple(case.axes[name] for name in trial.problem.built): case for case in own}
     cases = list(tried.values())
     for case in (*cases[:1], *cases[1:][-1:]):
-        with unrecorded(trial):
-            if _answer(trial, case, run, "built with other sizes") is _Answer.RIGHT:
-                continue
-            problem, listed = trial.problem, trial.problem.workloads[0].axes
-            names = [axis.name for axis in problem.var_axes()]
-            bound = {name: min(case.axes[name] for case in own) for name in names}
-            bound |= {name: listed[name] for name in problem.built}
-            as_built = _answer(
-                trial,
-                placed(own[0], resolve(problem.axes, bound)),
-                run,
-                "built as the problem does",
-            )
+        if _answer(trial, case, run, "built with other sizes") is _Answer.RIGHT:
+            continue
+        problem, listed = trial.problem, trial.problem.workloads[0].axes
+        names = [axis.name for axis in problem.var_axes()]
+        bound = {name: min(case.axes[name] for case in own) for name in names}
+        bound |= {name: listed[name] for name in problem.built}
+        as_built = _answer(
+            trial,
+            placed(own[0], resolve(problem.axes, bound)),
+            run,
+            "built as the problem does",
+        )
         if as_built is not _Answer.WRONG:
             trial.keep_built_sizes()
         return
@@ -65,6 +64,6 @@ def _answer(trial: JudgeTrial, case: Case, run: RunScenario, label: str) -> _Ans
         reads = reads_of(scenario, ran)
         if not reads:
             return _Answer.NONE
-        return _Answer.WRONG if wrong_outputs(trial, reads[0], ran) else _Answer.RIGHT
+        return _Answer.WRONG if Answers(trial, ran).wrong(reads[0]) else _Answer.RIGHT
     except CuassayError:
         return _Answer.NONE

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.endings.findings import claims_no_tool
 from cuassay.errors import NothingToCheckError
-from cuassay.judge.trial import unrecorded
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.conditions import STANDING
@@ -24,6 +23,7 @@ from cuassay.model.trace import Finished, StepRaised
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Check, Run
+    from cuassay.checks.judgement import Judgement
     from cuassay.judge.trial import JudgeTrial
 
 RunScenario = Callable[[Scenario], "Run"]
@@ -64,13 +64,12 @@ class Control:
         key = check.code + serial.dumps(scenario)
         if key not in self._seen:
             try:
-                with unrecorded(self._trial):
-                    run = self._run(scenario)
-                    # What is made for kernels the reference may not have: that says nothing.
-                    found = () if claims_no_tool(run) else self._judge(check, scenario, run)
-                    self._seen[key] = tuple(
-                        f for f in found if f.condition.split(":", 1)[0] not in STANDING
-                    )
+                run = self._run(scenario)
+                # What is made for kernels the reference may not have: that says nothing.
+                found = () if claims_no_tool(run) else self._judge(check, scenario, run).findings
+                self._seen[key] = tuple(
+                    f for f in found if f.condition.split(":", 1)[0] not in STANDING
+                )
             except NothingToCheckError:  # of the reference: the candidate may have something
                 self._seen[key] = ()
         return self._seen[key]
@@ -97,15 +96,8 @@ class Control:
         For references that are not deterministic: their own spread is part of what is
         achievable, and one control run shows one draw of it.
         """
-        trial = self._trial
-        kept, recording = trial.comparisons, trial.record
-        trial.comparisons, trial.record = [], True
-        try:
-            for _ in range(_SPREAD_RUNS):
-                list(self._judge(check, scenario, self._run(scenario)))
-            return max((found.share for found in trial.comparisons), default=0.0)
-        finally:
-            trial.comparisons, trial.record = kept, recording
+        judged = [self._judge(check, scenario, self._run(scenario)) for _ in range(_SPREAD_RUNS)]
+        return max((found.share for one in judged for found in one.comparisons), default=0.0)
 
 
-JudgeScenario = Callable[["Check", Scenario, "Run"], Iterable[Finding]]
+JudgeScenario = Callable[["Check", Scenario, "Run"], "Judgement"]

@@ -24,14 +24,15 @@ from cuassay.checks.endings.findings import (
     memory_fault,
     termination_finding,
 )
-from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.checks.judgement import Answers, Judgement
+from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError, ReferenceError_
 from cuassay.judge.decide.confirm import confirmed, marginal
 from cuassay.judge.decide.control import Control, RunScenario
 from cuassay.judge.plan.allowance import AllowanceSpentError
 from cuassay.judge.plan.search import Answer, search
 from cuassay.judge.run.memory import shortage
-from cuassay.judge.trial import JudgeTrial, unrecorded
+from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import CaseFinished, Event, FindingReported
 from cuassay.model.outcome import (
     CheckReport,
@@ -86,6 +87,7 @@ class Tally:
     judged: set[str] = field(default_factory=set)
     seen: list[tuple[Scenario, ScenarioResult]] = field(default_factory=list)  # what passed
     declined: list[str] = field(default_factory=list)  # cases of ours that cannot be judged
+    comparisons: list[Comparison] = field(default_factory=list)  # of the runs that count
     remark: str = ""
     inapplicable: str = ""  # why a run showed that the check does not apply
     cut_short: bool = False  # its allowance was spent before it had proposed everything
@@ -113,13 +115,15 @@ class Tally:
         self.alone |= other.alone
         self.ambiguous |= other.ambiguous
         self.judged |= other.judged
+        self.comparisons += other.comparisons
         self.inapplicable = self.inapplicable or other.inapplicable
 
-    def weigh(self, comparisons: Iterable[Comparison], *, cases: int) -> None:
+    def weigh(self, comparisons: Sequence[Comparison], *, cases: int) -> None:
         """Note which outputs a scenario judged and which it set aside as ill-conditioned.
 
         Several cases set none aside for good: each of them says only part of it.
         """
+        self.comparisons += comparisons
         for comparison in comparisons:
             if not comparison.undecided:
                 self.judged.add(comparison.output)
@@ -256,14 +260,26 @@ class Together:
             self._changed.wait_for(lambda: not self._joined)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settled:
+    """A run of a scenario, what its check says of it, and why it decides nothing, if so."""
+
+    run: Run
+    judgement: Judgement
+    undecided: str = ""
+
+
 def judge_scenario(
-    trial: JudgeTrial, check: Check, scenario: Scenario, run: Run
-) -> Iterable[Finding]:
-    """Return the findings of one run: how it ended first, then what the check says."""
+    trial: JudgeTrial, check: Check, scenario: Scenario, run: Run, *, grade: bool = False
+) -> Judgement:
+    """Return what is said of one run: how it ended first, then what the check says.
+
+    With `grade` its first failure tells the precision that the kernel keeps.
+    """
     ended = termination_finding(scenario, run, problem=trial.problem)
     if ended is not None and not check.judges_failures:
-        return [ended]
-    return check.judge(trial, scenario, run)
+        return Judgement(findings=(ended,))
+    return check.judge(trial, scenario, run, grade=grade)
 
 
 class Examination:
@@ -291,6 +307,8 @@ class Examination:
         self._emit, self._name = emit, name
         self._rejected: threading.Event = threading.Event() if beside is None else beside._rejected
         self._together: Together | None = None
+        # Comparisons of plain calls, which tell the precision that the kernel keeps.
+        self.graded: list[Comparison] = []
 
     def examine(self, check: Check) -> CheckReport:
         """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
@@ -314,6 +332,8 @@ class Examination:
             )
         if tally.wrong and not isinstance(outcome, Failed):
             outcome = tally.outcome()  # what was seen before the check ended so stands
+        if check.grades:  # others make answers wrong by design, with kernels disarmed say
+            self.graded += tally.comparisons
         if check.code == "NUM001" and tally.judged:
             self._trial.note_never_judged(tally.never_judged)
         report = CheckReport(
@@ -439,24 +459,23 @@ class Examination:
 
     def _answer(self, check: Check, scenario: Scenario, tally: Tally) -> Answer:
         """Run one searched scenario and say what a search learns from it."""
-        mark, wrong = len(self._trial.comparisons), len(tally.wrong)
-        self._near = None
-        self._guarded(check, scenario, tally)
-        compared = [found for found in self._trial.comparisons[mark:] if not found.undecided]
-        shares = [comparison.share for comparison in compared]
+        wrong, self._near = len(tally.wrong), None
+        compared = self._guarded(check, scenario, tally)
+        shares = [comparison.share for comparison in compared if not comparison.undecided]
         if not shares and self._near is not None:
             shares = [_NEAR * self._near]
         return Answer(share=max(shares, default=None), failed=len(tally.wrong) > wrong)
 
     def _guarded(
         self, check: Check, scenario: Scenario, tally: Tally, *, again: bool = True
-    ) -> None:
+    ) -> tuple[Comparison, ...]:
         """Run one scenario; one that cannot be judged loses no finding of the others.
 
-        Where memory is short it runs once more (`again`) after what is kept has been let go.
+        Return what was compared. Where memory is short it runs once more (`again`) after what is
+        kept has been let go.
         """
         try:
-            self._one(check, scenario, tally)
+            return self._one(check, scenario, tally)
         except NothingToCheckError as error:
             tally.inapplicable = tally.inapplicable or str(error)
         except ReferenceError_ as error:
@@ -469,19 +488,25 @@ class Examination:
         except torch.OutOfMemoryError:
             if self._trial.relieve() or again:
                 self._trial.end_idle()
-                self._guarded(check, scenario, tally, again=False)
-            else:
-                # A candidate may have taken the memory: never a reason to pass over a check.
-                tally.undecided.append(f"out of memory in the judge ({scenario.label})")
+                return self._guarded(check, scenario, tally, again=False)
+            # A candidate may have taken the memory: never a reason to pass over a check.
+            tally.undecided.append(f"out of memory in the judge ({scenario.label})")
+        return ()
 
-    def _one(self, check: Check, scenario: Scenario, tally: Tally) -> None:
-        """Run one scenario on the candidate and, where it fails, on the reference."""
+    def _one(self, check: Check, scenario: Scenario, tally: Tally) -> tuple[Comparison, ...]:
+        """Run one scenario on the candidate and, where it fails, on the reference.
+
+        Return what was compared of the candidate's answers.
+        """
         started = time.perf_counter()
-        run, findings, reason = self._settled(check, scenario, tally)
+        settled = self._settled(check, scenario)
+        run, reason = settled.run, settled.undecided
+        findings, compared = list(settled.judgement.findings), settled.judgement.comparisons
         tally.ran += 1
+        tally.weigh(compared, cases=len(scenario.cases))
         if findings and (earned := self._shared(check, scenario, findings)):
             tally.shared.append(earned)
-            return
+            return compared
         if findings and not self._trial.repeats(scenario.cases[0]):
             findings, reason = self._beyond_spread(check, scenario, findings)
         findings = self._pinned(scenario, run, findings)
@@ -499,6 +524,7 @@ class Examination:
             self._emit(FindingReported(finding=finding))
         duration_s = time.perf_counter() - started
         self._emit(CaseFinished(code=check.code, label=scenario.label, duration_s=duration_s))
+        return compared
 
     def _shared(self, check: Check, scenario: Scenario, findings: Sequence[Finding]) -> str:
         """Return what the reference earns on a scenario that the candidate fails, or nothing.
@@ -511,10 +537,14 @@ class Examination:
         earned = self._control.findings(check, scenario)
         return earned[0].message if earned else ""
 
-    def _settled(
-        self, check: Check, scenario: Scenario, tally: Tally
-    ) -> tuple[Run, list[Finding], str]:
-        """Run and judge a scenario; return the run, the findings, and why it decides nothing.
+    def _judged(self, check: Check, scenario: Scenario, run: Run) -> Judgement:
+        """Return what is said of a run of the candidate; the first failure of all is graded."""
+        judgement = judge_scenario(self._trial, check, scenario, run, grade=not self._trial.graded)
+        self._trial.note(judgement)
+        return judgement
+
+    def _settled(self, check: Check, scenario: Scenario) -> _Settled:
+        """Run and judge a scenario.
 
         At `quick`, and always for a check whose clean passes count, a scenario that asks for a new
         process, a CUDA context on a GPU, first runs in the one at hand. Only a clean pass with
@@ -526,22 +556,19 @@ class Examination:
             scenario = dataclasses.replace(scenario, fresh=True)
         shares = quick or check.clean_counts
         if shares and scenario.fresh and (check.late or not check.own_process):
-            found = self._beside_others(check, scenario, tally)
-            if found is not None:
-                return found
+            settled = self._beside_others(check, scenario)
+            if settled is not None:
+                return settled
         run = self._run(scenario)
         self._raise_if_unbuilt(scenario, run)
         reason = self._nothing_shown(scenario, run)
         self._near = self._near_share(scenario, run) if check.asks_right and not reason else None
         if not reason and self._near is None:
             reason = self._ill_conditioned(scenario, roughly=check.searches)
-        mark = len(self._trial.comparisons)
-        findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
-        compared = self._trial.comparisons[mark:]
-        tally.weigh(compared, cases=len(scenario.cases))
-        if compared and not findings and all(one.undecided for one in compared):
-            reason = compared[0].undecided
-        return run, findings, reason
+        if reason:
+            return _Settled(run=run, judgement=Judgement(), undecided=reason)
+        judgement = self._judged(check, scenario, run)
+        return _Settled(run=run, judgement=judgement, undecided=judgement.undecided)
 
     def _nothing_shown(self, scenario: Scenario, run: Run) -> str:
         """Return why a run shows nothing of the candidate, or an empty string.
@@ -558,40 +585,37 @@ class Examination:
         claimed = may_lack_memory(scenario, run) or claims_no_tool(run) or claims_no_system(run)
         return claimed and self._control.completes(scenario)
 
-    def _beside_others(
-        self, check: Check, scenario: Scenario, tally: Tally
-    ) -> tuple[Run, list[Finding], str] | None:
+    def _beside_others(self, check: Check, scenario: Scenario) -> _Settled | None:
         """Return a run in the process at hand where it is conclusive."""
         run = self._run(dataclasses.replace(scenario, fresh=False))
         if inconclusive_reason(run):
             return None
         ended = not isinstance(run.result.termination, Finished | BuildFailed | ToolMissing)
-        mark, findings = len(self._trial.comparisons), list[Finding]()
+        judgement = Judgement()
         try:
-            findings = list(judge_scenario(self._trial, check, scenario, run))
-            counts = ended or (not findings and self._all_right(scenario, run))
+            judgement = self._judged(check, scenario, run)
+            counts = ended or (not judgement.findings and self._all_right(scenario, run))
         except NothingToCheckError:  # where all is right, there is nothing in a new process either
             if check.late and self._all_right(scenario, run):
                 raise
             counts = False
         except CannotJudgeError:
             counts = False
-        if not counts:
-            del self._trial.comparisons[mark:]
-            # What the reference earns is reported for nobody, in whichever process it was seen.
-            if findings and self._control.shares(check, scenario, findings):
-                return run, findings, ""
-            return None
-        tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
-        return run, findings, ""
+        if counts:
+            return _Settled(run=run, judgement=judgement)
+        # What the reference earns is reported for nobody, in whichever process it was seen.
+        findings = judgement.findings
+        if findings and self._control.shares(check, scenario, findings):
+            return _Settled(run=run, judgement=Judgement(findings=findings))
+        return None
 
     def _all_right(self, scenario: Scenario, run: Run) -> bool:
         """Whether every answer is right: after a wrong one a check may have nothing to say."""
         reads = reads_of(scenario, run)
         if len(reads) < sum(isinstance(step, ReadResult) for step in scenario.steps):
             return False
-        with unrecorded(self._trial):
-            return not any(wrong_outputs(self._trial, read, run) for read in reads)
+        answers = Answers(self._trial, run)
+        return not any(answers.wrong(read) for read in reads)
 
     def _near_share(self, scenario: Scenario, run: Run) -> float | None:
         """Return the part of the reference's own error that the answers use, None beyond it.
@@ -636,10 +660,9 @@ class Examination:
         def judged(again: Scenario) -> Iterable[Finding]:
             if self._ill_conditioned(again):
                 raise CannotJudgeError("ill-conditioned")
-            return judge_scenario(self._trial, check, again, self._run(again))
+            return judge_scenario(self._trial, check, again, self._run(again)).findings
 
-        with unrecorded(self._trial):
-            luck = confirmed(self._trial, scenario, findings, judged=judged)
+        luck = confirmed(self._trial, scenario, findings, judged=judged)
         return ([], luck) if luck else (findings, reason)
 
     def _beyond_spread(

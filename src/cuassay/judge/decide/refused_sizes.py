@@ -13,7 +13,6 @@ from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import home_axes, refusal_condition
 from cuassay.errors import CuassayError
 from cuassay.judge.decide.built_sizes import follow_built_sizes
-from cuassay.judge.trial import unrecorded
 from cuassay.model.axes import smallest_workload_axes
 from cuassay.model.case import Case
 
@@ -41,10 +40,9 @@ def follow_refused_sizes(trial: JudgeTrial, run: RunScenario) -> None:
     listed = trial.cases("benchmark")[:1]
     if not listed or dict(listed[0].axes) != smallest_workload_axes(trial.problem):
         return  # it had no room
-    with unrecorded(trial):
-        refused = all(_refuses(case, run) for case in (*small[:1], *small[1:][-1:]))
-        if refused and not _refuses(listed[0], run):
-            trial.keep_listed_sizes(condition)
+    refused = all(_refuses(case, run) for case in (*small[:1], *small[1:][-1:]))
+    if refused and not _refuses(listed[0], run):
+        trial.keep_listed_sizes(condition)
 
 
 def _refuses(case: Case, run: RunScenario) -> bool:

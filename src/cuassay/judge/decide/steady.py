@@ -11,7 +11,6 @@ from cuassay.checks.base import Check
 from cuassay.checks.numeric.determinism import Det001, repeats
 from cuassay.errors import CuassayError
 from cuassay.judge.decide.examine import judge_scenario
-from cuassay.judge.trial import unrecorded
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
@@ -42,11 +41,10 @@ def steady(
 
     def shows(again: Scenario) -> bool:
         try:
-            with unrecorded(trial):
-                found = judge_scenario(trial, check, again, run(again))
-                return any(f.code == finding.code for f in found)
+            found = judge_scenario(trial, check, again, run(again)).findings
         except CuassayError:
             return False
+        return any(f.code == finding.code for f in found)
 
     shown = 0
     while shown < again and shows(scenario):
@@ -89,8 +87,7 @@ def _repeated(trial: JudgeTrial, scenario: Scenario, run: RunScenario) -> Scenar
     check = Det001()
     many = repeats(trial, scenario.cases[0])
     try:
-        with unrecorded(trial):
-            found = list(judge_scenario(trial, check, many, run(many)))
+        found = judge_scenario(trial, check, many, run(many)).findings
     except CuassayError:
         return None
     wrong = any(f.code == check.code and f.finding_class is FindingClass.WRONG for f in found)

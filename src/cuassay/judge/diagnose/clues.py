@@ -22,7 +22,6 @@ from cuassay.inputs.geometry import elements, legal, with_sizes
 from cuassay.judge.decide.structure import matched
 from cuassay.judge.diagnose import alike, blamed_lines, repairs
 from cuassay.judge.diagnose.alike import WrongOutputs
-from cuassay.judge.trial import unrecorded
 from cuassay.model.axes import resolve
 from cuassay.model.candidate import Language
 from cuassay.model.case import Case
@@ -85,17 +84,16 @@ def gather(
     `runs` runs scenarios of an edited candidate (None: no edits are tried).
     """
     wrong = [f for f in findings if f.finding_class is FindingClass.WRONG]
-    with unrecorded(trial):
-        experiments = _Experiments(
-            trial=trial,
-            run=run,
-            candidate=candidate,
-            wrong=wrong,
-            evidence=evidence,
-            until=time.monotonic() + _SECONDS[trial.profile],
-        )
-        clues = experiments.clues()
-        return clues if runs is None else experiments.with_repair(clues, runs)
+    experiments = _Experiments(
+        trial=trial,
+        run=run,
+        candidate=candidate,
+        wrong=wrong,
+        evidence=evidence,
+        until=time.monotonic() + _SECONDS[trial.profile],
+    )
+    clues = experiments.clues()
+    return clues if runs is None else experiments.with_repair(clues, runs)
 
 
 def _size_rank(size: int) -> tuple[bool, int]:

@@ -17,7 +17,6 @@ from cuassay.inputs.shrink import shrink
 from cuassay.inputs.size_law import OutOfBudget
 from cuassay.judge.decide.examine import judge_scenario
 from cuassay.judge.decide.steady import steady
-from cuassay.judge.trial import unrecorded
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case, Fill
 from cuassay.model.outcome import Finding
@@ -68,31 +67,28 @@ class Minimiser:
         scenario = finding.scenario
         if scenario is None or len(scenario.cases) != 1 or not shows_again:
             return finding
-        with unrecorded(self._trial):
-            profile = self._trial.profile
-            deadline = time.perf_counter() + _BUDGET_S[profile]
+        profile = self._trial.profile
+        deadline = time.perf_counter() + _BUDGET_S[profile]
 
-            def still_fails(case: Case) -> bool:
-                if time.perf_counter() >= deadline:
-                    return False
-                return self._fails(finding, scenario, case) is True
+        def still_fails(case: Case) -> bool:
+            if time.perf_counter() >= deadline:
+                return False
+            return self._fails(finding, scenario, case) is True
 
-            smallest = shrink(
-                scenario.cases[0],
-                still_fails,
-                self._trial.problem,
-                max_tries=_TRIES[profile],
-                inputs=self._trial.inputs,
-            )
-            last = next((found for case, found in self._found if case == smallest), finding)
-            # Shrinking a failure that comes and goes leaves a case that mostly passes.
-            small = dataclasses.replace(finding, scenario=last.scenario)
-            told, shows_again = steady(
-                self._trial, self._check, small, run=self._run, again=_CONFIRMED
-            )
-            if not shows_again:
-                return told
-            general = self._holds_for(last, scenario, smallest)
+        smallest = shrink(
+            scenario.cases[0],
+            still_fails,
+            self._trial.problem,
+            max_tries=_TRIES[profile],
+            inputs=self._trial.inputs,
+        )
+        last = next((found for case, found in self._found if case == smallest), finding)
+        # Shrinking a failure that comes and goes leaves a case that mostly passes.
+        small = dataclasses.replace(finding, scenario=last.scenario)
+        told, shows_again = steady(self._trial, self._check, small, run=self._run, again=_CONFIRMED)
+        if not shows_again:
+            return told
+        general = self._holds_for(last, scenario, smallest)
         details = [("smallest failing case", last.message)]
         text = counterexample_text(self._trial.problem, smallest, last)
         if general:
@@ -135,7 +131,7 @@ class Minimiser:
             run = self._run(changed)
             found = [
                 f
-                for f in judge_scenario(self._trial, self._check, changed, run)
+                for f in judge_scenario(self._trial, self._check, changed, run).findings
                 if f.code == finding.code and f.finding_class is finding.finding_class
             ]
             if not found:

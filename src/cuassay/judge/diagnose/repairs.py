@@ -126,7 +126,7 @@ def find_repair(
                     ended = run(scenario)
                     if inconclusive_reason(ended):
                         continue
-                    found = judge_scenario(trial, check, scenario, ended)
+                    found = judge_scenario(trial, check, scenario, ended).findings
                     if any(one.finding_class is FindingClass.WRONG for one in found):
                         continue
                 if answers(run):

@@ -135,7 +135,8 @@ def _again(
     scenario = finding.scenario
     assert scenario is not None
     run = runner(scenario)
-    found = [f for f in judge_scenario(trial, check, scenario, run) if f.code == finding.code]
+    judgement = judge_scenario(trial, check, scenario, run, grade=True)
+    found = [f for f in judgement.findings if f.code == finding.code]
     again = [_known_as(one, finding) for one in found if _same(one, finding)] or [
         _known_as(one, finding) for one in found
     ]

@@ -20,9 +20,10 @@ import torch
 from cuassay.algebra.follow import expressions
 from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
+from cuassay.checks.judgement import Answers
 from cuassay.checks.machine.faults import machine_cases, recorded_call, recording_of
 from cuassay.checks.numeric.listed_sizes import elements_of, refusal_condition
-from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs.regimes import Regime, fill, fills_for
 from cuassay.judge.run.machine import HostNursery
@@ -391,7 +392,7 @@ def _wrong(trial: JudgeTrial, scenario: Scenario, run: Run) -> str:
     """
     for read in reads_of(scenario, run):
         outputs = {one.name: one.value for one in trial.truth(read.case).outputs}
-        for one in wrong_outputs(trial, read, run, closely=True):
+        for one in Answers(trial, run).wrong(read, closely=True):
             if one.mismatch:
                 return one.mismatch
             size = float(outputs[one.output].double().square().mean().sqrt())

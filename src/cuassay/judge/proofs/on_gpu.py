@@ -59,7 +59,7 @@ def shown(
             for check, scenario in _scenarios(case, claim.what, trial.device):
                 try:
                     run = runner(scenario)
-                    found += [one.message for one in check.judge(trial, scenario, run)]
+                    found += [one.message for one in check.judge(trial, scenario, run).findings]
                 except CannotJudgeError as error:
                     why.append(str(error))
     except CuassayError as error:

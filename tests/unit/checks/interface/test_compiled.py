@@ -182,10 +182,10 @@ def test_compilers_that_are_missing_or_slow_decide_nothing() -> None:
     raised = StepRaised(index=place, exception="RuntimeError", message="Failed to find C compiler")
     missing = _with(run.result, raised)
     with pytest.raises(CannotJudgeError, match="cannot compile here"):
-        list(Compile001().judge(made, scenario, _of(run, missing)))
+        Compile001().judge(made, scenario, _of(run, missing))
     late = dataclasses.replace(run.result, termination=TimedOut(index=place, limit_s=150.0))
     with pytest.raises(CannotJudgeError, match="did not come to its end"):
-        list(Compile001().judge(made, scenario, _of(run, late)))
+        Compile001().judge(made, scenario, _of(run, late))
 
 
 def _with(result: ScenarioResult, raised: StepRaised) -> ScenarioResult:

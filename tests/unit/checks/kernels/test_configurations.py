@@ -22,7 +22,7 @@ def examined(call: Function) -> tuple[list[Finding], Scenario, Run]:
     trial = standard()
     scenario = next(Config001().propose(trial))
     run = run_one(trial, call, scenario)
-    return list(Config001().judge(trial, scenario, run)), scenario, run
+    return list(Config001().judge(trial, scenario, run).findings), scenario, run
 
 
 def standard() -> FakeTrial:
@@ -71,7 +71,7 @@ def test_an_autotuner_behind_a_kept_answer_is_a_condition(monkeypatch: pytest.Mo
     trial = standard()
     scenario = next(Config001().propose(trial))
     run = run_one(trial, lambda x, bias, gain: x * gain + bias, scenario)
-    (finding,) = Config001().judge(trial, scenario, run)
+    (finding,) = Config001().judge(trial, scenario, run).findings
     assert finding.finding_class is FindingClass.UNSAFE
     assert finding.condition.startswith("configurations: ")
     assert "1 autotuner was not asked" in finding.message
@@ -92,5 +92,5 @@ def test_quick_walks_through_them_at_a_listed_size() -> None:
     small = dict(trial.cases("small")[0].axes)
     assert dict(scenario.cases[0].axes) in [*listed, small]
     run = run_one(trial, tuned(wrong=(128,)), scenario)
-    (finding,) = Config001().judge(trial, scenario, run)
+    (finding,) = Config001().judge(trial, scenario, run).findings
     assert "wrong with 1 of 4" in finding.message

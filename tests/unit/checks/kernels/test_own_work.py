@@ -70,7 +70,7 @@ def judged(
         return y + 1.0 if wrong else y
 
     run = Told(run_one(trial, call, scenario), scenario, told)
-    return list(Ghost001().judge(trial, scenario, run))
+    return list(Ghost001().judge(trial, scenario, run).findings)
 
 
 def test_a_kernel_whose_result_is_needed_is_silent() -> None:
@@ -164,5 +164,5 @@ def test_a_run_that_broke_off_says_nothing() -> None:
     broken = run_one(trial, lambda x, bias, gain: 1 / 0, scenario)
     assert any(isinstance(record, StepRaised) for record in broken.result.records)
     told = Told(broken, scenario, [{"launched add": "0"}, {"launched add": "0"}])
-    findings = list(Ghost001().judge(trial, scenario, told))
+    findings = Ghost001().judge(trial, scenario, told).findings
     assert findings == []

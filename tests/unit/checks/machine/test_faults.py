@@ -92,7 +92,7 @@ def judged(
         StepDone(index=index, items=(item,) if index == 3 else ()) for index in range(5)
     )
     run = Ran(ScenarioResult(records=records, termination=Finished()), [torch.zeros(1)])
-    return list(check.judge(trial, scenario, run))
+    return list(check.judge(trial, scenario, run).findings)
 
 
 def test_every_kind_of_the_machine_belongs_to_one_check() -> None:
@@ -227,14 +227,14 @@ _FACTS = {
 def test_a_fault_of_another_configuration_is_found_and_named(check: MachineCheck) -> None:
     evidence = MachineEvidence(launches=(launch(fault(sorted(check.kinds)[0])),))
     walk = walked(check, evidence, _FACTS)
-    (found,) = check.judge(walk.trial, walk.scenario, walk.run)
+    (found,) = check.judge(walk.trial, walk.scenario, walk.run).findings
     assert found.finding_class is FindingClass.WRONG
     assert [text for name, text in found.details if name == "configuration"] == ["k: BLOCK: 64"]
 
 
 def test_a_pass_says_how_many_configurations_were_executed_of_how_many() -> None:
     walk = walked(Mem101(), MachineEvidence(launches=(launch(),)), _FACTS)
-    assert list(Mem101().judge(walk.trial, walk.scenario, walk.run)) == []
+    assert not Mem101().judge(walk.trial, walk.scenario, walk.run).findings
     said = Mem101().said(walk.trial, [(walk.scenario, walk.run.result)])
     assert "2 of 5 configurations of the autotuner executed" in said
 
@@ -244,4 +244,4 @@ def test_without_an_autotuner_there_is_no_other_configuration() -> None:
         facts = {"configuration 0": "k: BLOCK: 64", "configurations": total}
         walk = walked(Mem101(), MachineEvidence(launches=(launch(),)), facts)
         with pytest.raises(NothingToCheckError, match="another configuration"):
-            list(Mem101().judge(walk.trial, walk.scenario, walk.run))
+            Mem101().judge(walk.trial, walk.scenario, walk.run)

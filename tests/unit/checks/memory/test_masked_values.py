@@ -33,11 +33,11 @@ def trial_of(name: str) -> JudgeTrial:
 def found(name: str, kernel: Kernel) -> list[tuple[FindingClass, str]]:
     trial, check = trial_of(name), Mem004()
     runner = LocalRunner(kernel, trial.problem)
-    return [
-        (finding.finding_class, finding.condition)
+    judgements = [
+        check.judge(trial, scenario, runner.run(scenario, trial.inputs, None))
         for scenario in check.propose(trial)
-        for finding in check.judge(trial, scenario, runner.run(scenario, trial.inputs, None))
     ]
+    return [(each.finding_class, each.condition) for one in judgements for each in one.findings]
 
 
 def test_rows_that_no_index_names_are_unused() -> None:

@@ -107,7 +107,7 @@ def judged(tool: Mode, **facts: str) -> list[Finding]:
     trial.profile = Profile.STANDARD
     trial.device = "cuda"
     scenario = next(s for s in Mem003().propose(trial) if s.mode is tool)
-    return list(Mem003().judge(trial, scenario, run(scenario, facts)))
+    return list(Mem003().judge(trial, scenario, run(scenario, facts)).findings)
 
 
 def run(scenario: Scenario, facts: dict[str, str]) -> Ran:

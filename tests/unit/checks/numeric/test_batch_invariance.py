@@ -134,5 +134,5 @@ def test_a_run_that_did_not_end_says_nothing() -> None:
 
     check = Det002()
     run = run_one(made, refuses, scenario)
-    assert list(check.judge(made, scenario, run)) == []
+    assert not check.judge(made, scenario, run).findings
     assert judged(check, made, scenario, run)  # the judge reports the exception itself

@@ -102,7 +102,7 @@ def test_a_gated_fault_is_found_and_its_scenario_replays(call: Function) -> None
     assert finding.scenario is not None
     text = serial.dumps(finding.scenario)
     scenario = serial.loads(Scenario, text)
-    again = list(judge_scenario(made.trial, Fuzz001(), scenario, made.run(scenario)))
+    again = judge_scenario(made.trial, Fuzz001(), scenario, made.run(scenario)).findings
     assert [found.message for found in again] == [finding.message]
 
 

@@ -104,7 +104,7 @@ def test_a_size_that_runs_out_of_memory_is_a_condition_like_any_refusal() -> Non
 
     trial = row_sum()
     scenario = next(Shp001().propose(trial))
-    finding, *_ = Shp001().judge(trial, scenario, run_one(trial, call, scenario))
+    finding, *_ = Shp001().judge(trial, scenario, run_one(trial, call, scenario)).findings
     assert "MemoryError" in finding.message
 
 

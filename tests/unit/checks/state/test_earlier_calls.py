@@ -511,7 +511,7 @@ def test_a_run_that_ends_early_in_an_ordinary_call_is_reported() -> None:
         raise RuntimeError("no")
 
     run = run_one(trial, fails, scenario)
-    assert [f.code for f in State001().judge(trial, scenario, run)] == ["RUN001"]
+    assert [f.code for f in State001().judge(trial, scenario, run).findings] == ["RUN001"]
 
 
 def test_a_refill_that_does_not_move_truth_blames_nobody() -> None:

@@ -62,7 +62,7 @@ def scenarios(trial: FakeTrial) -> dict[str, Scenario]:
 def judged(label: str, *states: State, raises: Sequence[int] = ()) -> list[Finding]:
     trial = scaled_add()
     scenario = scenarios(trial)[label]
-    return list(Proc001().judge(trial, scenario, Reported(scenario, states, raises)))
+    return list(Proc001().judge(trial, scenario, Reported(scenario, states, raises)).findings)
 
 
 def test_a_process_that_stays_as_it_was_is_silent() -> None:
@@ -206,7 +206,7 @@ def _kept(*counts: tuple[int, int, int], spans: Sequence[int] = (2, 2, 2, 8, 8))
     )
     run = Reported(scenario, ())
     run._records[-1] = StepDone(index=1, report=Holdings(found=looks))
-    return list(Proc001().judge(trial, scenario, run))
+    return list(Proc001().judge(trial, scenario, run).findings)
 
 
 def test_what_grows_with_the_number_of_calls_is_a_condition() -> None:

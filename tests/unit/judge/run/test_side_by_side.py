@@ -146,5 +146,5 @@ def test_a_process_apart_that_was_begun_gives_the_run_that_is_asked_for_later(
         runner.ahead([early])
         assert len(runner._tools._running) == 1
         (asked,) = check.propose(trial)
-        assert not list(check.judge(trial, asked, runner(asked)))
+        assert not check.judge(trial, asked, runner(asked)).findings
         assert not runner._tools._running
