@@ -30,7 +30,7 @@ from cuassay.checks.interface.custom_ops import Opcheck001
 from cuassay.errors import CuassayError, NothingToCheckError
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import load_reference
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import open_trial
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRunner
@@ -61,7 +61,7 @@ def candidates() -> Iterator[tuple[Path, str]]:
 def judge(check: Check, path: Path, name: str, count: Count, *, folder: Path, seed: int) -> None:
     """Run one check on one candidate in this process."""
     problem = load(name)
-    trial = JudgeTrial(
+    trial = open_trial(
         problem,
         load_reference(problem),
         profile=Profile.STANDARD,

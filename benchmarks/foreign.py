@@ -115,7 +115,7 @@ def ready(place: str, device: str, seed: int) -> dict[str, Any]:
     from cuassay.formats.execute import load_reference
     from cuassay.judge.plan.smoke import smallest_case, smoke
     from cuassay.judge.run.bookings import Booking, gpu_of
-    from cuassay.judge.trial import JudgeTrial
+    from cuassay.judge.trial import open_trial
     from cuassay.model.verdict import Profile
 
     found: dict[str, Any] = {"ending": "READY", "reason": ""}
@@ -123,7 +123,7 @@ def ready(place: str, device: str, seed: int) -> dict[str, Any]:
     try:
         problem = load_problem(place)
         reference = load_reference(problem)
-        trial = JudgeTrial(problem, reference, profile=Profile.QUICK, device=device, root_seed=seed)
+        trial = open_trial(problem, reference, profile=Profile.QUICK, device=device, root_seed=seed)
         trial.book(booking)
         smoke(trial)
         case = smallest_case(trial)

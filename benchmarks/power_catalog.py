@@ -33,7 +33,7 @@ from cuassay.judge.measure import selection
 from cuassay.judge.measure.choose import choose
 from cuassay.judge.measure.kills import all_mutants, try_case
 from cuassay.judge.measure.power import Measured, benchmark_judge, killed_by_them, measured, planned
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Opaque
@@ -71,7 +71,7 @@ def row(name: str, *, profile: Profile, search_s: float) -> dict[str, Any]:
     started = time.process_time()
     problem = registry.get(name)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    trial = JudgeTrial(
+    trial = open_trial(
         problem, load_reference(problem), profile=profile, device=device, root_seed=200
     )
     chosen = choose(trial)

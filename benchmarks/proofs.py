@@ -83,14 +83,14 @@ def record_one(line: str, target: Path) -> None:
     from cuassay.formats.execute import load_reference
     from cuassay.judge.proofs.prove import request_of, sampled
     from cuassay.judge.run.machine import HostNursery
-    from cuassay.judge.trial import JudgeTrial
+    from cuassay.judge.trial import open_trial
     from cuassay.model.verdict import Profile
 
     pair = json.loads(line)
     problem = load_problem(pair["problem"], strict=False, notes=[])
     candidate = load_candidate(pair["path"], problem, strict=False, notes=[])
     build.prepare(candidate, device="cpu", notify=lambda text: None)
-    trial = JudgeTrial(
+    trial = open_trial(
         problem, load_reference(problem), profile=Profile.STANDARD, device="cpu", root_seed=0
     )
     host = HostNursery(None)

@@ -34,7 +34,7 @@ from cuassay.checks.gpu.load import Race001
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.problem import Problem
 from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Scenario
@@ -95,7 +95,7 @@ def subject(pair: Pair, path: Path, folder: Path) -> Subject:
 def one_trial(on: Subject, count: Count) -> None:
     """Judge one candidate with fresh seeds by every load; add what was seen."""
     started = time.perf_counter()
-    trial = JudgeTrial(
+    trial = open_trial(
         on.problem,
         on.reference,
         profile=Profile.QUICK,

@@ -129,7 +129,7 @@ def candidate(name: str, *, planted: bool) -> Callable[[Path], object]:
         from cuassay.checks.machine.faults import machine_cases, recorded_call
         from cuassay.formats import load_candidate
         from cuassay.formats.execute import load_reference
-        from cuassay.judge.trial import JudgeTrial
+        from cuassay.judge.trial import open_trial
         from cuassay.model.trace import StepDone
         from cuassay.model.verdict import Profile
         from cuassay.sandbox.local import LocalRunner
@@ -137,7 +137,7 @@ def candidate(name: str, *, planted: bool) -> Callable[[Path], object]:
         pair = next(one for one in EVERY if one.name == name)
         problem = load(pair.problem)
         found = load_candidate(str(pair.bug if planted else pair.twin), problem)
-        trial = JudgeTrial(
+        trial = open_trial(
             problem, load_reference(problem), profile=Profile.QUICK, device="cuda", root_seed=11
         )
         built = build.load(found, problem, device="cuda", folder=Path(tempfile.mkdtemp()))

@@ -26,6 +26,7 @@ from tests.support import workers
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.waits import run_now
 
 ELEMENTS = 16 << 20  # of float32: 64 MiB
 ROUNDS = 15
@@ -35,7 +36,7 @@ def measure(device: str, keep: Path) -> dict[str, Any]:
     """Return seconds of round trips on one device."""
     started = time.perf_counter()
     with workers.nursery(device) as opened:
-        opened.wait_ready()
+        run_now(opened.wait_ready())
         ready_s = time.perf_counter() - started
         with workers.pool("def run(x): return x", keep, opened) as pool:
             return {

@@ -12,7 +12,7 @@ from tests.zoo.manifest import load
 from cuassay import build
 from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.formats.execute import load_reference
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import open_trial
 from cuassay.model.candidate import Language
 from cuassay.model.outcome import Finding
 from cuassay.model.steps import Disarm
@@ -47,7 +47,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }
 def findings(answer: str, folder: Path) -> tuple[list[Finding], dict[str, str]]:
     """Return what GHOST001 says of an extension, and the launches that were counted."""
     problem = load("swiglu@float32")
-    trial = JudgeTrial(
+    trial = open_trial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cuda", root_seed=4
     )
     made = candidate(

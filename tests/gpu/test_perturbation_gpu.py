@@ -12,7 +12,7 @@ from cuassay import build
 from cuassay.checks.state.answers import placed
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import load_reference
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
 from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
@@ -36,7 +36,7 @@ def pair(name: str) -> Pair:
 def repeats(path: Path, problem_name: str, folder: Path) -> tuple[JudgeTrial, Case, Ran]:
     """Run a candidate 64 times in each of eight variants of the pauses."""
     problem = load(problem_name)
-    trial = JudgeTrial(
+    trial = open_trial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cuda", root_seed=11
     )
     candidate = load_candidate(str(path), problem)

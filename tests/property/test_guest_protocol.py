@@ -153,10 +153,10 @@ class _Server(ForkServer):
     def has_ended(self, worker: int) -> bool:
         return False
 
-    def wait_status(self, worker: int, limit_s: float) -> int:
+    async def wait_status(self, worker: int, limit_s: float) -> int:
         return 9
 
-    def end(self, worker: int) -> int:
+    async def end(self, worker: int) -> int:
         return 9
 
     def close(self) -> None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from cuassay.checks.base import Check, Run
 from cuassay.formats.execute import LoadedReference
 from cuassay.judge.decide.control import Control
-from cuassay.judge.decide.examine import Examination, judge_scenario
+from cuassay.judge.decide.examine import Examination, Examined, judge_scenario
 from cuassay.judge.diagnose.minimise import Minimiser
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.events import Event
 from cuassay.model.outcome import CheckReport, Finding
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.host.waits import run_now
 from cuassay.sandbox.local import LocalRunner
 from tests.support.fake_trial import FakeTrial, Function
 
@@ -38,22 +39,30 @@ class Bench:
     def control(self) -> Control:
         """The reference on trial."""
         runner = LocalRunner(self.reference, self.trial.problem)
+
+        async def run(scenario: Scenario) -> Run:
+            return runner.run(scenario, self.trial.inputs, None)
+
         return Control(
             self.trial,
-            lambda scenario: runner.run(scenario, self.trial.inputs, None),
+            run,
             lambda check, scenario, run: judge_scenario(self.trial, check, scenario, run),
         )
 
     def examine(self, *checks: Check) -> list[CheckReport]:
         """Return the reports of checks that run one after another."""
+        return [examined.report for examined in self.examined(*checks)]
+
+    def examined(self, *checks: Check) -> list[Examined]:
+        """Return what is known of checks that run one after another."""
+
+        async def run(scenario: Scenario) -> Run:
+            return self.run(scenario)
+
         examination = Examination(
-            self.trial,
-            run=self.run,
-            control=self.control,
-            emit=self.events.append,
-            name=lambda finding: finding,
+            self.trial, run=run, control=self.control, emit=self.events.append
         )
-        return [examination.examine(check) for check in checks]
+        return [run_now(examination.examine(check)) for check in checks]
 
     def minimise(self, check: Check, finding: Finding) -> Finding:
         """Return a finding with its smallest failing case."""
@@ -69,5 +78,5 @@ def bench(
 ) -> Bench:
     """Return the judge's trial of `call` on the problem of a fake one."""
     reference = LoadedReference(call=fake.reference, generator=None)
-    trial = JudgeTrial(fake.problem, reference, profile=profile, device="cpu", root_seed=seed)
+    trial = open_trial(fake.problem, reference, profile=profile, device="cpu", root_seed=seed)
     return Bench(trial=trial, call=call, reference=fake.reference)

@@ -24,11 +24,13 @@ from cuassay import build
 from cuassay.checks.registry import all_checks
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
+from cuassay.judge.bench import StartExecutor, TrialPlan
 from cuassay.judge.decide.verdict import condition_key
-from cuassay.judge.run.runner import Runner
-from cuassay.judge.session import StartRunner, TrialEnded, TrialPlan, judged
+from cuassay.judge.run.executor import Executor
+from cuassay.judge.session import TrialEnded, judged
 from cuassay.judge.timeline import Timeline
-from cuassay.judge.trial import JudgeTrial, Truths
+from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.truths import TruthCache
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, Event, FindingReported
@@ -81,9 +83,9 @@ def _rejects(finding: Finding, codes: Collection[str], require: Sequence[str]) -
     return binding and finding.code in codes
 
 
-def _one_worker(trial: JudgeTrial, candidate: Candidate, **given: Any) -> Runner:
-    """Start a runner that keeps no second worker ready: where every core is busy it only costs."""
-    return Runner(trial, candidate, **given | {"spares": 0})
+def _one_worker(trial: JudgeTrial, candidate: Candidate, **given: Any) -> Executor:
+    """Start an executor with no second worker ready: where every core is busy it only costs."""
+    return Executor(trial, candidate, **given | {"spares": 0})
 
 
 class Gate:
@@ -96,7 +98,7 @@ class Gate:
     `extras` the rule, power and times are made all the same.
     """
 
-    start: StartRunner = staticmethod(_one_worker)
+    start: StartExecutor = staticmethod(_one_worker)
     isolated = True
 
     def __init__(
@@ -123,7 +125,7 @@ class Gate:
             self._toolchain: Mapping[str, str] = build.toolchain(device)
         self._references: dict[int, tuple[Problem, LoadedReference]] = {}
         self._key: tuple[str, int] | None = None
-        self._truths: Truths = OrderedDict()
+        self._truths: TruthCache = OrderedDict()
 
     @property
     def processes_folder(self) -> Path | None:
@@ -141,7 +143,7 @@ class Gate:
         only: Collection[str] = (),
         fail_fast: bool = False,
         emit: Callable[[Event], None] = lambda event: None,
-        start: StartRunner | None = None,
+        start: StartExecutor | None = None,
     ) -> Judgement:
         """Judge the candidate at `path`; no run folder is left. `seed` None draws a secret one.
 
@@ -180,7 +182,7 @@ class Gate:
         profile: Profile,
         require: Sequence[str] = (),
         only: Collection[str] = (),
-        start: StartRunner | None = None,
+        start: StartExecutor | None = None,
     ) -> Finding | None:
         """Return the first finding under one of `codes` that rejects; the trial ends with it.
 
@@ -221,7 +223,7 @@ class Gate:
         require: Sequence[str],
         only: Collection[str],
         emit: Callable[[Event], None],
-        start: StartRunner | None,
+        start: StartExecutor | None,
         fail_fast: bool = False,
     ) -> TrialEnded:
         checks = tuple(
@@ -264,7 +266,7 @@ class Gate:
             pass
         return ended
 
-    def truths(self, problem: Problem, seed: int | None) -> Truths | None:
+    def truths(self, problem: Problem, seed: int | None) -> TruthCache | None:
         """Return the truths of the last trial if it was on the same inputs.
 
         A truth is a function of problem, case and seed: candidates of one problem under one

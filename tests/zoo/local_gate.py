@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 
 from cuassay import build
 from cuassay.checks.base import Run
+from cuassay.closing import Closing
 from cuassay.home import cache_dir
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
@@ -24,10 +25,26 @@ from cuassay.sandbox.local import LocalRunner
 from tests.zoo.judging import Gate
 
 
-class InProcess:
-    """What a session needs of a candidate's runner, without workers."""
+class _Pool:
+    """What a session asks of a candidate's workers, where there are none."""
 
     build_s = 0.0
+    built, is_starting, tunes = True, False, False
+
+    def __init__(self, *, kind: str, because: str) -> None:
+        self.kind, self.because = kind, because
+
+    async def wait_built(self) -> bool:
+        """Say that the candidate is built."""
+        return True
+
+    def begin(self) -> None:
+        """Nothing to do: there is no process."""
+
+
+class InProcess(Closing):
+    """What a session needs of a candidate's executor, without workers."""
+
     started = 0  # processes
     walls: Mapping[str, str] = MappingProxyType({})  # none: this process is the judge
     fresh = False  # whatever is asked for: one process runs everything
@@ -46,41 +63,37 @@ class InProcess:
         digest = candidate_digest(candidate, build.toolchain(device))
         folder = cache_dir() / digest
         built = build.load(candidate, trial.problem, device=device, folder=folder)
-        self.kind, self.because = built.kind, built.because
+        self.pool = _Pool(kind=built.kind, because=built.because)
         self._runner = LocalRunner(
             built.call, trial.problem, device=device, convention=candidate.convention
         )
 
-    def __enter__(self) -> InProcess:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        return
+    def close(self) -> None:
+        """Nothing to do: nothing was opened."""
 
     def let_go(self) -> bool:
         """Say that no process is there that could end."""
         return False
 
-    def work_for(self, trial: JudgeTrial) -> None:
-        """Take inputs and answers from `trial`."""
-        self._trial = trial
-
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
         """Nothing to do: one process runs one scenario at a time."""
 
+    async def settle(self) -> None:
+        """Nothing to do: nothing was begun."""
+
     def expect(self, mode: Mode) -> None:
         """Nothing to do: there is one process."""
+
+    async def run(self, scenario: Scenario) -> Run:
+        """Run one scenario."""
+        return self(scenario)
 
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario."""
         started = time.perf_counter()
         with self._trial.timeline.span(self._lane, scenario.label):
-            run = self._runner.run(scenario, self._trial.inputs, self._trial.answers)
+            truths = self._trial.truths
+            run = self._runner.run(scenario, truths.inputs, truths.answers)
         self.candidate_s += time.perf_counter() - started
         return run
 

@@ -19,9 +19,9 @@ from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.environment import choose_device
 from cuassay.judge.proofs.equality import compare
+from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery, Replayer
-from cuassay.judge.run.runner import Runner
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.candidate import Candidate
@@ -76,7 +76,7 @@ def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) 
     device = choose_device(job.device or "cpu")
     build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
     digest = candidate_digest(candidate, build.toolchain(device))
-    trial = JudgeTrial(
+    trial = open_trial(
         problem,
         load_reference(problem),
         profile=job.profile,
@@ -161,7 +161,7 @@ def recorded(
     scenario = recorded_call(case, on_gpu=on_gpu)
     nursery = host.given_for(trial.device) if on_gpu else host.get()
     device = trial.device if on_gpu else "cpu"
-    with Runner(trial, candidate, device=device, nursery=nursery, host=host) as runner:
+    with Executor(trial, candidate, device=device, nursery=nursery, host=host) as runner:
         run = runner(scenario)
         reason = inconclusive_reason(run)
         ended = termination_finding(scenario, run, problem=trial.problem)

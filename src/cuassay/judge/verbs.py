@@ -29,7 +29,7 @@ from cuassay.judge.prebuild import prebuild
 from cuassay.judge.run.stuck import ended_where_stuck
 from cuassay.judge.session import judged
 from cuassay.judge.timeline import Timeline
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import open_trial
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Document, EngineFinished, Event, Progress
@@ -151,7 +151,7 @@ def rehearse(device: str) -> None:
     for name in _REHEARSED:
         with contextlib.suppress(Exception):
             problem = load_problem(name)
-            trial = JudgeTrial(
+            trial = open_trial(
                 problem,
                 load_reference(problem),
                 profile=Profile.QUICK,
@@ -159,7 +159,7 @@ def rehearse(device: str) -> None:
                 root_seed=0,
             )
             for case in trial.cases("small"):
-                answers = trial.as_written(list(trial.inputs(case).values()))
+                answers = trial.truths.as_written(list(trial.inputs(case).values()))
                 for got, output in zip(answers, trial.truth(case).outputs, strict=True):
                     measure(got, output)
 
@@ -180,7 +180,7 @@ def show(job: ShowJob) -> dict[str, object]:
     """Return the document of a problem, with the truth found by running the lifted reference."""
     notes: list[str] = []
     problem = load_problem(job.problem, strict=job.strict, notes=notes)
-    trial = JudgeTrial(
+    trial = open_trial(
         problem,
         load_reference(problem),
         profile=Profile.STANDARD,
@@ -190,9 +190,9 @@ def show(job: ShowJob) -> dict[str, object]:
     truth = smoke(trial)
     with contextlib.suppress(CuassayError):  # a trial says it
         generate_once(trial)
-    trial.learn_everything()
+    trial.planned.learn_everything()
     shown = dataclasses.replace(problem, inputs=trial.problem.inputs)
-    document = problem_document(shown, truth.kind, truth.reason, reduced=trial.reduced)
+    document = problem_document(shown, truth.kind, truth.reason, reduced=trial.planned.reduced)
     facts = [
         {
             "fact": fact_words(known.fact),
@@ -204,5 +204,5 @@ def show(job: ShowJob) -> dict[str, object]:
         }
         for known in trial.facts
     ]
-    tried = [serial.to_json(tried) for tried in trial.tried]
+    tried = [serial.to_json(tried) for tried in trial.planned.tried]
     return document | {"notes": notes, "facts": facts, "tried": tried}

@@ -12,7 +12,7 @@ from cuassay.checks.numeric.relation_guess import relations
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import open_trial
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
@@ -58,7 +58,7 @@ DECLARING = [name for name in registry.names() if registry.get(name).relations]
 @pytest.mark.parametrize("name", DECLARING)
 def test_declared_relations_hold_on_the_reference(name: str) -> None:
     problem = registry.get(name)
-    trial = JudgeTrial(
+    trial = open_trial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
     )
     declared = tuple(islice(relations(trial), len(problem.relations)))

@@ -17,7 +17,7 @@ from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.values import Num001
 from cuassay.checks.state.answers import Read, reads_of
 from cuassay.formats.execute import load_reference
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.precision import Precision
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
@@ -25,53 +25,54 @@ from cuassay.oracle.compare.outputs import Comparison
 from cuassay.sandbox.local import LocalRunner
 from tests.support.fake_trial import FakeTrial, run_one, scaled_add
 
-Kernel = Callable[[Tensor, Tensor], Tensor]
+Kernel = Callable[[Tensor, Tensor, float], Tensor]
 _PASSED = Comparison(output="y", passed=True, share=0.5)
 _FAILED = Comparison(output="y", passed=False, share=3.0)
 _ASIDE = Comparison(output="y", passed=True, share=0.0, undecided="rounding alone")
 
 
-def _with_tf32_operands(a: Tensor, b: Tensor) -> Tensor:
-    """A product whose operands are rounded to TF32: beyond `strict`, within `tf32`."""
-    low = [((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32) for x in (a, b)]
-    return low[0] @ low[1]
+def _in_bfloat16(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMSNorm that keeps the normalized rows in 16 bits: beyond `strict`, within `mixed`."""
+    norm = torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    return (x * norm).bfloat16().float() * weight
 
 
-def _one_percent_off(a: Tensor, b: Tensor) -> Tensor:
-    return 1.01 * a @ b
+def _one_percent_off(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    norm = torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)
+    return (1.01 * x.float() * norm * weight.float()).to(x.dtype)
 
 
 def _ran(kernel: Kernel) -> tuple[JudgeTrial, Scenario, Run]:
-    problem = dataclasses.replace(registry.get("gemm", dtype="float32"), precision=Precision.STRICT)
-    trial = JudgeTrial(
+    problem = registry.get("rmsnorm", dtype="float32")
+    trial = open_trial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=7
     )
-    scenario = single_call(trial.cases("small")[0], label="a call")
+    scenario = single_call(trial.cases("numeric")[0], label="a call")
     run = LocalRunner(kernel, problem).run(scenario, trial.inputs, None)
     return trial, scenario, run
 
 
-@pytest.mark.parametrize("kernel", [_with_tf32_operands, _one_percent_off])
+@pytest.mark.parametrize("kernel", [_in_bfloat16, _one_percent_off])
 def test_a_run_is_judged_alike_as_often_as_it_is_judged(kernel: Kernel) -> None:
     trial, scenario, run = _ran(kernel)
-    before = (trial.graded, trial.lowered)
+    before = (trial.comparing.graded, trial.lowered)
     judged = [Num001().judge(trial, scenario, run) for _ in range(3)]
     assert judged[0].findings
     assert judged[0].comparisons
     assert repr(judged[0]) == repr(judged[1]) == repr(judged[2])
-    assert (trial.graded, trial.lowered) == before
+    assert (trial.comparing.graded, trial.lowered) == before
 
 
 def test_a_failure_tells_the_precision_where_it_is_asked_for_alone() -> None:
-    trial, scenario, run = _ran(_with_tf32_operands)
+    trial, scenario, run = _ran(_in_bfloat16)
     (plain,) = Num001().judge(trial, scenario, run).comparisons
     (graded,) = Num001().judge(trial, scenario, run, grade=True).comparisons
     assert plain.precision is Precision.STRICT
-    assert graded.precision is Precision.TF32
-    assert graded.share == plain.share
-    assert not trial.graded
-    trial.note(Judgement(comparisons=(graded,)))
-    assert trial.graded
+    assert graded.precision is Precision.MIXED
+    assert dataclasses.replace(graded, precision=Precision.STRICT).share == plain.share
+    assert not trial.comparing.graded
+    trial.comparing.note(Judgement(comparisons=(graded,)))
+    assert trial.comparing.graded
 
 
 class _Grading(FakeTrial):
@@ -127,7 +128,7 @@ def test_a_judgement_decides_nothing_where_no_output_does() -> None:
 
 
 def test_an_answer_is_that_to_another_case_where_it_is_right_for_it() -> None:
-    trial: Trial = scaled_add()
+    trial = scaled_add()
     first, second = trial.cases("small")[:2]
     scenario = single_call(first, label="a call")
     run = run_one(trial, trial.reference, scenario)

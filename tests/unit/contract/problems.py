@@ -12,7 +12,7 @@ from cuassay.checks.judgement import Judgement
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.decide.examine import judge_scenario
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
@@ -102,13 +102,15 @@ def judgements_of(check: Check, trial: JudgeTrial, source: str) -> list[Judgemen
     exec(compile(source, "kernel.py", "exec"), kernel)
     runner = LocalRunner(kernel["run"], trial.problem)
     return [
-        judge_scenario(trial, check, scenario, runner.run(scenario, trial.inputs, trial.answers))
+        judge_scenario(
+            trial, check, scenario, runner.run(scenario, trial.inputs, trial.truths.answers)
+        )
         for scenario in check.propose(trial)
     ]
 
 
 def trial_of(problem: Problem) -> JudgeTrial:
     """Return a quick trial on the CPU."""
-    return JudgeTrial(
+    return open_trial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
     )

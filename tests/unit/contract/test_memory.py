@@ -19,7 +19,8 @@ from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.memory import GIB, Room
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.budget import WorkLimit, budget_for
-from cuassay.judge import trial as judge_trial
+from cuassay.judge import truths as judge_truths
+from cuassay.judge.assemble import plan_conditions
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.plan.search import Answer, Effort, search
 from cuassay.judge.plan.smoke import smallest_case
@@ -33,6 +34,7 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.memory import bytes_needed, live_bytes
+from cuassay.sandbox.host.waits import run_now
 from tests.unit.contract.problems import foreign, rotary, trial_of
 
 _SCORES = """def run(x):
@@ -54,8 +56,8 @@ def _attention(folder: Path) -> Problem:
 def _planned(problem: Problem, gib: float, monkeypatch: pytest.MonkeyPatch) -> JudgeTrial:
     """Return a trial on the CPU that plans as if it had `gib` of a GPU's memory."""
     trial = trial_of(problem)
-    monkeypatch.setattr(trial, "_memory_gib", gib)
-    monkeypatch.setattr(trial._room, "limit_gib", gib)
+    monkeypatch.setattr(trial.memory, "gib", gib)
+    monkeypatch.setattr(trial.memory.room, "limit_gib", gib)
     monkeypatch.setattr("cuassay.contract.memory.room_bytes", lambda gib: int(gib * GIB))
     return trial
 
@@ -166,17 +168,17 @@ def test_cases_without_room_are_made_smaller_and_said(
     assert len(numeric) == len(usual)
     assert max(case.axes["rows"] for case in numeric) == 128
     assert all(trial.has_room(case) for case in numeric)
-    assert trial.plan_conditions == ()  # ours to choose
+    assert plan_conditions(trial) == ()  # ours to choose
     tight = _planned(problem, 0.0005, monkeypatch)
     (benchmark,) = tight.cases("benchmark")
     assert benchmark.axes["rows"] < 64
     assert tight.inputs(benchmark)["x"].shape == (benchmark.axes["rows"], benchmark.axes["cols"])  # type: ignore[union-attr]
-    (said,) = tight.plan_conditions
+    (said,) = plan_conditions(tight)
     assert said.startswith(f"memory: judged at rows={benchmark.axes['rows']}, cols=")
     assert "--gpu-memory" not in said  # of no use on a CPU
-    monkeypatch.setattr(tight._room, "_device", "cuda")
-    tight._room.note(problem, benchmark, benchmark)
-    assert "--gpu-memory 2GiB" in tight.plan_conditions[1]
+    monkeypatch.setattr(tight.memory.room, "_device", "cuda")
+    tight.memory.room.note(problem, benchmark, benchmark)
+    assert "--gpu-memory 2GiB" in plan_conditions(tight)[1]
 
 
 def test_a_problem_that_never_fits_is_judged_and_says_so(
@@ -187,7 +189,7 @@ def test_a_problem_that_never_fits_is_judged_and_says_so(
     assert len(trial.cases("numeric")) == 1
     assert trial.cases("growth") == ()
     assert trial.cases("arguments") == ()
-    assert any("judge it alone" in said for said in trial.plan_conditions)
+    assert any("judge it alone" in said for said in plan_conditions(trial))
 
 
 def test_pairs_stay_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,15 +208,15 @@ def test_truth_lets_go_of_others_before_it_is_made(
     first, second = trial.cases("small")[:2]
     trial.truth(first)
     trial.truth(second)
-    assert len(trial._truths) == 2
+    assert len(trial.truths.cache) == 2
     other = trial.cases("numeric")[0]
-    need = trial._room.need(trial.problem, other).judge
-    monkeypatch.setattr(trial._room, "limit_gib", (need + 1) / GIB)
-    trial._make_room(other)
-    assert len(trial._truths) == 2  # next to nothing beside what the case takes
-    monkeypatch.setattr(judge_trial, "_ALWAYS_KEPT", 1 << 40)
+    need = trial.memory.room.need(trial.problem, other).judge
+    monkeypatch.setattr(trial.memory.room, "limit_gib", (need + 1) / GIB)
+    trial.truths.make_room(other)
+    assert len(trial.truths.cache) == 2  # next to nothing beside what the case takes
+    monkeypatch.setattr(judge_truths, "_ALWAYS_KEPT", 1 << 40)
     trial.truth(other)
-    assert len(trial._truths) == 1
+    assert len(trial.truths.cache) == 1
 
 
 def test_the_benchmarks_rule_and_the_search_keep_to_the_plan(
@@ -227,13 +229,13 @@ def test_the_benchmarks_rule_and_the_search_keep_to_the_plan(
     assert [w.axes["rows"] for w in benchmark_rule.affordable(trial)] == [64]
     asked: list[Case] = []
 
-    def ask(case: Case) -> Answer:
+    async def ask(case: Case) -> Answer:
         asked.append(case)
         return Answer(share=0.5, failed=False)
 
     effort = Effort(seconds=60.0, rounds=1, explore=20, climb=1, elements=1 << 15)
-    monkeypatch.setattr(trial, "_profile", Profile.STANDARD)
-    search(trial, ask, effort=effort)
+    trial = dataclasses.replace(trial, profile=Profile.STANDARD)
+    run_now(search(trial, ask, effort=effort))
     assert all(trial.has_room(case) for case in asked)
 
 
@@ -241,7 +243,7 @@ def test_an_axis_of_one_is_tried_where_two_have_no_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = _attention(tmp_path)
-    room = trial_of(problem)._room
+    room = trial_of(problem).memory.room
     one, two = (
         room.need(problem, own_case(problem, {"rows": n, "cols": n}, seed=1, label="")).total
         for n in (1, 2)
@@ -249,7 +251,7 @@ def test_an_axis_of_one_is_tried_where_two_have_no_room(
     assert one < two
     trial = _planned(problem, (one + two) / 2 / GIB, monkeypatch)
     assert all(1 in case.axes.values() for case in trial.cases("small"))
-    assert trial.plan_conditions == ()
+    assert plan_conditions(trial) == ()
 
 
 def test_a_reference_that_meets_the_cap_while_sizes_are_learnt_is_asked_again(
@@ -347,10 +349,13 @@ def test_small_tensors_of_many_channels_are_no_small_work(tmp_path: Path) -> Non
     for purpose, share in {"small": 8, "arguments": 8, "numeric": 1, "shapes": 1}.items():
         cases = [case for case in trial.cases(purpose) if not case.benchmark]
         assert cases
-        assert max(map(trial.work, cases)) <= machine / share, purpose
+        work = [trial.memory.room.work(problem, case.axes) for case in cases]
+        assert max(work) <= machine / share, purpose
     small, *_ = trial.cases("small")
-    assert trial._room.is_affordable(problem, {**small.axes, "size": 16})  # 2^18 elements and less
-    assert not trial._room.is_affordable(problem, {**small.axes, "size": 16}, share=1 / 8)
+    assert trial.memory.room.is_affordable(
+        problem, {**small.axes, "size": 16}
+    )  # 2^18 elements and less
+    assert not trial.memory.room.is_affordable(problem, {**small.axes, "size": 16}, share=1 / 8)
 
 
 def test_the_benchmarks_rule_is_not_tried_where_a_cpu_takes_minutes(
@@ -378,14 +383,14 @@ def test_every_purpose_keeps_to_the_limit_of_work_and_workloads_may_take_more(
     monkeypatch.setattr("cuassay.contract.memory.Room.is_small", lambda *_: False)
     trial = trial_of(problem)
     work = {
-        purpose: [trial._room.work(problem, case.axes) for case in trial.cases(purpose)]
+        purpose: [trial.memory.room.work(problem, case.axes) for case in trial.cases(purpose)]
         for purpose in ("small", "numeric", "arguments", "benchmark")
     }
     assert all(found for found in work.values())
     for purpose, found in work.items():
         assert purpose == "benchmark" or max(found) <= 2**17, purpose
     assert [case.axes["rows"] for case in trial.cases("benchmark")] == [64]  # as it is
-    assert trial.plan_conditions == ()
+    assert plan_conditions(trial) == ()
 
 
 def test_a_loop_over_values_is_counted_with_data(tmp_path: Path) -> None:
@@ -400,8 +405,8 @@ def test_a_loop_over_values_is_counted_with_data(tmp_path: Path) -> None:
         sizes=({"rows": 64, "cols": 16},),
     )
     trial = trial_of(problem)
-    room, small = trial._room, trial.cases("small")[0]
-    trial.learn_unit(small)
+    room, small = trial.memory.room, trial.cases("small")[0]
+    trial.planned.learn_costs(small)
     wide = dataclasses.replace(small, axes={**small.axes, "cols": 4096})
     long = dataclasses.replace(small, axes={**small.axes, "rows": 1024})
     assert room.run_s(problem, wide) < 0.1 < 0.2 < room.run_s(problem, long)
@@ -424,7 +429,7 @@ def test_a_workload_with_an_empty_axis_says_what_others_cost_at_most(
         sizes=({"cached": 0, "rows": 1 << 20}, {"cached": filled, "rows": 1 << 21}),
         generator="make",
     )
-    room = trial_of(problem)._room
+    room = trial_of(problem).memory.room
     room.learn_from_workload(problem)
     case = Case(label="", axes={"cached": 512, "rows": 1 << 21}, seed=0)
     assert 0.0 < room.run_s(problem, case) < (0.1 if filled else 60.0)
@@ -454,10 +459,10 @@ def test_a_size_is_not_affordable_where_the_generator_has_no_end(tmp_path: Path)
         generator="get_inputs",
     )
     trial = trial_of(problem)
-    trial.learn_unit(smallest_case(trial))
+    trial.planned.learn_costs(smallest_case(trial))
     few, many = (own_case(problem, {"rows": n}, seed=1, label="") for n in (64, 1 << 20))
-    assert math.isfinite(trial._room.run_s(problem, few))
-    assert trial._room.run_s(problem, many) == math.inf
+    assert math.isfinite(trial.memory.room.run_s(problem, few))
+    assert trial.memory.room.run_s(problem, many) == math.inf
 
 
 _SCAN = """import torch
@@ -483,7 +488,7 @@ def test_a_long_loop_is_followed_at_a_few_sizes_alone(
         output=("steps", "width"),
         sizes=({"steps": 64, "width": 64}, {"steps": 2048, "width": 64}),
     )
-    room = trial_of(problem)._room
+    room = trial_of(problem).memory.room
     followed: list[int] = []
 
     def follow(fn: Any, given: Any, **options: Any) -> Any:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-import socket
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,15 +11,17 @@ from typing import Any
 import pytest
 
 from cuassay.judge import session
-from cuassay.judge.decide.examine import Examination
+from cuassay.judge.bench import Bench
+from cuassay.judge.decide.examine import HELPS, Examination
 from cuassay.judge.measure import power
 from cuassay.judge.plan import search
-from cuassay.judge.run.runner import Runner
+from cuassay.judge.run.executor import Executor
+from cuassay.judge.run.reference import Reference
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import Errored, Failed, Passed
 from cuassay.model.verdict import Lane, Power, Profile, Verdict
-from cuassay.sandbox.host.turns import Once, Turns, await_readable, waiting
+from cuassay.sandbox.host.waits import run_now
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
 
@@ -79,7 +79,7 @@ def test_a_correct_kernel_takes_a_process_a_side_and_one_with_guard_zones(
     gates: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where nothing runs apart from cuassay's workers but APART001."""
-    monkeypatch.setattr(Runner, "_not_apart", lambda self: "as on a GPU")
+    monkeypatch.setattr(Executor, "_not_apart", lambda self: "as on a GPU")
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
     counts = []
     for gate in gates:
@@ -93,13 +93,13 @@ def test_others_begin_beside_what_is_first_in_the_first_process(
     gates: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where the first process has built the candidate before."""
-    start = session._runners_beside
+    start = session._executors_beside
 
-    def after_the_build(bench: session._Bench, runner: Runner) -> tuple[Runner, ...]:
-        assert runner.wait_built()
-        return start(bench, runner)
+    def after_the_build(bench: Bench, executor: Executor) -> tuple[Executor, ...]:
+        assert run_now(executor.pool.wait_built())
+        return start(bench, executor)
 
-    monkeypatch.setattr(session, "_runners_beside", after_the_build)
+    monkeypatch.setattr(session, "_executors_beside", after_the_build)
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
     only = ("PROC001", "API002", "NUM001", "META001")
     for gate in gates:
@@ -147,11 +147,11 @@ def test_what_a_side_raises_that_took_part_is_the_checks(
 ) -> None:
     guarded = Examination._guarded
 
-    def fails_beside(own: Examination, *given: Any, **named: Any) -> None:
-        beside = threading.current_thread().name.startswith("checks beside")
-        if beside and given[0].code == "STATE001":
+    async def fails_beside(own: Examination, *given: Any) -> None:
+        task = asyncio.current_task()
+        if task is not None and task.get_name() == HELPS and given[1].code == "STATE001":
             raise ZeroDivisionError("of the check")
-        guarded(own, *given, **named)
+        await guarded(own, *given)
 
     monkeypatch.setattr(Examination, "_guarded", fails_beside)
     pair = next(pair for pair in PAIRS if pair.name == "static_output")
@@ -175,14 +175,14 @@ def test_power_is_measured_once_by_a_side_that_has_no_check_left(
         measured.append(power_of_inputs(trial))
         return measured[-1]
 
-    def begin(reference: session._Reference) -> None:
+    def begin(reference: Reference) -> Executor:
         by.append("reference")
-        begins(reference)
+        return begins(reference)
 
-    power_of_inputs, begins = power.power_of_inputs, session._Reference.begin
-    monkeypatch.setattr(session._Reference, "begin", begin)
+    power_of_inputs, begins = power.power_of_inputs, Reference.begin
+    monkeypatch.setattr(Reference, "begin", begin)
     monkeypatch.setattr(power, "power_of_inputs", measure)
-    monkeypatch.setattr(session, "_has_times", lambda bench, runner: True)  # as on a GPU
+    monkeypatch.setattr(Bench, "has_times", lambda bench, executor: True)  # as on a GPU
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
     for beside in (0, 2):
         with Gate("cpu", beside=beside, extras=True) as gate:
@@ -228,75 +228,3 @@ def test_what_does_not_build_is_told_once(gates: tuple[Gate, Gate], tmp_path: Pa
         assert report.code == "BUILD001"
         assert isinstance(report.outcome, Failed)
         assert [finding.id for finding in report.outcome.findings] == ["F1"]
-
-
-def test_one_thread_at_a_time_has_the_turn_and_gives_it_away_where_it_waits() -> None:
-    turns, said, begun = Turns(), list[str](), threading.Event()
-
-    def other() -> None:
-        begun.set()
-        with turns.taken():
-            said.append("other")
-
-    thread = threading.Thread(target=other)
-    with turns.taken():
-        thread.start()
-        begun.wait()
-        time.sleep(0.01)
-        said.append("first")
-        with waiting():
-            thread.join()
-        said.append("again")
-    assert said == ["first", "other", "again"]
-    with waiting():  # of no group: nothing to give away
-        said.append("alone")
-
-
-def test_what_several_threads_need_is_done_once_and_the_others_wait() -> None:
-    turns, said = Turns(), list[str]()
-
-    def do() -> None:
-        said.append("begun")
-        with waiting():
-            time.sleep(0.05)
-        said.append("done")
-
-    once = Once(do)
-
-    def other() -> None:
-        with turns.taken():
-            once()
-            said.append("other")
-
-    thread = threading.Thread(target=other)
-    with turns.taken():
-        thread.start()
-        once()
-        once()  # from the same thread too
-        said.append("first")
-        with waiting():
-            thread.join()
-    assert said[:2] == ["begun", "done"]
-    assert sorted(said[2:]) == ["first", "other"]
-
-
-def test_who_waits_for_what_another_has_taken_in_looks_again() -> None:
-    turns, taken, begun = Turns(), list[bytes](), threading.Event()
-    ours, theirs = socket.socketpair()
-
-    def other() -> None:
-        with turns.taken():
-            begun.set()
-            await_readable([ours], 60.0)
-            taken.append(ours.recv(8))
-
-    thread = threading.Thread(target=other)
-    with ours, theirs:
-        thread.start()
-        begun.wait()
-        with turns.taken():
-            theirs.send(b"ended")
-            while not taken:
-                await_readable([theirs], 60.0)  # which nobody wakes
-        thread.join()
-    assert taken == [b"ended"]

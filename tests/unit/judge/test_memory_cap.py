@@ -11,14 +11,16 @@ import torch
 
 from cuassay.checks.endings.findings import inconclusive_reason
 from cuassay.judge.decide.control import reference_candidate
+from cuassay.judge.memory import Memory
+from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.memory import Cap, host_plan_gib
-from cuassay.judge.run.runner import Runner
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.truths import Truths
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.sandbox.guest.memory import placement
+from cuassay.sandbox.host.waits import run_now
 from tests.unit.contract.problems import rotary, trial_of
 
 
@@ -50,13 +52,13 @@ def _fail_first(
 ) -> None:
     """Let a trial's next truths raise `failures`, the last first, then be those of `values`."""
 
-    def made(self: JudgeTrial, *asked: object) -> Truth:
+    def made(self: Truths, *asked: object) -> Truth:
         if failures:
             raise failures.pop()
-        given = list(values.values())
-        return make_truth(self.reference.call, given, self.problem.outputs, seed=1, draws=2)
+        given, problem = list(values.values()), self._knowledge.problem
+        return make_truth(self._reference.call, given, problem.outputs, seed=1, draws=2)
 
-    monkeypatch.setattr(JudgeTrial, "_made_truth", made)
+    monkeypatch.setattr(Truths, "_drawn", made)
 
 
 def test_the_cap_follows_the_plan_and_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,22 +116,21 @@ def test_a_truth_that_meets_the_cap_is_made_again(
     trial = trial_of(rotary(tmp_path))
     case = trial.cases("small")[0]
     values = trial.inputs(case)
-    beside = trial.concurrent()
-    kept = beside.truth(dataclasses.replace(case, seed=case.seed + 1))
+    kept = trial.truth(dataclasses.replace(case, seed=case.seed + 1))
     failures = [torch.OutOfMemoryError("full"), torch.OutOfMemoryError("still full")]
-    trial._cap, trial._device = Cap("cuda", 80 << 30), "cuda"
+    trial.memory.cap, trial.memory._on_gpu = Cap("cuda", 80 << 30), True
 
     _fail_first(failures, values, monkeypatch)
-    monkeypatch.setattr(JudgeTrial, "inputs", lambda self, case: values)
+    monkeypatch.setattr(Truths, "inputs", lambda self, case: values)
     assert gpu.emptied == 0
     assert trial.truth(case).draws == 2
-    assert gpu.shares == [0.8, 1.0]  # once: what a side beside had kept went first
+    assert gpu.shares == [0.8, 1.0]  # once: what was kept went first
     assert kept.draws
-    assert not beside._truths
+    assert len(trial.truths.cache) == 1
     assert gpu.emptied  # what torch keeps beyond the plan is not kept from others
     failures.append(torch.OutOfMemoryError("really full"))
-    trial._truths.clear()
-    trial._cap.active = False
+    trial.truths.cache.clear()
+    trial.memory.cap.active = False
     with pytest.raises(torch.OutOfMemoryError):
         trial.truth(case)
 
@@ -164,12 +165,12 @@ def test_where_cases_fill_a_gpu_idle_processes_end_before_a_truth_does(
         return bool(alive and alive.pop())
 
     _fail_first(failures, values, monkeypatch)
-    trial._cap.active = False
-    trial.end_idle_by(end_others)
+    trial.memory.cap.active = False
+    trial.memory.end_idle_by(end_others)
     with pytest.raises(torch.OutOfMemoryError):  # an ordinary trial ends nothing for it
         trial.truth(first)
     assert not ended
-    monkeypatch.setattr(JudgeTrial, "is_large", True)
+    monkeypatch.setattr(Memory, "is_large", True)
     failures.append(torch.OutOfMemoryError("full"))
     assert trial.truth(first).draws == 2
     assert len(ended) == 1
@@ -178,17 +179,16 @@ def test_where_cases_fill_a_gpu_idle_processes_end_before_a_truth_does(
     trial.truth(second)  # what was needed once is needed again
     assert len(ended) == 2
     failures.append(torch.OutOfMemoryError("full"))
-    trial._truths.clear()
-    trial._made_by_all.clear()
+    trial.truths.cache.clear()
     with pytest.raises(torch.OutOfMemoryError):  # nothing was left to end
         trial.truth(first)
 
 
 def test_a_runner_ends_processes_that_are_idle_and_no_others(tmp_path: Path) -> None:
     trial = trial_of(rotary(tmp_path))
-    runner = Runner(trial, reference_candidate(trial.problem), device="cpu", nursery=None)
+    runner = Executor(trial, reference_candidate(trial.problem), device="cpu", nursery=None)
     with runner:
-        assert runner.wait_built()
+        assert run_now(runner.pool.wait_built())
         cases = tuple(trial.cases("small")[:1])
         scenario = Scenario(
             label="one call",

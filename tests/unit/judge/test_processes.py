@@ -13,10 +13,11 @@ from cuassay.checks.interface.inputs_used import Api003
 from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.checks.state.earlier_calls import State001
 from cuassay.judge.decide.examine import Examination
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.memory import Memory
 from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.host.waits import run_now
 from cuassay.sandbox.local import LocalRunner
 from tests.support.fake_trial import Function, scaled_add
 from tests.support.judging import Bench, bench
@@ -35,7 +36,7 @@ class Processes:
     made: int = 0
     call: Function | None = None
 
-    def __call__(self, scenario: Scenario) -> Run:
+    async def run(self, scenario: Scenario) -> Run:
         """Run one scenario."""
         self.asked.append(scenario.fresh)
         if self.call is None or scenario.fresh:
@@ -49,7 +50,7 @@ def examined(
 ) -> tuple[list[CheckReport], Processes]:
     """Return the reports of checks one after another, and what ran."""
     examination, processes = begun(make, profile=profile)
-    return [examination.examine(check) for check in checks], processes
+    return [run_now(examination.examine(check)).report for check in checks], processes
 
 
 def begun(
@@ -59,11 +60,7 @@ def begun(
     of = bench(scaled_add(), make(), profile=profile)
     processes = Processes(of=of, make=make)
     examination = Examination(
-        of.trial,
-        run=processes,
-        control=of.control,
-        emit=lambda event: None,
-        name=lambda finding: finding,
+        of.trial, run=processes.run, control=of.control, emit=lambda event: None
     )
     return examination, processes
 
@@ -133,11 +130,11 @@ class _Grading(State001):
 
 def test_comparisons_of_a_run_that_does_not_count_are_forgotten() -> None:
     examination, ran = begun(worn_out)
-    for _ in range(2):
-        examination.examine(_Grading())
+    seen = [run_now(examination.examine(_Grading())) for _ in range(2)]
     assert ran.made > 1
-    assert examination.graded
-    assert all(comparison.passed for comparison in examination.graded)
+    graded = [comparison for one in seen for comparison in one.comparisons]
+    assert graded
+    assert all(comparison.passed for comparison in graded)
 
 
 class _Own(State001):
@@ -189,7 +186,7 @@ def test_planning_that_meets_our_own_bound_on_memory_is_done_again(
         yield from own(self, trial)
 
     monkeypatch.setattr(State001, "propose", propose)
-    monkeypatch.setattr(JudgeTrial, "relieve", lambda self: gives_way)
+    monkeypatch.setattr(Memory, "relieve", lambda self: gives_way)
     (report,), _ = examined(honest, State001())
     assert isinstance(report.outcome, Passed if gives_way else Inconclusive)
     assert asked == [3 if gives_way else 1]

@@ -17,8 +17,10 @@ from cuassay.checks.state.answers import reads_of
 from cuassay.contract.memory import Need
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.named_sizes import NamedSize, SizeUse
-from cuassay.judge import trial as module
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge import comparing, memory
+from cuassay.judge import truths as module
+from cuassay.judge.cases import CallCosts
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
 from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.compare.outputs import Comparison
@@ -30,7 +32,7 @@ from cuassay.sandbox.local import LocalRunner
 @pytest.fixture
 def trial() -> JudgeTrial:
     problem = registry.get("rmsnorm")
-    return JudgeTrial(
+    return open_trial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=7
     )
 
@@ -91,7 +93,7 @@ def _beyond_its_own(right: Tensor) -> Tensor:
 
 
 def _rough(trial: JudgeTrial) -> int:
-    return sum(truth.draws == 2 for truth in trial._truths.values())
+    return sum(truth.draws == 2 for truth in trial.truths.cache.values())
 
 
 @pytest.mark.parametrize("change", [_as_it_is, _one_bit_off])
@@ -101,7 +103,7 @@ def test_an_answer_as_near_as_the_references_own_needs_no_truth(
     first = trial.cases("small")[0]
     cases = [dataclasses.replace(first, seed=first.seed + number) for number in range(8)]
     assert not any(_wrong(trial, case, change) for case in cases)
-    assert not trial._truths
+    assert not trial.truths.cache
     assert _wrong(trial, cases[0], _one_percent_off) == 1  # what was right says nothing of others
 
 
@@ -119,10 +121,10 @@ def test_the_references_own_bits_need_no_error_of_its_own(
     monkeypatch.setattr(own_error, "_own_error", noted)
     assert not _wrong(trial, first, _as_it_is)
     assert not made
-    assert not trial._owns
+    assert not trial.truths._owns
     assert not _wrong(trial, first, _one_bit_off)
     assert len(made) == 1
-    assert len(trial._owns) == 1
+    assert len(trial.truths._owns) == 1
     assert _wrong(trial, first, _one_percent_off) == 1
 
 
@@ -130,18 +132,18 @@ def test_kernels_that_err_more_are_not_held_against_the_references_own_error_for
     trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Case] = []
-    own = trial._own_errors
+    own = trial.truths.own_errors
 
     def own_errors(case: Case, **given: Any) -> tuple[OwnError, ...]:
         asked.append(case)
         return own(case, **given)
 
-    monkeypatch.setattr(trial, "_own_errors", own_errors)
+    monkeypatch.setattr(trial.truths, "own_errors", own_errors)
     first = trial.cases("small")[0]
     for number in range(6):
         case = dataclasses.replace(first, seed=first.seed + number)
         assert not _wrong(trial, case, _beyond_its_own)
-    assert len(asked) == module._BEYOND_OWN
+    assert len(asked) == comparing._BEYOND_OWN
     assert _rough(trial) == 6
 
 
@@ -168,7 +170,7 @@ def test_a_case_is_held_against_the_references_own_error_as_often_as_asked_and_r
     assert len(asked) == 3
     assert not _wrong(trial, third, _one_bit_off)
     assert len(asked) == 4
-    assert not trial._owns
+    assert not trial.truths._owns
 
 
 def test_a_right_answer_needs_rough_truth_alone(trial: JudgeTrial) -> None:
@@ -176,7 +178,7 @@ def test_a_right_answer_needs_rough_truth_alone(trial: JudgeTrial) -> None:
     (found,) = _compared(trial, case, _beyond_its_own)
     assert found.passed
     assert trial.rough(case).draws == 2
-    assert len(trial._truths) == 1
+    assert len(trial.truths.cache) == 1
 
 
 def test_a_case_that_decides_nothing_needs_no_full_truth(trial: JudgeTrial) -> None:
@@ -184,10 +186,10 @@ def test_a_case_that_decides_nothing_needs_no_full_truth(trial: JudgeTrial) -> N
         return ((x.float() + 1e9) * 1.001 - 1.001e9).to(x.dtype)
 
     reference = dataclasses.replace(trial.reference, call=cancelling)
-    chaotic = JudgeTrial(trial.problem, reference, profile=Profile.QUICK, device="cpu", root_seed=7)
+    chaotic = open_trial(trial.problem, reference, profile=Profile.QUICK, device="cpu", root_seed=7)
     case = chaotic.cases("small")[0]
     assert not _wrong(chaotic, case, _one_percent_off)
-    assert [truth.draws for truth in chaotic._truths.values()] == [2]
+    assert [truth.draws for truth in chaotic.truths.cache.values()] == [2]
     assert not chaotic.decides(case)
     assert trial.decides(case)
 
@@ -204,8 +206,8 @@ def test_full_truth_comes_first_once_rough_truth_explains_too_little(trial: Judg
     first = trial.cases("small")[0]
     cases = [dataclasses.replace(first, seed=first.seed + number) for number in range(8)]
     assert all(_wrong(trial, case, _one_percent_off) for case in cases)
-    rough = [truth for truth in trial._truths.values() if truth.draws == 2]
-    assert len(rough) == module._ROUGH_FAILURES + 1 < len(cases)
+    rough = [truth for truth in trial.truths.cache.values() if truth.draws == 2]
+    assert len(rough) == comparing._ROUGH_FAILURES + 1 < len(cases)
 
 
 @pytest.mark.parametrize(("judge", "light"), [(600, True), (700, False)])
@@ -223,9 +225,9 @@ def test_a_history_of_many_cases_holds_their_inputs_and_one_truth(
         def need(self, *_: object) -> Need:
             return Need(judge=judge, plain=0, worker=100, kept=40)
 
-    monkeypatch.setattr(trial, "_room", Room())
+    monkeypatch.setattr(trial.memory, "room", Room())
     cases = [Case(label="", axes={}, seed=number) for number in range(8)]
-    assert trial.is_light(cases) is light
+    assert trial.memory.is_light(cases) is light
 
 
 def test_no_size_of_the_sources_makes_a_call_that_takes_long(trial: JudgeTrial) -> None:
@@ -235,11 +237,11 @@ def test_no_size_of_the_sources_makes_a_call_that_takes_long(trial: JudgeTrial) 
         asked.append(sizes["rows"])
         return 1.0
 
-    trial.name_sizes([NamedSize(value=9000, kind=SizeUse.BOUND)])
+    trial.planned.name_sizes([NamedSize(value=9000, kind=SizeUse.BOUND)])
     free = [dict(case.axes) for case in trial.cases("beyond")]
     assert any(axes["rows"] > 9000 for axes in free)
-    trial.plan_by_launches(row_s=1e-3, executed_s=executed_s)
-    trial.name_sizes([NamedSize(value=9001, kind=SizeUse.BOUND)])
+    trial.planned.plan_by_launches(CallCosts(row_s=1e-3, executed_s=executed_s))
+    trial.planned.name_sizes([NamedSize(value=9001, kind=SizeUse.BOUND)])
     assert all(1e-3 * case.axes["rows"] <= 0.4 for case in trial.cases("beyond"))
     assert asked  # the launches might have been few
     assert min(asked) > 400
@@ -252,9 +254,9 @@ def test_what_names_more_sizes_is_asked_once_and_before_they_are_planned(
 
     def name() -> None:
         asked.append(1)
-        trial.name_sizes([NamedSize(value=9000, kind=SizeUse.BOUND)])
+        trial.planned.name_sizes([NamedSize(value=9000, kind=SizeUse.BOUND)])
 
-    trial.plan_by_launches(row_s=0.0, first=name)
+    trial.planned.plan_by_launches(CallCosts(first=name))
     assert not asked
     assert any(case.axes["rows"] > 9000 for case in trial.cases("beyond"))
     trial.cases("shapes")
@@ -265,9 +267,9 @@ def test_without_a_plan_a_light_scenario_is_small_beside_what_the_gpu_has(
     trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cases = trial.cases("small")[:1]
-    trial._room.limit_gib = None
-    assert trial.is_light(cases)  # a CPU: nothing is planned by its memory
-    trial._device = "cuda"
+    trial.memory.room.limit_gib = None
+    assert trial.memory.is_light(cases)  # a CPU: nothing is planned by its memory
+    trial.memory._on_gpu = True
     for total, light in ((80 << 30, True), (1 << 10, False)):
-        monkeypatch.setattr(module, "total_bytes", lambda device, total=total: total)
-        assert trial.is_light(cases) is light
+        monkeypatch.setattr(memory, "total_bytes", lambda device, total=total: total)
+        assert trial.memory.is_light(cases) is light

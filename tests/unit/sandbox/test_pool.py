@@ -31,6 +31,7 @@ from cuassay.model.steps import Mode
 from cuassay.model.trace import BuildFailed, Finished, StepRaised, ToolMissing
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.parts import Parts
+from cuassay.sandbox.host.waits import run_now
 from tests.support.workers import items, pool, problem, ramp, read, scenario, tensor_spec
 from tests.support.workers import nursery as opened_nursery
 
@@ -69,7 +70,8 @@ def test_the_time_of_a_scenario_is_told_by_its_parts(cpu: Nursery, tmp_path: Pat
     specs = [tensor_spec("x", "float32")]
     parts = Parts()
     with pool("def run(x): return x", tmp_path, cpu, over=problem(specs, specs)) as workers:
-        run = workers.run(scenario(), lambda case: {"x": torch.ones(64)}, parts=parts)
+        ones = workers.execute(scenario(), lambda case: {"x": torch.ones(64)}, parts=parts)
+        run = run_now(ones)
     assert run.result.termination == Finished()
     assert [*parts.seconds] == [
         "start", "values", "to worker", "Allocate", "Call", "ReadResult", "from worker",
@@ -355,7 +357,7 @@ def test_what_a_scenario_will_run_in_is_made_ready_before_it(cpu: Nursery, tmp_p
 
     fresh = dataclasses.replace(scenario(), fresh=True)
     with pool("def run(x): return x + 1", tmp_path, cpu, spares=1) as workers:
-        workers.make_ready(fresh)
+        run_now(workers.make_ready(fresh))
         assert workers.built
         assert born() == 1
         assert workers.run(fresh, ramp).result.termination == Finished()
@@ -369,7 +371,7 @@ def test_the_usual_process_starts_while_a_special_one_works(
     blocking = dataclasses.replace(scenario(), mode=Mode.BLOCKING)
     with pool("def run(x): return x + 1", tmp_path, cpu, lazy=True, spares=0) as workers:
         monkeypatch.setattr(workers, "_device", "cuda")
-        workers.make_ready(blocking)
+        run_now(workers.make_ready(blocking))
         assert workers.started == 1
         assert workers.run(blocking, ramp).result.termination == Finished()
         assert workers.started == 2

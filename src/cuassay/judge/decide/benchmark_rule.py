@@ -62,7 +62,11 @@ def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
         case = benchmark_case(trial, workload)
         if not trial.has_room(case, truth=False):
             continue
-        work = 0 if trial.device.startswith("cuda") else trial.work(case)
+        work = (
+            0
+            if trial.device.startswith("cuda")
+            else trial.memory.room.work(trial.problem, case.axes)
+        )
         if work > _WORK:
             note = f"a call computes {work:.1e} elements and products, too many for a CPU"
             worst = worst or _rule(workload, None, None, "", note)
@@ -128,7 +132,7 @@ def _one(
     rule = partial(_rule, workload)
     try:
         inputs = trial.inputs(case)
-        expected = trial.as_written(list(inputs.values()))
+        expected = trial.truths.as_written(list(inputs.values()))
     except CuassayError as error:
         return rule(None, None, "", f"the benchmark's inputs could not be made: {error}")
     # The benchmark hands zero-filled outputs to destination-style kernels.

@@ -15,6 +15,7 @@ from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CuassayError
+from cuassay.judge.domain import BuiltSizesAlone
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
 
@@ -47,7 +48,7 @@ def follow_built_sizes(trial: JudgeTrial, run: RunScenario) -> None:
             "built as the problem does",
         )
         if as_built is not _Answer.WRONG:
-            trial.keep_built_sizes()
+            trial.planned.learn(BuiltSizesAlone())
         return
 
 

@@ -13,7 +13,7 @@ kernels at `standard` two were rejected, at 1.05 and 1.18 times a limit.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cuassay.errors import CannotJudgeError
@@ -22,11 +22,11 @@ from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from cuassay.judge.trial import JudgeTrial
 
-    Judged = Callable[[Scenario], Iterable[Finding]]
+    Judged = Callable[[Scenario], Awaitable[Sequence[Finding]]]
 
 REDRAWN = 3  # times that a recipe is drawn again
 MARGINAL = 2.0  # shares of the budget up to which the worst of many draws explains a failure
@@ -42,7 +42,7 @@ def marginal(findings: Sequence[Finding]) -> bool:
     )
 
 
-def confirmed(
+async def confirmed(
     trial: JudgeTrial, scenario: Scenario, findings: Sequence[Finding], *, judged: Judged
 ) -> str:
     """Return why the findings are the luck of one draw, or an empty string if they are not.
@@ -55,7 +55,7 @@ def confirmed(
     failed = passed = 0
     for number in range(REDRAWN):
         try:
-            found = list(judged(redrawn(trial, scenario, number)))
+            found = await judged(redrawn(trial, scenario, number))
         except CannotJudgeError:
             continue
         failed += any(finding.code in codes for finding in found)

@@ -7,7 +7,7 @@ it is reported for nobody. The reference runs in a worker of its own, as a kerne
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from cuassay.checks.endings.findings import claims_no_tool
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from cuassay.checks.judgement import Judgement
     from cuassay.judge.trial import JudgeTrial
 
-RunScenario = Callable[[Scenario], "Run"]
+RunScenario = Callable[[Scenario], "Run"]  # and waits for it
+AwaitScenario = Callable[[Scenario], Awaitable["Run"]]
 
 
 def reference_candidate(problem: Problem) -> Candidate:
@@ -50,12 +51,12 @@ _SPREAD_RUNS = 6
 class Control:
     """Runs scenarios on the reference and remembers what they found."""
 
-    def __init__(self, trial: JudgeTrial, run: RunScenario, judge: JudgeScenario) -> None:
+    def __init__(self, trial: JudgeTrial, run: AwaitScenario, judge: JudgeScenario) -> None:
         self._trial, self._run, self._judge = trial, run, judge
         self._seen: dict[str, tuple[Finding, ...]] = {}
         self._completed: dict[str, bool] = {}
 
-    def findings(self, check: Check, scenario: Scenario) -> tuple[Finding, ...]:
+    async def findings(self, check: Check, scenario: Scenario) -> tuple[Finding, ...]:
         """Return what `check` says of the reference on `scenario` (cached)."""
         if scenario.mode is Mode.APART:
             # A reference that imports cuassay cannot run apart from it. What it does in a worker,
@@ -64,7 +65,7 @@ class Control:
         key = check.code + serial.dumps(scenario)
         if key not in self._seen:
             try:
-                run = self._run(scenario)
+                run = await self._run(scenario)
                 # What is made for kernels the reference may not have: that says nothing.
                 found = () if claims_no_tool(run) else self._judge(check, scenario, run).findings
                 self._seen[key] = tuple(
@@ -74,29 +75,33 @@ class Control:
                 self._seen[key] = ()
         return self._seen[key]
 
-    def completes(self, scenario: Scenario) -> bool:
+    async def completes(self, scenario: Scenario) -> bool:
         """Whether the reference comes to the end of `scenario` without an exception (cached)."""
         key = serial.dumps(scenario)
         if key not in self._completed:
-            result = self._run(scenario).result
+            result = (await self._run(scenario)).result
             ended = isinstance(result.termination, Finished)
             raised = any(isinstance(record, StepRaised) for record in result.records)
             self._completed[key] = ended and not raised
         return self._completed[key]
 
-    def shares(self, check: Check, scenario: Scenario, findings: Iterable[Finding]) -> bool:
+    async def shares(self, check: Check, scenario: Scenario, findings: Iterable[Finding]) -> bool:
         """Whether the reference earns a finding of the same code on the same output."""
         wanted = {(finding.code, finding.where.output) for finding in findings}
-        earned = {(found.code, found.where.output) for found in self.findings(check, scenario)}
+        earned = {
+            (found.code, found.where.output) for found in await self.findings(check, scenario)
+        }
         return bool(wanted & earned)
 
-    def spread(self, check: Check, scenario: Scenario) -> float:
+    async def spread(self, check: Check, scenario: Scenario) -> float:
         """Return the largest share of a budget that the reference uses over several runs.
 
         For references that are not deterministic: their own spread is part of what is
         achievable, and one control run shows one draw of it.
         """
-        judged = [self._judge(check, scenario, self._run(scenario)) for _ in range(_SPREAD_RUNS)]
+        judged = [
+            self._judge(check, scenario, await self._run(scenario)) for _ in range(_SPREAD_RUNS)
+        ]
         return max((found.share for one in judged for found in one.comparisons), default=0.0)
 
 

@@ -13,6 +13,7 @@ from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import home_axes, refusal_condition
 from cuassay.errors import CuassayError
 from cuassay.judge.decide.built_sizes import follow_built_sizes
+from cuassay.judge.domain import OwnCasesAlone
 from cuassay.model.axes import smallest_workload_axes
 from cuassay.model.case import Case
 
@@ -42,7 +43,7 @@ def follow_refused_sizes(trial: JudgeTrial, run: RunScenario) -> None:
         return  # it had no room
     refused = all(_refuses(case, run) for case in (*small[:1], *small[1:][-1:]))
     if refused and not _refuses(listed[0], run):
-        trial.keep_listed_sizes(condition)
+        trial.planned.learn(OwnCasesAlone(condition=condition))
 
 
 def _refuses(case: Case, run: RunScenario) -> bool:

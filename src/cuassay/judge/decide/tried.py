@@ -14,42 +14,37 @@ from cuassay.model.verdict import AxisCoverage, TriedSizes
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
-    from cuassay.judge.decide.control import RunScenario
+    from cuassay.judge.decide.control import AwaitScenario
 
 _SIZES = 400  # sets of sizes that a verdict keeps
 
 
 class Tried:
-    """Runs scenarios of the candidate and remembers their sizes under `code`, the running check.
+    """Remembers the sizes of scenarios that ran, by the check that proposed them.
 
     What shrinking a failure or the benchmark's own rule runs does not come through here: a
     size met there alone was judged by no check.
     """
 
-    def __init__(self, problem: Problem, run: RunScenario) -> None:
-        self.code = ""
-        self._run = run
+    def __init__(self, problem: Problem) -> None:
         self._together: dict[tuple[tuple[str, int], ...], None] = {}
         self._seen: dict[str, dict[str, set[int]]] = {axis.name: {} for axis in problem.var_axes()}
 
-    def __call__(self, scenario: Scenario) -> Run:
-        """Run one scenario."""
-        run = self._run(scenario)
-        unbuilt = isinstance(run.result.termination, BuildFailed | ToolMissing)
-        if not unbuilt:
-            for case in scenario.cases:
+    def under(self, code: str, run: AwaitScenario) -> AwaitScenario:
+        """Return what runs a scenario and remembers its sizes under a check's code."""
+
+        async def noted(scenario: Scenario) -> Run:
+            ran = await run(scenario)
+            unbuilt = isinstance(ran.result.termination, BuildFailed | ToolMissing)
+            for case in () if unbuilt else scenario.cases:
                 if case.in_domain:
                     self._together.setdefault(self._sizes(case), None)
-                for axis, by_code in self._seen.items():
-                    if case.in_domain and axis in case.axes:
-                        by_code.setdefault(self.code, set()).add(case.axes[axis])
-        return run
+                    for axis, by_code in self._seen.items():
+                        if axis in case.axes:
+                            by_code.setdefault(code, set()).add(case.axes[axis])
+            return ran
 
-    def take(self, other: Tried) -> None:
-        """Add what checks tried that ran at the same time."""
-        self._together |= other._together
-        for axis, by_code in other._seen.items():
-            self._seen[axis] |= by_code
+        return noted
 
     def sizes(self, findings: Iterable[Finding]) -> tuple[TriedSizes, ...]:
         """Return the sizes that were tried together, and at which of them a finding is wrong."""

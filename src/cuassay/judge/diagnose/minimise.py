@@ -23,6 +23,7 @@ from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem, ScalarSpec, TensorSpec
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.host.waits import run_now
 
 if TYPE_CHECKING:
     from cuassay.judge.decide.control import Control, RunScenario
@@ -137,7 +138,9 @@ class Minimiser:
             if not found:
                 aside = [o.name for o in truth.outputs if o.ill_conditioned]
                 return None if finding.where.output in aside else False
-            if not _clear(finding, found[0]) or self._control.shares(self._check, changed, found):
+            if not _clear(finding, found[0]) or run_now(
+                self._control.shares(self._check, changed, found)
+            ):
                 return None
         except CuassayError:
             return None

@@ -18,9 +18,9 @@ from cuassay.judge.environment import choose_device, environment
 from cuassay.judge.kept import snapshot
 from cuassay.judge.kept.export import export
 from cuassay.judge.plan.preconditions import generate_once
+from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery, Replayer
-from cuassay.judge.run.runner import Runner
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate
 from cuassay.model.diagnosis import Diagnosis
@@ -46,29 +46,29 @@ def replay(
     problem, candidate = snapshot.read_snapshot(folder)
     device = choose_device(job.device)
     toolchain = build.toolchain(device)
-    trial = JudgeTrial(
-        problem,
-        load_reference(problem),
-        profile=job.profile,
-        device=device,
-        root_seed=job.seed or 0,
-    )
-    with suppress(CuassayError):  # what inputs are was found out so before the case was drawn
-        generate_once(trial)
     shared = nursery if nursery and nursery.device == device else None
     digest = candidate_digest(candidate, toolchain)
     host = HostNursery(shared)
     build.prepare(candidate, device=device)
     with (
         closing(host),
-        Runner(trial, candidate, device=device, nursery=shared, host=host) as runner,
         Replayer(candidate, digest, profile=job.profile, host=host, device=device) as machine,
     ):
-        trial.use_machine(machine)
-        reports = tuple(
-            _again(trial, candidate, runner, finding, emit, export_to=job.export)
-            for finding in findings
+        trial = open_trial(
+            problem,
+            load_reference(problem),
+            profile=job.profile,
+            device=device,
+            root_seed=job.seed or 0,
+            machine=machine,
         )
+        with suppress(CuassayError):  # what inputs are was found out so before the case was drawn
+            generate_once(trial)
+        with Executor(trial, candidate, device=device, nursery=shared, host=host) as runner:
+            reports = tuple(
+                _again(trial, candidate, runner, finding, emit, export_to=job.export)
+                for finding in findings
+            )
     shown = [
         found
         for report in reports
@@ -91,8 +91,8 @@ def replay(
         profile=job.profile,
         device=device,
         digest=digest,
-        truth="float32" if "float32" in trial.kinds else "float64",
-        truth_reason=next(iter(trial.kinds.values()), ""),
+        truth="float32" if "float32" in trial.truths.kinds else "float64",
+        truth_reason=next(iter(trial.truths.kinds.values()), ""),
         precision_grade="",
         checks=reports,
         timing=Timing(total_s=time.time() - started, candidate_s=runner.candidate_s),
@@ -124,7 +124,7 @@ def _causes(folder: Path) -> tuple[Diagnosis, ...]:
 def _again(
     trial: JudgeTrial,
     candidate: Candidate,
-    runner: Runner,
+    runner: Executor,
     finding: Finding,
     emit: Callable[[Event], None],
     *,

@@ -6,7 +6,7 @@ from cuassay.inputs.geometry import elements
 from cuassay.judge.measure.kills import all_mutants, try_case, try_cases
 from cuassay.judge.measure.legal_search import SEARCH_SEED, planner_for, regime_cases
 from cuassay.judge.measure.selection import Selection, covering
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.verdict import Profile
 
 
@@ -17,13 +17,13 @@ def choose(trial: JudgeTrial) -> Selection:
     regime comes first, whatever it tells apart. Raises ReferenceError_ where the reference
     fails on its plainest case.
     """
-    own = JudgeTrial(
+    own = open_trial(
         trial.problem,
         trial.reference,
         profile=Profile.DEEP,
         device=trial.device,
         root_seed=SEARCH_SEED,
-        gpu_memory_gib=trial.memory_gib,
+        gpu_memory_gib=trial.memory.gib,
     )
     planned = regime_cases(planner_for(trial.problem, device=trial.device))
     cases = {name: case for name, case in planned.items() if trial.has_room(case)}

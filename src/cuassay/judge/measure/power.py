@@ -12,7 +12,7 @@ from cuassay.inputs.geometry import elements
 from cuassay.judge.decide.benchmark_rule import affordable, benchmark_case
 from cuassay.judge.measure.kills import MARGIN, CaseKills, all_mutants, try_case, try_cases
 from cuassay.judge.measure.legal_search import SEARCH_SEED, search_cases
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
 from cuassay.model.verdict import Power, Profile
 from cuassay.oracle.benchmark_rule import matched_ratio
@@ -146,13 +146,13 @@ def searched(
     """Search legal inputs that tell mutants apart; return survivors and equivalent mutants."""
     if not alive:
         return (), {}
-    search = JudgeTrial(
+    search = open_trial(
         trial.problem,
         trial.reference,
         profile=Profile.DEEP,
         device=trial.device,
         root_seed=SEARCH_SEED,
-        gpu_memory_gib=trial.memory_gib,
+        gpu_memory_gib=trial.memory.gib,
     )
     deadline = time.monotonic() + search_s
     cases = filter(trial.has_room, search_cases(trial.problem, device=trial.device))
@@ -248,7 +248,7 @@ def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None, runs: int = 
     workload, case = fitting[0]
     try:
         inputs = list(trial.inputs(case).values())
-        expected: tuple[torch.Tensor, ...] = trial.as_written(inputs)
+        expected: tuple[torch.Tensor, ...] = trial.truths.as_written(inputs)
     except CuassayError:
         return None
 

@@ -22,7 +22,7 @@ from cuassay.judge.measure.power import (
     measured,
     planned,
 )
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import PowerJob
 from cuassay.model.verdict import Profile
@@ -47,7 +47,7 @@ def power_document(job: PowerJob, emit: Callable[[Event], None]) -> Row:
     notes: list[str] = []
     problem = load_problem(job.problem, strict=job.strict, notes=notes)
     seed = new_root() if job.seed is None else job.seed
-    trial = JudgeTrial(
+    trial = open_trial(
         problem,
         load_reference(problem),
         profile=job.profile,

@@ -21,7 +21,7 @@ from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.errors import CuassayError
 from cuassay.inputs.named_sizes import NamedSize, SizeUse
 from cuassay.judge.proofs.launch_samples import CALL_S, legal_sizes, record
-from cuassay.judge.run.runner import Runner
+from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
@@ -47,7 +47,7 @@ class LaunchProbe:
     `runner` runs it on a CPU, where its host code sees `MULTIPROCESSORS`.
     """
 
-    def __init__(self, trial: JudgeTrial, runner: Runner) -> None:
+    def __init__(self, trial: JudgeTrial, runner: Executor) -> None:
         self._trial, self._runner = trial, runner
 
     def sizes(

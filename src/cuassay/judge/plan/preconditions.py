@@ -51,7 +51,7 @@ def generate_once(trial: JudgeTrial) -> None:
     message; met inside a check it would leave no more than that case undecided. Raises
     ReferenceError_.
     """
-    trial.learn_uses()
+    trial.planned.learn_uses()
     smallest = affordable(trial)[-1]
     if not has_custom_source(smallest):
         return
@@ -62,6 +62,6 @@ def generate_once(trial: JudgeTrial) -> None:
         seed=trial.seed("generator"),
         generator=True,
     )
-    made = trial.to_make(case)
+    made = trial.planned.to_make(case)
     if made is not None:
-        trial.learn_values(made)
+        trial.planned.learn_values(made)

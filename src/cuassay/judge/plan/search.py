@@ -15,10 +15,11 @@ same answers give the same recipes.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,7 +32,6 @@ from cuassay.inputs.seeds import derive
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.verdict import Profile
-from cuassay.sandbox.host.turns import missed_s
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -79,7 +79,7 @@ class Answer:
     failed: bool
 
 
-Ask = Callable[["Case"], Answer]
+Ask = Callable[["Case"], Awaitable[Answer]]
 
 
 class _Ended(BaseException):
@@ -108,22 +108,22 @@ class _Search:
     held: list[Mapping[str, int]] = field(default_factory=list)  # sizes that have room
     refused: list[Mapping[str, int]] = field(default_factory=list)
 
-    def share(self, case: Case | None) -> float | None:
+    async def share(self, case: Case | None) -> float | None:
         """Return the share that a case used, asked once. Raises _Ended where all is over."""
-        if _own_s() >= self.deadline_s or not self.going():
+        if time.perf_counter() >= self.deadline_s or not self.going():
             raise _Ended
         if case is None:
             return None
         key = serial.dumps(case)
         if key not in self.known:
-            self.known[key] = self._asked(case)
+            self.known[key] = await self._asked(case)
         return self.known[key].share
 
-    def _asked(self, case: Case) -> Answer:
+    async def _asked(self, case: Case) -> Answer:
         if not self._fits(case):
             return Answer(share=None, failed=False)
         try:
-            answer = self.ask(case)
+            answer = await self.ask(case)
         except BaseException as error:  # the judge's own; Hypothesis must not meddle with it
             raise _Ended(error) from None
         if answer.failed:
@@ -155,7 +155,7 @@ def effort_for(profile: Profile, *, device: str) -> Effort | None:
     return (_CUDA if device.startswith("cuda") else _CPU).get(profile)
 
 
-def search(
+async def search(
     trial: JudgeTrial,
     ask: Ask,
     *,
@@ -173,12 +173,12 @@ def search(
     seed = trial.seed("search")
     planner = Planner(
         problem=trial.problem,
-        budget=budget_for(trial.profile, device=trial.device, memory_gib=trial.memory_gib),
+        budget=budget_for(trial.profile, device=trial.device, memory_gib=trial.memory.gib),
         root_seed=seed,
     )
     # An audit's verdicts must not turn on how fast its lane is: there, rounds bound the search.
     patience = _ISOLATED_PATIENCE if trial.isolated else 1.0
-    deadline_s = _own_s() + effort.seconds * patience
+    deadline_s = time.perf_counter() + effort.seconds * patience
     axes = trial.problem.workloads[0].axes
     least = least_sizes(trial.problem, resolve(trial.problem.axes, axes))
     one = _Search(
@@ -192,31 +192,27 @@ def search(
     )
     try:
         for number in range(effort.rounds):
-            _explore(one, derive(seed, "explore", number))
+            await _explore(one, derive(seed, "explore", number))
             if one.best:
-                _climb(one, derive(seed, "climb", number))
+                await _climb(one, derive(seed, "climb", number))
     except _Ended as ended:
         if ended.cause is not None:
             raise ended.cause from None
     return len(one.known)
 
 
-def _own_s() -> float:
-    """Return a clock that stands still while checks beside this one have the turn."""
-    return time.perf_counter() - missed_s()
-
-
-def _explore(one: _Search, seed: int) -> None:
+async def _explore(one: _Search, seed: int) -> None:
     """Ask independent recipes. Raises _Ended where the search is over."""
     from hypothesis import strategies as st
 
     def explored(number: int) -> None:
-        one.share(sample(one.planner, number, max_elements=one.most_elements))
+        share(sample(one.planner, number, max_elements=one.most_elements))
 
-    _driven(explored, st.integers(0, 1 << 60), count=one.effort.explore, seed=seed)
+    share = _from_thread(one)
+    await _driven(explored, st.integers(0, 1 << 60), count=one.effort.explore, seed=seed)
 
 
-def _climb(one: _Search, seed: int) -> None:
+async def _climb(one: _Search, seed: int) -> None:
     """Ask changes of the best recipes, toward a larger share. Raises _Ended."""
     import hypothesis
     from hypothesis import strategies as st
@@ -228,17 +224,29 @@ def _climb(one: _Search, seed: int) -> None:
     def climbed(chosen: tuple[int, list[Change]]) -> None:
         parent, changes = chosen
         limit = one.most_elements
-        share = one.share(change(one.planner, parents[parent], changes, max_elements=limit))
-        if share is None:
+        used = share(change(one.planner, parents[parent], changes, max_elements=limit))
+        if used is None:
             hypothesis.reject()
-        if math.isfinite(share):
-            hypothesis.target(min(share, _LARGEST_SHARE), label="share of the error budget")
+        if math.isfinite(used):
+            hypothesis.target(min(used, _LARGEST_SHARE), label="share of the error budget")
 
-    _driven(climbed, drawn, count=one.effort.climb, seed=seed)
+    share = _from_thread(one)
+    await _driven(climbed, drawn, count=one.effort.climb, seed=seed)
 
 
-def _driven(tried: Callable[[T], None], drawn: SearchStrategy[T], *, count: int, seed: int) -> None:
-    """Let Hypothesis call `tried` with what it draws, some `count` times."""
+def _from_thread(one: _Search) -> Callable[[Case | None], float | None]:
+    """Return what asks a case from the thread of Hypothesis, which waits for the answer.
+
+    The judge thinks in its own thread alone.
+    """
+    loop = asyncio.get_running_loop()
+    return lambda case: asyncio.run_coroutine_threadsafe(one.share(case), loop).result()
+
+
+async def _driven(
+    tried: Callable[[T], None], drawn: SearchStrategy[T], *, count: int, seed: int
+) -> None:
+    """Let Hypothesis call `tried` with what it draws, some `count` times, in its own thread."""
     # Hypothesis keeps what it reads of installed sources here, not in the working folder.
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(home() / "hypothesis"))
     import hypothesis
@@ -258,7 +266,7 @@ def _driven(tried: Callable[[T], None], drawn: SearchStrategy[T], *, count: int,
 
     given = hypothesis.given(value=drawn)
     try:
-        hypothesis.seed(seed)(settings(given(called)))()
+        await asyncio.to_thread(hypothesis.seed(seed)(settings(given(called))))
     except (hypothesis.errors.Flaky, hypothesis.errors.Unsatisfiable):
         # Every case is asked once, so only Hypothesis's own bookkeeping can disagree; and a
         # round may draw no legal sizes at all. Neither says anything of the candidate.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.errors import CannotJudgeError, ProblemError, ReferenceError_
+from cuassay.judge.domain import OwnCasesAlone
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
 from cuassay.oracle.lift.run import default_generators
@@ -44,10 +45,10 @@ def smoke(trial: JudgeTrial) -> Truth:
             break
         except (ReferenceError_, ProblemError):
             # What a native problem declares its reference must take, and a foreign one its own.
-            if trial.problem.origin == "native" or trial.judges_own_cases:
+            if trial.problem.origin == "native" or trial.planned.domain.own_alone:
                 raise
-            if not trial.plan_with_data():
-                trial.use_own_cases_alone()
+            if not trial.planned.learn_with_data():
+                trial.planned.learn(OwnCasesAlone())
     specs = trial.problem.outputs
     if len(truth.outputs) != len(specs):
         raise CannotJudgeError(
@@ -58,19 +59,19 @@ def smoke(trial: JudgeTrial) -> Truth:
         _check_shapes(trial, truth)
     _check_draws(trial)
     if truth.ill_conditioned:
-        trial.seek_deciding_values()
+        trial.planned.seek_deciding_values()
     if any(output.ill_conditioned for output in truth.outputs):
-        trial.seek_deciding_scale()
+        trial.planned.seek_deciding_scale()
     return truth
 
 
 def _truth(trial: JudgeTrial) -> Truth:
     case = smallest_case(trial)
-    for memory in (nullcontext(), trial.all_memory()):
+    for memory in (nullcontext(), trial.memory.all()):
         with suppress(torch.OutOfMemoryError), memory:
-            trial.learn_unit(case)
-            return trial.first_truth(case)
-    raise trial.too_large(case)
+            trial.planned.learn_costs(case)
+            return trial.truths.first(case)
+    raise trial.memory.too_large(case)
 
 
 def _check_shapes(trial: JudgeTrial, truth: Truth) -> None:
@@ -98,7 +99,7 @@ def _check_draws(trial: JudgeTrial) -> None:
     def outputs(seed: int) -> tuple[torch.Tensor, ...]:
         for generator in generators:
             generator.manual_seed(seed)
-        return trial.as_written(values)
+        return trial.truths.as_written(values)
 
     try:
         first = outputs(1)

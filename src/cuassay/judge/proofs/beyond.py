@@ -17,7 +17,7 @@ from cuassay.checks.machine.declared_sizes import without_memory
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CuassayError
 from cuassay.judge.proofs.launch_samples import LaunchSample, legal_size, light
-from cuassay.judge.run.runner import Runner
+from cuassay.judge.run.executor import Executor
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, TensorSpec, VarAxis
@@ -118,7 +118,7 @@ class _Sizes:
 
 
 def record_beyond(
-    runner: Runner,
+    runner: Executor,
     problem: Problem,
     case: Case,
     sizes: Sequence[Mapping[str, int]],

@@ -26,9 +26,9 @@ from cuassay.checks.numeric.listed_sizes import elements_of, refusal_condition
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs.regimes import Regime, fill, fills_for
+from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery
 from cuassay.judge.run.machine_worker import asked
-from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
@@ -253,7 +253,7 @@ def _cases(trial: JudgeTrial, regimes: Sequence[Regime]) -> Iterator[Case]:
                 generator=False,
                 benchmark=False,
             )
-            settled = trial.settled(case)
+            settled = trial.planned.settle(case)
             yield settled or replace(base, seed=case.seed, label=f"{sizes}; the problem's own data")
 
 
@@ -342,7 +342,7 @@ def _called(
     buffer, outputs = _packed(expected, dtypes)
     wanted = json.dumps({"seeds": SEEDS, "limit_s": limit_s, "outputs": outputs}).encode()
     scenario = recorded_call(case, operations=True)
-    with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+    with Executor(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
         run = runner(scenario)
         recording = recording_of(scenario, run)
         ended = termination_finding(scenario, run, problem=trial.problem)
@@ -432,7 +432,7 @@ def _other(
         scenario = _plain_call(one)
         said = []
         for _ in range(2):
-            with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+            with Executor(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
                 said.append(_wrong(trial, scenario, runner(scenario)))
             if not said[-1]:
                 break

@@ -26,7 +26,7 @@ from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CuassayError
 from cuassay.inputs.fills import family
-from cuassay.judge.run.runner import Runner
+from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case, Fill
@@ -150,7 +150,7 @@ def _fits(problem: Problem, sizes: Mapping[str, int], most: int) -> bool:
 
 def record(
     trial: JudgeTrial,
-    runner: Runner,
+    runner: Executor,
     case: Case,
     sizes: list[dict[str, int]],
     *,

@@ -16,8 +16,8 @@ from cuassay.checks.memory.sanitizer import Mem003
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.errors import CannotJudgeError, CuassayError
+from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery
-from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
@@ -53,7 +53,7 @@ def shown(
     why: list[str] = []
     try:
         build.prepare(candidate, device=trial.device, notify=notify)
-        with Runner(
+        with Executor(
             trial, candidate, device=trial.device, nursery=host.given_for(trial.device), host=host
         ) as runner:
             for check, scenario in _scenarios(case, claim.what, trial.device):

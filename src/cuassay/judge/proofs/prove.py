@@ -38,10 +38,10 @@ from cuassay.judge.proofs.launch_samples import (
     record,
 )
 from cuassay.judge.proofs.on_gpu import shown as on_gpu_shown
+from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.run.machine_worker import asked
-from cuassay.judge.run.runner import Runner
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.candidate import Candidate
@@ -102,7 +102,7 @@ def _prove(job: ProveJob, emit: Callable[[Event], None], host: HostNursery) -> d
         emit(Progress(text=note))
     build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
     digest = candidate_digest(candidate, build.toolchain("cpu"))
-    trial = JudgeTrial(
+    trial = open_trial(
         problem,
         load_reference(problem),
         profile=job.profile,
@@ -139,7 +139,7 @@ def proofs(
     """Return which wanted properties hold of a candidate, for its verdict."""
     try:
         build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
-        trial = JudgeTrial(
+        trial = open_trial(
             problem,
             load_reference(problem),
             profile=profile,
@@ -246,7 +246,7 @@ def sampled(
             raise CannotJudgeError(machine.absent)
     sizes = plan(trial.problem)
     emit(Progress(text=f"recording what is launched at {len(sizes)} sizes"))
-    with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+    with Executor(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
         until: list[float] = []
 
         def going() -> bool:
@@ -337,7 +337,7 @@ def _on_gpu(
     device = choose_device(None)
     if not refuted or device == "cpu":
         return evidence
-    on_gpu = JudgeTrial(
+    on_gpu = open_trial(
         trial.problem, load_reference(trial.problem), profile=trial.profile, device=device,
         root_seed=0,
     )  # fmt: skip
@@ -407,7 +407,7 @@ def _outlined(
     trial: JudgeTrial, candidate: Candidate, scenario: Scenario, host: HostNursery
 ) -> torch.Tensor:
     """Return the launches of a call on tensors without memory."""
-    with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+    with Executor(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
         run = runner(scenario)
         items = [record.items for _, record in done_steps(scenario, run.result, Outline)]
         if not items or not items[0]:

@@ -8,11 +8,11 @@ as it can do without kernels at all, but it cannot touch what is seen of a launc
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any, assert_never
@@ -23,7 +23,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from cuassay.build.cuda.binaries import find_cuobjdump
 from cuassay.build.machine.candidates import missing
 from cuassay.errors import CannotJudgeError
-from cuassay.judge.run.machine_worker import asked
+from cuassay.judge.run.machine_worker import ask, asked
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
@@ -34,7 +34,7 @@ from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.guest.items import host_memory
 from cuassay.sandbox.host.call import Caller
 from cuassay.sandbox.host.nursery import Nursery
-from cuassay.sandbox.host.turns import waiting
+from cuassay.sandbox.host.waits import run_now
 
 SCHEDULES = {
     Profile.QUICK: (("forward", 0),),
@@ -100,8 +100,7 @@ class Replayer:
         self._of_cases: dict[str, MachineEvidence] = {}
         self._sampled: set[str] = set()  # keys of these of which some blocks ran
         self._caller: Caller | None = None
-        self._thread: ThreadPoolExecutor | None = None
-        self._begun: dict[str, Future[MachineEvidence | CannotJudgeError]] = {}
+        self._one = asyncio.Lock()
         self._seen: OrderedDict[str, MachineEvidence | CannotJudgeError] = OrderedDict()
         self._keys = WeakTensorKeyDictionary()  # of recordings
         self.executed_s = 0.0
@@ -116,9 +115,7 @@ class Replayer:
         traceback: TracebackType | None,
     ) -> None:
         if self._caller is not None:
-            self._caller.close()  # what a thread still waits for ends with it
-        if self._thread is not None:
-            self._thread.shutdown(wait=True, cancel_futures=True)
+            self._caller.close()
 
     @property
     def absent(self) -> str:
@@ -175,25 +172,35 @@ class Replayer:
                 return next(iter(source.text.splitlines()[line - 1 : line]), "").strip()
         return ""
 
+    async def prepare(
+        self, recording: torch.Tensor, scenario: Scenario, *, launches: int = 1
+    ) -> None:
+        """Execute a scenario's recording (uint8, a file's bytes), so that `execute` need not wait.
+
+        `launches` says how many may take the time that one is given.
+        """
+        schedules, limit_s = SCHEDULES[self._profile], _LIMIT_S[self._profile]
+        wanted = json.dumps({"schedules": schedules, "limit_s": limit_s}).encode()
+        timeout_s = min(limit_s * (len(schedules) * launches + 1), max(_MOST_S, limit_s * 5))
+        await self._answer(_FUNCTION, recording, scenario, wanted, timeout_s=timeout_s)
+
+    async def prepare_sample(self, recording: torch.Tensor, scenario: Scenario) -> None:
+        """Execute some blocks of launches without memory, so that `sampled` need not wait."""
+        wanted = json.dumps({"limit_s": _SAMPLE_S}).encode()
+        timeout_s = _SAMPLES_S[self._profile]
+        await self._answer(_SAMPLE, recording, scenario, wanted, timeout_s=timeout_s)
+
     def execute(
         self, recording: torch.Tensor, scenario: Scenario, *, launches: int = 1
     ) -> MachineEvidence:
         """Return what the machine sees in a scenario's recording (uint8, a file's bytes), cached.
 
-        `launches` says how many may take the time that one is given. Raises CannotJudgeError
-        where the machine's process ends without an answer.
+        Waits for it where nothing has prepared it. Raises CannotJudgeError where the machine's
+        process ends without an answer.
         """
-        data, key = self._keyed(recording)
-        begun = self._begun.pop(key, None)
-        if begun is not None:
-            with waiting():
-                self._seen[key] = begun.result()
-        elif key not in self._seen:
-            with waiting():
-                wait(self._begun.values())  # the machine does one thing at a time
-            self._seen[key] = self._execute(data, scenario, launches)
-            while len(self._seen) > _KEPT:
-                self._seen.popitem(last=False)
+        _, key = self._keyed(recording)
+        if key not in self._seen:
+            run_now(self.prepare(recording, scenario, launches=launches))
         return self._known(key, scenario)
 
     def again(self, recording: torch.Tensor, asked_for: Mapping[str, Any]) -> MachineEvidence:
@@ -215,47 +222,38 @@ class Replayer:
         Only faults of memory count, and only where no address depends on data. Raises
         CannotJudgeError where the machine's process ends without an answer.
         """
-        data, key = self._keyed(recording)
+        _, key = self._keyed(recording)
         if key not in self._seen:
-            wait(self._begun.values())  # the machine does one thing at a time
-            wanted = json.dumps({"limit_s": _SAMPLE_S}).encode()
-            with self._timeline.span(Lane.MACHINE, scenario.label):
-                self._seen[key] = self._asked(
-                    _SAMPLE, data, wanted, timeout_s=_SAMPLES_S[self._profile]
-                )
+            run_now(self.prepare_sample(recording, scenario))
         self._sampled.add(serial.dumps(scenario.cases))
         return self._known(key, scenario)
 
-    def begin(self, recording: torch.Tensor, scenario: Scenario) -> None:
-        """Begin to execute a recording that will be asked for, beside what the judge does.
-
-        Only on a GPU: elsewhere the machine's worker and the candidate's have one parent, which
-        is asked by one thread.
-        """
+    async def _answer(
+        self,
+        function: str,
+        recording: torch.Tensor,
+        scenario: Scenario,
+        wanted: bytes,
+        *,
+        timeout_s: float,
+    ) -> None:
+        """Ask the machine's process about a recording, once; it does one thing at a time."""
         data, key = self._keyed(recording)
-        if self._device.startswith("cuda") and key not in self._seen:
-            self._thread = self._thread or ThreadPoolExecutor(max_workers=1)
-            self._begun[key] = self._thread.submit(self._execute, data, scenario, 1)
-
-    def _execute(
-        self, recording: torch.Tensor, scenario: Scenario, launches: int
-    ) -> MachineEvidence | CannotJudgeError:
-        schedules = SCHEDULES[self._profile]
-        limit_s = _LIMIT_S[self._profile]
-        wanted = json.dumps({"schedules": schedules, "limit_s": limit_s}).encode()
-        timeout_s = min(limit_s * (len(schedules) * launches + 1), max(_MOST_S, limit_s * 5))
-        with self._timeline.span(Lane.MACHINE, scenario.label):
-            return self._asked(_FUNCTION, recording, wanted, timeout_s=timeout_s)
-
-    def _asked(
-        self, function: str, recording: torch.Tensor, wanted: bytes, *, timeout_s: float
-    ) -> MachineEvidence | CannotJudgeError:
-        """Return what the machine's process answers, or that it does not: it is asked once."""
-        given = [host_memory(recording), memoryview(wanted)]
-        try:
-            return asked(self._machine(), function, given, MachineEvidence, timeout_s=timeout_s)
-        except CannotJudgeError as error:
-            return error
+        if key in self._seen:
+            return
+        async with self._one:
+            if key in self._seen:
+                return
+            given = [host_memory(data), memoryview(wanted)]
+            with self._timeline.span(Lane.MACHINE, scenario.label):
+                try:
+                    self._seen[key] = await ask(
+                        self._machine(), function, given, MachineEvidence, timeout_s=timeout_s
+                    )
+                except CannotJudgeError as error:
+                    self._seen[key] = error
+            while len(self._seen) > _KEPT:
+                self._seen.popitem(last=False)
 
     def _known(self, key: str, scenario: Scenario) -> MachineEvidence:
         """Return the evidence of a recording, as seen in a scenario. Raises CannotJudgeError."""

@@ -11,6 +11,7 @@ from typing import TypeVar
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model import serial
 from cuassay.sandbox.host.call import Caller
+from cuassay.sandbox.host.waits import run_now
 
 Answer = TypeVar("Answer")
 
@@ -23,9 +24,21 @@ def asked(
     *,
     timeout_s: float,
 ) -> Answer:
+    """Wait for the machine's answer to bytes; see `ask`."""
+    return run_now(ask(caller, function, buffers, kind, timeout_s=timeout_s))
+
+
+async def ask(
+    caller: Caller,
+    function: str,
+    buffers: Sequence[memoryview],
+    kind: type[Answer],
+    *,
+    timeout_s: float,
+) -> Answer:
     """Return the machine's answer to bytes. Raises CannotJudgeError where it has none."""
     try:
-        data = caller.call(function, buffers, timeout_s=timeout_s)
+        data = await caller.ask(function, buffers, timeout_s=timeout_s)
         found: Answer = serial.loads(kind, data.decode(errors="replace"))
     except CannotJudgeError as error:
         raise CannotJudgeError(f"the PTX machine gave no answer: {error}"[:400]) from None

@@ -59,6 +59,7 @@ from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import ROOT, STATE, Nursery, confined
 from cuassay.sandbox.host.parts import START, Parts
 from cuassay.sandbox.host.segments import Segments
+from cuassay.sandbox.host.waits import run_now
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeInputs
 from cuassay.sandbox.no_memory import says_no_memory
@@ -122,7 +123,11 @@ class Apart(Closing):
         self.walls: Mapping[str, str] = {}  # which stood around the last process that was started
         self.started = 0  # processes so far
 
-    def run(
+    def run(self, scenario: Scenario, inputs: MakeInputs, *, fresh: bool) -> Ran:
+        """Run a scenario and wait for its end; see `execute`."""
+        return run_now(self.execute(scenario, inputs, fresh=fresh))
+
+    async def execute(
         self, scenario: Scenario, inputs: MakeInputs, *, fresh: bool, parts: Parts | None = None
     ) -> Ran:
         """Run a scenario; whatever the candidate does ends up in the result.
@@ -135,10 +140,10 @@ class Apart(Closing):
         parts = parts or Parts()
         bare = scenario.mode is Mode.APART
         if self._worker is not None and (fresh or bare):
-            self._end()
+            await self._end()
         try:
             with parts.part(START):
-                worker, baseline = self._ready(bare)
+                worker, baseline = await self._ready(bare)
             execution = _Apart(
                 worker,
                 self._segments,
@@ -151,40 +156,41 @@ class Apart(Closing):
                 parts=parts,
             )
             try:
-                end = execution.run(inputs, None)
+                end = await execution.run(inputs, None)
             finally:
                 execution.close()
             text = execution.text if not execution.healthy else worker.take_output()
             if self._keep is not None and bare and execution.healthy:
                 kept_kernels.take(worker.folder, self._keep)
             if bare or not execution.healthy:
-                self._end()
+                await self._end()
         except BaseException:
-            self._end()
+            await self._end()
             raise
         result = ScenarioResult(records=tuple(execution.records), termination=end, output_text=text)
         return Ran(result, execution.tensors)
 
-    def _ready(self, bare: bool) -> tuple[WorkerHandle, Mapping[str, str] | None]:
+    async def _ready(self, bare: bool) -> tuple[WorkerHandle, Mapping[str, str] | None]:
         """Return a process that has loaded the candidate, and the state from before it did."""
         if self._worker is not None:
             return self._worker, None
         nursery = self._nursery()
-        nursery.wait_ready()
+        await nursery.wait_ready()
         mode = Mode.APART if bare else Mode.PLAIN
         self.started += 1
         worker = self._worker = WorkerHandle(
             nursery.plain, cache=nursery.folder, limits=self._limits, mode=mode
         )
         try:
-            baseline = worker.ask({"do": "hello"}, limit_s=self._limits.build_s).get("state")
+            hello = await worker.ask({"do": "hello"}, limit_s=self._limits.build_s)
+            baseline = hello.get("state")
             self.walls = dict(worker.walls)
             if confined() and walls.fallen(worker.walls):
                 raise CannotJudgeError(walls.why_not_run(worker.walls))
             if self._keep is not None and bare:
                 kept_kernels.lay_out(self._keep, worker.folder)
             root = write_sources(self._candidate, worker.folder)
-            reply = worker.ask(
+            reply = await worker.ask(
                 {
                     "do": "load",
                     "device": self._device,
@@ -201,15 +207,16 @@ class Apart(Closing):
             raise NotLoadedError(f"{raised.exception} while it was loaded: {raised.message}")
         return worker, _texts(baseline)
 
-    def _end(self) -> None:
+    async def _end(self) -> None:
         if self._worker is not None:
             worker, self._worker = self._worker, None
-            worker.end()
+            await worker.end()
             worker.close()
 
     def close(self) -> None:
         """End the process."""
-        self._end()
+        if self._worker is not None:
+            run_now(self._end())
         self._segments.close()
 
 
@@ -242,15 +249,15 @@ class _Apart(Execution):
         self._shared: dict[str, _Shared] = {}
         self._results: dict[str, tuple[_Described, ...]] = {}
 
-    def _begin(self) -> None:
-        self._ask({"do": "begin"})
+    def _beginning(self) -> dict[str, Any]:
+        return {"do": "begin"}
 
-    def _step(self, inputs: MakeInputs, answers: object) -> bool:
+    async def _step(self, inputs: MakeInputs, answers: object) -> bool:
         with self._parts.part(type(self._scenario.steps[self._index]).__name__):
-            self.records.append(self._record_of(inputs))
+            self.records.append(await self._record_of(inputs))
         return True
 
-    def _record_of(  # noqa: C901, PLR0911, PLR0912  # a line a step
+    async def _record_of(  # noqa: C901, PLR0911, PLR0912  # a line a step
         self, inputs: MakeInputs
     ) -> StepRecord:
         step = self._scenario.steps[self._index]
@@ -258,7 +265,7 @@ class _Apart(Execution):
         match step:
             case Allocate(slot=slot, case=case, read_only=read_only):
                 case_ = self._scenario.cases[case]
-                return self._allocate(slot, case_, inputs, read_only=read_only)
+                return await self._allocate(slot, case_, inputs, read_only=read_only)
             case Refill(slot=slot, case=case):
                 found = self._slot(slot)
                 if isinstance(found, StepRaised):
@@ -266,34 +273,34 @@ class _Apart(Execution):
                 refused = found.refill(inputs(self._scenario.cases[case]))
                 if refused:
                     return StepRaised(index=self._index, exception="ValueError", message=refused)
-                return self._told(found.forth(slot)) or done
+                return await self._told(found.forth(slot)) or done
             case Call():
-                return self._call(step)
+                return await self._call(step)
             case CallOften():
-                return self._call_often(step)
+                return await self._call_often(step)
             case ReadResult(result=result):
-                return self._read(result)
+                return await self._read(result)
             case HashResult(result=result):
-                return self._hash(result)
+                return await self._hash(result)
             case ReadInputs(slot=slot, only=only):
                 found = self._slot(slot)
                 if isinstance(found, StepRaised):
                     return found
-                return self._inputs_now(slot, found, only)
+                return await self._inputs_now(slot, found, only)
             case Release(name=name):
-                told = self._told({"do": "release", "name": name})
+                told = await self._told({"do": "release", "name": name})
                 self._results.pop(name, None)
                 if name in self._shared:
                     self._shared.pop(name).close()
                 return told or done
             case ReadState():
-                return self._state()
+                return await self._state()
             case _:
                 raise AssertionError(f"{type(step).__name__} is no step of a process apart")
 
-    def _told(self, message: dict[str, Any], fds: Sequence[int] = ()) -> StepRaised | None:
+    async def _told(self, message: dict[str, Any], fds: Sequence[int] = ()) -> StepRaised | None:
         """Ask for something that has no answer; return what was raised instead."""
-        return _raised(self._ask(message, fds), self._index)
+        return _raised(await self._ask(message, fds), self._index)
 
     def _slot(self, name: str) -> _Shared | StepRaised:
         held = self._shared.get(name)
@@ -302,7 +309,7 @@ class _Apart(Execution):
             return StepRaised(index=self._index, exception="NoResultError", message=what)
         return held
 
-    def _allocate(
+    async def _allocate(
         self, slot: str, case: Case, inputs: MakeInputs, *, read_only: bool
     ) -> StepRecord:
         if slot in self._shared:
@@ -322,11 +329,11 @@ class _Apart(Execution):
             pairs = zip(values, held.layout, strict=True)
             own = [entry | {"own": name in outputs} for name, entry in pairs]
             try:
-                reply = self._ask(place | {"read_only": True, "layout": own}, (shown,))
+                reply = await self._ask(place | {"read_only": True, "layout": own}, (shown,))
             finally:
                 os.close(shown)
         else:
-            reply = self._ask(place, (held.fd,))
+            reply = await self._ask(place, (held.fd,))
         raised = _raised(reply, self._index)
         if raised is not None:
             return raised
@@ -336,7 +343,7 @@ class _Apart(Execution):
         held.places = [one if isinstance(one, int) else 0 for one in found]
         return StepDone(index=self._index, items=held.described)
 
-    def _call(self, step: Call) -> StepRecord:
+    async def _call(self, step: Call) -> StepRecord:
         held = self._slot(step.slot)
         if isinstance(held, StepRaised):
             return held
@@ -352,10 +359,10 @@ class _Apart(Execution):
             message["fill"] = byte
             if held.outputs:
                 held.fill_outputs(byte)
-                raised = self._told(held.forth(step.slot))
+                raised = await self._told(held.forth(step.slot))
                 if raised is not None:
                     return raised
-        reply = self._ask(message)
+        reply = await self._ask(message)
         raised = _raised(reply, self._index)
         if raised is not None:
             return raised
@@ -381,18 +388,18 @@ class _Apart(Execution):
         self._results[step.result] = tuple(described)
         return record
 
-    def _call_often(self, step: CallOften) -> StepRecord:
+    async def _call_often(self, step: CallOften) -> StepRecord:
         found: list[Holding] = []
         calls = 0
         for count in spans(step):
             for _ in range(count):
-                made = self._call(Call(slot=step.slot, result=_OFTEN))
+                made = await self._call(Call(slot=step.slot, result=_OFTEN))
                 if isinstance(made, StepRaised):
                     return made
             calls += count
             self._results.pop(_OFTEN, None)
             for request in ({"do": "release", "name": _OFTEN}, {"do": "rest"}):
-                told = self._told(request)
+                told = await self._told(request)
                 if told is not None:
                     return told
             pid = self._worker.pid
@@ -400,7 +407,7 @@ class _Apart(Execution):
                 found.append(holding(pid, calls=calls))
         return StepDone(index=self._index, report=Holdings(found=tuple(found)))
 
-    def _read(self, result: str) -> StepRecord:
+    async def _read(self, result: str) -> StepRecord:
         if result not in self._results:
             what = f"result '{result}' is not there: its Call step raised"
             return StepRaised(index=self._index, exception="NoResultError", message=what)
@@ -421,7 +428,7 @@ class _Apart(Execution):
             self.tensors += seen
             return renumbered(plausible, base)
         which = [one.number for one in described if one.item.kind == "tensor"]
-        return self._fetch(plausible, {"do": "write", "result": result, "which": which})
+        return await self._fetch(plausible, {"do": "write", "result": result, "which": which})
 
     def _seen(self, described: Sequence[_Described]) -> list[torch.Tensor] | None:
         """Return the tensors of a result as they lie in the process's memory.
@@ -444,9 +451,9 @@ class _Apart(Execution):
             found.append(whole.as_strided(shape, one.item.strides).contiguous())
         return found
 
-    def _hash(self, result: str) -> StepRecord:
+    async def _hash(self, result: str) -> StepRecord:
         mark = len(self.tensors)
-        record = self._read(result)
+        record = await self._read(result)
         if isinstance(record, StepRaised):
             return record
         made = digest([self.tensors[item.buffer] for item in record.items if item.buffer >= 0])
@@ -454,12 +461,12 @@ class _Apart(Execution):
         items = tuple(replace(item, buffer=-1) for item in record.items)
         return replace(record, items=items, digest=made)
 
-    def _inputs_now(self, slot: str, held: _Shared, only: str) -> StepRecord:
+    async def _inputs_now(self, slot: str, held: _Shared, only: str) -> StepRecord:
         """Return the bytes of the inputs as they are, read from memory that the judge made.
 
         After them each input as the process has it: what a call made of its shape, say.
         """
-        reply = self._ask({"do": "back", "slot": slot})
+        reply = await self._ask({"do": "back", "slot": slot})
         raised = _raised(reply, self._index)
         if raised is not None:
             return raised
@@ -490,12 +497,12 @@ class _Apart(Execution):
                 items.append(_described({**one, **found}, held).item)
         return StepDone(index=self._index, items=tuple(items))
 
-    def _state(self) -> StepRecord:
+    async def _state(self) -> StepRecord:
         """Return what differs from the state before the candidate was loaded."""
         if self._baseline is None:
             what = "there is no state to compare with: this process took no baseline"
             return StepRaised(index=self._index, exception="RuntimeError", message=what)
-        reply = self._ask({"do": "look", "import": STATE, "path": ROOT})
+        reply = await self._ask({"do": "look", "import": STATE, "path": ROOT})
         raised = _raised(reply, self._index)
         if raised is not None:
             return raised

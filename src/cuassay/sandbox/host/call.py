@@ -15,6 +15,7 @@ from cuassay.errors import CannotJudgeError
 from cuassay.home import cache_dir
 from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.host.waits import run_now
 from cuassay.sandbox.limits import GIB, Limits
 
 _CHUNK = 1 << 30
@@ -34,23 +35,27 @@ class Caller(Closing):
         self._worker: WorkerHandle | None = None
 
     def call(self, function: str, buffers: Sequence[memoryview], *, timeout_s: float) -> bytes:
+        """Wait for what a function returns; see `ask`."""
+        return run_now(self.ask(function, buffers, timeout_s=timeout_s))
+
+    async def ask(self, function: str, buffers: Sequence[memoryview], *, timeout_s: float) -> bytes:
         """Return what `function`, `module:name`, returns for `buffers`: bytes for bytes.
 
         Raises CannotJudgeError where the process ends without an answer, or the function raises.
         """
         if self._worker is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._nursery.wait_ready()
+            await self._nursery.wait_ready()
             self._worker = WorkerHandle(self._nursery, cache=self._folder, limits=self._limits)
         try:
-            return self._called(self._worker, function, buffers, timeout_s)
+            return await self._called(self._worker, function, buffers, timeout_s)
         except GoneError as gone:
             why = f"no end within {timeout_s:g} s" if gone.kind is Gone.TIMEOUT else str(gone)
             said = " ".join(self._worker.take_output().split())[-300:]
-            self.close()
+            await self._end()
             raise CannotJudgeError(f"{function} gave no answer: {why} {said}".strip()) from None
 
-    def _called(
+    async def _called(
         self, worker: WorkerHandle, function: str, buffers: Sequence[memoryview], timeout_s: float
     ) -> bytes:
         given = os.memfd_create("buffers", os.MFD_CLOEXEC)
@@ -61,7 +66,7 @@ class Caller(Closing):
                     left = left[os.write(given, left[:_CHUNK]) :]
             sizes = [buffer.nbytes for buffer in buffers]
             asked = {"do": "call", "function": function, "sizes": sizes}
-            reply = worker.ask(asked, (given,), limit_s=timeout_s)
+            reply = await worker.ask(asked, (given,), limit_s=timeout_s)
         finally:
             os.close(given)
         if "raised" in reply:
@@ -72,7 +77,7 @@ class Caller(Closing):
         room = os.memfd_create("answer", os.MFD_CLOEXEC)
         try:
             os.ftruncate(room, size)
-            worker.ask({"do": "hand over"}, (room,), limit_s=timeout_s)
+            await worker.ask({"do": "hand over"}, (room,), limit_s=timeout_s)
             answer = bytearray()
             while len(answer) < size:
                 part = os.pread(room, min(size - len(answer), _CHUNK), len(answer))
@@ -85,7 +90,11 @@ class Caller(Closing):
 
     def close(self) -> None:
         """End the process."""
+        if self._worker is not None:
+            run_now(self._end())
+
+    async def _end(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
-            worker.end()
+            await worker.end()
             worker.close()

@@ -30,6 +30,7 @@ from cuassay.sandbox.host.handle import Gone, GoneError, UnbornError, WorkerHand
 from cuassay.sandbox.host.nursery import Nursery, NurseryError
 from cuassay.sandbox.host.parts import START, Parts
 from cuassay.sandbox.host.segments import Segments
+from cuassay.sandbox.host.waits import run_now
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeAnswers, MakeInputs
 from cuassay.sandbox.ran import Ran
@@ -131,15 +132,14 @@ class WorkerPool(Closing):
 
     @property
     def tunes(self) -> bool:
-        """Whether a worker says that the candidate has autotuners; waits for a first build."""
-        self.wait_built()
+        """Whether a worker that has built the candidate says that it has autotuners."""
         return self._tuners
 
-    def wait_built(self) -> bool:
+    async def wait_built(self) -> bool:
         """Wait until a first worker has built the candidate; return whether one has."""
         if not self._built_once:
             with contextlib.suppress(_NotBuiltError):  # the first scenario will say so
-                self._worker(fresh=False)
+                await self._worker(fresh=False)
         return self._built_once
 
     def begin(self) -> None:
@@ -172,6 +172,17 @@ class WorkerPool(Closing):
         answers: MakeAnswers | None = None,
         *,
         fresh: bool = False,
+    ) -> Ran:
+        """Execute a scenario and wait for its end; see `execute`."""
+        return run_now(self.execute(scenario, inputs, answers, fresh=fresh))
+
+    async def execute(
+        self,
+        scenario: Scenario,
+        inputs: MakeInputs,
+        answers: MakeAnswers | None = None,
+        *,
+        fresh: bool = False,
         parts: Parts | None = None,
     ) -> Ran:
         """Execute a scenario; whatever the candidate does ends up in the result.
@@ -184,7 +195,7 @@ class WorkerPool(Closing):
         parts = parts or Parts()
         try:
             with parts.part(START):
-                worker = self._worker(
+                worker = await self._worker(
                     fresh=fresh or scenario.fresh,
                     mode=scenario.mode,
                     concurrent=scenario.is_concurrent,
@@ -206,22 +217,22 @@ class WorkerPool(Closing):
             parts=parts,
         )
         try:
-            end = execution.run(inputs, answers)
+            end = await execution.run(inputs, answers)
         except BaseException:  # the judge's own: the worker's slots are in an unknown state
-            self._discard(worker)
+            await self._discard(worker)
             raise
         finally:
             execution.close()
         if not execution.healthy:
-            self._discard(worker)
+            await self._discard(worker)
         text = execution.text if not execution.healthy else worker.take_output()
         run = self._result(execution.records, end, started, text=text)
         return Ran(run, execution.tensors)
 
-    def make_ready(self, scenario: Scenario) -> None:
+    async def make_ready(self, scenario: Scenario) -> None:
         """Wait for the worker that a scenario will run in, which has built then."""
         with contextlib.suppress(_NotBuiltError, NurseryError):  # the scenario will say so
-            self._worker(
+            await self._worker(
                 fresh=scenario.fresh, mode=scenario.mode, concurrent=scenario.is_concurrent
             )
 
@@ -288,39 +299,40 @@ class WorkerPool(Closing):
             old.close()
         self._prepare_nursery()
 
-    def _worker(
+    async def _worker(
         self, *, fresh: bool, mode: Mode = Mode.PLAIN, concurrent: bool = False
     ) -> WorkerHandle:
         """Return a healthy worker that has built the candidate. Raises _NotBuiltError."""
         if self._failure is not None:
             raise _NotBuiltError(self._failure)
         kind = self._kind_of(mode, concurrent=concurrent)
-        worker = self._plain(fresh) if kind == self._usual else self._special_of(fresh, kind)
+        usual = kind == self._usual
+        worker = await (self._plain(fresh) if usual else self._special_of(fresh, kind))
         if not worker.built:
-            self._nursery.wait_ready()
-            end = self._build(worker)
+            await self._nursery.wait_ready()
+            end = await self._build(worker)
             if end is not None:
                 self._log = worker.take_output()
-                self._discard(worker)
+                await self._discard(worker)
                 # A second attempt may succeed only where an earlier one did.
                 self._failure = None if self._built_once else end
                 raise _NotBuiltError(end)
             worker.built = self._built_once = True
         return worker
 
-    def _plain(self, fresh: bool) -> WorkerHandle:
+    async def _plain(self, fresh: bool) -> WorkerHandle:
         if self._current is not None and fresh and self._current.scenarios:
-            self._discard(self._current)
-        self._bury(all_of=False)
+            await self._discard(self._current)
+        await self._bury(all_of=False)
         if self._current is None:
             self._current = self._spares.pop(0) if self._spares else self._spawn()
         return self._current
 
-    def _special_of(self, fresh: bool, kind: tuple[Mode, bool]) -> WorkerHandle:
+    async def _special_of(self, fresh: bool, kind: tuple[Mode, bool]) -> WorkerHandle:
         """Return the worker that was started in an unusual way; there is one at a time."""
         held = self._special
         if held is not None and (self._special_kind != kind or (fresh and held.scenarios)):
-            self._discard(held)
+            await self._discard(held)
         if self._special is None:
             self._special, self._special_kind = self._spawn(kind), kind
         return self._special
@@ -353,13 +365,13 @@ class WorkerPool(Closing):
             "result_bytes": self._limits.results_bytes,
         }
 
-    def _build(self, worker: WorkerHandle) -> BuildFailed | ToolMissing | None:
+    async def _build(self, worker: WorkerHandle) -> BuildFailed | ToolMissing | None:
         """Wait for a worker's build; return why it failed, None where it did not."""
         try:
             nonce = worker.build_nonce or worker.post(self._build_request())
-            reply = worker.wait(nonce, self._limits.build_s)
+            reply = await worker.wait(nonce, self._limits.build_s)
         except GoneError as error:
-            return self._died_building(worker, error)
+            return await self._died_building(worker, error)
         except UnbornError:
             raise
         except NurseryError as error:
@@ -385,13 +397,15 @@ class WorkerPool(Closing):
         self._tuners = built.get("tuners") not in (None, 0)
         return None
 
-    def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed | ToolMissing:
+    async def _died_building(
+        self, worker: WorkerHandle, gone: GoneError
+    ) -> BuildFailed | ToolMissing:
         if gone.kind is Gone.TIMEOUT:
             what = f"building and importing did not end within {self._limits.build_s:g} s"
             if _compiles(self._candidate):
                 return ToolMissing(what=f"{what}: run it again, what was compiled is kept")
         elif gone.kind is Gone.ENDED:
-            status = worker.end()
+            status = await worker.end()
             signal = status & 0x7F
             how = f"died of signal {signal}" if signal else f"exited with code {status >> 8}"
             what = f"the process {how} while it built and imported the candidate"
@@ -399,7 +413,7 @@ class WorkerPool(Closing):
             what = f"while building and importing: {gone.what}"
         return BuildFailed(what=what, log=worker.take_output())
 
-    def _discard(self, worker: WorkerHandle) -> None:
+    async def _discard(self, worker: WorkerHandle) -> None:
         """End a worker in use; the next scenario gets another.
 
         The end of a CUDA context, 70 ms, is not waited for: what a dying process may still do
@@ -413,9 +427,9 @@ class WorkerPool(Closing):
         with contextlib.suppress(NurseryError):
             worker.kill()
         if not self._device.startswith("cuda"):
-            self._bury()
+            await self._bury()
 
-    def _bury(self, *, all_of: bool = True) -> None:
+    async def _bury(self, *, all_of: bool = True) -> None:
         """Close the handles of workers that were killed, waiting for those with `all_of`."""
         left = []
         for worker in self._dying:
@@ -423,7 +437,7 @@ class WorkerPool(Closing):
                 left.append(worker)
                 continue
             with contextlib.suppress(NurseryError, TimeoutError):
-                worker.end()
+                await worker.end()
             worker.close()
         self._dying = left
 
@@ -444,7 +458,7 @@ class WorkerPool(Closing):
     def let_go(self) -> None:
         """End every worker and free what was shared with them; the next scenario begins anew."""
         self.kill()
-        self._bury()
+        run_now(self._bury())
         self._segments.close()
 
     def close(self) -> None:
@@ -453,7 +467,8 @@ class WorkerPool(Closing):
             return
         self._closed = True
         self.kill()
-        self._bury()
+        if self._dying:
+            run_now(self._bury())
         if self._nursery is not self._shared:
             self._nursery.close()
         self._segments.close()

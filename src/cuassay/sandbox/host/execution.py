@@ -74,78 +74,69 @@ class Execution:
         self.healthy = True
         self.text = ""
 
-    def run(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Termination:
+    async def run(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Termination:
         """Execute every step, or as many as the worker lives for."""
         try:
-            self._begin()
+            await self._ask(self._beginning())
             for index in range(len(self._scenario.steps)):
                 self._index = index
-                if not self._step(inputs, answers):
+                if not await self._step(inputs, answers):
                     self._context_lost()
                     break
         except GoneError as gone:
-            return self._ended(gone)
+            return await self._ended(gone)
         except NurseryError:
             self.healthy = False
             self.text = self._worker.take_output()
             return Garbled(index=self._index, what="the process that workers come from was killed")
         return Finished()
 
-    def _begin(self) -> None:
-        """Prepare the process for a scenario."""
+    def _beginning(self) -> dict[str, Any]:
+        """Return what prepares the process for a scenario."""
         sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
-        self._ask({"do": "begin", "cases": sizes})
+        return {"do": "begin", "cases": sizes}
 
-    def _ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
-        return self._worker.ask(
+    async def _ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
+        return await self._worker.ask(
             message, fds, limit_s=self._scenario.timeout_s, may_be_idle=self._device != "cpu"
         )
 
-    def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> bool:
+    async def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> bool:
         """Run the current step; False where the device context did not survive it."""
         step = self._scenario.steps[self._index]
         message = {"do": "step", "index": self._index, "step": serial.to_json(step)}
         started = time.perf_counter()
         name = type(step).__name__
-        reply = self._exchange(message, lambda: self._package(inputs, answers), name)
+        reply = await self._exchange(message, lambda: self._package(inputs, answers), name)
         record = self._record(reply)
         if isinstance(step, Time) and isinstance(record, StepDone):  # our clock, not theirs
             record = replace(record, duration_s=time.perf_counter() - started)
         if isinstance(record, StepDone) and isinstance(step, ReadResult):
             record = self._of_plausible_size(record)
         if isinstance(record, StepDone) and any(item.buffer >= 0 for item in record.items):
-            record = self._fetch(record)
+            record = await self._fetch(record)
         self.records.append(record)
         return reply.get("lost") is not True
 
-    def _exchange(
+    async def _exchange(
         self, message: Mapping[str, Any], make: Callable[[], Package | None], part: str
     ) -> dict[str, Any]:
         """Send a message with its package; where handles are refused, again with bytes.
 
         The reply is waited for as `part` of the scenario's time.
         """
-        package = self._made(make)
-        with self._parts.part(part):
-            reply = self._send(message, package)
-        if "refused" in reply and package is not None and self._segments.uses_ipc:
-            self._segments.use_bytes(str(reply["refused"])[:300])
-            package = self._made(make)
+        while True:
+            try:
+                package = self._segments.packed(make)
+            except DeviceMemoryError as error:
+                self._segments.use_bytes(str(error))
+                package = make()
+            data, fds = ({}, ()) if package is None else ({"data": package.data}, package.fds)
             with self._parts.part(part):
-                reply = self._send(message, package)
-        return reply
-
-    def _made(self, make: Callable[[], Package | None]) -> Package | None:
-        try:
-            return self._segments.packed(make)
-        except DeviceMemoryError as error:
-            self._segments.use_bytes(str(error))
-            return make()
-
-    def _send(self, message: Mapping[str, Any], package: Package | None) -> dict[str, Any]:
-        if package is None:
-            return self._ask(dict(message))
-        return self._ask({**message, "data": package.data}, package.fds)
+                reply = await self._ask({**message, **data}, fds)
+            if "refused" not in reply or package is None or not self._segments.uses_ipc:
+                return reply
+            self._segments.use_bytes(str(reply["refused"])[:300])
 
     def _package(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Package | None:
         """Return what the current step needs: inputs are packed again only where they must be."""
@@ -231,7 +222,9 @@ class Execution:
             message=f"the call returned {announced:,} bytes where its outputs have {expected:,}",
         )
 
-    def _fetch(self, record: StepDone, request: Mapping[str, Any] | None = None) -> StepRecord:
+    async def _fetch(
+        self, record: StepDone, request: Mapping[str, Any] | None = None
+    ) -> StepRecord:
         """Make room for the announced tensors, let the worker write them, take them over."""
         sent = [item for item in record.items if item.buffer >= 0]
         layouts: list[Layout] = [(item.dtype, item.shape) for item in sent]
@@ -242,7 +235,7 @@ class Execution:
             return rooms[-1]
 
         try:
-            reply = self._exchange(request or {"do": "write"}, make, FROM_WORKER)
+            reply = await self._exchange(request or {"do": "write"}, make, FROM_WORKER)
             if reply.get("written") is not True:
                 return self._record(reply)
             with self._parts.part(FROM_WORKER):
@@ -264,10 +257,10 @@ class Execution:
             self.records.append(StepRaised(index=index, exception="ContextLost", message=what))
         self.text = self._worker.take_output()
 
-    def _ended(self, gone: GoneError) -> Termination:
+    async def _ended(self, gone: GoneError) -> Termination:
         self.healthy = False
         index = self._index
-        status = self._worker.end()
+        status = await self._worker.end()
         self.text = self._worker.take_output()
         match gone.kind:
             case Gone.TIMEOUT:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import enum
 import os
+import select
 import socket
 import time
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from typing import Any
 from cuassay.model.steps import Mode
 from cuassay.sandbox import processes, trees, wire
 from cuassay.sandbox.host.nursery import ForkServer, NurseryError
-from cuassay.sandbox.host.turns import await_readable, waiting
+from cuassay.sandbox.host.waits import await_readable
 from cuassay.sandbox.limits import Limits
 
 _GRACE_S = 15.0  # a CUDA context on a busy device takes seconds to end
@@ -83,6 +85,7 @@ class WorkerHandle:
         self.build_nonce: str | None = None
         self.built = False
         self.walls: dict[str, str] = {}  # which stood before anything was loaded
+        self._unsent = False  # a request met a channel that the worker had closed
         self._hello: str | None = None
         self._hello = self.post({"do": "hello"})
 
@@ -91,10 +94,14 @@ class WorkerHandle:
         """Whether nothing has come from the worker so far: it starts, or builds."""
         if self._hello is None or self._buffer:
             return False
-        return not await_readable([self._channel], 0.0)
+        return not select.select([self._channel], [], [], 0.0)[0]
 
     def post(self, message: dict[str, Any], fds: Sequence[int] = ()) -> str:
-        """Send a request under a fresh nonce, which is returned. Raises GoneError."""
+        """Send a request under a fresh nonce, which is returned. Raises GoneError.
+
+        A worker that has closed its channel is told apart from one that ended where its reply is
+        waited for.
+        """
         self._refuse_unasked()
         nonce = wire.new_nonce()
         self._channel.settimeout(_SEND_S)
@@ -103,45 +110,12 @@ class WorkerHandle:
         except TimeoutError:
             raise GoneError(Gone.GARBLED, "the worker reads no requests") from None
         except OSError:
-            raise self._how_it_ended() from None
+            self._unsent = True
         finally:
             self._channel.setblocking(False)
         return nonce
 
-    def wait(self, nonce: str, limit_s: float, *, may_be_idle: bool = True) -> dict[str, Any]:
-        """Return the reply to `nonce`. Raises GoneError, NurseryError.
-
-        Unless it `may_be_idle`, a worker is given up after `Limits.idle_s` without the processor.
-        """
-        self._ticks, self._idle_watches = -1, 0
-        try:
-            return self._reply(nonce, limit_s, may_be_idle=may_be_idle)
-        except GoneError as error:
-            if self._hello is None:
-                raise
-            text = " ".join(self.take_output().split())[-300:]
-            raise UnbornError(f"a worker could not be started ({error}): {text}") from None
-
-    def _reply(self, nonce: str, limit_s: float, *, may_be_idle: bool) -> dict[str, Any]:
-        end = time.monotonic() + limit_s
-        watch = time.monotonic() + self._limits.watch_s
-        while True:
-            reply = self._whole_reply(nonce)
-            if reply is not None:
-                self._count_files()
-                return reply
-            if self._nursery.has_ended(self._id):
-                self._drain()
-                raise GoneError(Gone.ENDED)
-            now = time.monotonic()
-            if now >= end:
-                raise GoneError(Gone.TIMEOUT)
-            if now >= watch:
-                self._watch(may_be_idle=may_be_idle)
-                watch = time.monotonic() + self._limits.watch_s
-            end += self._listen(min(end, watch) - now)
-
-    def ask(
+    async def ask(
         self,
         message: dict[str, Any],
         fds: Sequence[int] = (),
@@ -150,24 +124,55 @@ class WorkerHandle:
         may_be_idle: bool = True,
     ) -> dict[str, Any]:
         """Send a request and return its reply; see `wait`. Raises GoneError, NurseryError."""
-        return self.wait(self.post(message, fds), limit_s, may_be_idle=may_be_idle)
+        return await self.wait(self.post(message, fds), limit_s, may_be_idle=may_be_idle)
 
-    def _listen(self, limit_s: float) -> float:
-        """Take in what comes; return the seconds beyond the limit: others had the turn."""
-        until = time.monotonic() + limit_s
+    async def wait(self, nonce: str, limit_s: float, *, may_be_idle: bool = True) -> dict[str, Any]:
+        """Return the reply to `nonce`. Raises GoneError, NurseryError.
+
+        Unless it `may_be_idle`, a worker is given up after `Limits.idle_s` without the processor.
+        """
+        self._ticks, self._idle_watches = -1, 0
+        end = time.monotonic() + limit_s
+        watch = time.monotonic() + self._limits.watch_s
+        try:
+            while True:
+                if self._unsent:
+                    raise await self._how_it_ended()
+                reply = self._whole_reply(nonce)
+                if reply is not None:
+                    self._count_files()
+                    return reply
+                if self._nursery.has_ended(self._id):
+                    self._drain()
+                    raise GoneError(Gone.ENDED)
+                now = time.monotonic()
+                if now >= end:
+                    raise GoneError(Gone.TIMEOUT)
+                if now >= watch:
+                    await self._watch(may_be_idle=may_be_idle)
+                    watch = time.monotonic() + self._limits.watch_s
+                until = min(end, watch)
+                await self._listen(until - now)
+                # While others of this judge think, a reply waits: that is no time of the worker's.
+                end += max(0.0, time.monotonic() - until)
+        except GoneError as error:
+            if self._hello is None:
+                raise
+            text = " ".join(self.take_output().split())[-300:]
+            raise UnbornError(f"a worker could not be started ({error}): {text}") from None
+
+    async def _listen(self, limit_s: float) -> None:
+        """Take in what comes within the limit."""
         sources: list[Any] = [self._channel, self._nursery.control]
         if self._output_open:
             sources.append(self._output)
-        ready = await_readable(sources, limit_s)
+        ready = await await_readable(sources, limit_s)
         if self._output in ready:
             self._read_output()
         if self._nursery.control in ready:
             self._nursery.hear()
-        if self._channel in ready:
-            self._read_channel()
-        return max(0.0, time.monotonic() - until)
-
-    def _read_channel(self) -> None:
+        if self._channel not in ready:
+            return
         try:
             data = self._channel.recv(1 << 18)
         except BlockingIOError:
@@ -175,7 +180,7 @@ class WorkerHandle:
         except OSError:
             data = b""
         if not data:
-            raise self._how_it_ended()
+            raise await self._how_it_ended()
         self._buffer += data
 
     def _whole_reply(self, nonce: str) -> dict[str, Any] | None:
@@ -212,10 +217,10 @@ class WorkerHandle:
         if self._buffer:
             raise GoneError(Gone.GARBLED, f"bytes without a request: {bytes(self._buffer[:60])!r}")
 
-    def _how_it_ended(self) -> GoneError:
+    async def _how_it_ended(self) -> GoneError:
         """Tell a worker that ended from one that merely closed its channel."""
         try:
-            self._nursery.wait_status(self._id, _GRACE_S)
+            await self._nursery.wait_status(self._id, _GRACE_S)
         except TimeoutError:
             return GoneError(Gone.GARBLED, "the worker closed its result channel and lives on")
         self._drain()
@@ -261,7 +266,7 @@ class WorkerHandle:
         if excess:
             raise GoneError(Gone.EXCESS, excess)
 
-    def _watch(self, *, may_be_idle: bool) -> None:
+    async def _watch(self, *, may_be_idle: bool) -> None:
         self._count_files()
         pid = self._nursery.pids.get(self._id)
         if pid is None:
@@ -273,8 +278,8 @@ class WorkerHandle:
             self._ticks, self._idle_watches = ticks, self._idle_watches + 1 if waits else 0
             if self._idle_watches * self._limits.watch_s >= self._limits.idle_s:
                 raise GoneError(Gone.IDLE)
-        with waiting():  # it reads many files
-            count, held = processes.tree_size(pid)
+        # It reads many files, while others go on.
+        count, held = await asyncio.to_thread(processes.tree_size, pid)
         if count > self._limits.processes:
             raise GoneError(Gone.EXCESS, f"{count} processes, allowed {self._limits.processes}")
         if held > self._limits.memory_bytes:
@@ -307,9 +312,9 @@ class WorkerHandle:
         """Whether its end has been reported."""
         return self._nursery.has_ended(self._id)
 
-    def end(self) -> int:
+    async def end(self) -> int:
         """Kill the worker with its tree; return its wait status. Raises NurseryError."""
-        status = self._nursery.end(self._id)
+        status = await self._nursery.end(self._id)
         self._drain()
         return status
 

@@ -25,7 +25,7 @@ from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox.guest.process.zygote import CONTROL_CAP
-from cuassay.sandbox.host.turns import await_readable
+from cuassay.sandbox.host.waits import await_readable, run_now
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.readable import readable
 
@@ -86,19 +86,19 @@ class ForkServer:
             self._killed.add(worker)
             self._tell({"do": "end", "id": worker})
 
-    def end(self, worker: int) -> int:
+    async def end(self, worker: int) -> int:
         """Kill a worker and its tree if it still lives; return its wait status."""
         self.kill(worker)
-        return self.wait_status(worker, _END_S)
+        return await self.wait_status(worker, _END_S)
 
-    def wait_status(self, worker: int, limit_s: float) -> int:
+    async def wait_status(self, worker: int, limit_s: float) -> int:
         """Return a worker's wait status. Raises TimeoutError, NurseryError."""
         end = time.monotonic() + limit_s
         while worker not in self._statuses:
             left = end - time.monotonic()
             if left < 0:
                 raise TimeoutError
-            if await_readable([self.control], left):
+            if await await_readable([self.control], left):
                 self.hear()
         self.pids.pop(worker, None)
         trees.remove(self.folder / f"{self._initial}{worker}")
@@ -112,7 +112,7 @@ class ForkServer:
         """Take in one report of the server, if there is one. Raises NurseryError if it died."""
         try:
             data = self.control.recv(CONTROL_CAP, socket.MSG_DONTWAIT)
-        except BlockingIOError:  # another thread that waited for it has taken it in
+        except BlockingIOError:  # another one that waited for it has taken it in
             return
         except OSError:
             data = b""
@@ -217,10 +217,11 @@ class Nursery(Closing, ForkServer):
     @property
     def sandbox(self) -> Mapping[str, str]:
         """What the zygote's namespaces enforce: measure -> "yes", or why not."""
-        self.wait_ready()
+        if not self._ready:
+            run_now(self.wait_ready())
         return self._report
 
-    def wait_ready(self) -> None:
+    async def wait_ready(self) -> None:
         """Wait until workers can be forked. Raises NurseryError."""
         limit_s = _COMPILING_S if self.machine else _START_S
         end = time.monotonic() + limit_s
@@ -228,7 +229,7 @@ class Nursery(Closing, ForkServer):
             left = end - time.monotonic()
             if left < 0:
                 raise NurseryError(f"the worker zygote was not ready within {limit_s:.0f} s")
-            if await_readable([self.control], left):
+            if await await_readable([self.control], left):
                 self.hear()
 
     def spawn(

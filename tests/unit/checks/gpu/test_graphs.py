@@ -7,12 +7,15 @@ from collections.abc import Mapping
 
 import torch
 
+from cuassay.checks.base import Run
 from cuassay.checks.gpu.graphs import Graph001
+from cuassay.checks.judgement import Judgement
 from cuassay.judge.decide.control import Control
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Call, Scenario
 from cuassay.model.steps import Capture, Replay
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.host.waits import run_now
 from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import FakeTrial, Function, judged, row_sum, run_one, scaled_add
 from tests.support.judging import bench
@@ -86,7 +89,11 @@ def test_the_condition_is_stated_although_the_reference_keeps_its_scalars_too() 
     scenario = scalars_of(fake)
     assert scenario is not None
     (finding,) = found(frozen())
+
+    async def run(asked: Scenario) -> Run:
+        return made.run(asked)
+
     other = dataclasses.replace(finding, condition="graphs: not captured in CUDA graphs")
     for said, shared in ((finding, False), (other, True)):
-        control = Control(made.trial, made.run, lambda *_, said=said: [said])
-        assert control.shares(Graph001(), scenario, [said]) is shared
+        control = Control(made.trial, run, lambda *_, said=said: Judgement(findings=(said,)))
+        assert run_now(control.shares(Graph001(), scenario, [said])) is shared

@@ -165,4 +165,4 @@ def test_a_run_that_broke_off_says_nothing() -> None:
     assert any(isinstance(record, StepRaised) for record in broken.result.records)
     told = Told(broken, scenario, [{"launched add": "0"}, {"launched add": "0"}])
     findings = Ghost001().judge(trial, scenario, told).findings
-    assert findings == []
+    assert not findings

@@ -14,7 +14,7 @@ from cuassay.checks.memory.masked_values import Mem004, unused
 from cuassay.errors import NothingToCheckError, ProblemError
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.materialise import materialise
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case, Fill
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Profile
@@ -25,7 +25,7 @@ Kernel = Callable[..., Tensor]
 
 def trial_of(name: str) -> JudgeTrial:
     problem = registry.get(name)
-    return JudgeTrial(
+    return open_trial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=5
     )
 

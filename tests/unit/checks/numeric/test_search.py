@@ -11,7 +11,7 @@ from cuassay.checks.numeric.known_failures import Known001
 from cuassay.checks.numeric.search import Fuzz001
 from cuassay.checks.numeric.values import Num001
 from cuassay.checks.one_call import copies_explain
-from cuassay.judge import trial as trials
+from cuassay.judge import truths
 from cuassay.judge.decide.examine import judge_scenario
 from cuassay.judge.plan import search as searching
 from cuassay.model import serial
@@ -76,12 +76,12 @@ def test_answers_as_near_as_the_reference_take_no_truth_and_guide_the_search(
         made.append(given)
         raise AssertionError("a truth is made")
 
-    monkeypatch.setattr(trials, "make_truth", counted)
+    monkeypatch.setattr(truths, "make_truth", counted)
     learnt: list[searching.Answer] = []
     record = searching._Search._asked
 
-    def heard(search: searching._Search, case: Case) -> searching.Answer:
-        learnt.append(record(search, case))
+    async def heard(search: searching._Search, case: Case) -> searching.Answer:
+        learnt.append(await record(search, case))
         return learnt[-1]
 
     monkeypatch.setattr(searching._Search, "_asked", heard)
@@ -177,7 +177,7 @@ def test_known_failures_are_tried_first_and_judged_as_ever() -> None:
     assert small.scenario is not None
     for call, failing in ((last_tile_lost, True), (summed, False)):
         again = bench(row_sum(), call, profile=Profile.QUICK)
-        again.trial.preset("known", small.scenario.cases)
+        again.trial.planned.preset("known", small.scenario.cases)
         known = again.examine(Known001())[0]
         assert isinstance(known.outcome, Failed if failing else Passed)
         assert known.scenarios == 1

@@ -12,7 +12,7 @@ from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.formats.kernelbench import pair
 from cuassay.judge.decide.built_sizes import follow_built_sizes
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import open_trial
 from cuassay.model.axes import resolve
 from cuassay.model.domain import SizeOf
 from cuassay.model.problem import Problem, TensorSpec, VarAxis
@@ -191,12 +191,12 @@ def test_a_reference_that_draws_tells_nothing_of_sizes(tmp_path: Path) -> None:
     text = text.replace("self.linear(x)) +", "self.linear(x)), 0.5) +")
     problem = load_problem(str(trees.write(tmp_path / "7_Drops.py", text)))
     assert problem.built == ("features", "out")
-    trial = JudgeTrial(
+    trial = open_trial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
     )
     follow_built_sizes(trial, lambda scenario: pytest.fail(f"{scenario.label} was run"))
     assert trial.problem.built == ("features", "out")
-    assert trial.built_condition == ""
+    assert trial.planned.domain.built_condition == ""
 
 
 _POOLS_TWICE = """import torch

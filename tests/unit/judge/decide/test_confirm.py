@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 from torch import Tensor
@@ -13,6 +13,7 @@ from cuassay.judge.decide.confirm import REDRAWN, confirmed, marginal, redrawn
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
+from cuassay.sandbox.host.waits import run_now
 from tests.support.fake_trial import FakeTrial, axis, problem, tensor
 
 
@@ -67,13 +68,14 @@ def test_a_condition_of_use_is_not_marginal() -> None:
 def _luck(failing: Iterable[bool | None]) -> str:
     answers = iter(failing)
 
-    def judged(scenario: Scenario) -> Iterable[Finding]:
+    async def judged(scenario: Scenario) -> Sequence[Finding]:
         answer = next(answers)
         if answer is None:
             raise CannotJudgeError("ill-conditioned")
         return [_finding(1.3)] if answer else []
 
-    return confirmed(TRIAL, SCENARIO, [_finding(1.2)], judged=judged)  # type: ignore[arg-type]
+    luck = confirmed(TRIAL, SCENARIO, [_finding(1.2)], judged=judged)  # type: ignore[arg-type]
+    return run_now(luck)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from cuassay.checks.gradients.backward import Grad001
 from cuassay.checks.numeric.values import Num001
-from cuassay.judge.decide.examine import Tally
+from cuassay.judge.assemble import plan_conditions
+from cuassay.judge.decide.tally import Tally
 from cuassay.model.case import Case, Fill
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed, Skipped
@@ -48,8 +49,8 @@ def reported(call: Function, *fills: Fill) -> CheckReport:
     cases: tuple[Case, ...] = tuple(
         dataclasses.replace(plain, label=fill.kind, fills={"logits": fill}) for fill in fills
     )
-    judged.trial.preset("numeric", cases)
-    judged.trial.preset("small", ())
+    judged.trial.planned.preset("numeric", cases)
+    judged.trial.planned.preset("small", ())
     return judged.examine(Num001())[0]
 
 
@@ -77,10 +78,11 @@ def test_an_output_that_no_case_judged_is_never_passed() -> None:
 
 def test_rounding_alone_beside_what_is_judged_passes_under_a_condition() -> None:
     judged = _on_plain_numbers(_bias_trial(), lambda x: (_bias(x)[0], 8.0 * _bias(x)[1]))
-    outcome = judged.examine(Num001())[0].outcome
+    (examined,) = judged.examined(Num001())
+    outcome = examined.report.outcome
     assert isinstance(outcome, Passed)
     assert "output 'bias' was set aside in every case" in outcome.summary
-    (condition,) = judged.trial.plan_conditions
+    (condition,) = plan_conditions(judged.trial, never_judged=examined.never_judged)
     assert condition.startswith("ill-conditioned: output 'bias' was judged for gross errors alone")
 
     one_output = _on_plain_numbers(_bias_trial(outputs=1), lambda x: 8.0 * _bias(x)[1])
@@ -97,7 +99,7 @@ def test_an_error_beyond_reason_is_wrong_where_all_is_rounding() -> None:
 def _on_plain_numbers(trial: FakeTrial, call: Function) -> Bench:
     judged = bench(trial, call)
     plain = dataclasses.replace(judged.trial.cases("numeric")[0], fills={"x": PLAIN})
-    judged.trial.preset("numeric", (plain,))
+    judged.trial.planned.preset("numeric", (plain,))
     return judged
 
 

@@ -11,6 +11,7 @@ import pytest
 from cuassay.checks.base import Run
 from cuassay.checks.numeric.common import single_call
 from cuassay.errors import ProblemError
+from cuassay.judge.decide.control import AwaitScenario
 from cuassay.judge.decide.tried import Tried
 from cuassay.judge.plan.preconditions import check_constraints
 from cuassay.model.case import Case
@@ -18,6 +19,7 @@ from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import BuildFailed, Termination, ToolMissing
 from cuassay.model.verdict import AxisCoverage, TriedSizes
+from cuassay.sandbox.host.waits import run_now
 from tests.support import fake_trial
 
 
@@ -26,25 +28,32 @@ def _scenario(rows: int, *, in_domain: bool = True) -> Scenario:
     return single_call(case, label="a")
 
 
-def _tried(termination: Termination | None = None) -> Tried:
+def _tried(termination: Termination | None = None) -> tuple[Tried, AwaitScenario]:
     trial = fake_trial.scaled_add()
 
-    def run(scenario: Scenario) -> Run:
+    async def run(scenario: Scenario) -> Run:
         found = fake_trial.run_one(trial, trial.reference, scenario)
         if termination is None:
             return found
         ended = dataclasses.replace(found.result, termination=termination)
         return cast("Run", SimpleNamespace(result=ended))
 
-    return Tried(trial.problem, run)
+    return Tried(trial.problem), run
+
+
+def _try(tried: Tried, run: AwaitScenario, scenario: Scenario, code: str = "NUM001") -> None:
+
+    async def under() -> None:
+        await tried.under(code, run)(scenario)
+
+    run_now(under())
 
 
 def test_sizes_are_kept_sorted_and_counted_by_check() -> None:
-    tried = _tried()
+    tried, run = _tried()
     for code, sizes in (("NUM001", (7, 3)), ("SHP001", (3, 1, 1))):
-        tried.code = code
         for rows in sizes:
-            tried(_scenario(rows))
+            _try(tried, run, _scenario(rows), code)
     assert tried.coverage() == (
         AxisCoverage(axis="rows", values=(1, 3, 7), checks={"NUM001": 2, "SHP001": 2}),
         AxisCoverage(axis="cols", values=(4,), checks={"NUM001": 1, "SHP001": 1}),
@@ -52,8 +61,8 @@ def test_sizes_are_kept_sorted_and_counted_by_check() -> None:
 
 
 def test_a_case_outside_the_domain_covers_nothing() -> None:
-    tried = _tried()
-    tried(_scenario(3, in_domain=False))
+    tried, run = _tried()
+    _try(tried, run, _scenario(3, in_domain=False))
     assert tried.coverage() == (AxisCoverage(axis="rows"), AxisCoverage(axis="cols"))
 
 
@@ -65,8 +74,8 @@ def test_a_case_outside_the_domain_covers_nothing() -> None:
     ],
 )
 def test_what_did_not_run_covers_nothing(termination: Termination) -> None:
-    tried = _tried(termination)
-    tried(_scenario(3))
+    tried, run = _tried(termination)
+    _try(tried, run, _scenario(3))
     assert [axis.values for axis in tried.coverage()] == [(), ()]
 
 
@@ -94,9 +103,9 @@ def test_constraints_that_some_workload_keeps_or_that_are_prose(rule: str) -> No
 
 
 def test_sizes_are_kept_together_with_what_was_found_there() -> None:
-    tried = _tried()
+    tried, run = _tried()
     for rows in (3, 5, 3):
-        tried(_scenario(rows))
+        _try(tried, run, _scenario(rows))
     wrong = Finding(
         code="NUM001", title="t", message="m", classes=(), finding_class=FindingClass.WRONG,
         severity=Severity.CRITICAL, scenario=_scenario(7),

@@ -14,8 +14,8 @@ from cuassay.errors import UsageError
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import load_reference
 from cuassay.judge.kept.export import export
-from cuassay.judge.run.runner import Runner
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.run.executor import Executor
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.candidate import Candidate
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Autograd, Call, Scenario
@@ -32,7 +32,7 @@ def trial() -> JudgeTrial:
     """Return a trial of rmsnorm."""
     problem = load(_PAIR.problem)
     reference = load_reference(problem)
-    return JudgeTrial(problem, reference, profile=Profile.QUICK, device="cpu", root_seed=4)
+    return open_trial(problem, reference, profile=Profile.QUICK, device="cpu", root_seed=4)
 
 
 def _candidate(trial: JudgeTrial) -> Candidate:
@@ -63,7 +63,7 @@ def test_the_program_fails_until_the_kernel_is_repaired(
 ) -> None:
     candidate = _candidate(trial)
     scenario = single_call(trial.cases("numeric")[0], label="numbers")
-    with Runner(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
         run = runner(scenario)
         place = tmp_path / "repro.py"
         files = export(trial, candidate, _finding(scenario), run, place)
@@ -98,7 +98,7 @@ def test_a_call_is_made_from_the_thread_and_in_the_mode_that_were_wrong(
         for step in plain.steps
     )
     scenario = dataclasses.replace(plain, steps=steps)
-    with Runner(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
         for one, code in ((plain, 0), (scenario, 1)):
             program = tmp_path / f"repro_{code}.py"
             export(trial, candidate, _finding(one), runner(one), program)
@@ -111,7 +111,7 @@ def test_what_torch_alone_cannot_do_is_said(
     trial: JudgeTrial, nursery: Nursery, tmp_path: Path
 ) -> None:
     scenario = Scenario(label="state", cases=trial.cases("small")[:1], steps=(ReadState(),))
-    with Runner(trial, _candidate(trial), device="cpu", nursery=nursery, spares=0) as runner:
+    with Executor(trial, _candidate(trial), device="cpu", nursery=nursery, spares=0) as runner:
         run = runner(scenario)
     with pytest.raises(UsageError, match="F1 cannot be exported: ReadState needs cuassay"):
         export(trial, _candidate(trial), _finding(scenario), run, tmp_path / "r.py")

@@ -17,7 +17,7 @@ from cuassay.judge.measure.choose import choose
 from cuassay.judge.measure.kills import all_mutants, try_case, try_cases
 from cuassay.judge.measure.legal_search import search_cases
 from cuassay.judge.measure.power_document import described, measure_all
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.judge.verbs import run
 from cuassay.model.case import Case
 from cuassay.model.events import Document, Event
@@ -45,7 +45,7 @@ PROBLEM: Problem = vars(capped)["__cuassay_problem__"]
 
 def trial(profile: Profile = Profile.QUICK) -> JudgeTrial:
     reference = LoadedReference(call=capped, generator=None)
-    return JudgeTrial(PROBLEM, reference, profile=profile, device="cpu", root_seed=7)
+    return open_trial(PROBLEM, reference, profile=profile, device="cpu", root_seed=7)
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +126,7 @@ def test_a_killed_mutant_is_not_run_again_unless_all_pairs_are_wanted() -> None:
 
 def test_constant_axes_beyond_the_limit_leave_no_purpose_without_a_case() -> None:
     large = registry.get("embedding_rmsnorm_backward_64k")
-    own = JudgeTrial(
+    own = open_trial(
         large, load_reference(large), profile=Profile.STANDARD, device="cpu", root_seed=7
     )
     cases = power.planned(own, limit=1 << 18)

@@ -13,6 +13,7 @@ from torch import Tensor
 from cuassay.checks.numeric.relations import Meta001
 from cuassay.checks.numeric.shapes import Shp001
 from cuassay.checks.numeric.values import Num001
+from cuassay.judge.assemble import plan_conditions
 from cuassay.judge.plan.allowance import Allowance, AllowanceSpentError
 from cuassay.judge.plan.smoke import smallest_case
 from cuassay.model.outcome import Failed, Passed, Skipped
@@ -42,10 +43,10 @@ def _bench(call: Callable[..., object], *, operation_s: float) -> Bench:
         workloads=[{"rows": 64, "cols": 32}],
     )
     judged = bench(FakeTrial(made, scaled), call, profile=Profile.QUICK)
-    room = judged.trial._room
+    room = judged.trial.memory.room
     pace = dataclasses.replace(room._limit.pace, operation_s=operation_s)
     room._limit = dataclasses.replace(room._limit, pace=pace, case_s=math.inf, workload_s=math.inf)
-    judged.trial.learn_unit(smallest_case(judged.trial))
+    judged.trial.planned.learn_costs(smallest_case(judged.trial))
     return judged
 
 
@@ -70,13 +71,16 @@ def test_what_is_tried_to_plan_is_counted_once_and_only_while_planning() -> None
 @pytest.mark.parametrize("check", [Num001(), Shp001()])
 def test_a_heavy_reference_ends_a_check_early_which_says_so(check: Num001 | Shp001) -> None:
     free, heavy = (_bench(scaled, operation_s=s) for s in (0.0, 4.0))
-    every, few = (one.examine(check)[0] for one in (free, heavy))
+    (all_of_it,), (part,) = (one.examined(check) for one in (free, heavy))
+    every, few = all_of_it.report, part.report
     assert isinstance(every.outcome, Passed)
     assert isinstance(few.outcome, Passed)
     assert 1 <= few.scenarios < every.scenarios
     assert "no time for the others" in few.outcome.summary
-    assert not free.trial.plan_conditions
-    (said,) = heavy.trial.plan_conditions
+    assert not plan_conditions(free.trial)
+    assert not all_of_it.cut_short
+    assert part.cut_short
+    (said,) = plan_conditions(heavy.trial, cut_short=[check.code])
     assert said.startswith(f"time: {check.code} did not run all scenarios")
     again = _bench(scaled, operation_s=4.0).examine(check)[0]
     assert (again.scenarios, again.clean) == (few.scenarios, few.clean)
@@ -94,7 +98,7 @@ def test_no_time_to_plan_is_no_pass() -> None:
 
 def test_a_case_costs_what_the_reference_does_at_its_size() -> None:
     judged = _bench(scaled, operation_s=0.5)
-    small, room = smallest_case(judged.trial), judged.trial._room
+    small, room = smallest_case(judged.trial), judged.trial.memory.room
     long = dataclasses.replace(small, axes={**small.axes, "rows": 1 << 24})
     assert 1.0 < room.run_s(judged.trial.problem, small) < 3.0
     assert room.run_s(judged.trial.problem, long) > 2 * room.run_s(judged.trial.problem, small)

@@ -9,8 +9,7 @@ import pytest
 
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
-from cuassay.judge.plan.reduced import reduced_axes
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.verdict import Profile
 from tests.support import trees
 
@@ -51,7 +50,7 @@ def _trial(folder: Path, reference: str, *, sizes: tuple[tuple[int, int], ...]) 
     ]
     place.write_text("\n".join(map(json.dumps, lines)) + "\n")
     problem = load_problem(str(folder))
-    return JudgeTrial(
+    return open_trial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
     )
 
@@ -61,7 +60,7 @@ _SIZES = ((16, 24), (8, 700))
 
 def test_the_normalised_axis_is_lengthened_up_to_the_largest_listed_size(tmp_path: Path) -> None:
     trial = _trial(tmp_path, _RMSNORM, sizes=_SIZES)
-    assert reduced_axes(trial) == ("columns",)
+    assert trial.planned.reduced == ("columns",)
     lengths = [case.axes["columns"] for case in trial.cases("growth")]
     assert len(set(lengths)) >= 3
     assert max(lengths) <= 700
@@ -70,7 +69,7 @@ def test_the_normalised_axis_is_lengthened_up_to_the_largest_listed_size(tmp_pat
 
 def test_an_elementwise_reference_has_none(tmp_path: Path) -> None:
     trial = _trial(tmp_path, "def run(x):\n    return x * 2\n", sizes=_SIZES)
-    assert reduced_axes(trial) == ()
+    assert trial.planned.reduced == ()
     assert not trial.cases("hot")
 
 
@@ -79,11 +78,11 @@ def test_what_would_take_the_square_of_time_or_memory_is_left_alone(
     tmp_path: Path, reference: str
 ) -> None:
     trial = _trial(tmp_path, reference, sizes=_SIZES)
-    assert "rows" not in reduced_axes(trial)
+    assert "rows" not in trial.planned.reduced
     if reference is _LOOP:
-        assert reduced_axes(trial) == ()
+        assert trial.planned.reduced == ()
 
 
 def test_a_reference_that_raises_gives_none_and_is_reported_elsewhere(tmp_path: Path) -> None:
     trial = _trial(tmp_path, "def run(x):\n    raise ValueError('no')\n", sizes=_SIZES)
-    assert reduced_axes(trial) == ()
+    assert trial.planned.reduced == ()

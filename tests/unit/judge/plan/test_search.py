@@ -22,6 +22,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.problem import ConstAxis
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.host.waits import run_now
 from tests.support.fake_trial import FakeTrial, gather, row_sum, scaled_add
 from tests.support.judging import bench
 
@@ -43,16 +44,20 @@ def asked(
 ) -> list[Case]:
     seen: list[Case] = []
 
-    def ask(case: Case) -> Answer:
+    async def ask(case: Case) -> Answer:
         seen.append(case)
         return answer(case)
 
-    assert search(trial(fake, seed), ask, effort=effort) == len(seen)
+    assert run_now(search(trial(fake, seed), ask, effort=effort)) == len(seen)
     return seen
 
 
 def passing(_: Case) -> Answer:
     return Answer(share=0.2, failed=False)
+
+
+async def passed(case: Case) -> Answer:
+    return passing(case)
 
 
 @pytest.mark.parametrize(
@@ -94,11 +99,11 @@ def test_a_seed_repeats_the_search_and_another_changes_it() -> None:
     assert first == asked(fake, passing, SHORT)
     other: list[Case] = []
 
-    def ask(case: Case) -> Answer:
+    async def ask(case: Case) -> Answer:
         other.append(case)
         return passing(case)
 
-    search(trial(fake, seed=8), ask, effort=SHORT)
+    run_now(search(trial(fake, seed=8), ask, effort=SHORT))
     assert other != first
 
 
@@ -139,20 +144,19 @@ def test_what_is_no_larger_than_what_has_room_is_not_planned() -> None:
     fake = scaled_add()
     planned: list[Case] = []
 
-    class Crowded(JudgeTrial):
-        def has_room(self, case: Case, *, truth: bool = True) -> bool:
-            planned.append(case)
-            return case.axes["rows"] <= 64
+    def has_room(case: Case, *, truth: bool = True) -> bool:
+        planned.append(case)
+        return case.axes["rows"] <= 64
 
     made = trial(fake)
-    made.__class__ = Crowded
+    made.memory.holds = has_room  # type: ignore[method-assign]
     seen: list[Case] = []
 
-    def ask(case: Case) -> Answer:
+    async def ask(case: Case) -> Answer:
         seen.append(case)
         return Answer(share=0.2, failed=False)
 
-    search(made, ask, effort=EFFORT)
+    run_now(search(made, ask, effort=EFFORT))
     assert seen
     assert all(case.axes["rows"] <= 64 for case in seen)
     assert 2 * len(planned) < len(seen)
@@ -171,19 +175,20 @@ def test_time_ends_the_search() -> None:
 def test_a_search_ends_where_it_need_not_go_on() -> None:
     seen: list[Case] = []
 
-    def ask(case: Case) -> Answer:
+    async def ask(case: Case) -> Answer:
         seen.append(case)
         return passing(case)
 
-    assert search(trial(row_sum()), ask, effort=EFFORT, going=lambda: len(seen) < 7) == 7
+    going = search(trial(row_sum()), ask, effort=EFFORT, going=lambda: len(seen) < 7)
+    assert run_now(going) == 7
 
 
 def test_faults_of_the_judge_pass_through_untouched() -> None:
-    def ask(_: Case) -> Answer:
+    async def ask(_: Case) -> Answer:
         raise CannotJudgeError("no device")
 
     with pytest.raises(CannotJudgeError, match="no device"):
-        search(trial(row_sum()), ask, effort=SHORT)
+        run_now(search(trial(row_sum()), ask, effort=SHORT))
 
 
 def test_an_inconsistent_answer_breaks_nothing() -> None:
@@ -202,7 +207,7 @@ def test_infinite_and_missing_shares_are_no_target() -> None:
 def test_quick_does_not_search() -> None:
     assert effort_for(Profile.QUICK, device="cpu") is None
     quick = bench(row_sum(), row_sum().reference, profile=Profile.QUICK).trial
-    assert search(quick, passing) == 0
+    assert run_now(search(quick, passed)) == 0
 
 
 def test_nothing_is_written_into_the_working_folder(
@@ -210,7 +215,7 @@ def test_nothing_is_written_into_the_working_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HYPOTHESIS_STORAGE_DIRECTORY", str(tmp_path / "kept"))
-    search(trial(row_sum()), passing, effort=SHORT)
+    run_now(search(trial(row_sum()), passed, effort=SHORT))
     assert {entry.name for entry in tmp_path.iterdir()} <= {"kept"}
     assert os.environ["HYPOTHESIS_STORAGE_DIRECTORY"].startswith(str(tmp_path))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cuassay.checks.interface.initial_state import Api005
 from cuassay.formats import load_problem
+from cuassay.judge.domain import StateFrom
 from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.problem import StateSource
@@ -56,7 +57,7 @@ def test_constants_with_which_truth_decides_nothing_are_varied(tmp_path: Path) -
 def test_a_module_that_keeps_its_own_state_keeps_it(tmp_path: Path) -> None:
     trial = _trial(tmp_path, "mean")
     smoke(trial)
-    trial.take_state_from(StateSource.INITIAL)
+    trial.planned.learn(StateFrom(source=StateSource.INITIAL))
     assert all(not case.fills.keys() & {"state_norm_weight"} for case in trial.cases("numeric"))
 
 

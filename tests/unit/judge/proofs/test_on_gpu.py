@@ -12,7 +12,7 @@ from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.proofs.on_gpu import NOTHING, shown
 from cuassay.judge.run.machine import HostNursery
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import open_trial
 from cuassay.model.axes import resolve
 from cuassay.model.proofs import Claim, Datum, ProofAnswer, Property
 from cuassay.model.verdict import Profile
@@ -50,7 +50,7 @@ def _shown(folder: Path, divisor: int, claim: Claim) -> str:
     (folder / "c.py").write_text(KERNEL % divisor, encoding="utf-8")
     problem = load_problem(str(folder / "p.py"), strict=False, notes=[])
     candidate = load_candidate(str(folder / "c.py"), problem, strict=False, notes=[])
-    trial = JudgeTrial(
+    trial = open_trial(
         problem, load_reference(problem), profile=Profile.STANDARD, device="cpu", root_seed=0
     )
     again = placed(trial.cases("small")[0], resolve(problem.axes, claim.sizes))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cuassay.errors import CannotJudgeError
-from cuassay.judge.run import runner as judge_runner
+from cuassay.judge.run import executor as judge_executor
+from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.patience import Patience
-from cuassay.judge.run.runner import Runner
 from cuassay.judge.timeline import Timeline
 from cuassay.model.trace import (
     Claim,
@@ -106,7 +106,10 @@ class _Pool:
         self.ends, self.asked = list(ends), list[tuple[float, bool]]()
         self.build_s = 0.0
 
-    def run(
+    async def wait_built(self) -> bool:
+        return False
+
+    async def execute(
         self, asked: Any, inputs: object, answers: object, *, fresh: bool, parts: object
     ) -> Any:
         self.asked.append((asked.timeout_s, fresh))
@@ -116,12 +119,14 @@ class _Pool:
         pass
 
 
-def _runner(pool: _Pool, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(judge_runner, "WorkerPool", lambda *_, **__: pool)
+def _runner(pool: _Pool, monkeypatch: pytest.MonkeyPatch) -> Executor:
+    monkeypatch.setattr(judge_executor, "WorkerPool", lambda *_, **__: pool)
     trial: Any = types.SimpleNamespace(
-        problem=problem(), inputs=None, answers=None, truth_s=0.0, timeline=Timeline()
+        problem=problem(),
+        truths=types.SimpleNamespace(inputs=None, answers=None, seconds=0.0),
+        timeline=Timeline(),
     )
-    return Runner(trial, candidate("def run(x): return x"), device="cpu", nursery=None)
+    return Executor(trial, candidate("def run(x): return x"), device="cpu", nursery=None)
 
 
 def test_a_call_that_compiles_for_long_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:

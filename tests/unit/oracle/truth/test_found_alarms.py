@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cuassay.formats.execute import load_reference
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import open_trial
 from cuassay.model.case import Case, Fill
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import compare
@@ -161,7 +161,7 @@ CASES = (
 def test_honest_kernel_passes_on_every_draw(kernel: str, problem: str, case: Case) -> None:
     name, _, dtype = problem.partition("@")
     found = load(name, dtype=dtype)
-    trial = JudgeTrial(
+    trial = open_trial(
         found, load_reference(found), profile=Profile.STANDARD, device="cpu", root_seed=1
     )
     run = _entry(HERE / "honest" / f"{kernel}.py")

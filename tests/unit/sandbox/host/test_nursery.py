@@ -8,9 +8,10 @@ import sys
 _CODE = (
     "import sys\n"
     "from cuassay.sandbox.host.nursery import Nursery\n"
+    "from cuassay.sandbox.host.waits import run_now\n"
     "with Nursery('cpu') as nursery:\n"
     "    print('torch' in sys.modules, 'numpy' in sys.modules)\n"
-    "    nursery.wait_ready()\n"
+    "    run_now(nursery.wait_ready())\n"
 )
 
 

@@ -1,0 +1,159 @@
+"""What the parts of one trial share: its job, its services and the processes that it opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from cuassay.errors import CuassayError
+from cuassay.judge.decide.executed_by import executed_by
+from cuassay.judge.run.executor import Executor
+from cuassay.judge.run.machine import HostNursery, Replayer
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.candidate import Candidate
+from cuassay.model.events import Event, Progress
+from cuassay.model.jobs import TrialJob
+from cuassay.model.verdict import Lane, Profile
+from cuassay.sandbox.host.nursery import Nursery
+
+if TYPE_CHECKING:
+    from cuassay.checks.base import Check
+
+T = TypeVar("T")
+# For the judge, the candidate's processes and the PTX machine: with one lane beside the first, two.
+_CORES = (4, 8)
+
+
+class StartExecutor(Protocol):
+    """Makes what runs the scenarios of a candidate; `Executor` gives it processes of its own."""
+
+    def __call__(
+        self,
+        trial: JudgeTrial,
+        candidate: Candidate,
+        *,
+        device: str,
+        nursery: Nursery | None,
+        lazy: bool = False,
+        host: HostNursery | None = None,
+        spares: int | None = None,
+        lane: Lane = Lane.CANDIDATE,
+        machine: Replayer | None = None,
+    ) -> Executor:
+        """Return the executor, which is a context manager."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialPlan:
+    """What a trial does: the checks it runs, and what it says beside their decision.
+
+    `smallest` looks for minimal counterexamples, `causes` for the causes of what is wrong,
+    `extras` evaluates the benchmark's own rule, power and times. None of these three decides.
+    `beside` is how many lanes run checks that allow it at the same time as the first, in processes
+    of their own; None: at `quick` and `standard` on a GPU one, or two where the host has processors
+    for them.
+    """
+
+    checks: tuple[Check, ...]
+    smallest: bool = True
+    causes: bool = True
+    extras: bool = True
+    beside: int | None = None
+    start: StartExecutor = Executor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One trial with its job and what was opened for it, which lives until the trial's end."""
+
+    job: TrialJob
+    plan: TrialPlan
+    candidate: Candidate
+    digest: str
+    device: str
+    emit: Callable[[Event], None]
+    trial: JudgeTrial
+    machine: Replayer
+    nursery: Nursery | None
+    host: HostNursery
+    stack: ExitStack
+    opened: list[Executor] = field(default_factory=list)
+
+    @property
+    def quick(self) -> bool:
+        """Whether the profile is `quick`."""
+        return self.job.profile is Profile.QUICK
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the candidate runs on a GPU."""
+        return self.device.startswith("cuda")
+
+    @property
+    def lanes_beside(self) -> int:
+        """How many lanes of checks run beside the first.
+
+        None at `deep` and without a GPU, none where others judge at the same time, whose processes
+        take turns on it with ours, and none where the first wrong result ends all.
+        """
+        wished, job = self.plan.beside, self.job
+        if wished is not None or job.fail_fast or job.isolated:
+            return 0 if job.fail_fast else wished or 0
+        if job.profile is Profile.DEEP or not self.on_gpu:
+            return 0
+        if not self.trial.memory.is_alone or self.trial.memory.is_large:
+            return 0
+        cores = len(os.sched_getaffinity(0))
+        return sum(cores >= least for least in _CORES)
+
+    def executor(
+        self,
+        candidate: Candidate,
+        *,
+        lazy: bool = False,
+        spares: int | None = None,
+        lane: Lane = Lane.CANDIDATE,
+    ) -> Executor:
+        """Open what runs scenarios of a candidate until the trial's end."""
+        made = self.plan.start(
+            self.trial,
+            candidate,
+            device=self.device,
+            nursery=self.nursery,
+            lazy=lazy,
+            host=self.host,
+            spares=spares,
+            lane=lane,
+            machine=self.machine if lane is Lane.CANDIDATE else None,
+        )
+        self.opened.append(made)
+        return self.stack.enter_context(made)
+
+    def executed_by(self, executor: Executor) -> str:
+        """Return the condition that names what executed the kernels, '' where the device did."""
+        pool = executor.pool
+        return executed_by(self.candidate, self.device, pool.kind, because=pool.because)
+
+    def has_times(self, executor: Executor) -> bool:
+        """Whether a time says anything.
+
+        Not on a CPU at `quick`, nor of kernels that are executed instead of run.
+        """
+        timeless = self.quick and not self.on_gpu
+        return not timeless and not self.executed_by(executor)
+
+    def optional(self, what: str, make: Callable[[], T | None]) -> T | None:
+        """Return what stands beside the verdict; its failure must not lose the verdict."""
+        if what:
+            self.emit(Progress(text=what))
+        try:
+            with self.trial.timeline.span(Lane.JUDGE, what or "preparations"):
+                return make()
+        except CuassayError as error:
+            self.emit(Progress(text=str(error)))
+        except Exception as error:
+            self.emit(Progress(text=f"a fault of cuassay beside the verdict: {error!r}"))
+        return None

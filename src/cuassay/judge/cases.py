@@ -1,0 +1,542 @@
+"""Which inputs a trial tries: cases are planned, settled with the reference, and kept by domain."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from cuassay.checks.numeric.relation_members import own_fill, with_parameters
+from cuassay.contract.accept import Acceptor, own_case
+from cuassay.contract.facts import Evidence, Known, SizeFact, Source, StepOfSize, Tried
+from cuassay.contract.observe import without_contradicted
+from cuassay.contract.sizes import learn_sizes
+from cuassay.contract.uses import with_uses
+from cuassay.errors import CuassayError
+from cuassay.inputs import plan
+from cuassay.inputs.geometry import elements, most_rows, tensor_inputs
+from cuassay.inputs.named_sizes import NamedSize, named_sizes
+from cuassay.inputs.seeds import derive
+from cuassay.judge.domain import (
+    Domain,
+    Knowledge,
+    Learnt,
+    Named,
+    Quieter,
+    Reason,
+    RefusedWithData,
+    Varied,
+)
+from cuassay.judge.measure import selection
+from cuassay.judge.plan.broken import FACTS, SLICES, Spend, broken_inputs
+from cuassay.judge.plan.reduced import reduced_axes
+from cuassay.model.axes import resolve
+from cuassay.model.case import LOOPS, Case
+from cuassay.model.domain import Real
+from cuassay.model.problem import STATE_SOURCE, Problem, StateSource, VarAxis
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    from cuassay.formats.execute import LoadedReference
+    from cuassay.judge.memory import Memory
+    from cuassay.judge.truths import Truths
+
+# Seconds of a call on a CPU at sizes that the sources name; a history makes a dozen `beyond` one.
+_CALL_S = {"shapes": 2.0, "beyond": 0.4}
+# Of what a kernel executed on a CPU may compute in one call, by what its cases are for: histories
+# and memory call small ones some hundred times.
+_MACHINE_SHARES = {"small": 1 / 8, "arguments": 1 / 8, "numeric": 1.0, "shapes": 1.0}
+_RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
+_QUIETER = (1 / 16, 1 / 256)  # times the inputs, where an output decides nothing otherwise
+_NEEDED = ("small", "numeric")  # purposes without which nothing is judged
+_BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
+_View: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallCosts:
+    """How long a call of the candidate on this CPU takes.
+
+    At most `row_s` for each row of a tensor; where that is too much, what `executed_s` says of its
+    launches counts, if they can be known. `first` is called once before sizes that the candidate
+    speaks of are planned: it may name more.
+    """
+
+    row_s: float = 0.0
+    executed_s: Callable[[Mapping[str, int]], float] | None = None
+    first: Callable[[], object] | None = None
+
+
+class Cases:
+    """Plans cases for a purpose (see inputs.plan), and keeps them while what they follow from
+    holds.
+
+    Of a foreign problem the sizes that the reference accepts are learnt by experiment first. One
+    that is `isolated` plans without the choice of regimes that an earlier one kept.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        reference: LoadedReference,
+        memory: Memory,
+        truths: Truths,
+        *,
+        profile: Profile,
+        device: str,
+        root_seed: int,
+        isolated: bool,
+    ) -> None:
+        self._knowledge, self._reference = knowledge, reference
+        self._memory, self._truths = memory, truths
+        self._profile, self._device, self._root = profile, device, root_seed
+        self._isolated = isolated
+        self._uses_known = knowledge.problem.origin == "native"  # what its author says holds
+        self._acceptor: Acceptor | None = None
+        self._plans: dict[str, tuple[_View, tuple[Case, ...]]] = {}
+        self._reduced: tuple[str, ...] | None = None
+        self._costs = CallCosts()
+
+    @property
+    def domain(self) -> Domain:
+        """Where cases are planned now."""
+        return self._knowledge.domain
+
+    @property
+    def tried(self) -> tuple[Tried, ...]:
+        """Sizes and values that were tried on the reference, and why it refused some."""
+        return () if self._acceptor is None else tuple(self._acceptor.tried)
+
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        """The axes that the reference was seen to reduce, where the problem states none."""
+        if self._reduced is None:
+            problem = self.domain.problem
+            self._reduced = (
+                ()
+                if problem.reduction_axes
+                else reduced_axes(
+                    problem, self._reference, self.plan("small"), inputs=self._truths.inputs
+                )
+            )
+        return self._reduced
+
+    def seed(self, *path: object) -> int:
+        """Return a secret seed derived from the trial's root seed and a path of names."""
+        return derive(self._root, *path)
+
+    def plan(
+        self, purpose: str, *, spend: Spend = lambda case, what, runs: None
+    ) -> tuple[Case, ...]:
+        """Return the cases for a purpose; `spend` counts runs of the reference that plan."""
+        if purpose == "known":  # kept by trials that may have known less of what is accepted
+            self._learn()
+            kept = map(self.settle, self.domain.known)
+            return tuple(case for case in kept if case is not None)
+        if purpose not in LOOPS:
+            self._learn()
+        planned = self._plans.get(purpose)
+        if planned is not None and _same(planned[0], self._view(purpose)):
+            return planned[1]
+        if purpose in _CALL_S and self._costs.first is not None:
+            first, self._costs = self._costs.first, dataclasses.replace(self._costs, first=None)
+            first()
+        if purpose in LOOPS:
+            cases = self._states(purpose)
+        elif purpose in (FACTS, SLICES):
+            self._plans[FACTS] = self._plans[SLICES] = (self._view(purpose), ())
+            broken = broken_inputs(
+                self.domain,
+                self._reference,
+                self._truths,
+                small=self.plan("small"),
+                settle=None if self._acceptor is None else self._acceptor.settle,
+                profile=self._profile,
+                device=self._device,
+                seed=self.seed,
+                spend=spend,
+            )
+            self._take(self.domain.problem, broken.known)
+            self.preset(FACTS, broken.facts)
+            self.preset(SLICES, broken.slices)
+            return self._plans[purpose][1]
+        else:
+            self._memory.room.learn_from_workload(self.domain.problem)
+            accepted = self._accepted(purpose, self._planned(purpose))
+            found = self._within_memory(purpose, accepted)
+            cases = tuple(map(self._with_varied, found))
+            if purpose == "numeric" and self.domain.quieter is not None:
+                cases = (*cases, self.domain.quieter)
+        self.preset(purpose, cases)
+        return cases
+
+    def preset(self, purpose: str, cases: tuple[Case, ...]) -> None:
+        """Plan these cases for a purpose, until what plans follow from changes."""
+        self._plans[purpose] = (self._view(purpose), cases)
+
+    def learn(self, reason: Reason) -> None:
+        """Plan as `replan` says from now on."""
+        self._knowledge.learn(reason)
+        if self._acceptor is not None:
+            self._acceptor.problem = self.domain.problem
+
+    def settle(self, case: Case) -> Case | None:
+        """Return a case as the reference accepts it; None where it refuses it."""
+        return case if self._acceptor is None else self._acceptor.settle(case)
+
+    def to_make(self, case: Case) -> Case | None:
+        """Return a case of the problem's own inputs, smaller where they have no room or time.
+
+        None where the reference takes no smaller one.
+        """
+        room, problem = self._memory.room, self.domain.problem
+        if room.holds_inputs(problem, case):
+            return case
+        return room.smaller(problem, case, settle=self.settle)
+
+    def read_sources(self, texts: Iterable[str]) -> None:
+        """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
+        self.name_sizes(named_sizes(texts))
+
+    def name_sizes(self, named: Iterable[NamedSize]) -> None:
+        """Plan shapes beside these sizes as well, from now on."""
+        self.learn(Named(sizes=tuple(named)))
+
+    def plan_by_launches(self, costs: CallCosts) -> None:
+        """Plan no size that the sources name at which a call on this CPU takes long."""
+        self._costs = costs
+
+    def learn_costs(self, case: Case) -> None:
+        """Count what the reference does on a small case: it tells plans what other sizes cost."""
+        self._memory.room.learn_unit(
+            self.domain.problem, case, lambda wanted: list(self._truths.inputs(wanted).values())
+        )
+
+    def learn_uses(self) -> None:
+        """Run the reference to see what it does with its inputs, once."""
+        if not self._uses_known:
+            self._uses_known = True
+            problem, used = with_uses(self.domain.problem, self._reference, device=self._device)
+            self._take(problem, (*self.domain.facts, *used))
+
+    def learn_values(self, case: Case) -> None:
+        """Learn what inputs are from the problem's own values of a case.
+
+        What they seemed to be is given up where these contradict it.
+        """
+        values = self._truths.inputs(case)
+        if self.domain.problem.origin == "native":
+            return
+        other = dataclasses.replace(case, seed=self.seed("generator", "again"))
+        problem, found = without_contradicted(
+            self.domain.problem, values, case.axes, again=lambda: self._truths.inputs(other)
+        )
+        if problem != self.domain.problem:
+            self._take(problem, (*self.domain.facts, *found))
+
+    def learn_with_data(self) -> bool:
+        """Learn sizes by runs with data, where runs without accepted what the reference refuses.
+
+        Returns whether that is new.
+        """
+        if self._acceptor is None or not self._acceptor.ask_with_data():
+            return False
+        self._plans.clear()  # what was settled for them is asked anew
+        self.learn(RefusedWithData())
+        self._learn_sizes(self._acceptor)
+        return True
+
+    def learn_everything(self) -> None:
+        """Learn every axis and break every fact, needed for a trial or not."""
+        self.plan(FACTS)
+        if self._acceptor is not None and not any(
+            isinstance(known.fact, SizeFact) for known in self.domain.facts
+        ):
+            learnt = learn_sizes(self._acceptor)[1]
+            self._take(self.domain.problem, (*learnt, *self.domain.facts))
+
+    def seek_deciding_values(self) -> None:
+        """Vary what is constant of the problem's own values where truth decides nothing with them.
+
+        The mean of what a new GroupNorm returns is zero, say, and all that a kernel returns of it
+        is noise. With other weights and biases it is not. What is varied is what API004 varies.
+        """
+        native = self.domain.problem.origin == "native"
+        if native or any(map(self._decided, self.plan("numeric"))):
+            return
+        for case in self.plan(FACTS)[1::2]:
+            if case.in_domain and self._decided(case):
+                self.learn(Varied(fills=case.fills))
+                return
+
+    def seek_deciding_scale(self) -> None:
+        """Add a numeric case of smaller inputs where some output decides nothing otherwise.
+
+        Weights of a plain normal distribution saturate a softmax, say, whose gradient is then
+        rounding alone. Only of inputs that are drawn freely: what a generator makes belongs
+        together.
+        """
+        numeric = self.plan("numeric")
+        if self.domain.problem.origin == "native" or not numeric or numeric[0].generator:
+            return
+        aside = self._set_aside(numeric[0])
+        for case in numeric[1:]:
+            if aside:
+                aside &= self._set_aside(case)
+        if not aside:
+            return
+        for scale in _QUIETER:
+            accepted = self.settle(self._scaled(numeric[0], scale))
+            if accepted is not None and not aside & self._set_aside(accepted):
+                self.learn(Quieter(case=accepted))
+                return
+
+    def _view(self, purpose: str) -> _View:
+        """Return what the cases for a purpose follow from: what they are kept by."""
+        domain = self.domain
+        if purpose in LOOPS:
+            return (domain.problem,)
+        if purpose in (FACTS, SLICES):  # what is varied was found among them
+            return (domain.problem, domain.own_alone)
+        view: _View = (domain.problem, domain.own_alone, domain.varied)
+        if purpose in _CALL_S:
+            return (*view, domain.named)
+        return (*view, domain.quieter) if purpose == "numeric" else view
+
+    def _planned(self, purpose: str) -> tuple[Case, ...]:
+        domain = self.domain
+        if domain.own_alone:
+            return ()
+        known = None if self._isolated else selection.read_selection(domain.problem)
+        return plan.plan_cases(
+            domain.problem,
+            purpose,
+            profile=self._profile,
+            root_seed=self._root,
+            device=self._device,
+            first=known.regimes if known is not None and purpose == "numeric" else (),
+            reduced=self.reduced if purpose in ("hot", "growth") else (),
+            named=domain.named if purpose in _CALL_S else (),
+            memory_gib=self._memory.gib,
+            is_affordable=partial(self._is_affordable, purpose),
+        )
+
+    def _is_affordable(self, purpose: str, sizes: Mapping[str, int]) -> bool:
+        problem, costs = self.domain.problem, self._costs
+        share = _MACHINE_SHARES.get(purpose)
+        if not self._memory.room.is_affordable(problem, sizes, share=share):
+            return False
+        most_s = _CALL_S.get(purpose, math.inf)
+        if costs.row_s * most_rows(problem, sizes) <= most_s:
+            return True
+        return costs.executed_s is not None and costs.executed_s(sizes) <= most_s
+
+    def _learn(self) -> None:
+        """Find out by experiment which sizes the reference of a foreign problem accepts.
+
+        Small sizes of ours are tried first: where the reference takes them nothing else has to
+        be learnt.
+        """
+        if self._acceptor is not None or self.domain.problem.origin == "native":
+            return
+        self.learn_uses()
+        self._acceptor = Acceptor(
+            self.domain.problem,
+            self._reference,
+            device=self._device,
+            relieve=self._memory.relieve_for,
+        )
+        self._learn_sizes(self._acceptor)
+
+    def _learn_sizes(self, acceptor: Acceptor) -> None:
+        wished = [case for case in self._planned("small") if not case.benchmark]
+        if wished and all(acceptor.settle(case) is not None for case in wished):
+            return
+        learnt, sizes = learn_sizes(acceptor)
+        self._take(learnt, (*self.domain.facts, *sizes))
+        self._leave_undecided_sizes()
+
+    def _take(self, problem: Problem, facts: tuple[Known, ...]) -> None:
+        self.learn(Learnt(problem=problem, facts=facts))
+
+    def _leave_undecided_sizes(self) -> None:
+        """Raise the least size of axes where the small cases would decide nothing.
+
+        A reference accepts groups of one channel, say, though what it normalises there is zero
+        divided by zero. Of the axes that have a step, the first whose double helps is taken.
+        """
+        problem, facts = self.domain.problem, self.domain.facts
+        for factor in _RAISED if self._undecided(problem) else ():
+            for known in facts:
+                if not isinstance(known.fact, StepOfSize):
+                    continue
+                least = factor * known.fact.minimum
+                axes = tuple(
+                    dataclasses.replace(axis, minimum=least)
+                    if isinstance(axis, VarAxis) and axis.name == known.fact.axis
+                    else axis
+                    for axis in problem.axes
+                )
+                raised = dataclasses.replace(problem, axes=axes)
+                if not self._undecided(raised):
+                    fact = dataclasses.replace(known.fact, minimum=least)
+                    text = "below it trusted implementations disagree by as much as they return"
+                    evidence = Evidence(source=Source.TRIALS, count=1, text=text)
+                    said = Known(fact=fact, evidence=evidence)
+                    self._take(raised, tuple(said if one is known else one for one in facts))
+                    return
+
+    def _undecided(self, problem: Problem) -> bool:
+        """Whether truth of the first small case of a problem is ill-conditioned."""
+        before = self.domain
+        self._take(problem, before.facts)
+        try:
+            settled = [self.settle(case) for case in self._planned("small")[:1]]
+            return any(
+                case is not None and bool(self._truths.rough(case).ill_conditioned)
+                for case in settled
+            )
+        except CuassayError:
+            return False  # what a reference refuses is found out elsewhere
+        finally:
+            self._take(before.problem, before.facts)
+
+    def _accepted(self, purpose: str, planned: tuple[Case, ...]) -> tuple[Case, ...]:
+        """Return planned cases as the reference accepts them.
+
+        Where it refuses values of ours, the problem's own at the same sizes take their place;
+        where it refuses every size of ours, its workloads do, the smallest first.
+        """
+        acceptor = self._acceptor
+        if acceptor is None:
+            return planned
+        if purpose == "arguments":  # pairs: a base, and the same with one argument moved
+            settled = [acceptor.settle(case) for case in planned]
+            pairs = zip(settled[::2], settled[1::2], strict=False)
+            return tuple(case for pair in pairs if None not in pair for case in pair if case)
+        found: list[Case] = []
+        for case in planned:
+            settled_case = acceptor.settle(case)
+            if settled_case is None and not case.benchmark and purpose in _NEEDED:
+                own = own_case(self.domain.problem, case.axes, seed=case.seed, label=case.label)
+                settled_case = acceptor.settle(own)
+            if settled_case is not None:
+                found.append(settled_case)
+        if not found and purpose in _NEEDED:
+            return self._own(purpose)
+        return tuple(found)
+
+    def _own(self, purpose: str) -> tuple[Case, ...]:
+        """Return cases of the problem's own workloads, the smallest first."""
+        problem = self.domain.problem
+        workloads = sorted(
+            problem.workloads, key=lambda w: elements(problem, resolve(problem.axes, w.axes))
+        )
+        count = {"small": 1}.get(purpose, 2)
+        return tuple(
+            Case(
+                label=f"{purpose}: workload {workload.id}",
+                axes=resolve(problem.axes, workload.axes),
+                scalars=problem.usual_state,
+                seed=self.seed("own", purpose, workload.id),
+                benchmark=True,
+                workload=workload.id,
+            )
+            for workload in workloads[:count]
+        )
+
+    def _within_memory(self, purpose: str, cases: tuple[Case, ...]) -> tuple[Case, ...]:
+        """Return the cases that have room in the planned memory, the others made smaller.
+
+        Of those that a check cannot do without, the smallest stays whatever it needs.
+        """
+        memory, problem = self._memory, self.domain.problem
+        found: list[Case] = []
+        large: list[Case] = []  # as small as they can be
+        pairs = purpose == "arguments"  # a base and the same with one argument moved
+        for number, case in enumerate(cases):
+            if memory.holds(case):
+                found.append(case)
+                continue
+            if purpose in _BY_SIZE:
+                continue  # a smaller one says nothing new
+            instead = memory.room.smaller(
+                problem, case, keep=self._lengthened(purpose, case), settle=self.settle
+            )
+            if instead is not None and memory.holds(instead):
+                found.append(instead)
+                if case.benchmark:
+                    memory.room.note(problem, case, instead)
+            elif pairs:
+                return tuple(found[: number - number % 2])
+            else:
+                large.append(instead or case)
+        if found or not large or purpose not in (*_NEEDED, "benchmark"):
+            return tuple(found)
+        least = min(large, key=lambda case: memory.room.need(problem, case).total)
+        memory.take_all_that_needs(least)
+        return (least,)
+
+    def _lengthened(self, purpose: str, case: Case) -> tuple[str, ...]:
+        """Return the axis that a case was made to lengthen: it is not shortened again."""
+        if purpose != "hot":
+            return ()
+        axes = self.domain.problem.var_axes()
+        return (max(axes, key=lambda axis: case.axes[axis.name]).name,)
+
+    def _with_varied(self, case: Case) -> Case:
+        """Return a case with the problem's own values varied, where they have to be."""
+        domain = self.domain
+        if not domain.varied or case.benchmark or not case.generator:
+            return case
+        own = case.scalars.get(STATE_SOURCE, StateSource.GIVEN.value) != StateSource.GIVEN.value
+        # A module has its own state.
+        taken = {*case.fills, *(domain.problem.state if own else ())}
+        free = {name: fill for name, fill in domain.varied.items() if name not in taken}
+        return dataclasses.replace(case, fills={**case.fills, **free})
+
+    def _scaled(self, case: Case, scale: float) -> Case:
+        """Return a case with every floating input that no bound keeps up multiplied by `scale`."""
+        fills = dict(case.fills)
+        for spec in tensor_inputs(self.domain.problem):
+            domain = spec.domain
+            if isinstance(domain, Real) and domain.high is None and domain.low in (None, 0.0):
+                fills[spec.name] = with_parameters(own_fill(case, spec), {"scale_by": scale})
+        label = f"{case.label}, {scale:g} times as large"
+        return dataclasses.replace(case, label=label, fills=fills)
+
+    def _set_aside(self, case: Case) -> frozenset[str]:
+        """Return the outputs that truth decides nothing about on a case; none that is refused."""
+        try:
+            outputs = self._truths.rough(case).outputs
+        except CuassayError:
+            return frozenset()
+        return frozenset(output.name for output in outputs if output.ill_conditioned)
+
+    def _decided(self, case: Case) -> bool:
+        try:
+            return not self._truths.rough(case).ill_conditioned
+        except CuassayError:
+            return True  # what a reference refuses is found out elsewhere
+
+    def _states(self, kind: str) -> tuple[Case, ...]:
+        """Return what the kernel's site sees in a training or decoding loop."""
+        from cuassay.loops import states  # with torch's compiler: a second that few trials need
+
+        return tuple(
+            states.plan(
+                self.domain.problem,
+                kind,
+                profile=self._profile,
+                seed=self.seed("loop", kind),
+                device=self._device,
+            )
+        )
+
+
+def _same(before: _View, now: _View) -> bool:
+    """Whether nothing was replaced in between."""
+    return all(one is other or one == other for one, other in zip(before, now, strict=True))

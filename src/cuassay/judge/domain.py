@@ -1,0 +1,173 @@
+"""What is known of the problem on trial, and the one way in which learning replaces it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from cuassay.contract.facts import Known, SizeFact, Source
+from cuassay.inputs.named_sizes import NamedSize
+from cuassay.model.case import Case, Fill
+from cuassay.model.problem import Problem, StateSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """Where cases are planned.
+
+    `known` are cases of earlier trials, `named` sizes that the candidate's sources or launches
+    speak of, `varied` fills in place of the problem's own values, `quieter` a numeric case of
+    smaller inputs. With `own_alone` only the problem's own workloads are judged. The conditions say
+    what an acceptance depends on, '' for nothing.
+    """
+
+    problem: Problem
+    facts: tuple[Known, ...] = ()
+    known: tuple[Case, ...] = ()
+    named: tuple[NamedSize, ...] = ()
+    varied: Mapping[str, Fill] = field(default_factory=dict)
+    quieter: Case | None = None
+    own_alone: bool = False
+    built_condition: str = ""
+    listed_condition: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learnt:
+    """An experiment showed what the problem's inputs are, or which sizes it accepts."""
+
+    problem: Problem
+    facts: tuple[Known, ...]  # all that are known now
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedWithData:
+    """Runs with data refuse sizes that runs without accepted: what those showed is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCasesAlone:
+    """The reference, or the kernel, refused even the smallest case of ours.
+
+    `condition` says which sizes the kernel takes, where it is the kernel that refuses others.
+    """
+
+    condition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltSizesAlone:
+    """A module follows its inputs with the sizes alone that the problem builds it with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFrom:
+    """A module takes its state from `source` in every case."""
+
+    source: StateSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """The candidate's sources or launches speak of sizes."""
+
+    sizes: tuple[NamedSize, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Varied:
+    """Truth decides nothing with the problem's own values: these take their place."""
+
+    fills: Mapping[str, Fill]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quieter:
+    """Some output decides something with smaller inputs alone."""
+
+    case: Case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownCases:
+    """Earlier trials of the same kernel failed on these cases."""
+
+    cases: tuple[Case, ...]
+
+
+Reason: TypeAlias = (
+    Learnt
+    | RefusedWithData
+    | OwnCasesAlone
+    | BuiltSizesAlone
+    | StateFrom
+    | Named
+    | Varied
+    | Quieter
+    | KnownCases
+)
+
+
+def replan(domain: Domain, reason: Reason) -> Domain:  # an arm a reason
+    """Return where cases are planned from now on."""
+    match reason:
+        case Learnt(problem=problem, facts=facts):
+            return dataclasses.replace(domain, problem=problem, facts=facts)
+        case RefusedWithData():
+            facts = tuple(
+                known
+                for known in domain.facts
+                if not isinstance(known.fact, SizeFact)
+                or known.evidence.source is not Source.TRIALS
+            )
+            return dataclasses.replace(domain, facts=facts)
+        case OwnCasesAlone(condition=condition):
+            return dataclasses.replace(
+                domain, own_alone=True, listed_condition=condition or domain.listed_condition
+            )
+        case BuiltSizesAlone():
+            listed = domain.problem.workloads[0].axes
+            sizes = ", ".join(f"{name}={listed[name]}" for name in domain.problem.built)
+            return dataclasses.replace(
+                domain,
+                problem=domain.problem.as_built(),
+                built_condition=(
+                    f"built: judged with {sizes} alone, as the problem builds the module; built "
+                    "with other sizes, which the reference accepts, the kernel fails or is wrong"
+                ),
+            )
+        case StateFrom(source=source):
+            problem = domain.problem.with_state_from(source)
+            known = tuple(
+                dataclasses.replace(case, scalars={**case.scalars, **problem.usual_state})
+                for case in domain.known
+            )
+            return dataclasses.replace(domain, problem=problem, known=known)
+        case Named(sizes=sizes):
+            return dataclasses.replace(domain, named=tuple(dict.fromkeys((*domain.named, *sizes))))
+        case Varied(fills=fills):
+            return dataclasses.replace(domain, varied=fills)
+        case Quieter(case=quieter):
+            return dataclasses.replace(domain, quieter=quieter)
+        case KnownCases(cases=cases):
+            return dataclasses.replace(domain, known=cases)
+        case other:
+            assert_never(other)
+
+
+class Knowledge:
+    """Holds the domain that is in force: what learns replaces it, what plans looks at it."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+
+    @property
+    def problem(self) -> Problem:
+        """The operator, as far as it is known now."""
+        return self.domain.problem
+
+    def learn(self, reason: Reason) -> None:
+        """Replace the domain."""
+        self.domain = replan(self.domain, reason)

@@ -1,0 +1,103 @@
+"""After the decision: the smallest failing inputs, the causes, and the lines that reports show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cuassay.diagnosis import diagnose
+from cuassay.judge.diagnose.blamed_lines import with_text
+from cuassay.judge.diagnose.clues import gather
+from cuassay.judge.diagnose.minimise import Minimiser
+from cuassay.judge.diagnose.source_views import source_views
+from cuassay.judge.run.executor import Executor
+from cuassay.model.diagnosis import Diagnosis
+from cuassay.model.events import Progress
+from cuassay.model.machine import SourceView
+from cuassay.model.outcome import CheckReport, Failed, Finding
+from cuassay.model.verdict import Lane
+
+if TYPE_CHECKING:
+    from cuassay.judge.bench import Bench
+    from cuassay.judge.decide.control import Control
+
+_MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
+
+
+def with_smallest_inputs(
+    bench: Bench, reports: Sequence[CheckReport], executor: Executor, control: Control
+) -> tuple[CheckReport, ...]:
+    """Give the worst wrong findings, at most one a check, a minimal counterexample."""
+    by_code = {check.code: check for check in bench.plan.checks}
+    out = list(reports)
+    left = _MINIMISED
+    for place, report in enumerate(reports):
+        worst = max(
+            filter(_shrinks, report.wrong), key=lambda finding: finding.share or 0.0, default=None
+        )
+        if not left or worst is None or report.code not in by_code:
+            continue
+        left -= 1
+        bench.emit(Progress(text=f"smallest failing input for {report.code}"))
+        minimiser = Minimiser(bench.trial, by_code[report.code], run=executor, control=control)
+        assert isinstance(report.outcome, Failed)
+        rest = [found for found in report.outcome.findings if found is not worst]
+        with bench.trial.timeline.span(Lane.JUDGE, f"smallest input for {report.code}"):
+            findings = (minimiser.minimise(worst), *rest)
+        out[place] = replace(report, outcome=replace(report.outcome, findings=findings))
+    return tuple(out)
+
+
+def _shrinks(finding: Finding) -> bool:
+    """Whether a finding is about one case that is no state of a loop."""
+    cases = finding.scenario.cases if finding.scenario is not None else ()
+    return len(cases) == 1 and cases[0].state is None
+
+
+def causes_of(
+    bench: Bench, reports: Sequence[CheckReport], executor: Executor
+) -> tuple[Diagnosis, ...]:
+    """Return the causes of what was found, by experiments with the candidate."""
+    if not any(report.wrong for report in reports):
+        return ()
+    outcomes = [report.outcome for report in reports]
+    found = [f for one in outcomes if isinstance(one, Failed) for f in one.findings]
+    clues = bench.optional(
+        "the cause",
+        lambda: gather(
+            bench.trial,
+            executor,
+            bench.candidate,
+            found,
+            bench.machine.seen,
+            runs=lambda edited: Executor(
+                bench.trial,
+                edited,
+                device=bench.device,
+                nursery=executor.pool.nursery,
+                spares=0,
+                host=bench.host,
+            ),
+        ),
+    )
+    return tuple(with_text(made, bench.candidate) for made in diagnose(found, clues))
+
+
+def lead(diagnoses: Sequence[Diagnosis]) -> str:
+    """Return the first cause and its line, which a rejection begins with; '' for none."""
+    if not diagnoses:
+        return ""
+    first = diagnoses[0]
+    where = f" ({first.line.file}:{first.line.line})" if first.line is not None else ""
+    return f"{first.words.rstrip('.')}{where}"
+
+
+def shown_sources(bench: Bench, diagnoses: Sequence[Diagnosis]) -> tuple[SourceView, ...]:
+    """Return the files that reports show: those of findings, and those that a cause names."""
+    candidate = bench.candidate
+    views = source_views(candidate, bench.machine.seen)
+    blamed = {made.line.file for made in diagnoses if made.line is not None}
+    named = blamed - {view.file for view in views}
+    more = [source for source in candidate.sources if source.path in named]
+    return (*views, *(SourceView(file=source.path, text=source.text) for source in more))

@@ -1,0 +1,71 @@
+"""What a verdict states beside its decision: the benchmark's own rule, power, times of a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cuassay.judge.checking import power_of
+from cuassay.judge.decide import benchmark_rule
+from cuassay.judge.decide.control import reference_candidate
+from cuassay.judge.measure import selection, speed
+from cuassay.judge.measure.choose import choose
+from cuassay.model.verdict import BenchmarkRule, Lane, Power, Speed
+
+if TYPE_CHECKING:
+    from cuassay.judge.bench import Bench
+    from cuassay.judge.run.executor import Executor
+    from cuassay.judge.run.reference import Reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """What stands beside the decision; None for what was not measured."""
+
+    rule: BenchmarkRule | None = None
+    power: Power | None = None
+    speed: Speed | None = None
+
+
+def extras_of(
+    bench: Bench, executor: Executor, reference: Reference, measured: Power | None
+) -> Extras:
+    """Measure them, and choose the input regimes for later trials.
+
+    `measured` is the power of the inputs, where it was measured beside checks.
+    """
+    trial = bench.trial
+    # Its worker builds while the power is measured.
+    eager: Executor | None = None
+    if bench.has_times(executor):
+        eager = bench.optional(
+            "", lambda: reference.begin() if bench.quick else reference_to_time(bench)
+        )
+    rule = bench.optional(
+        "the benchmark's own rule", lambda: benchmark_rule.evaluate(trial, executor)
+    )
+    if measured is None:  # beside others there may have been no memory for it
+        measured = power_of(bench)
+    spent: Speed | None = None
+    if eager is not None:
+        spent = bench.optional(
+            "the time of a call",
+            lambda: speed.measure_speed(trial, executor, eager, compiled=reference.compiled),
+        )
+    if (
+        not bench.quick
+        and not bench.job.isolated
+        and selection.read_selection(trial.problem) is None
+    ):
+        chosen = bench.optional("the input regimes for later trials", lambda: choose(trial))
+        if chosen is not None:
+            selection.store(trial.problem, chosen)
+    return Extras(rule=rule, power=measured, speed=spent)
+
+
+def reference_to_time(bench: Bench, *, compiled: bool = False) -> Executor:
+    """Open a process of the reference for taking its time, `compiled` by torch or as it is."""
+    reference = reference_candidate(bench.trial.problem)
+    if compiled:
+        reference = speed.compiled_reference(reference)
+    return bench.executor(reference, spares=0, lane=Lane.REFERENCE)

@@ -1,0 +1,396 @@
+"""What the reference gives on a case: inputs, answers, gradients, truth and achievable error."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+
+from cuassay.inputs.case_inputs import case_inputs
+from cuassay.inputs.seeds import derive
+from cuassay.judge.decide import gradients
+from cuassay.model import serial
+from cuassay.model.axes import resolve
+from cuassay.model.case import Case
+from cuassay.model.precision import Precision
+from cuassay.model.problem import Scalar, TensorSpec
+from cuassay.model.steps import Upstream
+from cuassay.model.verdict import Lane
+from cuassay.oracle.bits import raw_bytes
+from cuassay.oracle.lift.magnitudes import magnitudes
+from cuassay.oracle.lift.run import lift, run_as_written
+from cuassay.oracle.truth.make import Truth, make_truth
+from cuassay.oracle.truth.memory import truth_bytes
+from cuassay.oracle.truth.own_error import OwnError, own_errors
+from cuassay.oracle.truth.precision import family_of
+
+if TYPE_CHECKING:
+    from cuassay.formats.execute import LoadedReference
+    from cuassay.judge.domain import Knowledge
+    from cuassay.judge.memory import Memory
+    from cuassay.judge.timeline import Timeline
+
+TruthCache: TypeAlias = OrderedDict[str, Truth]  # by the case's values as JSON, its seed included
+_ROUGH_DRAWS = 2
+_HEAVY_S = 1.0  # of a truth, by count
+_ALWAYS_KEPT = 8  # of the planned memory one part in so many holds truths whatever a case needs
+_CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
+_OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
+_CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
+_TEXTS = 256  # cases whose values are known as text
+
+
+class Truths:
+    """Runs the reference on cases, in float64 and as written, and keeps what takes long to make.
+
+    `cache` holds the truths that a trial of another candidate of the same problem on the same
+    device made. `seconds` adds up the time of the runs, `kinds` says why truth is not float64, by
+    its kind.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        reference: LoadedReference,
+        memory: Memory,
+        *,
+        device: str,
+        timeline: Timeline,
+        cache: TruthCache | None = None,
+    ) -> None:
+        self._knowledge, self._reference, self._memory = knowledge, reference, memory
+        self._device, self._timeline = device, timeline
+        self.cache: TruthCache = OrderedDict() if cache is None else cache
+        self._owns: OrderedDict[str, tuple[OwnError, ...]] = OrderedDict()
+        self._texts: dict[int, tuple[Case, str]] = {}
+        self._deterministic: bool | None = None
+        self.kinds: dict[str, str] = {}
+        self.seconds = 0.0
+        memory.may_let_go(self)
+
+    def is_empty(self) -> bool:
+        """Whether no truth is kept, and none of the reference's own errors."""
+        return not self.cache and not self._owns
+
+    def let_go(self) -> None:
+        """Forget what is kept."""
+        self.cache.clear()
+        self._owns.clear()
+
+    def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
+        """Return fresh inputs of a case, in the order of the problem's inputs."""
+        problem = self._knowledge.problem
+        if case.state is not None:
+            from cuassay.loops import states  # with torch's compiler, which few trials need
+
+            return states.inputs(problem, case.state, self._device)
+        return self._memory.capped(
+            lambda: case_inputs(problem, case, device=self._device, reference=self._reference)
+        )
+
+    def as_written(self, values: Sequence[torch.Tensor | Scalar]) -> tuple[torch.Tensor, ...]:
+        """Run the reference as written; its outputs in the problem's order."""
+        return self._memory.capped(
+            lambda: run_as_written(self._reference.call, values, names=self._outputs)
+        )
+
+    def repeats(self, case: Case) -> bool:
+        """Whether the reference gives the same bits twice on the inputs of `case`, now."""
+        values = list(self.inputs(case).values())
+        twice = [self.as_written(values) for _ in range(2)]
+        return all(same_bits(*pair) for pair in zip(*twice, strict=True))
+
+    def is_deterministic(self, case: Case) -> bool:
+        """Whether the reference gave the same bits twice, asked once in a trial."""
+        if self._deterministic is None:
+            self._deterministic = self.repeats(case)
+        return self._deterministic
+
+    def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
+        """Run the reference once in float64; its outputs in the problem's order."""
+        values = list(self.inputs(case).values())
+        return self._memory.capped(lambda: lift(self._reference.call, values, names=self._outputs))
+
+    def magnitudes(self, case: Case) -> tuple[float, ...]:
+        """Return the largest magnitude of each floating input and of what each operation makes."""
+        values = list(self.inputs(case).values())
+        return self._memory.capped(lambda: magnitudes(self._reference.call, values))
+
+    def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
+        """Return truth with the achievable error of a family of trusted kernels.
+
+        Raises CannotJudgeError.
+        """
+        return self._of(case, keyed(self.key(case), precision), precision=precision)
+
+    def rough(self, case: Case) -> Truth:
+        """Return truth with the fewest draws, or the full one where that is made already.
+
+        Its achievable error is as large as that of the full one, and less certain.
+        """
+        key = self.key(case)
+        return self._of(case, key if key in self.cache else _rough(key), draws=_ROUGH_DRAWS)
+
+    def first(self, case: Case) -> Truth:
+        """Return the truth that tells whether a case decides anything; rough where runs are long.
+
+        Rough truth takes half as long, and what it shows to be right needs no other.
+        """
+        heavy = self._memory.room.truth_s(self._knowledge.problem, case) > _HEAVY_S
+        return self.rough(case) if heavy else self.truth(case)
+
+    def decides(self, case: Case) -> bool:
+        """Whether truth of a case decides anything; where rough truth says no, it does not."""
+        known = self.cache.get(_rough(self.key(case)))
+        if known is not None and known.ill_conditioned:
+            return False
+        return not self.first(case).ill_conditioned
+
+    def has(self, case: Case) -> bool:
+        """Whether truth is made already, with all its draws."""
+        return self.key(case) in self.cache
+
+    def has_any(self, case: Case) -> bool:
+        """Whether truth is made already, with all its draws or the fewest."""
+        return self.has(case) or _rough(self.key(case)) in self.cache
+
+    def moves(self, first: Case, second: Case) -> bool:
+        """Whether the reference's answers to two cases differ by far more than it errs itself.
+
+        A wrong False or True costs a plan some of its power, and no verdict: no truth is made.
+        """
+        with self.spent(f"what moves it, {sizes_text(second)}"):
+            before, after = self.own_errors(first), self.own_errors(second)
+            return any(old.is_far_from(new) for old, new in zip(before, after, strict=True))
+
+    def own_errors(
+        self,
+        case: Case,
+        *,
+        suffices: Callable[[Sequence[torch.Tensor]], bool] = lambda written: False,
+    ) -> tuple[OwnError, ...]:
+        """Return the reference's own errors on a case, kept where they are small.
+
+        Of one case a trial asks for many answers: what earlier calls returned is looked at again.
+        Where what the reference returns `suffices`, that alone.
+        """
+        key = self.key(case)
+        if key in self._owns:
+            self._owns.move_to_end(key)
+            return self._owns[key]
+        is_enough: list[bool] = []
+
+        def noted(written: Sequence[torch.Tensor]) -> bool:
+            is_enough.append(suffices(written))
+            return is_enough[-1]
+
+        problem = self._knowledge.problem
+        made = self._memory.capped(
+            lambda: own_errors(
+                self._reference.call,
+                list(self.inputs(case).values()),
+                problem.outputs,
+                seed=derive(case.seed, "truth"),
+                accumulation=problem.accumulation,
+                suffices=noted,
+            )
+        )
+        if any(is_enough):
+            return made
+        self._owns[key] = made
+        while sum(own.nbytes for owns in self._owns.values() for own in owns) > _OWN_BYTES:
+            self._owns.popitem(last=False)
+        return made
+
+    def gradients(
+        self,
+        case: Case,
+        outputs: Sequence[str],
+        *,
+        upstream: Upstream,
+        seed: int,
+        precision: Precision = Precision.STRICT,
+    ) -> Truth:
+        """Return the right gradients of a case's floating inputs (cached), each `grad_<input>`.
+
+        Those of `outputs`, with upstream gradients as a Backward step draws them. Raises
+        CannotJudgeError; NothingToCheckError where the reference cannot be differentiated.
+        """
+        wanted = f"gradients of {' '.join(outputs)} {upstream is Upstream.ONES} {seed}"
+        key = keyed(f"{self.key(case)} {wanted}", precision)
+        if key in self.cache:
+            return self.cache[key]
+        return self._make(
+            key,
+            case,
+            f"gradients, {sizes_text(case)}",
+            lambda: gradients.truth_of(
+                self._knowledge.problem,
+                self._reference.call,
+                case,
+                self.inputs(case),
+                outputs=outputs,
+                upstream=upstream,
+                seed=seed,
+                precision=precision,
+            ),
+        )
+
+    def dependence(self, case: Case) -> Mapping[str, torch.Tensor]:
+        """Return, by floating input, a gradient that is 0 where no floating output depends on it.
+
+        Raises as `gradients`.
+        """
+        return self._memory.capped(
+            lambda: gradients.dependence(
+                self._knowledge.problem, self._reference.call, case, self.inputs(case)
+            )
+        )
+
+    def answers(self, case: Case) -> list[torch.Tensor]:
+        """Return the right answers of a case in the outputs' own dtypes."""
+        specs = self._knowledge.problem.outputs
+        return [
+            output.value.to(getattr(torch, spec.dtype.value))
+            for output, spec in zip(self.rough(case).outputs, specs, strict=True)
+        ]
+
+    def key(self, case: Case) -> str:
+        """Return what decides a case's values as text: cases that differ in words share truth.
+
+        Every look at an answer asks for it, and a case that lists its values is long.
+        """
+        known = self._texts.get(id(case))
+        if known is None:
+            plain = dataclasses.replace(case, label="", in_domain=True, fact="", related=())
+            if len(self._texts) >= _TEXTS:
+                self._texts.clear()
+            # With the case, so that its id stays its own.
+            known = self._texts[id(case)] = (case, serial.dumps(plain))
+        return known[1]
+
+    def make_room(self, case: Case) -> None:
+        """Let go of kept truths until one of `case` has room beside the others.
+
+        Those that are next to nothing beside their inputs stay: what a case holds that fills the
+        plan by itself is weights, and each of its truths takes long.
+        """
+        problem, planned = self._knowledge.problem, self._memory.room
+        room = planned.bytes
+        if room is None or not self.cache or planned.is_small(problem, case):
+            return
+        left = max(room - planned.need(problem, case).judge, room // _ALWAYS_KEPT)
+        while self.cache and self._kept_bytes > left:
+            self.cache.popitem(last=False)
+
+    @contextmanager
+    def spent(self, what: str) -> Iterator[None]:
+        """Count the time of this block as that of truths."""
+        started = time.perf_counter()
+        try:
+            with self._timeline.span(Lane.TRUTH, what):
+                yield
+        finally:
+            self.seconds += time.perf_counter() - started
+
+    def _of(
+        self,
+        case: Case,
+        key: str,
+        *,
+        precision: Precision = Precision.STRICT,
+        draws: int | None = None,
+    ) -> Truth:
+        if key in self.cache:
+            self.cache.move_to_end(key)
+            truth = self.cache[key]
+        else:
+            truth = self._make(
+                key, case, sizes_text(case), lambda: self._drawn(case, precision, draws)
+            )
+        self.kinds[truth.kind] = truth.reason
+        return truth
+
+    def _make(self, key: str, case: Case, what: str, make: Callable[[], Truth]) -> Truth:
+        """Make a truth and keep it."""
+        started = time.perf_counter()
+        self.make_room(case)
+        if self._memory.needs_all:  # as the truths before it
+            self._memory.end_idle()
+        with self._timeline.span(Lane.TRUTH, what):
+            truth = self.cache[key] = self._memory.capped(make)
+        self.seconds += time.perf_counter() - started
+        limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
+        if self._memory.gib is not None:
+            limit = min(limit, int(self._memory.gib / _CACHE_SHARE * 2**30))
+        while len(self.cache) > 1 and self._kept_bytes > limit:
+            self.cache.popitem(last=False)
+        return truth
+
+    def _drawn(self, case: Case, precision: Precision, draws: int | None) -> Truth:
+        inputs, problem = self.inputs(case), self._knowledge.problem
+        return make_truth(
+            self._reference.call,
+            list(inputs.values()),
+            problem.outputs,
+            seed=derive(case.seed, "truth"),
+            accumulation=problem.accumulation,
+            draws=draws,
+            index_hits=self._hits(case, inputs),
+            family=family_of(precision, problem.low_type),
+            budget_bytes=self._memory.room.bytes,
+        )
+
+    def _hits(
+        self, case: Case, inputs: Mapping[str, torch.Tensor | Scalar]
+    ) -> Mapping[str, torch.Tensor]:
+        """Return, per index-addressed output, how often each of its rows is hit."""
+        problem = self._knowledge.problem
+        sizes = resolve(problem.axes, case.axes)
+        hits: dict[str, torch.Tensor] = {}
+        for name, outputs in problem.index_inputs.items():
+            ids = inputs.get(name)
+            for spec in problem.outputs:
+                if spec.name in outputs and isinstance(ids, torch.Tensor):
+                    hits[spec.name] = _counts(ids, spec, sizes)
+        return hits
+
+    @property
+    def _kept_bytes(self) -> int:
+        return sum(map(truth_bytes, self.cache.values()))
+
+    @property
+    def _outputs(self) -> list[str]:
+        return [spec.name for spec in self._knowledge.problem.outputs]
+
+
+def sizes_text(case: Case) -> str:
+    """Return the sizes of a case in words."""
+    return " ".join(f"{name}={size}" for name, size in case.axes.items())
+
+
+def keyed(what: str, precision: Precision) -> str:
+    """Return what a truth of a family is kept under."""
+    return what if precision is Precision.STRICT else f"{what} {precision}"
+
+
+def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two tensors have the same shape, dtype and bits."""
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return bool(torch.equal(raw_bytes(first), raw_bytes(second)))
+
+
+def _rough(key: str) -> str:
+    return f"{key} rough"
+
+
+def _counts(ids: torch.Tensor, spec: TensorSpec, sizes: Mapping[str, int]) -> torch.Tensor:
+    rows = sizes.get(spec.shape[0], 0) if spec.shape else 0
+    legal = ids[(ids >= 0) & (ids < rows)].reshape(-1).long()
+    return torch.bincount(legal, minlength=rows)

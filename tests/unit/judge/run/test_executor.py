@@ -1,0 +1,163 @@
+"""Runs with processes of their own overlap when they are announced together, and only then."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from cuassay.catalog import registry
+from cuassay.checks.memory.sanitizer import Mem003
+from cuassay.checks.state.apart import Apart001
+from cuassay.formats.execute import load_reference
+from cuassay.judge.decide.control import reference_candidate
+from cuassay.judge.decide.examine import Examination
+from cuassay.judge.run.executor import Executor
+from cuassay.judge.trial import JudgeTrial, open_trial
+from cuassay.model.scenario import Scenario
+from cuassay.model.trace import Finished, ScenarioResult
+from cuassay.model.verdict import Profile
+from cuassay.sandbox.host import sanitizer
+from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.ran import Ran
+from tests.support.fake_trial import scaled_add
+from tests.support.judging import bench
+
+TOOLS = 4
+
+
+class Tools:
+    """Every run waits until `together` of them run; results carry the tool's name."""
+
+    def __init__(self, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.meeting = threading.Barrier(together, timeout=300.0)
+        self.prepared: list[str] = []
+        monkeypatch.setattr(sanitizer, "run_below", self.run_below)
+
+    def run_below(self, scenario: Scenario, **_: object) -> Ran:
+        self.prepared.append(scenario.mode.value)
+        self.meeting.wait()
+        done = ScenarioResult(records=(), termination=Finished(), output_text=scenario.mode.value)
+        return Ran(done, ())
+
+
+@pytest.fixture
+def trial() -> JudgeTrial:
+    problem = registry.get("rmsnorm")
+    return open_trial(
+        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
+    )
+
+
+@pytest.fixture
+def executor(trial: JudgeTrial, nursery: Nursery) -> Any:
+    candidate = reference_candidate(trial.problem)
+    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0, lazy=True) as made:
+        yield made
+
+
+def proposed(trial: JudgeTrial) -> list[Scenario]:
+    return list(Mem003().propose(dataclasses.replace(trial, profile=Profile.STANDARD)))[:TOOLS]
+
+
+def test_announced_runs_overlap_and_each_gets_its_own_result(
+    trial: JudgeTrial, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, scenarios = Tools(TOOLS, monkeypatch), proposed(trial)
+    assert len(scenarios) == TOOLS
+
+    async def ask() -> list[str]:
+        executor.ahead(scenarios)
+        return [(await executor.run(one)).result.output_text for one in reversed(scenarios)]
+
+    names = [scenario.mode.value for scenario in scenarios]
+    assert asyncio.run(ask()) == names[::-1]
+    assert sorted(tools.prepared) == sorted(names)
+
+
+def test_a_run_that_nobody_announced_happens_when_it_is_asked_for(
+    trial: JudgeTrial, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Tools(1, monkeypatch)
+    first = proposed(trial)[0]
+    assert executor(first).result.output_text == first.mode.value
+
+
+def test_a_result_is_used_once_and_what_nobody_asks_for_comes_to_its_end(
+    trial: JudgeTrial, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, scenarios = Tools(1, monkeypatch), proposed(trial)
+
+    async def ask() -> None:
+        executor.ahead(scenarios)
+        await executor.run(scenarios[0])
+        await executor.run(scenarios[0])
+        await executor.settle()
+
+    asyncio.run(ask())
+    assert tools.prepared.count(scenarios[0].mode.value) == 2
+    assert len(tools.prepared) == TOOLS + 1
+
+
+def test_a_run_that_fails_says_so_when_it_is_asked_for(
+    trial: JudgeTrial, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(scenario: Scenario, **_: object) -> Ran:
+        raise OSError(f"no space for {scenario.mode.value}")
+
+    monkeypatch.setattr(sanitizer, "run_below", fails)
+    scenarios = proposed(trial)
+
+    async def ask() -> None:
+        executor.ahead(scenarios)
+        try:
+            await executor.run(scenarios[1])
+        finally:
+            await executor.settle()
+
+    with pytest.raises(OSError, match="no space for racecheck"):
+        asyncio.run(ask())
+
+
+def test_the_examination_announces_what_may_run_side_by_side() -> None:
+    fake = scaled_add()
+    made = bench(fake, fake.reference)
+    trial = dataclasses.replace(made.trial, device="cuda")
+    seen: list[Sequence[Scenario]] = []
+
+    async def stop(scenario: Scenario) -> Ran:
+        raise KeyboardInterrupt
+
+    examination = Examination(
+        trial, run=stop, control=made.control, emit=lambda event: None, ahead=seen.append
+    )
+    check = Mem003()
+    check.missing = lambda: ""  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(examination.examine(check))
+    assert [scenario.mode.value for scenario in seen[0]] == [
+        "memcheck",
+        "racecheck",
+        "synccheck",
+        "initcheck",
+    ]
+
+
+def test_a_process_apart_that_was_begun_gives_the_run_that_is_asked_for_later(
+    trial: JudgeTrial, executor: Executor
+) -> None:
+    check = Apart001()
+    (early,) = check.propose(trial)
+
+    async def ask() -> bool:
+        executor.ahead([early])
+        assert len(executor._begun) == 1
+        (asked,) = check.propose(trial)
+        return not check.judge(trial, asked, await executor.run(asked)).findings
+
+    assert asyncio.run(ask())
+    assert not executor._begun

@@ -1,0 +1,69 @@
+"""What lanes find is told in the order of one lane, whichever of them was first."""
+
+from __future__ import annotations
+
+from cuassay.checks.numeric.determinism import Det001
+from cuassay.checks.numeric.shapes import Shp001
+from cuassay.checks.numeric.values import Num001
+from cuassay.judge.lanes import Teller
+from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
+from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass, Passed, Severity
+
+CHECKS = (Num001(), Shp001(), Det001())
+
+
+def _finding(code: str, number: int) -> Finding:
+    return Finding(
+        code=code,
+        title="",
+        message=f"{code} {number}",
+        classes=(),
+        finding_class=FindingClass.WRONG,
+        severity=Severity.CRITICAL,
+        id=f"{code}.{number}",
+    )
+
+
+def _all_of(teller: Teller, code: str, *findings: Finding) -> None:
+    tell = teller.of(code)
+    tell(CheckStarted(code=code, title=""))
+    for finding in findings:
+        tell(FindingReported(finding=finding))
+    outcome = Failed(findings=findings) if findings else Passed(summary="1 scenario")
+    tell(CheckFinished(report=CheckReport(code=code, title="", outcome=outcome)))
+
+
+def test_a_check_is_told_once_those_before_it_have_ended() -> None:
+    told: list[Event] = []
+    teller = Teller(CHECKS, told.append, label="RUN")
+    _all_of(teller, "DET001", _finding("DET001", 1))
+    assert told == []
+    teller.of("NUM001")(CheckStarted(code="NUM001", title=""))
+    assert told == [CheckStarted(code="NUM001", title="")]  # as it goes
+    _all_of(teller, "SHP001", _finding("SHP001", 1), _finding("SHP001", 2))
+    assert len(told) == 1
+    report = CheckReport(code="NUM001", title="", outcome=Passed(summary="1 scenario"))
+    teller.of("NUM001")(CheckFinished(report=report))
+    assert [one.report.code for one in told if isinstance(one, CheckFinished)] == [
+        "NUM001",
+        "SHP001",
+        "DET001",
+    ]
+    ids = [one.finding.id for one in told if isinstance(one, FindingReported)]
+    assert ids == ["F1", "F2", "F3"]
+    (last,) = teller.reports[-1].wrong
+    assert (last.id, last.reproduce) == ("F3", "cuassay replay RUN/F3")
+
+
+def test_what_cannot_be_built_is_the_only_report_and_nothing_is_told_after_it() -> None:
+    told: list[Event] = []
+    teller = Teller(CHECKS, told.append, label="RUN")
+    late = teller.of("SHP001")
+    late(CheckStarted(code="SHP001", title=""))
+    unbuilt = _finding("", 0)
+    failed = Failed(findings=(unbuilt,))
+    teller.stop(CheckReport(code="BUILD001", title="", outcome=failed))
+    late(CheckFinished(report=CheckReport(code="SHP001", title="", outcome=Passed(summary=""))))
+    assert [report.code for report in teller.reports] == ["BUILD001"]
+    assert len(told) == 1
+    assert teller.reports[0].wrong[0].id == "F1"
