@@ -40,9 +40,9 @@ def test_links_beside_the_site_lead_somewhere(page: str) -> None:
         assert target.startswith("http") or (ROOT / target).exists(), f"{page}: {target}"
 
 
-def test_architecture_fits_two_screens_and_names_what_exists() -> None:
+def test_architecture_fits_three_screens_and_names_what_exists() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 80
+    assert len(text.splitlines()) <= 120
     roots = (ROOT, ROOT / "src/cuassay", ROOT / "packages/ptxsan/src")
     named = set(re.findall(r"`((?:[a-z_0-9]+/)+[a-z_0-9]*(?:\.py|\.md)?|[a-z_0-9]+\.py)`", text))
     assert "checks/state/earlier_calls.py" in named

@@ -6,21 +6,29 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cuassay.errors import CuassayError
 from cuassay.judge.decide.executed_by import executed_by
+from cuassay.judge.plan.preconditions import check_constraints
+from cuassay.judge.run.bookings import Booking, Queue, gpu_of
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery, Replayer
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.candidate import Candidate
-from cuassay.model.events import Event, Progress
+from cuassay.model.events import EngineStarted, Event, Progress
 from cuassay.model.jobs import TrialJob
+from cuassay.model.problem import Problem
 from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.host.nursery import Nursery
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Check
+    from cuassay.formats.execute import LoadedReference
+    from cuassay.judge.timeline import Timeline
+    from cuassay.judge.truths import TruthCache
 
 T = TypeVar("T")
 # For the judge, the candidate's processes and the PTX machine: with one lane beside the first, two.
@@ -157,3 +165,86 @@ class Bench:
         except Exception as error:
             self.emit(Progress(text=f"a fault of cuassay beside the verdict: {error!r}"))
         return None
+
+
+def open_bench(
+    job: TrialJob,
+    plan: TrialPlan,
+    problem: Problem,
+    candidate: Candidate,
+    stack: ExitStack,
+    *,
+    reference: LoadedReference,
+    device: str,
+    digest: str,
+    seed: int,
+    emit: Callable[[Event], None],
+    timeline: Timeline,
+    nursery: Nursery | None,
+    truths: TruthCache | None,
+) -> Bench:
+    """Begin a trial: its services, its machine and its share of the GPU, which `stack` closes.
+
+    Waits until the GPU has room. Raises ProblemError where no workload keeps the constraints.
+    """
+    host = HostNursery(nursery)
+    stack.callback(host.close)
+    machine = stack.enter_context(
+        Replayer(
+            candidate, digest, profile=job.profile, host=host, device=device, timeline=timeline
+        )
+    )
+    trial = open_trial(
+        problem,
+        reference,
+        profile=job.profile,
+        device=device,
+        root_seed=seed,
+        truths=truths,
+        isolated=job.isolated,
+        gpu_memory_gib=job.gpu_memory_gib,
+        timeline=timeline,
+        machine=machine,
+    )
+    emit(
+        EngineStarted(
+            run=Path(job.run_dir).name,
+            problem=problem.name,
+            candidate=candidate.name,
+            profile=job.profile.value,
+            device=device,
+            digest=digest,
+            checks=tuple(check.code for check in plan.checks),
+            seed=seed,
+        )
+    )
+    check_constraints(trial)
+    with timeline.span(Lane.JUDGE, "room on the GPU"):
+        trial.memory.book(stack.enter_context(Booking(gpu_of(device), partial(_waits, emit))))
+    return Bench(
+        job=job,
+        plan=plan,
+        candidate=candidate,
+        digest=digest,
+        device=device,
+        emit=emit,
+        trial=trial,
+        machine=machine,
+        nursery=nursery,
+        host=host,
+        stack=stack,
+    )
+
+
+def _waits(emit: Callable[[Event], None], queue: Queue | None) -> None:
+    """Say that the trial waits for memory, with None that it has it."""
+    if queue is None:
+        emit(Progress(text="has the memory that it waited for"))
+        return
+    emit(
+        Progress(
+            text=f"waits for {queue.needed_bytes / 2**30:.1f} GiB of the GPU's memory; "
+            f"{queue.holders} other trials hold {queue.held_bytes / 2**30:.1f} GiB",
+            waits=True,
+        )
+    )

@@ -10,33 +10,21 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
-from cuassay.contract.accept import Acceptor, own_case
-from cuassay.contract.facts import Evidence, Known, SizeFact, Source, StepOfSize, Tried
-from cuassay.contract.observe import without_contradicted
-from cuassay.contract.sizes import learn_sizes
-from cuassay.contract.uses import with_uses
+from cuassay.contract.accept import own_case
 from cuassay.errors import CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.geometry import elements, most_rows, tensor_inputs
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
-from cuassay.judge.domain import (
-    Domain,
-    Knowledge,
-    Learnt,
-    Named,
-    Quieter,
-    Reason,
-    RefusedWithData,
-    Varied,
-)
+from cuassay.judge.domain import Domain, Knowledge, Named, Quieter, Varied
+from cuassay.judge.learning import Learning
 from cuassay.judge.measure import selection
 from cuassay.judge.plan.broken import FACTS, SLICES, Spend, broken_inputs
 from cuassay.judge.plan.reduced import reduced_axes
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
 from cuassay.model.domain import Real
-from cuassay.model.problem import STATE_SOURCE, Problem, StateSource, VarAxis
+from cuassay.model.problem import STATE_SOURCE, StateSource
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -49,7 +37,6 @@ _CALL_S = {"shapes": 2.0, "beyond": 0.4}
 # Of what a kernel executed on a CPU may compute in one call, by what its cases are for: histories
 # and memory call small ones some hundred times.
 _MACHINE_SHARES = {"small": 1 / 8, "arguments": 1 / 8, "numeric": 1.0, "shapes": 1.0}
-_RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
 _QUIETER = (1 / 16, 1 / 256)  # times the inputs, where an output decides nothing otherwise
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
@@ -90,12 +77,18 @@ class Cases:
         root_seed: int,
         isolated: bool,
     ) -> None:
-        self._knowledge, self._reference = knowledge, reference
+        self._reference = reference
         self._memory, self._truths = memory, truths
         self._profile, self._device, self._root = profile, device, root_seed
         self._isolated = isolated
-        self._uses_known = knowledge.problem.origin == "native"  # what its author says holds
-        self._acceptor: Acceptor | None = None
+        self.learning = Learning(
+            knowledge,
+            reference,
+            memory,
+            truths,
+            device=device,
+            plan_small=lambda: self._planned("small"),
+        )
         self._plans: dict[str, tuple[_View, tuple[Case, ...]]] = {}
         self._reduced: tuple[str, ...] | None = None
         self._costs = CallCosts()
@@ -103,12 +96,7 @@ class Cases:
     @property
     def domain(self) -> Domain:
         """Where cases are planned now."""
-        return self._knowledge.domain
-
-    @property
-    def tried(self) -> tuple[Tried, ...]:
-        """Sizes and values that were tried on the reference, and why it refused some."""
-        return () if self._acceptor is None else tuple(self._acceptor.tried)
+        return self.learning.domain
 
     @property
     def reduced(self) -> tuple[str, ...]:
@@ -133,11 +121,11 @@ class Cases:
     ) -> tuple[Case, ...]:
         """Return the cases for a purpose; `spend` counts runs of the reference that plan."""
         if purpose == "known":  # kept by trials that may have known less of what is accepted
-            self._learn()
-            kept = map(self.settle, self.domain.known)
+            self.learning.sizes()
+            kept = map(self.learning.settle, self.domain.known)
             return tuple(case for case in kept if case is not None)
         if purpose not in LOOPS:
-            self._learn()
+            self.learning.sizes()
         planned = self._plans.get(purpose)
         if planned is not None and _same(planned[0], self._view(purpose)):
             return planned[1]
@@ -153,13 +141,13 @@ class Cases:
                 self._reference,
                 self._truths,
                 small=self.plan("small"),
-                settle=None if self._acceptor is None else self._acceptor.settle,
+                settle=None if self.learning.acceptor is None else self.learning.settle,
                 profile=self._profile,
                 device=self._device,
                 seed=self.seed,
                 spend=spend,
             )
-            self._take(self.domain.problem, broken.known)
+            self.learning.take(self.domain.problem, broken.known)
             self.preset(FACTS, broken.facts)
             self.preset(SLICES, broken.slices)
             return self._plans[purpose][1]
@@ -177,16 +165,6 @@ class Cases:
         """Plan these cases for a purpose, until what plans follow from changes."""
         self._plans[purpose] = (self._view(purpose), cases)
 
-    def learn(self, reason: Reason) -> None:
-        """Plan as `replan` says from now on."""
-        self._knowledge.learn(reason)
-        if self._acceptor is not None:
-            self._acceptor.problem = self.domain.problem
-
-    def settle(self, case: Case) -> Case | None:
-        """Return a case as the reference accepts it; None where it refuses it."""
-        return case if self._acceptor is None else self._acceptor.settle(case)
-
     def to_make(self, case: Case) -> Case | None:
         """Return a case of the problem's own inputs, smaller where they have no room or time.
 
@@ -195,7 +173,7 @@ class Cases:
         room, problem = self._memory.room, self.domain.problem
         if room.holds_inputs(problem, case):
             return case
-        return room.smaller(problem, case, settle=self.settle)
+        return room.smaller(problem, case, settle=self.learning.settle)
 
     def read_sources(self, texts: Iterable[str]) -> None:
         """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
@@ -203,7 +181,7 @@ class Cases:
 
     def name_sizes(self, named: Iterable[NamedSize]) -> None:
         """Plan shapes beside these sizes as well, from now on."""
-        self.learn(Named(sizes=tuple(named)))
+        self.learning.replan(Named(sizes=tuple(named)))
 
     def plan_by_launches(self, costs: CallCosts) -> None:
         """Plan no size that the sources name at which a call on this CPU takes long."""
@@ -214,49 +192,6 @@ class Cases:
         self._memory.room.learn_unit(
             self.domain.problem, case, lambda wanted: list(self._truths.inputs(wanted).values())
         )
-
-    def learn_uses(self) -> None:
-        """Run the reference to see what it does with its inputs, once."""
-        if not self._uses_known:
-            self._uses_known = True
-            problem, used = with_uses(self.domain.problem, self._reference, device=self._device)
-            self._take(problem, (*self.domain.facts, *used))
-
-    def learn_values(self, case: Case) -> None:
-        """Learn what inputs are from the problem's own values of a case.
-
-        What they seemed to be is given up where these contradict it.
-        """
-        values = self._truths.inputs(case)
-        if self.domain.problem.origin == "native":
-            return
-        other = dataclasses.replace(case, seed=self.seed("generator", "again"))
-        problem, found = without_contradicted(
-            self.domain.problem, values, case.axes, again=lambda: self._truths.inputs(other)
-        )
-        if problem != self.domain.problem:
-            self._take(problem, (*self.domain.facts, *found))
-
-    def learn_with_data(self) -> bool:
-        """Learn sizes by runs with data, where runs without accepted what the reference refuses.
-
-        Returns whether that is new.
-        """
-        if self._acceptor is None or not self._acceptor.ask_with_data():
-            return False
-        self._plans.clear()  # what was settled for them is asked anew
-        self.learn(RefusedWithData())
-        self._learn_sizes(self._acceptor)
-        return True
-
-    def learn_everything(self) -> None:
-        """Learn every axis and break every fact, needed for a trial or not."""
-        self.plan(FACTS)
-        if self._acceptor is not None and not any(
-            isinstance(known.fact, SizeFact) for known in self.domain.facts
-        ):
-            learnt = learn_sizes(self._acceptor)[1]
-            self._take(self.domain.problem, (*learnt, *self.domain.facts))
 
     def seek_deciding_values(self) -> None:
         """Vary what is constant of the problem's own values where truth decides nothing with them.
@@ -269,7 +204,7 @@ class Cases:
             return
         for case in self.plan(FACTS)[1::2]:
             if case.in_domain and self._decided(case):
-                self.learn(Varied(fills=case.fills))
+                self.learning.replan(Varied(fills=case.fills))
                 return
 
     def seek_deciding_scale(self) -> None:
@@ -289,9 +224,9 @@ class Cases:
         if not aside:
             return
         for scale in _QUIETER:
-            accepted = self.settle(self._scaled(numeric[0], scale))
+            accepted = self.learning.settle(self._scaled(numeric[0], scale))
             if accepted is not None and not aside & self._set_aside(accepted):
-                self.learn(Quieter(case=accepted))
+                self.learning.replan(Quieter(case=accepted))
                 return
 
     def _view(self, purpose: str) -> _View:
@@ -299,9 +234,10 @@ class Cases:
         domain = self.domain
         if purpose in LOOPS:
             return (domain.problem,)
+        of_all: _View = (domain.problem, self.learning.rounds, domain.own_alone)
         if purpose in (FACTS, SLICES):  # what is varied was found among them
-            return (domain.problem, domain.own_alone)
-        view: _View = (domain.problem, domain.own_alone, domain.varied)
+            return of_all
+        view = (*of_all, domain.varied)
         if purpose in _CALL_S:
             return (*view, domain.named)
         return (*view, domain.quieter) if purpose == "numeric" else view
@@ -334,83 +270,13 @@ class Cases:
             return True
         return costs.executed_s is not None and costs.executed_s(sizes) <= most_s
 
-    def _learn(self) -> None:
-        """Find out by experiment which sizes the reference of a foreign problem accepts.
-
-        Small sizes of ours are tried first: where the reference takes them nothing else has to
-        be learnt.
-        """
-        if self._acceptor is not None or self.domain.problem.origin == "native":
-            return
-        self.learn_uses()
-        self._acceptor = Acceptor(
-            self.domain.problem,
-            self._reference,
-            device=self._device,
-            relieve=self._memory.relieve_for,
-        )
-        self._learn_sizes(self._acceptor)
-
-    def _learn_sizes(self, acceptor: Acceptor) -> None:
-        wished = [case for case in self._planned("small") if not case.benchmark]
-        if wished and all(acceptor.settle(case) is not None for case in wished):
-            return
-        learnt, sizes = learn_sizes(acceptor)
-        self._take(learnt, (*self.domain.facts, *sizes))
-        self._leave_undecided_sizes()
-
-    def _take(self, problem: Problem, facts: tuple[Known, ...]) -> None:
-        self.learn(Learnt(problem=problem, facts=facts))
-
-    def _leave_undecided_sizes(self) -> None:
-        """Raise the least size of axes where the small cases would decide nothing.
-
-        A reference accepts groups of one channel, say, though what it normalises there is zero
-        divided by zero. Of the axes that have a step, the first whose double helps is taken.
-        """
-        problem, facts = self.domain.problem, self.domain.facts
-        for factor in _RAISED if self._undecided(problem) else ():
-            for known in facts:
-                if not isinstance(known.fact, StepOfSize):
-                    continue
-                least = factor * known.fact.minimum
-                axes = tuple(
-                    dataclasses.replace(axis, minimum=least)
-                    if isinstance(axis, VarAxis) and axis.name == known.fact.axis
-                    else axis
-                    for axis in problem.axes
-                )
-                raised = dataclasses.replace(problem, axes=axes)
-                if not self._undecided(raised):
-                    fact = dataclasses.replace(known.fact, minimum=least)
-                    text = "below it trusted implementations disagree by as much as they return"
-                    evidence = Evidence(source=Source.TRIALS, count=1, text=text)
-                    said = Known(fact=fact, evidence=evidence)
-                    self._take(raised, tuple(said if one is known else one for one in facts))
-                    return
-
-    def _undecided(self, problem: Problem) -> bool:
-        """Whether truth of the first small case of a problem is ill-conditioned."""
-        before = self.domain
-        self._take(problem, before.facts)
-        try:
-            settled = [self.settle(case) for case in self._planned("small")[:1]]
-            return any(
-                case is not None and bool(self._truths.rough(case).ill_conditioned)
-                for case in settled
-            )
-        except CuassayError:
-            return False  # what a reference refuses is found out elsewhere
-        finally:
-            self._take(before.problem, before.facts)
-
     def _accepted(self, purpose: str, planned: tuple[Case, ...]) -> tuple[Case, ...]:
         """Return planned cases as the reference accepts them.
 
         Where it refuses values of ours, the problem's own at the same sizes take their place;
         where it refuses every size of ours, its workloads do, the smallest first.
         """
-        acceptor = self._acceptor
+        acceptor = self.learning.acceptor
         if acceptor is None:
             return planned
         if purpose == "arguments":  # pairs: a base, and the same with one argument moved
@@ -464,7 +330,7 @@ class Cases:
             if purpose in _BY_SIZE:
                 continue  # a smaller one says nothing new
             instead = memory.room.smaller(
-                problem, case, keep=self._lengthened(purpose, case), settle=self.settle
+                problem, case, keep=self._lengthened(purpose, case), settle=self.learning.settle
             )
             if instead is not None and memory.holds(instead):
                 found.append(instead)

@@ -63,7 +63,7 @@ async def run_checks(
     # A given seed asks for the same trial again: what others left must not change it.
     entry = bench.candidate.entry_file
     known = failures.known(trial.problem, entry) if job.seed is None else ()
-    trial.planned.learn(KnownCases(cases=known))
+    trial.planned.learning.replan(KnownCases(cases=known))
     checks = _in_turn(bench)
     leading = [check for check in checks if _leads(check, quick=bench.quick)]
     checks = [check for check in checks if check not in leading]

@@ -243,7 +243,7 @@ class CheckLane:
         outcome = examined.report.outcome
         for finding in outcome.findings if isinstance(outcome, Failed) else ():
             if finding.cause in STATE_OF:
-                lanes.trial.planned.learn(StateFrom(source=STATE_OF[finding.cause]))
+                lanes.trial.planned.learning.replan(StateFrom(source=STATE_OF[finding.cause]))
         if examined.report.scenarios:
             self._before = check
         else:

@@ -190,7 +190,8 @@ def show(job: ShowJob) -> dict[str, object]:
     truth = smoke(trial)
     with contextlib.suppress(CuassayError):  # a trial says it
         generate_once(trial)
-    trial.planned.learn_everything()
+    trial.cases("facts")
+    trial.planned.learning.every_size()
     shown = dataclasses.replace(problem, inputs=trial.problem.inputs)
     document = problem_document(shown, truth.kind, truth.reason, reduced=trial.planned.reduced)
     facts = [
@@ -204,5 +205,5 @@ def show(job: ShowJob) -> dict[str, object]:
         }
         for known in trial.facts
     ]
-    tried = [serial.to_json(tried) for tried in trial.planned.tried]
+    tried = [serial.to_json(tried) for tried in trial.planned.learning.tried]
     return document | {"notes": notes, "facts": facts, "tried": tried}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cuassay.catalog import registry
-from cuassay.checks.base import Run, Trial
+from cuassay.checks.base import Run
 from cuassay.checks.judgement import Answers, Judgement, is_wrong
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.values import Num001

@@ -52,7 +52,7 @@ def test_a_step_is_learnt_and_kept_by_every_case(tmp_path: Path) -> None:
     assert any(case.axes["rows"] % 2 for case in cases)
     facts = [known.fact for known in trial.facts]
     assert StepOfSize(axis="cols", multiple_of=64, minimum=64) in facts
-    assert any("multiple of 64" in tried.refused for tried in trial.planned.tried)
+    assert any("multiple of 64" in tried.refused for tried in trial.planned.learning.tried)
 
 
 def test_sizes_that_alone_are_accepted_are_listed(tmp_path: Path) -> None:
@@ -277,6 +277,6 @@ def test_inputs_that_failed_before_are_asked_where_the_reference_accepts_their_s
 ) -> None:
     trial = trial_of(_matrix(tmp_path, _GROUPS))
     kept = [Case(label=str(n), axes={"rows": 3, "cols": n}, seed=5) for n in (64, 63, 128)]
-    trial.planned.learn(KnownCases(cases=tuple(kept)))
+    trial.planned.learning.replan(KnownCases(cases=tuple(kept)))
     assert trial.cases("known") == (kept[0], kept[2])
     assert trial.cases("known") == (kept[0], kept[2])

@@ -102,7 +102,7 @@ def test_a_generator_that_refuses_half_of_all_sizes_is_asked_for_the_others(tmp_
     cases = trial.cases("small")
     assert len(cases) > 2
     assert not any(case.axes["n"] % 2 for case in cases)
-    assert any("n is odd" in one.refused for one in trial.planned.tried)
+    assert any("n is odd" in one.refused for one in trial.planned.learning.tried)
 
 
 def test_a_workload_beyond_all_memory_is_judged_at_smaller_sizes(tmp_path: Path) -> None:

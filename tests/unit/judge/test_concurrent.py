@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cuassay.judge import session
+from cuassay.judge import prepare as preparing
 from cuassay.judge.bench import Bench
 from cuassay.judge.decide.examine import HELPS, Examination
 from cuassay.judge.measure import power
@@ -93,13 +93,13 @@ def test_others_begin_beside_what_is_first_in_the_first_process(
     gates: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where the first process has built the candidate before."""
-    start = session._executors_beside
+    start = preparing.executors_beside
 
     def after_the_build(bench: Bench, executor: Executor) -> tuple[Executor, ...]:
         assert run_now(executor.pool.wait_built())
         return start(bench, executor)
 
-    monkeypatch.setattr(session, "_executors_beside", after_the_build)
+    monkeypatch.setattr(preparing, "executors_beside", after_the_build)
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
     only = ("PROC001", "API002", "NUM001", "META001")
     for gate in gates:

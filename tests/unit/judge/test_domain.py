@@ -67,10 +67,10 @@ def test_a_plan_is_kept_until_something_that_it_follows_from_is_replaced(tmp_pat
     assert trial.cases("small") is small
     assert trial.cases("numeric") is numeric
     assert trial.cases("shapes") is not shapes
-    trial.planned.learn(Quieter(case=small[0]))
+    trial.planned.learning.replan(Quieter(case=small[0]))
     assert trial.cases("numeric") == (*numeric, small[0])
-    trial.planned.learn(Varied(fills={"x": Fill(kind="normal")}))
+    trial.planned.learning.replan(Varied(fills={"x": Fill(kind="normal")}))
     assert trial.cases("small") is not small
     assert trial.cases("facts") is facts  # what is varied was found among them
-    trial.planned.learn(OwnCasesAlone())
+    trial.planned.learning.replan(OwnCasesAlone())
     assert all(case.benchmark for case in trial.cases("small"))

@@ -48,7 +48,7 @@ def follow_built_sizes(trial: JudgeTrial, run: RunScenario) -> None:
             "built as the problem does",
         )
         if as_built is not _Answer.WRONG:
-            trial.planned.learn(BuiltSizesAlone())
+            trial.planned.learning.replan(BuiltSizesAlone())
         return
 
 

@@ -272,7 +272,11 @@ class Examination:
                 if tally.ran or not self._trial.memory.relieve():
                     raise
                 continue
-            if tally.ran or not tally.declined or not self._trial.planned.learn_with_data():
+            if (
+                tally.ran
+                or not tally.declined
+                or not self._trial.planned.learning.sizes_with_data()
+            ):
                 return outcome
             tally.declined.clear()
 

@@ -43,7 +43,7 @@ def follow_refused_sizes(trial: JudgeTrial, run: RunScenario) -> None:
         return  # it had no room
     refused = all(_refuses(case, run) for case in (*small[:1], *small[1:][-1:]))
     if refused and not _refuses(listed[0], run):
-        trial.planned.learn(OwnCasesAlone(condition=condition))
+        trial.planned.learning.replan(OwnCasesAlone(condition=condition))
 
 
 def _refuses(case: Case, run: RunScenario) -> bool:

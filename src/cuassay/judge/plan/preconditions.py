@@ -51,7 +51,7 @@ def generate_once(trial: JudgeTrial) -> None:
     message; met inside a check it would leave no more than that case undecided. Raises
     ReferenceError_.
     """
-    trial.planned.learn_uses()
+    trial.planned.learning.uses()
     smallest = affordable(trial)[-1]
     if not has_custom_source(smallest):
         return
@@ -64,4 +64,4 @@ def generate_once(trial: JudgeTrial) -> None:
     )
     made = trial.planned.to_make(case)
     if made is not None:
-        trial.planned.learn_values(made)
+        trial.planned.learning.values(made, again_seed=trial.seed("generator", "again"))

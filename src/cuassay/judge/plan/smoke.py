@@ -47,8 +47,8 @@ def smoke(trial: JudgeTrial) -> Truth:
             # What a native problem declares its reference must take, and a foreign one its own.
             if trial.problem.origin == "native" or trial.planned.domain.own_alone:
                 raise
-            if not trial.planned.learn_with_data():
-                trial.planned.learn(OwnCasesAlone())
+            if not trial.planned.learning.sizes_with_data():
+                trial.planned.learning.replan(OwnCasesAlone())
     specs = trial.problem.outputs
     if len(truth.outputs) != len(specs):
         raise CannotJudgeError(

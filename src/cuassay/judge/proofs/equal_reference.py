@@ -253,7 +253,7 @@ def _cases(trial: JudgeTrial, regimes: Sequence[Regime]) -> Iterator[Case]:
                 generator=False,
                 benchmark=False,
             )
-            settled = trial.planned.settle(case)
+            settled = trial.planned.learning.settle(case)
             yield settled or replace(base, seed=case.seed, label=f"{sizes}; the problem's own data")
 
 

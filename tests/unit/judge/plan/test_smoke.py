@@ -57,7 +57,7 @@ def test_constants_with_which_truth_decides_nothing_are_varied(tmp_path: Path) -
 def test_a_module_that_keeps_its_own_state_keeps_it(tmp_path: Path) -> None:
     trial = _trial(tmp_path, "mean")
     smoke(trial)
-    trial.planned.learn(StateFrom(source=StateSource.INITIAL))
+    trial.planned.learning.replan(StateFrom(source=StateSource.INITIAL))
     assert all(not case.fills.keys() & {"state_norm_weight"} for case in trial.cases("numeric"))
 
 
