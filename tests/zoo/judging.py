@@ -229,7 +229,7 @@ class Gate:
         checks = tuple(
             check
             for check in all_checks()
-            if (check.code in only if only else check.group not in self._without)
+            if (check.code in only if only else check.needs.group not in self._without)
         )
         candidate = load_candidate(str(path), problem)
         with (

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from cuassay.checks.judgement import Answers, Judgement
+from cuassay.checks.needs import Needs
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Scenario
-from cuassay.model.steps import Mode, Upstream
+from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
 
@@ -209,25 +210,10 @@ class Check:
     title: ClassVar[str]
     classes: ClassVar[tuple[str, ...]]
     cause: ClassVar[Cause | None] = None  # None: the check sees that, not why
-    gpu_only: ClassVar[bool] = False  # True: what it looks at exists on an NVIDIA GPU alone
-    mode: ClassVar[Mode] = Mode.PLAIN  # of the process of its scenarios, where it is always one
-    group: ClassVar[str] = "numeric"  # host | numeric | shapes | memory: process grouping
+    needs: ClassVar[Needs] = Needs()
     finding_class: ClassVar[FindingClass] = FindingClass.WRONG
     severity: ClassVar[Severity] = Severity.CRITICAL
     judges_failures: ClassVar[bool] = False  # True: `judge` sees raised and dead runs itself
-    own_process: ClassVar[bool] = False  # True: what it does or reads is the whole process's
-    clean_counts: ClassVar[bool] = False  # True: a clean pass in a used process always counts
-    only_reads: ClassVar[bool] = False  # True: others may go on in a process of its own
-    late: ClassVar[bool] = False  # True: at `quick` it comes last, in a used process
-    side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
-    leads: ClassVar[bool] = False  # True: it decides with which state others call a module
-    concurrent: ClassVar[bool] = False  # True: others may run at the same time, in other processes
-    divided: ClassVar[bool] = False  # True: several sides of a trial may share its scenarios
-    waits: ClassVar[bool] = False  # True: it waits for a process or a compiler: it begins early
-    looks_back: ClassVar[bool] = False  # True: it looks at what all checks before it saw
-    quiet: ClassVar[bool] = False  # True: nothing else of the trial uses the device meanwhile
-    after_clean: ClassVar[bool] = False  # True: only where the checks before found nothing wrong
-    searches: ClassVar[bool] = False  # True: the judge searches for cases for `on_case`
     grades: ClassVar[bool] = False  # True: its comparisons tell the precision that a kernel keeps
     # True: it asks only whether an answer is right; one within the reference's own error is.
     asks_right: ClassVar[bool] = False
@@ -278,13 +264,6 @@ class Check:
         """Return what a pass of this check is worth, given what passed and what came back."""
         return ""
 
-    def on_case(self, case: Case) -> Scenario:
-        """Return the scenario that tries one searched case; only of checks that search.
-
-        `judge` sees it like any other: what a search found replays without the search.
-        """
-        raise NotImplementedError  # abstract
-
     def finding(
         self,
         message: str,
@@ -315,6 +294,17 @@ class Check:
             where=where or Where(),
             **(fields | extra),  # type: ignore[arg-type]
         )
+
+
+class SearchingCheck(Check):
+    """A check for which the judge also searches for cases: each is tried by `on_case`."""
+
+    def on_case(self, case: Case) -> Scenario:
+        """Return the scenario that tries one searched case.
+
+        `judge` sees it like any other: what a search found replays without the search.
+        """
+        raise NotImplementedError  # abstract
 
 
 def done(run: Run, index: int) -> StepDone | None:

@@ -11,19 +11,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuassay.checks.machine.faults import MachineCheck
-from cuassay.checks.state.apart import Apart001
+from cuassay.checks.needs import Split, When
 from cuassay.errors import CuassayError
 from cuassay.judge.domain import KnownCases
 from cuassay.judge.kept import failures
 from cuassay.judge.lanes import CheckLane, Lanes, Teller, Work
 from cuassay.judge.measure import power
 from cuassay.judge.run.reference import Reference
+from cuassay.judge.schedule import begins_ahead, needs_new_process, schedule
 from cuassay.model.outcome import CheckReport
 from cuassay.model.verdict import Lane, Power
 
 if TYPE_CHECKING:
-    from cuassay.checks.base import Check
     from cuassay.judge.bench import Bench
     from cuassay.judge.decide.tried import Tried
     from cuassay.judge.run.executor import Executor
@@ -64,11 +63,9 @@ async def run_checks(
     entry = bench.candidate.entry_file
     known = failures.known(trial.problem, entry) if job.seed is None else ()
     trial.planned.learning.replan(KnownCases(cases=known))
-    checks = _in_turn(bench)
-    leading = [check for check in checks if _leads(check, quick=bench.quick)]
-    checks = [check for check in checks if check not in leading]
+    order = schedule(bench.plan.checks, job.profile, bench.device)
     teller = Teller(
-        [*leading, *checks],
+        [*order.first, *order.untouched, *order.others],
         bench.emit,
         label=job.run_label or Path(job.run_dir).name or "RUN",
     )
@@ -80,15 +77,18 @@ async def run_checks(
         fail_fast=job.fail_fast,
         several=bool(beside),
     )
-    open_lane = partial(CheckLane, lanes, parts=partial(_parts, quick=bench.quick))
+    open_lane = partial(
+        CheckLane,
+        lanes,
+        parts=lambda before, check: needs_new_process(check, before, job.profile),
+    )
     main = open_lane(executor)
-    # Others need not wait for what comes first in the first process alone, once it has built.
-    together = bool(beside) and executor.pool.built
-    apart = [check for check in leading if together and not check.leads]
-    await main.run([check for check in leading if check not in apart])
+    # Others need not wait for what runs in the first process alone, once it has built.
+    waited_for = () if beside and executor.pool.built else order.untouched
+    await main.run((*order.first, *waited_for))
 
     async def begin() -> None:
-        await main.run(apart)
+        await main.run(() if waited_for else order.untouched)
         if bench.on_gpu and lanes.built:
             with suppress(CuassayError):  # what fails here fails there again
                 await _begin(bench, executor)
@@ -111,23 +111,18 @@ async def run_checks(
     if not beside:
         await begin()
     elif lanes.built:
-        alone = [c for c in checks if c.quiet or c.looks_back or _begun_ahead(c)]
-        others = [check for check in checks if check not in alone]
-        # What waits longest comes first.
-        shared = sorted((c for c in others if c.concurrent), key=lambda check: not check.waits)
-        work = Work(checks=deque(shared), then=deque([measure]), prepare=prepare)
+        work = Work(checks=deque(order.of_any_side), then=deque([measure]), prepare=prepare)
         async with asyncio.TaskGroup() as group:
             for one in beside:
                 group.create_task(open_lane(one, lane=Lane.BESIDE, main=main).take(work))
             await begin()
-            await main.run([check for check in others if not check.concurrent])
-            await main.take(work, may=lambda check: not check.own_process)
-        checks = alone
+            await main.run(order.of_first_side)
+            await main.take(work, may=lambda check: check.needs.process.takes_any)
         # It imports a compiler for seconds, beside checks that take no time of a call.
         timed = bench.plan.extras and not bench.quick and bench.on_gpu and lanes.built
         if timed and bench.has_times(executor):
             bench.optional("", reference.compiled)
-    await main.run(checks)
+    await main.run(order.after_sides if beside else order.others)
     for one in (executor, *beside):
         await one.settle()
     return _checked(bench, lanes, measured[0] if measured else None)
@@ -165,63 +160,19 @@ async def _begin(bench: Bench, executor: Executor) -> None:
     """
     machine_begins = False
     for check in bench.plan.checks:
-        if isinstance(check, MachineCheck) and machine_begins:
+        needs = check.needs
+        if needs.when is When.EXECUTED and machine_begins:
             continue
-        if not (_begun_ahead(check) or check.side_by_side):
+        if not begins_ahead(check) or check.skip(bench.trial) or check.missing():
             continue
-        if check.skip(bench.trial) or check.missing():
-            continue
-        if check.side_by_side:
+        if needs.split is Split.AT_ONCE:
             # With `fail_fast` the first wrong result ends all, and would wait for what was begun.
             scenarios = () if bench.job.fail_fast else tuple(check.propose(bench.trial))
             if all(bench.trial.memory.is_light(one.cases) for one in scenarios):
                 executor.ahead(scenarios)
-        elif isinstance(check, Apart001):
+        elif needs.when is When.AFTER_CLEAN:
             executor.ahead([*check.propose(bench.trial)][:1])
         else:
             for scenario in check.propose(bench.trial):
                 machine_begins = True
                 await executor.begin_to_execute(scenario)
-
-
-def _in_turn(bench: Bench) -> list[Check]:
-    """Return the checks in the order of their runs.
-
-    Last come those that wait for what was begun. Before them, at `quick`, come those that none can
-    follow, and after these the ones that take whatever process is there.
-    """
-
-    def turn(check: Check) -> tuple[bool, bool, bool, bool]:
-        spoils = bench.quick and check.own_process and not check.only_reads
-        late = bench.quick and check.late
-        return bench.on_gpu and _begun_ahead(check), late or spoils, spoils, late
-
-    return sorted(bench.plan.checks, key=turn)
-
-
-def _leads(check: Check, *, quick: bool) -> bool:
-    """Whether a check runs before all others.
-
-    At `quick` also what needs a process in which nothing ran, and leaves it to others as it is.
-    """
-    return check.leads or (quick and check.own_process and check.only_reads and not check.late)
-
-
-def _begun_ahead(check: Check) -> bool:
-    return isinstance(check, MachineCheck | Apart001)
-
-
-def _parts(before: Check | None, check: Check, *, quick: bool) -> bool:
-    """Whether a check needs another process than the one before it.
-
-    Groups of checks have processes of their own. At `quick` they share one, unless a check
-    changes or reads what is the whole process's: on a GPU each process costs a context. What is
-    `late` takes the process at hand.
-    """
-    if quick and check.late:
-        return False
-    if before is None or check.own_process:
-        return True
-    if before.own_process and not before.only_reads:
-        return True
-    return not quick and before.group != check.group

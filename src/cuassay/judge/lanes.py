@@ -168,7 +168,7 @@ class CheckLane:
             if not self._lanes.built:
                 return
             # Whose process is of a mode of its own starts while two checks run before it.
-            modes = [after.mode for after in checks[place + 1 : place + 3]]
+            modes = [after.needs.mode for after in checks[place + 1 : place + 3]]
             self.executor.expect(next((one for one in modes if one is not Mode.PLAIN), Mode.PLAIN))
             if self._lanes.fail_fast and self._lanes.rejected.is_so:
                 why = Skipped(reason="--fail-fast: an earlier check rejected the kernel")

@@ -20,7 +20,7 @@ from tests.support.fake_trial import with_oracle as real
 CHECKS = [  # those that have something to look at here: no GPU, no kept failures
     check
     for check in all_checks()
-    if not check.code.startswith("NUM") and not check.gpu_only and not check.skip(scaled_add())
+    if not check.code.startswith("NUM") and not check.needs.gpu and not check.skip(scaled_add())
 ]
 
 

@@ -11,6 +11,7 @@ import torch
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.interface.inputs_used import Api003
 from cuassay.checks.kernels.own_work import Ghost001
+from cuassay.checks.needs import Group, Needs, Process, When
 from cuassay.checks.state.earlier_calls import State001
 from cuassay.judge.decide.examine import Examination
 from cuassay.judge.memory import Memory
@@ -140,14 +141,13 @@ def test_comparisons_of_a_run_that_does_not_count_are_forgotten() -> None:
 class _Own(State001):
     """What it does is the whole process's."""
 
-    own_process = True
+    needs = Needs(process=Process.OWN, group=Group.NONE)
 
 
 class _Late(State001):
     """So is this, and it takes a process that others used."""
 
-    own_process = True
-    late = True
+    needs = Needs(process=Process.OWN, when=When.LATE, group=Group.NONE)
 
 
 def test_a_check_that_changes_the_process_keeps_its_own() -> None:

@@ -8,6 +8,7 @@ from functools import cache
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised, termination_finding
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Process
 from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.diagnosis import Cause
@@ -51,9 +52,7 @@ class Device001(Check):
     title = "Tensors on another GPU than the current one"
     cause = Cause.DEVICE
     classes = ("A8",)
-    group = "devices"
-    gpu_only = True
-    own_process = True
+    needs = Needs(process=Process.OWN, group=Group.NONE, gpu=True)
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
     judges_failures = True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, first_raised, termination_finding
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.plain_first import (
     measured,
     other_values,
@@ -83,9 +84,7 @@ class Graph001(Check):
     title = "Captured and replayed in a CUDA graph"
     cause = Cause.GRAPH
     classes = ("S7", "A10", "L8")
-    concurrent = True
-    group = "graphs"
-    gpu_only = True
+    needs = Needs(split=Split.ANY_SIDE, group=Group.NONE, gpu=True)
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
     judges_failures = True

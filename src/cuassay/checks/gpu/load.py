@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.gpu.chances import meets, unseen_bound, wilson
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Split, When
 from cuassay.checks.numeric.common import message, worst_statistic
 from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import placed, reads_of
@@ -85,10 +86,7 @@ class Race001(Check):
     title = "Repeated under load"
     cause = Cause.RACE
     classes = ("C1", "C2", "C3", "C4", "C5", "C7")
-    concurrent = True
-    waits = True
-    group = "load"
-    gpu_only = True
+    needs = Needs(when=When.EARLY, split=Split.ANY_SIDE, group=Group.NONE, gpu=True)
     severity = Severity.CRITICAL
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Split, When
 from cuassay.checks.plain_first import (
     measured,
     other_values,
@@ -91,10 +92,7 @@ class Stream001(Check):
     title = "Order on streams and threads"
     cause = Cause.STREAM
     classes = ("A9", "H3", "S1")
-    concurrent = True
-    waits = True
-    group = "streams"
-    gpu_only = True
+    needs = Needs(when=When.EARLY, split=Split.ANY_SIDE, group=Group.NONE, gpu=True)
     severity = Severity.HIGH
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

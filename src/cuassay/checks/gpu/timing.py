@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Process, When
 from cuassay.checks.plain_first import measured, on_cpu
 from cuassay.checks.state.answers import reads_of
 from cuassay.inputs.geometry import all_bytes, elements
@@ -59,11 +60,7 @@ class Perf001(Check):
     title = "Timed calls are real calls"
     cause = Cause.SLOW_HOST
     classes = ("H2", "H5", "H10", "H11")
-    quiet = True
-    group = "timing"
-    own_process = True
-    only_reads = True
-    late = True
+    needs = Needs(process=Process.UNTOUCHED, when=When.LATE, group=Group.NONE, alone=True)
     severity = Severity.CRITICAL
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

@@ -9,6 +9,7 @@ from cuassay.checks.endings.findings import termination_finding
 from cuassay.checks.gradients.cases import float_inputs, float_outputs, scenarios, tried_in
 from cuassay.checks.gradients.judging import BackwardJudge, Bad, ended, forward_fault, report_of
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import details, message, where, worst_statistic
 from cuassay.errors import NothingToCheckError
 from cuassay.model.diagnosis import Cause
@@ -59,7 +60,7 @@ class Grad001(Check):
     title = "Gradients through the kernel"
     cause = Cause.GRADIENT
     classes = ("A2", "A4", "A11", "A13", "L3")
-    group = "layout"
+    needs = Needs(group=Group.LAYOUT)
     judges_failures = True
 
     def skip(self, trial: Trial) -> str:

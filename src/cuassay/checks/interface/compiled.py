@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, first_raised
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Process, Split, When
 from cuassay.checks.plain_first import measured, other_values
 from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
@@ -58,10 +59,7 @@ class Compile001(Check):
     title = "Inside torch.compile"
     cause = Cause.COMPILED
     classes = ("A14", "A5")
-    group = "operators"
-    concurrent = True
-    waits = True
-    own_process = True
+    needs = Needs(process=Process.OWN, when=When.EARLY, split=Split.ANY_SIDE, group=Group.NONE)
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
     judges_failures = True

@@ -7,6 +7,7 @@ from typing import Any
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Process, Split, When
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import NothingToCheckError
 from cuassay.model.diagnosis import Cause
@@ -63,10 +64,7 @@ class Opcheck001(Check):
     title = "Custom operators keep torch's contract"
     cause = Cause.CUSTOM_OPERATOR
     classes = ("A14", "A11")
-    concurrent = True
-    group = "operators"
-    own_process = True
-    late = True
+    needs = Needs(process=Process.OWN, when=When.LATE, split=Split.ANY_SIDE, group=Group.NONE)
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.common import comparison_finding, one_by_one
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed, reads_of
@@ -77,8 +78,7 @@ class Api005(Check):
     title = "The module starts as the reference does, and takes a loaded state"
     cause = Cause.INITIAL_VALUES
     classes = ("A16",)
-    group = "host"
-    leads = True
+    needs = Needs(when=When.FIRST, group=Group.HOST)
 
     def skip(self, trial: Trial) -> str:
         """Return why there is nothing to compare, or an empty string."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import signal_name, termination_finding
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.model.diagnosis import Cause
@@ -54,8 +55,7 @@ class Api001(Check):
     title = "Inputs stay as they were"
     cause = Cause.INPUT_CHANGED
     classes = ("A3", "A4", "M9")
-    concurrent = True
-    group = "host"
+    needs = Needs(split=Split.ANY_SIDE, group=Group.HOST)
     judges_failures = True  # a call that must not write may end the process
 
     def skip(self, trial: Trial) -> str:

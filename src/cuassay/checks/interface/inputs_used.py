@@ -8,6 +8,7 @@ from typing import Any
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Process, Split
 from cuassay.checks.numeric.common import comparison_finding, fill_text, single_call
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import (
@@ -63,9 +64,8 @@ class Api003(Check):
     code = "API003"
     title = "Every input and scalar reaches the output"
     classes = ("A6", "A7", "A12", "A13", "O1")
-    concurrent = True
-    group = "host"
-    clean_counts = True  # its new processes only keep an earlier answer from being blamed
+    # its new processes only keep an earlier answer from being blamed
+    needs = Needs(process=Process.NEW_IF_WRONG, split=Split.ANY_SIDE, group=Group.HOST)
 
     def skip(self, trial: Trial) -> str:
         """Return why no argument can be moved, or an empty string."""

@@ -17,6 +17,7 @@ from cuassay.checks.follow import lies_elsewhere
 from cuassay.checks.interface.layout_calls import LayoutCall, reads_by_result, tried_calls
 from cuassay.checks.interface.layout_trials import AGAIN, PLAIN, layout_scenarios, shared_scenarios
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import details, message, where, worst_statistic
 from cuassay.checks.one_call import copies_explain
 from cuassay.errors import CannotJudgeError
@@ -81,8 +82,7 @@ class Layout001(Check):
     title = "Inputs in every memory layout"
     cause = Cause.LAYOUT
     classes = ("A1", "A2", "A5", "M10")
-    concurrent = True
-    group = "layout"
+    needs = Needs(split=Split.ANY_SIDE, group=Group.LAYOUT)
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
     judges_failures = True

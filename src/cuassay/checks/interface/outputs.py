@@ -9,6 +9,7 @@ from typing import Any
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed, reads_of
@@ -66,7 +67,7 @@ class Api002(Check):
     code = "API002"
     title = "Output contract"
     classes = ("A5", "H4")
-    group = "host"
+    needs = Needs(group=Group.HOST)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario an aspect: what the reference does too is judged one by one."""

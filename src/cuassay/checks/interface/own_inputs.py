@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import comparison_finding
 from cuassay.checks.state.answers import Read, reads_of, same_bits
 from cuassay.model.case import UNSTRUCTURED, Case
@@ -58,8 +59,7 @@ class Api004(Check):
     title = "Facts of the problem's own inputs that the reference does not need"
     cause = Cause.INPUT_MISREAD
     classes = ("A6", "A7", "O1")
-    concurrent = True
-    group = "host"
+    needs = Needs(split=Split.ANY_SIDE, group=Group.HOST)
 
     def skip(self, trial: Trial) -> str:
         """Return why no fact can be broken, or an empty string."""

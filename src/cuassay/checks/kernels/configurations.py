@@ -11,6 +11,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.gpu.timing import timed
 from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.facts import cleaned_text
+from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
@@ -67,7 +68,7 @@ class Config001(Check):
     code = "CONFIG001"
     title = "Every configuration of an autotuner is right"
     classes = ("O8", "S6")
-    group = "configurations"
+    needs = Needs(group=Group.NONE)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario: the sizes one after another."""

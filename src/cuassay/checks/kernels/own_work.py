@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Process, Split, When
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed, reads_of
 from cuassay.model.axes import smallest_workload_axes
@@ -59,10 +60,8 @@ class Ghost001(Check):
     title = "The answer comes from the candidate's own kernels"
     cause = Cause.UNNECESSARY_KERNEL
     classes = ("H8",)
-    concurrent = True
-    own_process = True
-    late = True
-    group = "integrity"  # nothing else runs in a process whose kernels were switched off
+    # nothing else runs in a process whose kernels were switched off
+    needs = Needs(process=Process.OWN, when=When.LATE, split=Split.ANY_SIDE, group=Group.NONE)
     finding_class = FindingClass.ADVICE
     severity = Severity.MEDIUM
     judges_failures = True  # without its kernels a candidate may raise

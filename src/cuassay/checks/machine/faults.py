@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cuassay.checks.base import Check, Machine, Run, Trial
 from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.facts import cleaned_text
+from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
@@ -128,7 +129,7 @@ def hot_cases(trial: Trial) -> list[Case]:
 class MachineCheck(Check):
     """Base of the checks on what the PTX machine sees: subclasses name their kinds of fault."""
 
-    group = "machine"
+    needs = Needs(when=When.EXECUTED, group=Group.MACHINE)
     least_decided = 0.0  # a candidate may keep a launch to itself, as it may launch none
     kinds: ClassVar[frozenset[str]]
     clean_words: ClassVar[str]  # what is said of launches without such a fault

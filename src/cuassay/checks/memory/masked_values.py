@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import message, one_by_one, worst_statistic
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
 from cuassay.checks.plain_first import measured, with_scalars
@@ -70,8 +71,7 @@ class Mem004(Check):
     title = "What no output depends on does not matter"
     cause = Cause.UNDEFINED_READ
     classes = ("M7", "L8", "L9")
-    concurrent = True
-    group = "memory"
+    needs = Needs(split=Split.ANY_SIDE, group=Group.MEMORY)
     severity = Severity.CRITICAL
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

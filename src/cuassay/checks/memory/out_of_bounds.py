@@ -13,6 +13,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import first_raised, memory_fault, signal_name
 from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.configurations import BUDGET_S, MOST
+from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import where as where_of
 from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.numeric.listed_sizes import settings
@@ -88,9 +89,7 @@ class Mem002(Check):
     title = "Guard zones and poison around every allocation"
     cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M5", "M6", "M7", "L8")
-    concurrent = True
-    group = "memory"
-    mode = Mode.GUARDED
+    needs = Needs(split=Split.ANY_SIDE, group=Group.MEMORY, mode=Mode.GUARDED)
     judges_failures = True
     least_decided = 0.0  # guard zones take memory of their own, and may run out of it
 
@@ -123,7 +122,7 @@ class Mem002(Check):
                 label=label,
                 cases=(case,),
                 steps=tuple(steps),
-                mode=self.mode,
+                mode=Mode.GUARDED,
                 timeout_s=_TAIL_LIMIT_S if case in tails else _LIMIT_S,
             )
 

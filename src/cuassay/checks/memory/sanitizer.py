@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
 from cuassay.checks.memory.sanitizer_report import find_sanitizer, of_kernels, parse_report
+from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError
@@ -73,9 +74,7 @@ class Mem003(Check):
     title = "compute-sanitizer finds nothing in the kernels"
     cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M5", "C1")
-    group = "tools"
-    gpu_only = True
-    side_by_side = True
+    needs = Needs(split=Split.AT_ONCE, group=Group.NONE, gpu=True)
 
     def skip(self, trial: Trial) -> str:
         """Only CUDA kernels can be looked at; the tools take seconds each."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed, reads_of, same_bits
 from cuassay.model.case import Case
@@ -66,8 +67,7 @@ class Mem001(Check):
     title = "Every output element is written"
     cause = Cause.UNWRITTEN
     classes = ("M5", "M6")
-    concurrent = True
-    group = "memory"
+    needs = Needs(split=Split.ANY_SIDE, group=Group.MEMORY)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario per shape: small, listed, and one of the numeric cases."""

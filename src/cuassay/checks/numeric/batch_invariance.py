@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import fill_text, one_by_one
 from cuassay.checks.numeric.relation_guess import RelationTrials, base_case, element_limit, guesses
 from cuassay.checks.numeric.relation_laws import Law, applied, laws
@@ -68,8 +69,7 @@ class Det002(Check):
     title = "Batch invariance"
     cause = Cause.NOT_DETERMINISTIC
     classes = ("C9",)
-    quiet = True
-    group = "repeat"
+    needs = Needs(group=Group.REPEAT, alone=True)
     finding_class = FindingClass.ADVICE
     severity = Severity.LOW
 

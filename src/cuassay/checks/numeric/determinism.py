@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import message, where, worst_statistic
 from cuassay.checks.state.answers import Read, reads_of, same_bits
 from cuassay.inputs.geometry import tensor_bytes
@@ -67,8 +68,7 @@ class Det001(Check):
     title = "Run-to-run spread"
     cause = Cause.NOT_DETERMINISTIC
     classes = ("C1", "C2", "C7", "C9")
-    quiet = True
-    group = "repeat"
+    needs = Needs(group=Group.REPEAT, alone=True)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield the repeats on an ordinary case and on one with hot keys."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Needs, Split
 from cuassay.checks.numeric.common import comparison_finding, one_by_one, single_call
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.diagnosis import Cause
@@ -67,7 +68,7 @@ class Num002(Check):
     worth = 4.0  # of heavy references too
     title = "Low-precision accumulation: hot keys, bias and growth"
     classes = ("N1", "N2", "N3", "N5", "N9", "L1")
-    concurrent = True
+    needs = Needs(split=Split.ANY_SIDE)
     grades = True
 
     def skip(self, trial: Trial) -> str:

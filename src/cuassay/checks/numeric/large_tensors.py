@@ -10,6 +10,7 @@ from math import prod
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Process
 from cuassay.checks.numeric.common import message, worst_statistic
 from cuassay.checks.numeric.listed_sizes import odd_axes, sizes_in_words
 from cuassay.checks.numeric.relation_guess import relations
@@ -77,9 +78,7 @@ class Big001(Check):
     title = "More than 2^31 elements"
     cause = Cause.LARGE_SIZES
     classes = ("M1", "M2", "L12")
-    group = "big"
-    gpu_only = True
-    own_process = True
+    needs = Needs(process=Process.OWN, group=Group.NONE, gpu=True)
     severity = Severity.CRITICAL
     judges_failures = True
 

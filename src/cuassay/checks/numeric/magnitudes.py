@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Needs, Split
 from cuassay.checks.numeric.common import comparison_finding, one_by_one
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
 from cuassay.checks.plain_first import with_scalars
@@ -73,7 +74,7 @@ class Num004(Check):
     code = "NUM004"
     title = "Values as large as the reference takes them"
     classes = ("N6", "N10", "O3")
-    concurrent = True
+    needs = Needs(split=Split.ANY_SIDE)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield a scenario for each group of inputs that can be made larger.

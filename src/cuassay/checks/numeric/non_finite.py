@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Needs, Split
 from cuassay.checks.numeric.common import one_by_one
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
 from cuassay.checks.plain_first import with_scalars
@@ -69,7 +70,7 @@ class Num005(Check):
     classes = ("N13",)
     finding_class = FindingClass.UNSAFE
     severity = Severity.MEDIUM
-    concurrent = True
+    needs = Needs(split=Split.ANY_SIDE)
     judges_failures = True  # what a NaN ends is a condition as well
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

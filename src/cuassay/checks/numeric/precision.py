@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.common import details, single_call, where
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -52,8 +53,7 @@ class Num003(Check):
     code = "NUM003"
     title = "The precision that the kernel keeps"
     classes = ("N1", "N4")
-    group = "shapes"
-    looks_back = True
+    needs = Needs(when=When.AFTER_SIDES, group=Group.SHAPES)
     finding_class = FindingClass.UNSAFE
     severity = Severity.LOW
 

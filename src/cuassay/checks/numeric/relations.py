@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Needs, Split
 from cuassay.checks.numeric.common import comparison_finding, fill_text, one_by_one
 from cuassay.checks.numeric.relation_guess import base_case, element_limit, relations
 from cuassay.checks.numeric.relation_laws import Law, laws
@@ -74,7 +75,7 @@ class Meta001(Check):
     code = "META001"
     title = "Metamorphic relations of the reference"
     classes = ("A12", "A13", "C9", "L2", "L6", "L7", "N6", "N7", "O5")
-    concurrent = True
+    needs = Needs(split=Split.ANY_SIDE)
     grades = True
 
     def skip(self, trial: Trial) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable, Iterator
 
-from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.base import Run, SearchingCheck, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import sizes_in_words
 from cuassay.checks.one_call import judge_one_call
@@ -18,7 +19,7 @@ from cuassay.model.verdict import Profile
 INSTALL = "Hypothesis is not installed: pip install 'cuassay[fuzz]'"
 
 
-class Fuzz001(Check):
+class Fuzz001(SearchingCheck):
     """Search for a failing input
 
     What it does
@@ -57,11 +58,9 @@ class Fuzz001(Check):
     code = "FUZZ001"
     title = "Search for a failing input"
     classes = ("N4", "N11", "O1", "O3", "O7", "O8")
-    group = "shapes"
-    concurrent = True
+    needs = Needs(split=Split.ANY_SIDE, group=Group.SHAPES)
     grades = True
     judges_failures = True
-    searches = True
     asks_right = True
 
     def skip(self, trial: Trial) -> str:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.case import TRAINING
@@ -51,7 +52,7 @@ class Loop001(Check):
     title = "Numbers on the states of a training run"
     cause = Cause.TRAINING
     classes = ("L1", "L4", "N1")
-    group = "loops"
+    needs = Needs(group=Group.LOOPS)
     purpose: ClassVar[str] = TRAINING
 
     def skip(self, trial: Trial) -> str:

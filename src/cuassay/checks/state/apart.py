@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.follow import followed
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import (
@@ -62,8 +63,7 @@ class Apart001(Check):
     code = "APART001"
     title = "The same without cuassay around"
     classes = ("H1", "H2", "H8")
-    group = "apart"
-    after_clean = True
+    needs = Needs(when=When.AFTER_CLEAN, group=Group.NONE)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a size."""

@@ -12,6 +12,7 @@ from cuassay.checks.endings.findings import exception_text, memory_fault, termin
 from cuassay.checks.follow import followed, lies_elsewhere
 from cuassay.checks.interface.inputs_used import change_in_words
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import message, where, worst_statistic
 from cuassay.checks.state.answers import Read, same_bits, truth_moved
 from cuassay.checks.state.histories import Tensors, history_scenarios
@@ -99,8 +100,7 @@ class State001(Check):
     title = "No answer depends on earlier calls"
     cause = Cause.CALL_HISTORY
     classes = ("S1", "S2", "S3", "S4", "S6", "S7", "S8")
-    group = "host"
-    divided = True
+    needs = Needs(split=Split.AMONG_SIDES, group=Group.HOST)
     judges_failures = True  # a layout, a thread or gradients may be refused
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

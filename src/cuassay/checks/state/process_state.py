@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs, Process
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
 from cuassay.checks.state.histories import odd_layouts
@@ -94,9 +95,7 @@ class Proc001(Check):
     title = "The process stays as it was"
     cause = Cause.PROCESS_STATE
     classes = ("S9", "H2", "H9")
-    group = "host"
-    own_process = True
-    only_reads = True
+    needs = Needs(process=Process.UNTOUCHED, group=Group.HOST)
     severity = Severity.MEDIUM
     judges_failures = True  # a call that raises is another check's business
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from cuassay.checks.base import Check, Run
+from cuassay.checks.base import Check, Run, SearchingCheck
 from cuassay.checks.endings.findings import (
     claims_no_system,
     claims_no_tool,
@@ -28,6 +28,7 @@ from cuassay.checks.endings.findings import (
     termination_finding,
 )
 from cuassay.checks.judgement import Answers, Judgement
+from cuassay.checks.needs import Process, Split, When
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError, ReferenceError_
 from cuassay.judge.decide.confirm import confirmed, marginal
@@ -282,13 +283,13 @@ class Examination:
 
     def _skipped(self, check: Check) -> Skipped | None:
         """Return why a check does not run, if it does not."""
-        if check.gpu_only and not self._trial.device.startswith("cuda"):
+        if check.needs.gpu and not self._trial.device.startswith("cuda"):
             reason = f"needs an NVIDIA GPU: this trial runs on the {self._trial.device}"
             return Skipped(reason=reason, applicable=False, needs_gpu=True)
         reason = check.skip(self._trial)
-        if not reason and check.searches and self._rejected.is_so:
+        if not reason and isinstance(check, SearchingCheck) and self._rejected.is_so:
             reason = _NOTHING_TO_SEARCH
-        if not reason and check.after_clean and self._rejected.is_so:
+        if not reason and check.needs.when is When.AFTER_CLEAN and self._rejected.is_so:
             reason = "other checks rejected the kernel already"
         if reason:
             return Skipped(reason=reason, applicable=False)
@@ -299,13 +300,13 @@ class Examination:
         """Run what a check proposes, then what a search for it comes upon."""
         trial = self._trial.for_check(check.worth)
         scenarios = self._affordable(trial, check, tally)
-        if check.side_by_side and self._ahead is not None:
+        if check.needs.split is Split.AT_ONCE and self._ahead is not None:
             listed = list(scenarios)
             if len(listed) > 1:
                 self._ahead(listed)
             scenarios = iter(listed)
         proposed = Proposed(check, tally, scenarios, emit=self._emit)
-        self.proposed = proposed if check.divided else None
+        self.proposed = proposed if check.needs.split is Split.AMONG_SIDES else None
         try:
             await self._take_part(trial, proposed)
         finally:
@@ -313,7 +314,7 @@ class Examination:
             await proposed.end()
         if len(tally.wrong) >= _ENOUGH:
             return tally.outcome()
-        if check.searches:
+        if isinstance(check, SearchingCheck):
 
             async def answer(case: Case) -> Answer:
                 wrong = len(tally.wrong)
@@ -449,10 +450,11 @@ class Examination:
         new process, and that answer counts.
         """
         quick = trial.profile is Profile.QUICK
-        if quick and check.late:
+        process, is_late = check.needs.process, check.needs.when is When.LATE
+        if quick and is_late:
             scenario = dataclasses.replace(scenario, fresh=True)
-        shares = quick or check.clean_counts
-        if shares and scenario.fresh and (check.late or not check.own_process):
+        shares = quick or process is Process.NEW_IF_WRONG
+        if shares and scenario.fresh and (is_late or process.takes_any):
             settled = await self._in_process_at_hand(check, scenario)
             if settled is not None:
                 return settled
@@ -465,7 +467,7 @@ class Examination:
             reason = inconclusive_reason(run)
         near = self._near_share(scenario, run) if check.asks_right and not reason else None
         if not reason and near is None:
-            reason = self._ill_conditioned(scenario, roughly=check.searches)
+            reason = self._ill_conditioned(scenario, roughly=isinstance(check, SearchingCheck))
         if reason:
             return _Settled(run=run, judgement=Judgement(), undecided=reason)
         judgement = self._judged(check, scenario, run)
@@ -482,7 +484,7 @@ class Examination:
             judgement = self._judged(check, scenario, run)
             counts = ended or (not judgement.findings and self._all_right(scenario, run))
         except NothingToCheckError:  # where all is right, there is nothing in a new process either
-            if check.late and self._all_right(scenario, run):
+            if check.needs.when is When.LATE and self._all_right(scenario, run):
                 raise
             counts = False
         except CannotJudgeError:

@@ -1,7 +1,7 @@
 """A search for failing inputs: Hypothesis draws recipes, the judge runs them, shares guide it.
 
 A check yields scenarios and learns nothing of what came back; Hypothesis calls a function and
-must hear at once. So the judge drives: a check with `searches` says how one case is tried
+must hear at once. So the judge drives: a `SearchingCheck` says how one case is tried
 (`on_case`) and judged (`judge`), the examination runs each searched case exactly as a proposed
 one and answers with the share of the error budget that it used. Findings stay one-case
 scenarios that replay without the search.

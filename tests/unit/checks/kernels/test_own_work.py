@@ -9,6 +9,7 @@ import torch
 
 from cuassay.checks.base import Run
 from cuassay.checks.kernels.own_work import Ghost001
+from cuassay.checks.needs import Process
 from cuassay.cli.options import CONDITIONS
 from cuassay.judge.decide.verdict import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -155,7 +156,7 @@ def test_kernels_are_armed_again_and_nothing_else_runs_in_that_process() -> None
     switches = [step.active for step in scenario.steps if isinstance(step, Disarm)]
     assert switches == [False, True, False]
     assert scenario.fresh
-    assert Ghost001().group not in {"host", "memory", "numeric"}
+    assert Ghost001().needs.process is Process.OWN
 
 
 def test_a_run_that_broke_off_says_nothing() -> None:

@@ -144,7 +144,7 @@ def test_a_refusal_decides_nothing() -> None:
 
 def test_it_runs_on_a_gpu_only_and_not_at_quick() -> None:
     trial = scaled_add()
-    assert Mem003().gpu_only
+    assert Mem003().needs.gpu
     trial.device = "cuda"
     assert Mem003().skip(trial) == "standard and deep run it"
     trial.profile = Profile.STANDARD
