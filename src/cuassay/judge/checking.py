@@ -21,6 +21,7 @@ from cuassay.judge.run.reference import Reference
 from cuassay.judge.schedule import begins_ahead, needs_new_process, schedule
 from cuassay.model.outcome import CheckReport
 from cuassay.model.verdict import Lane, Power
+from cuassay.sandbox.host.waits import first_of_group
 
 if TYPE_CHECKING:
     from cuassay.judge.bench import Bench
@@ -112,12 +113,13 @@ async def run_checks(
         await begin()
     elif lanes.built:
         work = Work(checks=deque(order.of_any_side), then=deque([measure]), prepare=prepare)
-        async with asyncio.TaskGroup() as group:
-            for one in beside:
-                group.create_task(open_lane(one, lane=Lane.BESIDE, main=main).take(work))
-            await begin()
-            await main.run(order.of_first_side)
-            await main.take(work, may=lambda check: check.needs.process.takes_any)
+        with first_of_group():
+            async with asyncio.TaskGroup() as group:
+                for one in beside:
+                    group.create_task(open_lane(one, lane=Lane.BESIDE, main=main).take(work))
+                await begin()
+                await main.run(order.of_first_side)
+                await main.take(work, may=lambda check: check.needs.process.takes_any)
         # It imports a compiler for seconds, beside checks that take no time of a call.
         timed = bench.plan.extras and not bench.quick and bench.on_gpu and lanes.built
         if timed and bench.has_times(executor):

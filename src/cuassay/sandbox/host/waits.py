@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import select
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -46,6 +47,15 @@ def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
     if isinstance(ended[0], BaseException):
         raise ended[0]
     return ended[0]
+
+
+@contextmanager
+def first_of_group() -> Iterator[None]:
+    """Raise what a group of tasks met first by itself: who catches it knows nothing of groups."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
 
 
 async def await_readable(sources: Sequence[Any], limit_s: float) -> list[Any]:

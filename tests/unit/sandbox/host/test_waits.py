@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cuassay.sandbox.host.waits import await_readable, run_now
+from cuassay.sandbox.host.waits import await_readable, first_of_group, run_now
 
 
 def test_two_that_wait_for_one_source_are_both_woken() -> None:
@@ -74,3 +74,20 @@ def test_a_coroutine_is_waited_for_within_another_and_its_error_passes() -> None
 
     assert run_now(name()) == threading.current_thread().name
     assert asyncio.run(within()) == "a wait within a wait"
+
+
+def test_what_a_task_of_a_group_raises_is_raised_by_itself() -> None:
+    async def fails() -> None:
+        raise ValueError("no")
+
+    async def goes_on() -> None:
+        await asyncio.sleep(60.0)
+
+    async def together() -> None:
+        with first_of_group():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(goes_on())
+                group.create_task(fails())
+
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(together())
