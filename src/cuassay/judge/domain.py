@@ -97,7 +97,7 @@ class KnownCases:
     cases: tuple[Case, ...]
 
 
-Reason: TypeAlias = (
+Lesson: TypeAlias = (
     Learnt
     | RefusedWithData
     | OwnCasesAlone
@@ -110,9 +110,9 @@ Reason: TypeAlias = (
 )
 
 
-def replan(domain: Domain, reason: Reason) -> Domain:  # an arm a reason
+def replan(domain: Domain, lesson: Lesson) -> Domain:  # an arm a lesson
     """Return where cases are planned from now on."""
-    match reason:
+    match lesson:
         case Learnt(problem=problem, facts=facts):
             return dataclasses.replace(domain, problem=problem, facts=facts)
         case RefusedWithData():
@@ -168,6 +168,6 @@ class Knowledge:
         """The operator, as far as it is known now."""
         return self.domain.problem
 
-    def learn(self, reason: Reason) -> None:
+    def learn(self, lesson: Lesson) -> None:
         """Replace the domain."""
-        self.domain = replan(self.domain, reason)
+        self.domain = replan(self.domain, lesson)

@@ -235,8 +235,9 @@ class CheckLane:
             with lanes.trial.timeline.span(self._lane, check.code):
                 examined = await self._examination.examine(check)
         except BuildStopped as stopped:
-            lanes.built = False
-            lanes.teller.stop(_build_report(stopped))
+            if lanes.built:  # other lanes meet it too
+                lanes.built = False
+                lanes.teller.stop(_build_report(stopped))
             return
         finally:
             self._examination = None

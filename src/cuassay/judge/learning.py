@@ -12,7 +12,7 @@ from cuassay.contract.observe import without_contradicted
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.uses import with_uses
 from cuassay.errors import CuassayError
-from cuassay.judge.domain import Domain, Knowledge, Learnt, Reason, RefusedWithData
+from cuassay.judge.domain import Domain, Knowledge, Learnt, Lesson, RefusedWithData
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, VarAxis
 
@@ -59,9 +59,9 @@ class Learning:
         """Sizes and values that were tried on the reference, and why it refused some."""
         return () if self.acceptor is None else tuple(self.acceptor.tried)
 
-    def replan(self, reason: Reason) -> None:
+    def replan(self, lesson: Lesson) -> None:
         """Plan as `domain.replan` says from now on."""
-        self._knowledge.learn(reason)
+        self._knowledge.learn(lesson)
         if self.acceptor is not None:
             self.acceptor.problem = self.domain.problem
 

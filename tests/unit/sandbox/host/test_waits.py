@@ -22,7 +22,7 @@ def test_two_that_wait_for_one_source_are_both_woken() -> None:
         waiting = asyncio.gather(wait(), wait())
         await asyncio.sleep(0.01)
         theirs.send(b"x")
-        return await waiting
+        return list(await waiting)
 
     with ours, theirs:
         assert asyncio.run(both()) == [[ours], [ours]]
