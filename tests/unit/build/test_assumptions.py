@@ -155,4 +155,4 @@ def test_triton_says_what_a_kernel_assumes() -> None:
     assert list(false_assumptions(good)) == []
     bad = dataclasses.replace(good, arguments=(*good.arguments[:2], struct.pack("<i", 65)))
     (fault,) = false_assumptions(bad)
-    assert (fault.touches[0].file, fault.touches[0].line) == ("assuming.py", 10)
+    assert (fault.touches[0].file, fault.touches[0].line) == ("assuming.py", 11)

@@ -236,7 +236,7 @@ def test_random_programs_race_in_the_machine_only_where_the_model_lets_them() ->
     racy = found = 0
     for seed in range(80):
         bodies, together = random_program(seed)
-        races = data_races(in_model(bodies, together))
+        races = data_races(in_model(bodies, together), limit_s=600)
         wrong, remark = machine_says(bodies, together)
         assert races or not wrong, (seed, bodies, together)
         racy += bool(races)

@@ -196,14 +196,16 @@ def _binary(name: str, width: int, values: list[_Values]) -> Any:
 
 
 def _unsigned(value: _Values, width: int) -> _Values:
-    return value if width >= 64 else value & np.int64((1 << width) - 1)
+    cut: _Values = value if width >= 64 else value & np.int64((1 << width) - 1)
+    return cut
 
 
 def _signed(value: _Values, width: int) -> _Values:
     if width >= 64:
         return value
     half = np.int64(1 << (width - 1))
-    return (_unsigned(value, width) ^ half) - half if width > 1 else value & 1
+    found: _Values = (_unsigned(value, width) ^ half) - half if width > 1 else value & 1
+    return found
 
 
 def _truncated(a: _Values, b: _Values) -> _Values:
