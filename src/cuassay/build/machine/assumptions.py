@@ -210,7 +210,8 @@ def _signed(value: _Values, width: int) -> _Values:
 
 def _truncated(a: _Values, b: _Values) -> _Values:
     """Divide toward zero, as the hardware does."""
-    return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    found: _Values = np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    return found
 
 
 _COMPARISONS: dict[str, Callable[[_Values, _Values], Any]] = {
