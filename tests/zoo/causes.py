@@ -85,6 +85,8 @@ _BY_LESSON: Mapping[str, tuple[Cause, ...]] = {
     "memory: stale padding": (Cause.UNINITIALISED, Cause.UNDEFINED_READ),
     "memory: what no output": (Cause.UNDEFINED_READ,),
     "memory: written after": (Cause.OUT_OF_BOUNDS,),
+    "memory: what a kernel assumes": (Cause.FALSE_ASSUMPTION,),
+    "order: blocks that wait": (Cause.RACE, Cause.NOT_DETERMINISTIC, Cause.WRONG_REDUCTION),
     "real text": (Cause.LOW_ACCUMULATION, Cause.TRAINING),
     "decode": (Cause.TRAINING, Cause.INPUT_MISREAD, Cause.INPUT_IGNORED),
 }

@@ -28,6 +28,10 @@ experts_times_zero         | moe_experts           | MEM004        | M7 L8 | req
 positions_by_product       | rope_neox@float32     | MEM004        | M7    | require padding
 # memory: written after it was freed
 freed_workspace            | rmsnorm_backward      | MEM002        | M8
+# order: blocks that wait for others
+triton_owner_goes_on       | rmsnorm@float32       | RACE101       | C2
+# memory: what a kernel assumes
+triton_false_assumption    | rmsnorm@float32       | SYNC101       | O10
 # memory: CUDA
 cuda_last_block_store      | swiglu                | MEM002        | M4
 cuda_vector_store_tail     | swiglu                | MEM002        | M4

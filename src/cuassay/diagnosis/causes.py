@@ -127,6 +127,18 @@ PAGES: Mapping[Cause, CausePage] = MappingProxyType(
             words="the kernel accesses memory outside of its tensors",
             remedy="compare every index with the tensor's bounds, also in the last tile",
         ),
+        Cause.MISALIGNED: CausePage(
+            name="misaligned access",
+            words="a vector load or store uses an address that is not a multiple of its size",
+            remedy="use the vector path only where the address, the row length and every stride "
+            "are multiples of the vector size; use single elements elsewhere",
+        ),
+        Cause.FALSE_ASSUMPTION: CausePage(
+            name="false assumption",
+            words="the kernel promises its compiler something that does not hold for this call",
+            remedy="remove the assumption, or dispatch calls for which it is false to a kernel "
+            "without it",
+        ),
         Cause.UNINITIALISED: CausePage(
             name="reads unwritten memory",
             words="the answer depends on memory that was never written",

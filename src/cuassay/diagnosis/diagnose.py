@@ -26,7 +26,15 @@ _ALONE = (
 # What a call does beside its arguments explains whatever later calls show.
 _CONTRACT = (Cause.INPUT_CHANGED, Cause.OUTPUT_SHARES_INPUT, Cause.OUTPUT_SHARES_OUTPUT)
 _STATE = (Cause.STALE_ANSWER, Cause.FIRST_CALL, Cause.CALL_HISTORY, Cause.OUTPUT_REUSED)
-_MEMORY = (Cause.OUT_OF_BOUNDS, Cause.RACE, Cause.BARRIER, Cause.UNINITIALISED, Cause.UNWRITTEN)
+_MEMORY = (
+    Cause.FALSE_ASSUMPTION,
+    Cause.MISALIGNED,
+    Cause.OUT_OF_BOUNDS,
+    Cause.RACE,
+    Cause.BARRIER,
+    Cause.UNINITIALISED,
+    Cause.UNWRITTEN,
+)
 # Facets of one thing, wrong numbers: one diagnosis says which.
 NUMBERS = (
     Cause.LOW_ACCUMULATION,

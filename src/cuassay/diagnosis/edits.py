@@ -111,6 +111,8 @@ _BY_CAUSE: Mapping[Cause, tuple[EditKind, ...]] = {
     **dict.fromkeys((Cause.PROCESS_STATE, Cause.ENDS_PROCESS, Cause.PRINTS), _EFFECTS),
     **dict.fromkeys((Cause.FORGES, Cause.HANGS, Cause.CRASHES), (*_EFFECTS, *_MEMORY)),
     **dict.fromkeys((Cause.UNINITIALISED, Cause.UNWRITTEN, Cause.OUT_OF_BOUNDS), _MEMORY),
+    Cause.MISALIGNED: (EditKind.CONTIGUOUS, EditKind.BRANCH, EditKind.PART),
+    Cause.FALSE_ASSUMPTION: (EditKind.STATEMENT, EditKind.BRANCH),
     Cause.UNDEFINED_READ: (EditKind.MASK, *_MEMORY),
     Cause.NOT_DETERMINISTIC: (
         EditKind.PRECISION,

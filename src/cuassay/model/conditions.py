@@ -27,6 +27,7 @@ CONDITIONS = (
     "loaded-state",
     "magnitudes",
     "non-finite",
+    "order",
     "own-kernels",
     "padding",
     "precision",

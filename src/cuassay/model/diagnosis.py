@@ -33,6 +33,8 @@ class Cause(enum.StrEnum):
     UNNECESSARY_KERNEL = "kernel-without-effect"
     # Memory and order.
     OUT_OF_BOUNDS = "out-of-bounds"
+    MISALIGNED = "misaligned"
+    FALSE_ASSUMPTION = "false-assumption"  # what the kernel tells its compiler is not so
     UNINITIALISED = "uninitialised"
     UNWRITTEN = "unwritten-output"
     UNDEFINED_READ = "undefined-read"  # depends on elements that no output is defined by

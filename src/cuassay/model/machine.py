@@ -96,13 +96,15 @@ class LaunchEvidence:
     bounds, initialisation and barriers are settled for all data at this launch.
     `inconclusive` says why it was not executed to its end, if so. `agreement` compares what it
     left with the recorded result: None where no GPU's result was recorded, empty where nothing
-    changed. `failure` is what that GPU reported of a launch that did not end well.
+    changed. `failure` is what that GPU reported of a launch that did not end well. `title` is the
+    kernel's name as its source spells it.
     """
 
     kernel: str
     grid: tuple[int, ...]
     block: tuple[int, ...]
     target: str
+    title: str = ""
     faults: tuple[MachineFault, ...] = ()
     oblivious: bool = False
     inconclusive: str = ""

@@ -61,6 +61,7 @@ class RecordedLaunch:
     `variables` gives the bytes of the module's own variables, by name, as the launch finds them.
     `results_read` is said of a launch that is recorded without being run: before it, or after the
     last one, host code took numbers out of what launches that were not run would have written.
+    `assumes` are the lines of TTIR that a Triton kernel's assumptions are made of.
     """
 
     module: int
@@ -77,6 +78,7 @@ class RecordedLaunch:
     failure: str = ""
     variables: Mapping[str, bytes] = field(default_factory=dict)
     results_read: bool = False
+    assumes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +210,8 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
         found["after"] = {str(k): put(data) for k, data in launch.after.items()}
     if launch.variables:
         found["variables"] = {name: put(data) for name, data in launch.variables.items()}
+    if launch.assumes:
+        found["assumes"] = put(launch.assumes.encode())
     if launch.results_read:
         found["results_read"] = True
     return found | ({"failure": launch.failure} if launch.failure else {})
@@ -362,6 +366,7 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
         failure=str(item.get("failure", ""))[:_TEXT],
         variables={str(k)[:_TEXT]: blob(n) for k, n in item.get("variables", {}).items()},
         results_read=bool(item.get("results_read", False)),
+        assumes=blob(item["assumes"]).decode() if "assumes" in item else "",
     )
 
 

@@ -17,10 +17,11 @@ from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.build.machine import candidates as machine
 from cuassay.build.machine.launch import LaunchFault
 from cuassay.build.machine.memory import StorageArena
-from cuassay.build.machine.replay import execute, plain_names
+from cuassay.build.machine.replay import execute
 from cuassay.errors import MissingToolError
 from cuassay.model.candidate import Candidate, Language, Launch, Scratch
 from cuassay.model.recording import Recording, decode, encode
+from ptxsan.names import readable
 from tests.support.builds import candidate, problem
 
 pytest.importorskip("numba")
@@ -169,9 +170,9 @@ def test_memory_of_torch_counts_as_written_byte_by_byte() -> None:
 
 
 def test_names_of_variables_inside_functions_are_made_plain() -> None:
-    assert plain_names("'_ZZ9block_sumfE5warps' (offset 0)") == "'warps of block_sum' (offset 0)"
-    assert plain_names("buffer 'x' and _ZZ1kE4part") == "buffer 'x' and part of k"
-    assert plain_names("_ZZ99") == "_ZZ99"
+    assert readable("'_ZZ9block_sumfE5warps' (offset 0)") == "'warps of block_sum' (offset 0)"
+    assert readable("buffer 'x' and _ZZ1kE4part") == "buffer 'x' and part of k"
+    assert readable("_ZZ99") == "_ZZ99"
 
 
 def test_the_evidence_is_plain_json(tmp_path: Path) -> None:

@@ -105,3 +105,30 @@ def test_a_proof_trusts_no_input_that_was_changed_and_no_launch_that_rests_on_re
     read = decode(encode(recorder.recording()))
     with pytest.raises(CannotJudgeError, match="takes numbers out of what its kernels write"):
         packed([({}, read)], {})
+
+
+def _address(tensor: torch.Tensor, offset: int = 0) -> bytes:
+    return struct.pack("<Q", tensor.data_ptr() + offset)
+
+
+@pytest.mark.parametrize("way", ["argument", "structure", "table"])
+def test_what_an_earlier_call_kept_is_known_before_regions_are_listed(way: str) -> None:
+    """A tensor that code which is not Python's keeps comes back in the next call's arguments."""
+    arena, kept, fresh = StorageArena(), torch.zeros(8), torch.ones(4)
+    table = torch.tensor([0, kept.data_ptr()])
+    with arena.watching({}, ()):
+        arena.add(kept, "kept")
+        arena.add(table, "table")
+    arguments = {
+        "argument": (_address(kept, 4),),
+        "structure": (struct.pack("<qQ", 3, kept.data_ptr()),),
+        "table": (_address(table),),
+    }[way]
+    with arena.watching({"x": fresh}, ()):
+        assert [one.buffer.name for one in arena.regions] == ["x"]
+        arena.recall((_address(fresh), *arguments))
+        assert "kept" in [one.buffer.name for one in arena.regions]
+    del kept, table
+    with arena.watching({"x": fresh}, ()):
+        arena.recall(arguments)
+        assert [one.buffer.name for one in arena.regions] == ["x"], "nobody keeps it any more"

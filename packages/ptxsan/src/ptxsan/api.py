@@ -21,9 +21,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from ptxsan import sources
 from ptxsan.declarations import size_of
-from ptxsan.errors import UsageError
-from ptxsan.findings import MachineFinding, MachineReport, Severity
+from ptxsan.errors import MachineError, UsageError
+from ptxsan.findings import MachineFinding, MachineReport, Severity, strict
 from ptxsan.launch import Argument, Buffer, Dim3, Launch, Pointer
+from ptxsan.names import plain_name, source_name
 from ptxsan.options import Options
 from ptxsan.parser import parse
 from ptxsan.run import run
@@ -55,7 +56,8 @@ class Report:
     `reports` has one MachineReport a schedule; `hidden` are findings of the build without
     optimisation that the optimised build does not show: the compiler removed the fault, or moved
     it; `order` what depends on the order of blocks and threads. `inconclusive` says why the
-    launch could not be executed to its end.
+    launch could not be executed to its end, `no_debug_build` why the build without optimisation
+    could not: then faults that optimisation hides are not looked for.
     """
 
     kernel: str
@@ -66,6 +68,7 @@ class Report:
     hidden: tuple[MachineFinding, ...] = ()
     order: tuple[OrderDependence, ...] = ()
     inconclusive: str = ""
+    no_debug_build: str = ""
     ptx: str = field(default="", repr=False)
     source: str = field(default="", repr=False)
 
@@ -101,6 +104,7 @@ def check(
     flags: Sequence[str] = (),
     schedules: Sequence[tuple[str, int]] = ONE,
     debug: bool = False,
+    strict_order: bool = False,
     options: Options | None = None,
 ) -> Report:
     """Execute one kernel with every check on.
@@ -109,7 +113,9 @@ def check(
     `args` are in the order of the kernel's parameters, names are for reports: numpy arrays
     (changed in place), `empty(...)`, CPU tensors of torch, numbers (of the parameter's type), bytes
     (structs), None (a null pointer). With several `schedules` each starts from the same memory;
-    arrays hold what the last one left. With `debug`, CUDA C++ is also run as -G compiles it.
+    arrays hold what the last one left. With `debug`, CUDA C++ is also run as -G compiles it;
+    where that build cannot be executed, the report keeps the optimised one and says why. With
+    `strict_order`, missing order of strong accesses is an error (`findings.ORDER`).
     Raises UsageError for arguments that do not fit, CompileError, and MachineError for a launch
     that does not fit.
     """
@@ -131,16 +137,29 @@ def check(
     report = _checked(found, found.ptx, kernel, grid, block, named, shared_bytes, cluster,
                       schedules, chosen)  # fmt: skip
     if found.debug and not report.inconclusive:
-        again = _checked(found, found.debug, kernel, grid, block, copies, shared_bytes,
-                         cluster, ONE, dataclasses.replace(chosen, shadow=False))  # fmt: skip
+        plain = dataclasses.replace(chosen, shadow=False)
+        try:
+            again = _checked(found, found.debug, kernel, grid, block, copies, shared_bytes,
+                             cluster, ONE, plain)  # fmt: skip
+        except MachineError as error:
+            report = dataclasses.replace(report, no_debug_build=str(error))
+            return _strict(report) if strict_order else report
         known = {(one.kind, _line(one)) for one in report.findings}
         kinds = {one.kind for one in report.findings}
         hidden = [
             one for one in again.findings
             if (one.kind, _line(one)) not in known and one.kind not in kinds
         ]  # fmt: skip
-        report = dataclasses.replace(report, hidden=tuple(hidden))
-    return report
+        report = dataclasses.replace(
+            report, hidden=tuple(hidden), no_debug_build=again.inconclusive
+        )
+    return _strict(report) if strict_order else report
+
+
+def _strict(report: Report) -> Report:
+    return dataclasses.replace(
+        report, findings=strict(report.findings), hidden=strict(report.hidden)
+    )
 
 
 def schedules(count: int) -> tuple[tuple[str, int], ...]:
@@ -170,7 +189,7 @@ def _checked(
         given = [each for name, value in given for each in _with_shape(name, value)]
     if len(given) != len(entry.params):
         raise UsageError(
-            f"kernel '{sources.plain_name(entry.name)}' takes {len(entry.params)} arguments, "
+            f"kernel '{plain_name(entry.name)}' takes {len(entry.params)} arguments, "
             f"{len(given)} are given; give one for each parameter, in their order"
         )
     buffers: dict[tuple[int, int], Buffer] = {}
@@ -204,7 +223,7 @@ def _checked(
         compared = compare(module, launch, options=options, schedules=schedules)
         reports, findings, order = compared.reports, compared.findings, compared.order_dependent
     return Report(
-        kernel=sources.plain_name(entry.name), grid=blocks, block=threads, reports=reports,
+        kernel=source_name(entry.name), grid=blocks, block=threads, reports=reports,
         findings=findings, order=order, ptx=ptx, source=found.text,
         inconclusive=next((one.inconclusive for one in reports if one.inconclusive), None) or "",
     )  # fmt: skip

@@ -88,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
                      help="orders of blocks, warps and lanes to try: 1 to 32")  # fmt: skip
     run.add_argument("--no-debug-build", action="store_true",
                      help="do not compare with the build without optimisation (-G)")  # fmt: skip
+    run.add_argument(
+        "--strict-order",
+        action="store_true",
+        help="strong accesses (volatile, relaxed, atomics) that nothing orders, and fences that "
+        "are missing, are errors; without it they are notes",
+    )
     run.add_argument("--seed", type=int, default=0, help="of the random contents of arrays")
     run.add_argument("--limit", type=float, default=60.0, metavar="SECONDS")
     run.add_argument("--trace", action="store_true", help="print which lines ran")
@@ -127,7 +133,7 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
         args=dict(parsed(one, rng) for one in options.arg), shared_bytes=options.shared,
         cluster=options.cluster, arch=options.arch, flags=options.flag,
         schedules=api.schedules(options.schedules), debug=not options.no_debug_build,
-        options=Options(limit_s=options.limit),
+        options=Options(limit_s=options.limit), strict_order=options.strict_order,
     )  # fmt: skip
     _print(options, report)
     if report.wrong:
@@ -166,7 +172,7 @@ def _run_program(options: argparse.Namespace, program: list[str]) -> int:
     wish = programs.Wish(
         paths=options.file, arguments=program, flags=options.flag,
         schedules=api.schedules(options.schedules), launch_limit_s=options.limit,
-        limit_s=max(600.0, 10 * options.limit),
+        limit_s=max(600.0, 10 * options.limit), strict_order=options.strict_order,
     )  # fmt: skip
     report = programs.run_whole(wish)
     if options.sarif is not None:
@@ -180,6 +186,7 @@ def _run_program(options: argparse.Namespace, program: list[str]) -> int:
 
 def _list(options: argparse.Namespace, program: list[str]) -> int:
     from ptxsan import sources
+    from ptxsan.names import plain_name
     from ptxsan.parser import parse
 
     found = sources.of_file(options.file, arch=options.arch, flags=options.flag)
@@ -189,7 +196,7 @@ def _list(options: argparse.Namespace, program: list[str]) -> int:
         types = ", ".join(
             one.type if one.count == 1 else f"{one.type}[{one.count}]" for one in parameters
         )
-        print(f"{sources.plain_name(name)}({types})  {name}")  # noqa: T201
+        print(f"{plain_name(name)}({types})  {name}")  # noqa: T201
     return OK
 
 

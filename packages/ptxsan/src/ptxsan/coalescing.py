@@ -15,10 +15,10 @@ import numpy as np
 
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
 from ptxsan.launch import Launch
+from ptxsan.lines import own_line
 from ptxsan.program import Program
 from ptxsan.records import LaunchState
 from ptxsan.runtime import layout as L
-from ptxsan.syntax import SourceLine
 
 _SECTOR, _BANKS = 32, 32
 _WORSE = 4  # times the sectors or turns that would be needed
@@ -67,9 +67,7 @@ def _finding(
     program: Program, launch: Launch, site: int, kind: Kind, seen: int, needed: int
 ) -> MachineFinding:
     instruction = program.body[site]
-    source: SourceLine | None = instruction.source
-    while source is not None and source.inlined_at is not None:
-        source = source.inlined_at
+    source = own_line(instruction.source)
     what = (
         f"takes {seen} turns in the banks of shared memory where {needed} would do"
         if kind is Kind.BANK_CONFLICT

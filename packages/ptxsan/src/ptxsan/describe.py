@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import struct
 from collections.abc import Collection, Iterator
 
@@ -10,14 +11,16 @@ from ptxsan import asynchronous, blind, isa, printed, roles
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
 from ptxsan.isa import Memory
 from ptxsan.launch import Dim3, Launch
+from ptxsan.lines import own_line
+from ptxsan.names import source_name
 from ptxsan.program import Program
 from ptxsan.record import Record
 from ptxsan.records import LaunchState
 from ptxsan.runtime import layout as L
-from ptxsan.syntax import Instruction, SourceLine
+from ptxsan.syntax import Immediate, Instruction
 
 _NOBODY = 0xFFFFFFFF
-_RECORD = "<6IQ6IQ"
+_RECORD = "<6IQ6IQI4x"
 _FAR = 1 << 31  # bytes that no honest mistake is off by
 _WHAT = {L.READ: "reads", L.WRITE: "writes", L.ATOMIC: "updates", L.STRONG_READ: "reads",
          L.STRONG_WRITE: "writes"}  # fmt: skip
@@ -69,7 +72,7 @@ class Describer:
         if one.kind in (L.K_UNORDERED, L.K_ACQUIRE):
             return self._strong(one)
         if one.kind in _UNINITIALISED:
-            return self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])
+            return self._uninitialised(one)
         if one.kind == L.K_ASSERT:
             said = printed.assertion(self._state, one.extra - 1)
             found = self._plain(one, Kind.ASSERT, "")
@@ -80,23 +83,42 @@ class Describer:
         if one.kind in _ODD:
             kind, text = _ODD[one.kind]
             return self._plain(one, kind, text)
+        if one.kind in asynchronous.KINDS:
+            return self._asynchronous(one)
+        return self._waiting(one)
+
+    def _waiting(self, one: Record) -> MachineFinding | None:
+        """Return the finding of a record about threads that wait for others."""
+        if one.kind == L.K_SPIN:
+            return self._spin(one)
         if one.kind in _WAITS:
             return self._wait(one)
-        if one.kind in asynchronous.KINDS:
-            # A finding about mbarriers, copies in flight or clusters (asynchronous.py).
-            first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
-            accesses = [first]
-            if one.other_site != _NOBODY:
-                opcode = self._instruction(one.other_site).opcode
-                accesses.append(self._access(opcode, one.other_site, one.other_gid))
-            name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
-            kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
-            return MachineFinding(
-                kind=kind, severity=severity, text=text, accesses=tuple(accesses), count=one.count,
-                space=_SPACES[one.space] if name else "", allocation=name, offset=offset,
-                address=one.address or None,
-            )  # fmt: skip
+        if one.kind == L.K_ENDED_BEFORE:
+            return self._ended_before(one)
         return None
+
+    def _asynchronous(self, one: Record) -> MachineFinding:
+        """Return a finding about mbarriers, copies in flight or clusters (asynchronous.py)."""
+        first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
+        accesses = [first]
+        if one.other_site != _NOBODY:
+            opcode = self._instruction(one.other_site).opcode
+            accesses.append(self._access(opcode, one.other_site, one.other_gid))
+        name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
+        kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
+        return MachineFinding(
+            kind=kind, severity=severity, text=text, accesses=tuple(accesses), count=one.count,
+            space=_SPACES[one.space] if name else "", allocation=name, offset=offset,
+            address=one.address or None,
+        )  # fmt: skip
+
+    def _uninitialised(self, one: Record) -> MachineFinding:
+        found = self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])
+        if not one.copies_pending:
+            return found
+        hint, wait = self._copy_hint(one)
+        text = f"{found.text}; copies by cp.async were pending{hint}"
+        return dataclasses.replace(found, text=text, accesses=(*found.accesses, *wait))
 
     def _memory(self, one: Record) -> MachineFinding:
         name, start, size = self._allocation(one)
@@ -144,31 +166,37 @@ class Describer:
             return "", 0, 0
         if one.space == L.S_GLOBAL:
             found = self._state.allocation(one.allocation)
-            return f"buffer '{found.name}'", found.base, int(found.data.size)
+            return f"buffer '{source_name(found.name)}'", found.base, int(found.data.size)
         table = self._shared if one.space == L.S_SHARED else self._local
         variable = table[one.allocation]
         size = variable.bytes or self._launch.dynamic_shared_bytes
-        return f"{_SPACES[one.space]} variable '{variable.name}'", variable.address, size
+        name = source_name(variable.name)
+        return f"{_SPACES[one.space]} variable '{name}'", variable.address, size
 
     def _place(self, one: Record) -> tuple[str, int]:
         """Return the name and offset of the place of a race."""
-        if one.space == L.S_GLOBAL:
-            index = (one.address >> L.REGION_SHIFT) - 1
+        return self._at(one.space, one.address)
+
+    def _at(self, space: int, address: int) -> tuple[str, int]:
+        if space == L.S_GLOBAL:
+            index = (address >> L.REGION_SHIFT) - 1
             found = self._state.allocation(index)
-            return f"buffer '{found.name}'", one.address - found.base
-        place = one.address & ((1 << 27) - 1)
+            return f"buffer '{source_name(found.name)}'", address - found.base
+        place = address & ((1 << 27) - 1)
         below = [each for each in self._shared if each.address <= place]
         if not below:
             return "shared memory", place
-        return f"shared variable '{below[-1].name}'", place - below[-1].address
+        name = source_name(below[-1].name)
+        return f"shared variable '{name}'", place - below[-1].address
 
     def _race(self, one: Record) -> MachineFinding:
         name, offset = self._place(one)
-        other_what = _NOUN[one.other_kind]
+        site = self._memory_site(one.other_site)
+        other_what = self._other_noun(one, site)
         same = one.extra == 0 and one.what == L.WRITE and other_what == "write"
-        same = same and one.site == one.other_site
+        same = same and self._is_one_statement(one.site, site)
         first = self._access(_NOUN[one.what], one.site, one.gid)
-        partner = self._access(other_what, self._memory_site(one.other_site), one.other_gid)
+        partner = self._access(other_what, site, one.other_gid)
         text = (
             f"{first.what} by {_who(first)} and {partner.what} by {_who(partner)} of the same "
             f"bytes of {name} (offset {offset}) with nothing that orders them"
@@ -178,13 +206,41 @@ class Describer:
         unused = blind.is_about(one, self._unused)
         if unused:
             text += "; a value that is read too late reaches nothing"
+        wait: tuple[Access, ...] = ()
+        if any(isa.is_waited_copy(self._instruction(each)) for each in (one.site, site)):
+            hint, wait = self._copy_hint(one)
+            text += hint
         mild = same or unused or self._replicated(one, first, partner)
         return MachineFinding(
             kind=Kind.SAME_VALUE_RACE if same else Kind.RACE,
             severity=Severity.NOTE if mild else Severity.WRONG,
-            text=text, accesses=(first, partner), space=_SPACES[one.space], address=one.address,
-            allocation=name, offset=offset, bytes=one.bytes, count=one.count,
+            text=text, accesses=(first, partner, *wait), space=_SPACES[one.space],
+            address=one.address, allocation=name, offset=offset, bytes=one.bytes, count=one.count,
         )  # fmt: skip
+
+    def _copy_hint(self, one: Record) -> tuple[str, tuple[Access, ...]]:
+        """Return which wait should have covered a copy by cp.async, in words and as an access."""
+        if one.copy_wait_site is None:
+            return "; no wait for the copy comes before (cp.async.wait_group, or _wait_all)", ()
+        wait = self._instruction(one.copy_wait_site)
+        access = self._access(wait.opcode, one.copy_wait_site, one.gid)
+        name = f"{wait.opcode} on {_place(access)}"
+        if not wait.operands:
+            return f"; the last wait before, {name}, came before the copy", (access,)
+        count = wait.operands[0]
+        most = f"last {count.bits}" if isinstance(count, Immediate) else "last"
+        return (
+            f"; the last wait before, {name}, leaves the {most} committed groups pending: the "
+            "copy is among them, or was committed after the wait, or not at all",
+            (access,),
+        )
+
+    def _is_one_statement(self, site: int, other: int) -> bool:
+        """Whether two stores are one of the source: a compiler unrolls loops and splits vectors."""
+        if site == other:
+            return True
+        source = self._instruction(site).source
+        return source is not None and source == self._instruction(other).source
 
     def _replicated(self, one: Record, first: Access, partner: Access) -> bool:
         """Whether every thread of a block loads what one chosen thread of it then updates.
@@ -204,9 +260,7 @@ class Describer:
         name, offset = self._place(one)
         first = self._access(_NOUN[one.what], one.site, one.gid)
         site = self._memory_site(one.other_site)
-        other_what = _NOUN[one.other_kind]
-        if one.other_kind == L.ATOMIC and not isa.is_atomic(self._instruction(site)):
-            other_what = _NOUN[L.STRONG_WRITE]
+        other_what = self._other_noun(one, site)
         partner = self._access(other_what, site, one.other_gid)
         stores = {L.WRITE, L.STRONG_WRITE}
         if one.what in stores and other_what.endswith("write") and one.extra == 0:
@@ -231,6 +285,15 @@ class Describer:
             space=_SPACES[one.space], address=one.address, allocation=name, offset=offset,
             bytes=one.bytes, count=one.count,
         )  # fmt: skip
+
+    def _other_noun(self, one: Record, site: int) -> str:
+        """Return what the partner of a pair did; flags of a record do not tell strong ones."""
+        instruction = self._instruction(site)
+        if one.other_kind == L.WRITE and isa.is_load(instruction):
+            return _NOUN[L.STRONG_READ]
+        if one.other_kind == L.ATOMIC and not isa.is_atomic(instruction):
+            return _NOUN[L.STRONG_WRITE]
+        return _NOUN[one.other_kind]
 
     def _memory_site(self, site: int) -> int:
         """Undo the rounding of instruction numbers in race records of long kernels."""
@@ -272,12 +335,56 @@ class Describer:
             kind=kind, severity=Severity.WRONG, text=text, accesses=tuple(accesses), count=one.count
         )
 
+    def _spin(self, one: Record) -> MachineFinding:
+        """A thread that goes round in a loop for ever, with one of another block that does too."""
+        first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
+        accesses = [first]
+        name, offset = self._waited_for(one.space, one.address)
+        text = f"{_who(first)} waits in a loop"
+        text += f" for {name} (offset {offset}) to change" if name else ""
+        if one.other_site != _NOBODY:
+            opcode = self._instruction(one.other_site).opcode
+            partner = self._access(opcode, one.other_site, one.other_gid)
+            accesses.append(partner)
+            text += f"; {_who(partner)} waits as well"
+            other, there = self._waited_for(one.bytes, one.granule)
+            if other and (other, there) != (name, offset):
+                text += f", for {other} (offset {there})"
+        ended = self._state.get32(L.BLOCKS_DONE)
+        blocks = math.prod(self._launch.grid)
+        text += f"; {one.extra} of {blocks} blocks wait, {ended} have ended: nobody will change it"
+        return MachineFinding(
+            kind=Kind.DEADLOCK, severity=Severity.WRONG, text=text, accesses=tuple(accesses),
+            space=_SPACES[one.space - 1] if name else "", address=one.address or None,
+            allocation=name, offset=offset if name else None,
+        )  # fmt: skip
+
+    def _ended_before(self, one: Record) -> MachineFinding:
+        """A barrier that opens without threads that have ended: PTX lets it, CUDA C++ does not."""
+        first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
+        _, thread = self._coordinates(one.other_gid)
+        text = (
+            f"{_who(first)} waits at {first.what}, thread {thread} of its block has ended before: "
+            "PTX counts threads that have ended as arrived, CUDA C++ wants all threads of the "
+            "block to reach the barrier"
+        )
+        return MachineFinding(
+            kind=Kind.ENDED_BEFORE, severity=Severity.NOTE, text=text, accesses=(first,),
+            count=one.count,
+        )  # fmt: skip
+
+    def _waited_for(self, space: int, address: int) -> tuple[str, int]:
+        """Return the name and offset of what a loop reads; `space` is 1 more than its number."""
+        if space == 0:
+            return "", 0
+        return self._at(space - 1, address)
+
     def _instruction(self, site: int) -> Instruction:
         return self._program.body[min(site, len(self._program.body) - 1)]
 
     def _access(self, what: str, site: int, gid: int) -> Access:
         instruction = self._instruction(site)
-        source = outermost(instruction.source)
+        source = own_line(instruction.source)
         block, thread = self._coordinates(gid)
         return Access(
             what=what,
@@ -308,7 +415,6 @@ _STOPS = {
 _ODD: dict[int, tuple[Kind, str]] = {
     L.K_COUNTS: (Kind.DIVERGENT_BARRIER, "names another number of threads than others at it"),
     L.K_TWICE: (Kind.DIVERGENT_BARRIER, "is reached twice by one thread before it opens"),
-    L.K_SPIN: (Kind.DEADLOCK, "waits in a loop for memory that nobody will change"),
     L.K_BAD_FREE: (Kind.INVALID_FREE, "frees an address that malloc did not return"),
     L.K_FREED_TWICE: (Kind.INVALID_FREE, "frees memory that was freed before"),
     L.K_NO_TEXTURE: (Kind.OUT_OF_BOUNDS, "uses a handle of no texture or surface"),
@@ -324,11 +430,10 @@ _WAITS = {
 }
 
 
-def outermost(source: SourceLine | None) -> SourceLine | None:
-    """Return the line in the user's own code: inlined functions are followed to their caller."""
-    while source is not None and source.inlined_at is not None:
-        source = source.inlined_at
-    return source
+def _place(access: Access) -> str:
+    if access.source_line:
+        return f"line {access.source_line}"
+    return f"PTX line {access.ptx_line}"
 
 
 def _who(access: Access) -> str:

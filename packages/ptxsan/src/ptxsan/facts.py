@@ -52,8 +52,10 @@ def collect(body: Sequence[Instruction], liveness: Liveness, registers: Mapping[
                 if not sinks.issuperset(named):
                     sinks.update(named)
                     changed = True
+    # A register of 16 bits has parts where pairs of 8-bit floats are made or taken apart.
+    widths = (16, 32, 64) if any(map(isa.packs_bytes, body)) else (32, 64)
     wide = {
-        name for name in poisonable if name in registers and width_of(registers[name]) in (32, 64)
+        name for name in poisonable if name in registers and width_of(registers[name]) in widths
     }
     return Facts(
         poisonable=frozenset(poisonable),
@@ -97,6 +99,8 @@ def _split(body: Sequence[Instruction], wide: set[str]) -> set[str]:
 
 def _takes_apart(one: Instruction) -> bool:
     """Whether an instruction moves parts of registers, or computes with packed halves."""
+    if isa.packs_bytes(one):
+        return True
     if isa.row(one).defined is Defined.HALVES:
         return isa.packs_halves(one)
     if isa.row(one).defined is not Defined.BYTES:

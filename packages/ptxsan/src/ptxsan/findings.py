@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ class Kind(StrEnum):
     UNORDERED = "unordered"
     ACQUIRE_FENCE = "missing-acquire-fence"
     DIVERGENT_BARRIER = "divergent-barrier"
+    ENDED_BEFORE = "ended-before-barrier"
     DIVERGENT_COLLECTIVE = "divergent-collective"
     DEADLOCK = "deadlock"
     EXITED_SHARED = "shared-memory-of-exited-block"
@@ -94,9 +95,97 @@ class MachineFinding:
         return cls(**known | {"accesses": accesses})
 
     @property
+    def place(self) -> tuple[object, ...]:
+        """What two findings share that are one for the user: kind, memory, lines of the source.
+
+        Of an access at fault by itself also whether it reads or writes.
+        """
+        lines = sorted(
+            (access.source_file or "", access.source_line or access.ptx_line)
+            for access in self.accesses
+        )
+        alone = self.accesses[0].what if len(self.accesses) == 1 else ""
+        return self.kind, self.allocation, alone, *lines
+
+    @property
     def ptx_line(self) -> int:
         """The PTX line of the access at fault; 0 where there is none."""
         return self.accesses[0].ptx_line if self.accesses else 0
+
+
+_PAIRS = 6  # of lines that a finding names
+ORDER = frozenset((Kind.UNORDERED, Kind.ACQUIRE_FENCE))
+"""What is no error by itself: order that only scopes, fences, acquire and release would give."""
+
+
+def joined(findings: Iterable[MachineFinding]) -> tuple[MachineFinding, ...]:
+    """Return each finding once: the first of those at one place, with the count of all.
+
+    One statement becomes many instructions where a loop is unrolled. What several runs of a launch
+    show at the same instructions is counted once.
+    """
+    kept: dict[tuple[object, ...], MachineFinding] = {}
+    counted: set[tuple[object, ...]] = set()
+    for one in findings:
+        pair = one.place, *sorted(access.ptx_line for access in one.accesses)
+        if pair not in counted:
+            counted.add(pair)
+            first = kept.get(one.place)
+            more = 0 if first is None else first.count
+            kept[one.place] = replace(first or one, count=one.count + more)
+    return tuple(kept.values())
+
+
+def connected(findings: Iterable[MachineFinding]) -> tuple[MachineFinding, ...]:
+    """Return findings in which races in shared memory that have a line in common are one.
+
+    Where a barrier is missing, threads run on, and meet others at lines further on. The one that
+    was found first stays, and names the pairs of lines of the others.
+    """
+    kept: list[tuple[MachineFinding, list[MachineFinding], set[tuple[str | None, int]]]] = []
+    rest = []
+    for one in findings:
+        lines = {
+            (access.source_file, access.source_line)
+            for access in one.accesses[:2]
+            if access.source_line is not None
+        }
+        race = one.kind is Kind.RACE and one.severity is Severity.WRONG and one.space == "shared"
+        if not race or not lines:
+            rest.append(one)
+            continue
+        touching = [group for group in kept if group[2] & lines]
+        first, others, known = touching[0] if touching else (one, [], set[tuple[str | None, int]]())
+        if touching:
+            others.append(one)
+        else:
+            kept.append((first, others, known))
+        known |= lines
+        for group in touching[1:]:
+            others += [group[0], *group[1]]
+            known |= group[2]
+            kept.remove(group)
+    return (*(_with_others(first, others) for first, others, _ in kept), *rest)
+
+
+def _with_others(first: MachineFinding, others: Sequence[MachineFinding]) -> MachineFinding:
+    pairs = {
+        tuple(sorted(access.source_line or 0 for access in one.accesses[:2])): one.count
+        for one in others
+    }
+    if not pairs:
+        return first
+    said = [f"{low} and {high} ({count} times)" for (low, high), count in sorted(pairs.items())]
+    more = f" and {len(said) - _PAIRS} pairs more" if len(said) > _PAIRS else ""
+    text = f"{first.text}; so do lines {', '.join(said[:_PAIRS])}{more}"
+    return replace(first, text=text, count=first.count + sum(one.count for one in others))
+
+
+def strict(findings: Iterable[MachineFinding]) -> tuple[MachineFinding, ...]:
+    """Return findings in which missing order (ORDER) is an error."""
+    return tuple(
+        replace(one, severity=Severity.WRONG) if one.kind in ORDER else one for one in findings
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -381,6 +381,12 @@ def is_asynchronous(one: Instruction) -> bool:
     return row(one).clocks or in_cluster(one)
 
 
+def is_waited_copy(one: Instruction) -> bool:
+    """Whether it starts a copy that a thread waits for by groups: cp.async from global memory."""
+    apart = {"bulk", "commit_group", "wait_group", "wait_all", "mbarrier", "reduce"}
+    return one.base == "cp" and "async" in one.parts and apart.isdisjoint(one.parts)
+
+
 def result_type(one: Instruction) -> str:
     """Return the type of an instruction's result as its opcode spells it."""
     found = row(one)
@@ -394,6 +400,11 @@ def result_type(one: Instruction) -> str:
 def packs_halves(one: Instruction) -> bool:
     """Whether operands or results are pairs of 16-bit floats in one register."""
     return any(part in ("f16x2", "bf16x2") for part in one.parts)
+
+
+def packs_bytes(one: Instruction) -> bool:
+    """Whether operands or results are pairs of 8-bit floats in one register."""
+    return any(part in ("e4m3x2", "e5m2x2") for part in one.parts)
 
 
 def permutes(one: Instruction) -> bool:

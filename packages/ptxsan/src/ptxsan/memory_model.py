@@ -4,7 +4,8 @@ The machine executes one interleaving after another and says where order is miss
 a value that no interleaving gives. This module answers the other question for programs of a few
 instructions: which final values can occur at all. It enumerates the executions of a program (what
 each read reads from, how morally strong writes and `fence.sc` are ordered) and keeps those that the
-axioms admit.
+axioms admit. `data_races` says which accesses of such a program race: tests hold the machine's
+answers (runtime/races.py) against it.
 
 Source: PTX ISA 9.0, "Memory Consistency Model" (its terms are used here: morally strong,
 observation order, release and acquire patterns, base causality order, proxy-preserved base
@@ -171,10 +172,13 @@ class _Path:
     written: frozenset[tuple[str, int]]
 
 
-def outcomes(program: Program, *, limit_s: float = 60.0) -> Iterator[Outcome]:
+def outcomes(
+    program: Program, *, limit_s: float = 60.0, races: set[DataRace] | None = None
+) -> Iterator[Outcome]:
     """Yield the outcomes of all executions that the model allows (an outcome may come twice).
 
-    Raises TimeoutError where they are too many to look at in `limit_s` seconds.
+    The data races of each are added to `races`, where that is given. Raises TimeoutError where
+    they are too many to look at in `limit_s` seconds.
     """
     end = time.perf_counter() + limit_s
     values = _values(program)
@@ -184,9 +188,30 @@ def outcomes(program: Program, *, limit_s: float = 60.0) -> Iterator[Outcome]:
         written = initial.union(*(path.written for path in chosen))
         if not all(path.read <= written for path in chosen):
             continue
-        yield from _Execution(program, chosen).outcomes(end)
+        yield from _Execution(program, chosen, races).outcomes(end)
         if time.perf_counter() > end:
             raise TimeoutError(f"more executions than can be looked at in {limit_s:g} s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataRace:
+    """Two accesses of one location by different threads, by number, that nothing orders."""
+
+    threads: tuple[int, int]
+    accesses: tuple[Access, Access]
+
+
+def data_races(program: Program, *, limit_s: float = 60.0) -> frozenset[DataRace]:
+    """Return the data races of all executions that the model allows.
+
+    Two accesses of which one writes race unless they are morally strong or causality order has
+    them in one order: runtime/causality.py says it in words, and is what the machine goes by.
+    Raises TimeoutError as `outcomes` does.
+    """
+    found: set[DataRace] = set()
+    for _ in outcomes(program, limit_s=limit_s, races=found):
+        pass
+    return frozenset(found)
 
 
 def allows(program: Program, condition: Callable[[Outcome], bool]) -> bool:
@@ -404,8 +429,10 @@ class _Relation:
 class _Execution:
     """One choice of paths: an atomic is a read and a write, a location begins with a write."""
 
-    def __init__(self, program: Program, paths: Sequence[_Path]) -> None:
-        self._program, self._paths = program, paths
+    def __init__(
+        self, program: Program, paths: Sequence[_Path], races: set[DataRace] | None = None
+    ) -> None:
+        self._program, self._paths, self._races = program, paths, races
         self.events: list[_Event] = []
         self._halves: list[tuple[int, int]] = []
         self._needs: list[tuple[int, int]] = []
@@ -674,7 +701,35 @@ class _Execution:
                 continue
             if ((self.morally & (rf | co | fr)) | (self.po & self.vloc)).closure().loops():
                 continue
+            if self._races is not None:
+                self._races.update(self._unordered(cause, place))
             yield from self._final(co, place)
+
+    def _unordered(self, cause: _Relation, place: Mapping[int, str]) -> Iterator[DataRace]:
+        """Yield the conflicting accesses that are neither morally strong nor ordered.
+
+        The halves of an atomic are one operation: what one of them is before or after, both are.
+        """
+        whole = {number: number for number in range(self.size)}
+        whole |= {write: read for read, write in self._halves}
+        ordered = {
+            (whole[a], whole[b]) for a in range(self.size) for b in range(self.size)
+            if cause.holds(a, b)
+        }  # fmt: skip
+        for one, other in itertools.combinations(self.events, 2):
+            if not (isinstance(one.step, Access) and isinstance(other.step, Access)):
+                continue
+            if one.thread < 0 or other.thread < 0 or one.thread == other.thread:
+                continue
+            if place[one.number] != place[other.number] or (
+                one.writes is None and other.writes is None
+            ):
+                continue
+            a, b = whole[one.number], whole[other.number]
+            if (a, b) in ordered or (b, a) in ordered:
+                continue
+            if not self.morally.holds(one.number, other.number):
+                yield DataRace(threads=(one.thread, other.thread), accesses=(one.step, other.step))
 
     def _through_proxies(self, base: _Relation) -> _Relation:
         """Return the proxy-preserved base causality order."""

@@ -8,6 +8,7 @@ of a function has its own name.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ptxsan.declarations import parse_variable
 from ptxsan.errors import MachineError
@@ -27,8 +28,8 @@ _PREDICATE = re.compile(r"@(!?)\s*([%$\w]+)\s*")
 _OPCODE = re.compile(r"[a-z][\w.:]*", re.IGNORECASE)
 _REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+(.*)$", re.DOTALL)
 _RANGE = re.compile(r"([%$\w]+)\s*<\s*(\d+)\s*>$")
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)(?:\s+\d+)?(.*)$", re.DOTALL)
-_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)(?:\s+(\d+))?(.*)$", re.DOTALL)
+_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)(?:\s+(\d+))?")
 _FUNCTION = re.compile(
     r"\.(entry|func)\s*(?:\(([^)]*)\))?\s*([$%\w]+)\s*(?:\((.*?)\))?\s*((?:\.\w+[^()]*)?)$",
     re.DOTALL,
@@ -73,6 +74,8 @@ class _Parser:
         self._variables: dict[str, Declaration] = {}
         self._files: dict[int, str] = dict(_files(text))
         self._source: SourceLine | None = None
+        # Of each place of a `.loc` (file, line, column), the line that it is inlined at
+        self._callers: dict[tuple[str | Any, ...], SourceLine] = {}
 
     def module(self) -> Module:
         pending: tuple[Function, _Body] | None = None
@@ -173,11 +176,17 @@ class _Parser:
         if text.split(None, 1)[0] == ".loc":
             match = _LOC.match(text)
             if match is not None:
-                outer = _INLINED.search(match.group(3))
+                place = match.group(1, 2, 3)
+                outer = _INLINED.search(match.group(4))
                 caller = None
                 if outer is not None:
-                    caller = SourceLine(self._file(outer.group(1)), int(outer.group(2)))
-                self._source = SourceLine(self._file(match.group(1)), int(match.group(2)), caller)
+                    # Where that line is inlined itself, a `.loc` before has said so (PTX ISA, .loc)
+                    above = self._callers.get(outer.group(1, 2, 3))
+                    caller = SourceLine(self._file(outer[1]), int(outer[2]), above)
+                    self._callers[place] = caller
+                else:
+                    self._callers.pop(place, None)
+                self._source = SourceLine(self._file(match[1]), int(match[2]), caller)
         elif text.startswith(".reg"):
             _declare_registers(body, text, one.line)
         elif text.startswith("."):

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ptxsan import isa
-from ptxsan.describe import outermost
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
 from ptxsan.isa import Memory
+from ptxsan.lines import own_line
 from ptxsan.numerics.formats import BY_NAME
 from ptxsan.origins import Origins
 from ptxsan.program import Program
@@ -246,7 +246,7 @@ def _jump(
 
 def where(one: Instruction) -> str:
     """Return "line 42 `red.global.add.noftz.bf16`": the source line where it is known."""
-    source = outermost(one.source)
+    source = own_line(one.source)
     if source is not None:
         return f"line {source.line} `{one.opcode}`"
     return f"PTX line {one.line} `{one.opcode}`"
@@ -259,7 +259,7 @@ def _finding(
     count: int,
     severity: Severity = Severity.WRONG,
 ) -> MachineFinding:
-    source = outermost(one.source)
+    source = own_line(one.source)
     access = Access(
         what=one.opcode,
         ptx_line=one.line,

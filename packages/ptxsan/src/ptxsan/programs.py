@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ptxsan import reporting
 from ptxsan.errors import UsageError
-from ptxsan.findings import MachineFinding, Severity
+from ptxsan.findings import MachineFinding, Severity, strict
 from ptxsan.host.program import ProgramReport, run_program
-from ptxsan.sources import plain_name
+from ptxsan.names import plain_name
 
 OK, NO_VERDICT = 0, 3
 _BAR = "========= "
@@ -20,7 +20,10 @@ _BAR = "========= "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """How a program is run: `flags` are -D, -I and -std of its compilers, limits are in seconds."""
+    """How a program is run: `flags` are -D, -I and -std of its compilers, limits are in seconds.
+
+    With `strict_order`, missing order of strong accesses is an error (`findings.ORDER`).
+    """
 
     paths: Sequence[Path]
     arguments: Sequence[str] = ()
@@ -28,6 +31,7 @@ class Wish:
     schedules: Sequence[tuple[str, int]] = (("forward", 0),)
     launch_limit_s: float = 60.0
     limit_s: float = 600.0
+    strict_order: bool = False
 
 
 def run_whole(wish: Wish) -> ProgramReport:
@@ -40,11 +44,15 @@ def run_whole(wish: Wish) -> ProgramReport:
             raise UsageError(
                 f"--flag={one}: of a whole program expected -DNAME=VALUE, -IFOLDER or -std=c++17"
             )
-    return run_program(
+    report = run_program(
         wish.paths, wish.arguments, defines=defines, folders=folders,
         standard=standards[-1] if standards else "", schedules=wish.schedules,
         launch_limit_s=wish.launch_limit_s, timeout_s=wish.limit_s,
     )  # fmt: skip
+    if not wish.strict_order:
+        return report
+    launches = tuple(replace(one, findings=strict(one.findings)) for one in report.launches)
+    return replace(report, launches=launches)
 
 
 def _findings(report: ProgramReport) -> list[tuple[MachineFinding, int, int]]:
@@ -53,8 +61,7 @@ def _findings(report: ProgramReport) -> list[tuple[MachineFinding, int, int]]:
     count: Counter[Any] = Counter()
     for number, launch in enumerate(report.launches):
         for one in launch.findings:
-            lines = tuple(access.ptx_line for access in one.accesses)
-            key = (launch.kernel, one.kind, lines)
+            key = (launch.kernel, one.place)
             first.setdefault(key, (one, number))
             count[key] += 1
     return [(one, number, count[key]) for key, (one, number) in first.items()]

@@ -25,6 +25,18 @@ class Record:
     other_what: int
     extra: int
     granule: int
+    copy_wait: int
+
+    @property
+    def copies_pending(self) -> bool:
+        """Whether the thread had cp.async copies that had not arrived."""
+        return bool(self.copy_wait >> 31)
+
+    @property
+    def copy_wait_site(self) -> int | None:
+        """The instruction by which the thread last waited for copies."""
+        site = self.copy_wait & 0x7FFFFFFF
+        return site - 1 if site else None
 
     @property
     def other_kind(self) -> int:

@@ -224,6 +224,7 @@ def _fill_tables(
     state: LaunchState, program: Program, code: Code, launch: Launch, options: Options
 ) -> None:
     state.set32(L.FUEL, options.fuel)
+    state.set32(L.MOST_FUEL, options.fuel)
     for offset, dims in (
         (L.BLOCK_DIM, launch.block),
         (L.GRID_DIM, launch.grid),

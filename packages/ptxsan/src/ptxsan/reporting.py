@@ -37,6 +37,14 @@ def text(report: Report) -> str:
         lines += lines_of(one, report.kernel)
     for one in report.hidden:
         lines += lines_of(one, report.kernel, _HIDDEN)
+    if report.no_debug_build:
+        lines += [
+            f"{_BAR}Note: the build without optimisation (-G) was not executed: "
+            f"{report.no_debug_build}",
+            f"{_BAR}    The result is that of the optimised build; lines and variables that "
+            "optimisation hides are missing",
+            _RULE,
+        ]
     for order in report.order:
         lines += [
             f"{_BAR}Note: {order.bytes} bytes of buffer '{order.buffer}' from offset "
@@ -62,7 +70,7 @@ def lines_of(one: MachineFinding, kernel: str, note: str = "", place: str = "") 
     head = {"error": "", "note": "Note: "}[_LEVELS[one.severity]]
     lines = [f"{_BAR}{head}{what}{note}"]
     lines += [f"{_BAR}    {line}" for line in one.text.split("\n")]
-    for access in one.accesses[:2]:
+    for access in one.accesses[:3]:
         lines.append(f"{_BAR}    {access.what} at {_place(access, kernel)}")
         lines.append(f"{_BAR}    by thread {_plain(access.thread)} in block {_plain(access.block)}")
     if one.count > 1:
@@ -101,6 +109,7 @@ def document(report: Report) -> dict[str, Any]:
             for one in report.order
         ],
         "schedules": [one.schedule for one in report.reports],
+        "no_debug_build": report.no_debug_build or None,
         "for_all_data": first.oblivious and not report.inconclusive,
         "not_covered": first.not_covered,
         "printed": first.printed,

@@ -106,7 +106,7 @@ def _role(program: Program, index: int, loops: Sequence[frozenset[int]]) -> int:
     if _stores(one):
         return L.STORES
     role = L.UPDATES if isa.is_atomic(one) else L.LOADS
-    value = _reached(program.body, frozenset(definitions(one)))
+    value = _reached(program.body, frozenset(definitions(one)), through_shared=True)
     if not value:
         return role
     if any(_gives_away(other, value) for other in program.body):
@@ -121,15 +121,28 @@ def _role(program: Program, index: int, loops: Sequence[frozenset[int]]) -> int:
     return role
 
 
-def _reached(body: Sequence[Instruction], start: frozenset[str]) -> set[str]:
-    """Return the registers that values of some registers reach."""
-    found, grown = set(start), True
+def _reached(
+    body: Sequence[Instruction], start: frozenset[str], *, through_shared: bool = False
+) -> set[str]:
+    """Return the registers that values of some registers reach.
+
+    With `through_shared` also by way of shared memory at an address that is spelt the same: so one
+    thread tells its block what it has read.
+    """
+    found, cells, grown = set(start), set[str](), True
     while grown:
-        before = len(found)
+        before = len(found), len(cells)
         for one in body:
             if not found.isdisjoint(uses(one)):
                 found.update(definitions(one))
-        grown = len(found) > before
+            if not through_shared or isa.space_of(one) != "shared":
+                continue
+            stored, (_, where) = isa.value_stored(one), _place(one)
+            if stored is not None and not found.isdisjoint(registers_of(stored)):
+                cells.add(where)
+            elif isa.is_load(one) and where in cells:
+                found.update(definitions(one))
+        grown = (len(found), len(cells)) > before
     return found
 
 

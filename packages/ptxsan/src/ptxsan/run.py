@@ -28,9 +28,18 @@ from ptxsan import (
 )
 from ptxsan.codegen import Code, generate
 from ptxsan.compile import Compiled, compile_code
+from ptxsan.dataflow import uses
 from ptxsan.emit.calls import TOO_DEEP_CODE
 from ptxsan.errors import LaunchError, MachineError
-from ptxsan.findings import Kind, MachineFinding, MachineReport, Severity, Statistics
+from ptxsan.findings import (
+    Kind,
+    MachineFinding,
+    MachineReport,
+    Severity,
+    Statistics,
+    connected,
+    joined,
+)
 from ptxsan.globals import module_memory
 from ptxsan.heap import module_heap
 from ptxsan.interplay import Interplay, interplay
@@ -49,6 +58,8 @@ _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
 _Ready = Callable[[LaunchState], None]
 _Key = tuple[str, str, str, bool, int, bool]
 _MOST_LOADED = 512
+_CLOCKS = ("%clock", "%globaltimer")
+_ROUNDS_OF_CLOCKS, _ROUNDS_OF_CHANCE = 1 << 12, 16
 _FULL = {
     1: "more synchronisation events than the machine keeps track of",
     2: "more synchronisation of one thread than the machine can count",
@@ -58,6 +69,9 @@ _FULL = {
     6: "more computed values in memory than the algebra keeps residues of",
     TOO_DEEP_CODE: "a function that calls itself more deeply than the machine expands it",
     9: "more memory of device malloc than the machine has room for (freed memory is not reused)",
+    L.TOO_MANY_WAIT: (
+        "blocks wait for blocks that have not begun, and more do not fit into the machine at once"
+    ),
     7: "an im2col copy that begins outside of its bounding box, of which no documentation tells",
 }
 _ONE_ORDER = "other orders of what atomics ordered: one run took too long for a second"
@@ -300,6 +314,9 @@ class _Run:
             one_by_one=one_by_one,
         )  # fmt: skip
         state.set32(L.APART, int(one_by_one))
+        gives_way = loaded.interplay is Interplay.ANY and workers == 1
+        state.set32(L.GIVES_WAY, int(gives_way))
+        state.set32(L.IDLE_ROUNDS, _idle_rounds(loaded.program, options, workers=workers))
         state.set64(L.CARRY_OUT, loaded.compiled.carry_out)
         if options.advice and suspects is None:
             state.observed = coalescing.table(loaded.program)
@@ -419,6 +436,17 @@ def _fill_code(state: LaunchState, loaded: Loaded) -> None:
     state.set32(L.REACH_WIDTH, matrix.shape[1])
 
 
+def _idle_rounds(program: Program, options: Options, *, workers: int) -> int:
+    """Return how many turns in which no block gets on mean that none ever will.
+
+    One, where a block that is what it was does what it did. A random order does something else
+    now and then, another host thread changes memory unseen, and a clock may end a loop.
+    """
+    if any(name.startswith(_CLOCKS) for one in program.body for name in uses(one)):
+        return _ROUNDS_OF_CLOCKS
+    return _ROUNDS_OF_CHANCE if options.schedule == "random" or workers > 1 else 1
+
+
 def _order(units: int, options: Options) -> Any:
     if options.blocks:
         return np.array([one for one in options.blocks if one < units], np.uint32)
@@ -431,10 +459,10 @@ def _order(units: int, options: Options) -> Any:
 
 
 def _unique(findings: list[MachineFinding | None]) -> list[MachineFinding]:
-    """Keep one finding for each kind and pair of lines, in a fixed order."""
-    kept: dict[tuple[Kind, tuple[int, ...]], MachineFinding] = {}
-    for one in sorted(findings, key=lambda one: one is None or one.severity is not Severity.WRONG):
-        if one is not None:
-            lines = tuple(sorted(access.ptx_line for access in one.accesses))
-            kept.setdefault((one.kind, lines), one)
-    return sorted(kept.values(), key=lambda one: (one.severity != "wrong", one.ptx_line, one.kind))
+    """Keep one finding for each kind, memory and lines of the source, in a fixed order."""
+    worst_first = sorted(filter(None, findings), key=lambda one: one.severity is not Severity.WRONG)
+    return sorted(connected(joined(worst_first)), key=_order_of_findings)
+
+
+def _order_of_findings(one: MachineFinding) -> tuple[bool, int, Kind]:
+    return one.severity is not Severity.WRONG, one.ptx_line, one.kind

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan.findings import Kind, MachineFinding, MachineReport
+from ptxsan.findings import MachineFinding, MachineReport, connected, joined
 from ptxsan.globals import module_memory
 from ptxsan.heap import module_heap
 from ptxsan.launch import Launch
@@ -116,9 +116,4 @@ def _difference(
 
 def once(reports: Sequence[MachineReport]) -> tuple[MachineFinding, ...]:
     """Return what several runs of a launch found, each finding once."""
-    kept: dict[tuple[Kind, tuple[int, ...]], MachineFinding] = {}
-    for report in reports:
-        for one in report.findings:
-            lines = tuple(sorted(access.ptx_line for access in one.accesses))
-            kept.setdefault((one.kind, lines), one)
-    return tuple(kept.values())
+    return connected(joined(one for report in reports for one in report.findings))

@@ -19,6 +19,7 @@ from typing import Any
 
 from ptxsan.errors import CompileError, UsageError
 from ptxsan.isa import SIGNS_OF_90A
+from ptxsan.names import plain_name
 from ptxsan.nvrtc import compile_named
 from ptxsan.syntax import Function, Module
 
@@ -295,16 +296,3 @@ def entry(module: Module, kernel: str, names: Mapping[str, str]) -> Function:
         what = f"no single kernel '{kernel}'" if kernel else "several kernels; name one (kernel)"
         raise UsageError(f"{what} in the module: {known}")
     return module.functions[found[0]]
-
-
-def plain_name(mangled: str) -> str:
-    """Return the name of a function without its scopes and parameters (Itanium C++ ABI)."""
-    if not mangled.startswith("_Z"):
-        return mangled
-    rest, found = mangled.removeprefix("_Z").removeprefix("N"), mangled
-    while match := re.match(r"(\d+)", rest):
-        size = int(match[1])
-        found, rest = rest[match.end() : match.end() + size], rest[match.end() + size :]
-        if not mangled.startswith("_ZN"):
-            break
-    return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptxsan import isa
-from ptxsan.describe import outermost
+from ptxsan.lines import own_line
 from ptxsan.parser import parse
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def rows(report: Report) -> list[Row]:
         if function.entry and report.kernel not in name:
             continue
         for one in function.body:
-            source = outermost(one.source)
+            source = own_line(one.source)
             line = source.line if report.source and source is not None else one.line
             if report.source and source is None:
                 continue

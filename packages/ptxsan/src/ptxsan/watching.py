@@ -74,7 +74,7 @@ def fill(state: LaunchState, suspects: list[Record], places: list[Contexts]) -> 
         else:
             wanted.update(_shared_granules(state, one, places))
     table = np.zeros(L.W_TABLE + 16 * _SLOTS, np.uint8)
-    nodes = pages.zeros(24 * _NODES)
+    nodes = pages.zeros(L.W_NODE * _NODES)
     struct.pack_into("<III", table.data, 0, _SLOTS, 1, _NODES)
     struct.pack_into("<Q", table.data, L.W_NODES, nodes.ctypes.data)
     for place in sorted(wanted)[: _SLOTS // 2]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ptxsan
-from ptxsan import nvrtc, sources
+from ptxsan import names, nvrtc, sources
 from ptxsan.cli import main
 from ptxsan.errors import LaunchError, UsageError
 from ptxsan.findings import Kind
@@ -310,8 +310,8 @@ def test_buffers_take_arrays_of_any_type() -> None:
 
 
 def test_names_are_told_from_mangled_ones() -> None:
-    assert sources.plain_name("_Z5scalePKfPfi") == "scale"
-    assert sources.plain_name("_ZN2ns5inner4fillIiEEvPT_S2_") == "fill"
-    assert sources.plain_name("plain") == "plain"
+    assert names.plain_name("_Z5scalePKfPfi") == "scale"
+    assert names.plain_name("_ZN2ns5inner4fillIiEEvPT_S2_") == "fill"
+    assert names.plain_name("plain") == "plain"
     with pytest.raises(UsageError, match="cannot be read"):
         sources.of_file(Path("/nowhere/k.cu"))

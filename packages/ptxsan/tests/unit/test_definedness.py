@@ -84,3 +84,37 @@ def test_the_other_half_is_found(name: str) -> None:
 
 def test_what_is_computed_of_both_halves_is_found() -> None:
     assert Kind.UNINITIALISED in _kinds("add.u32 %r3, %r2, 1; cvt.u16.u32 %h1, %r3;")
+
+
+# Each makes a pair of 8-bit floats in %h1 whose low byte is written memory alone.
+_PAIRS = {
+    "of halves": "cvt.rn.satfinite.e4m3x2.f16x2 %h1, %r2;",
+    "of halves, e5m2": "cvt.rn.satfinite.e5m2x2.f16x2 %h1, %r2;",
+    "of two floats": "cvt.f32.f16 %f1, %h3; cvt.rn.satfinite.e4m3x2.f32 %h1, %f9, %f1;",
+    "of halves, copied": "cvt.rn.satfinite.e4m3x2.f16x2 %h4, %r2; mov.b16 %h1, %h4;",
+    "of halves, packed with another": (
+        "cvt.rn.satfinite.e4m3x2.f16x2 %h4, %r2; mov.b32 %r3, {%h4, %h5}; mov.b32 {%h1, %h6}, %r3;"
+    ),
+    "and back, once more": (
+        "cvt.rn.satfinite.e4m3x2.f16x2 %h4, %r2; cvt.rn.f16x2.e4m3x2 %r3, %h4;"
+        "cvt.rn.satfinite.e4m3x2.f16x2 %h1, %r3;"
+    ),
+}
+
+
+def _stored(pair: str, store: str) -> list[Kind]:
+    body = (
+        "ld.global.b32 %r2, [%rd1]; mov.b32 {%h3, %h7}, %r2;\n"
+        f"{pair}\n{store}"
+    )  # fmt: skip
+    outcome = execute(kernel(body), _half_written(), buffer_of(np.zeros(1, np.uint32)))
+    return [one.kind for one in outcome.findings]
+
+
+@pytest.mark.parametrize("name", _PAIRS)
+def test_one_of_a_pair_of_8_bit_floats_is_stored_alone(name: str) -> None:
+    low, both = "st.global.b8 [%rd2], %h1;", "st.global.b16 [%rd2], %h1;"
+    high = "shr.u16 %h1, %h1, 8; st.global.b8 [%rd2], %h1;"
+    assert Kind.UNINITIALISED not in _stored(_PAIRS[name], low)
+    assert Kind.UNINITIALISED in _stored(_PAIRS[name], both)
+    assert Kind.UNINITIALISED in _stored(_PAIRS[name], high)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptxsan import home, nvrtc
-from ptxsan.findings import Severity
+from ptxsan.findings import Kind, Severity
 from ptxsan_corpus.corpus import FAULTS, KERNELS, PRECISION_FAULTS, planted, ptx
 from ptxsan_corpus.running import executed, expected_kinds
 
@@ -43,7 +43,8 @@ def _home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
 def test_a_correct_kernel_is_clean_and_right(name: str) -> None:
     outcome = executed(KERNELS[name])
     assert outcome.refused == ""
-    assert outcome.texts == ()
+    early = name == "early_exit_before_barrier"  # right by PTX, and not by CUDA C++: a note
+    assert outcome.kinds == (frozenset({Kind.ENDED_BEFORE}) if early else frozenset())
     assert outcome.mistakes == ()
 
 

@@ -217,7 +217,14 @@ def test_a_barrier_in_a_branch_of_a_warp_is_divergent() -> None:
     early = (
         "setp.ge.u32 %p1, %r4, 50; @%p1 bra OUT; bar.sync 0; st.global.u32 [%rd5], %r4; OUT: ret;"
     )
-    assert kinds(execute(early)[0]) == []
+    report, _, _ = execute(early)
+    assert kinds(report) == ["ended-before-barrier"]
+    assert [one.severity for one in report.findings] == ["note"]
+    assert "thread (50, 0, 0) of its block has ended before" in report.findings[0].text
+    assert (
+        kinds(execute(early.replace("@%p1 bra OUT; bar.sync 0;", "bar.sync 0; @%p1 bra OUT;"))[0])
+        == []
+    )
 
 
 def test_waiting_for_lanes_elsewhere_is_found() -> None:

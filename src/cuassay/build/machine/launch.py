@@ -258,11 +258,16 @@ class MachineLauncher:
         arguments: Sequence[bytes],
         cluster: Dim3 = (1, 1, 1),
         tensors: Sequence[Any] = (),
+        assumes: str = "",
     ) -> None:
-        """Run one launch to its end. Raises LaunchFault, MissingToolError."""
+        """Run one launch to its end; `assumes` is kept with it (RecordedLaunch).
+
+        Raises LaunchFault, MissingToolError.
+        """
         with self._lock:
             for tensor in tensors:
                 self.arena.add(tensor)
+            self.arena.recall(arguments)  # before the regions that are recorded are listed
             outline = self.recorder.on and self.recorder.outline
             regions = tuple(
                 Region(
@@ -284,6 +289,7 @@ class MachineLauncher:
                 arguments=tuple(arguments),
                 regions=regions,
                 results_read=outline and self.arena.results_read,
+                assumes=assumes,
             )
             if outline:
                 self.recorder.keep(ptx, plain)

@@ -60,10 +60,15 @@ class HeldRegion:
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """An allocation that a call before this one saw, as long as its storage lives."""
+    """An allocation that a call before this one saw, as long as its storage lives.
+
+    Its bytes are not held: an array of them would keep the storage alive.
+    """
 
     storage: Any
-    buffer: Buffer
+    name: str
+    nbytes: int
+    initialised: np.ndarray[Any, Any] | None
     zone_bytes: int
 
 
@@ -87,9 +92,16 @@ class StorageArena:
                 # What says whether a storage lives, without keeping it alive.
                 weak: Any = reductions.StorageWeakRef
                 reference = weak(region.storage)
-                self._earlier[base] = _Earlier(reference, region.buffer, region.zone_bytes)
-        self._earlier = {b: one for b, one in self._earlier.items() if not one.storage.expired()}
+                buffer = region.buffer
+                self._earlier[base] = _Earlier(
+                    storage=reference,
+                    name=buffer.name,
+                    nbytes=buffer.data.nbytes,
+                    initialised=buffer.initialised,
+                    zone_bytes=region.zone_bytes,
+                )
         self._regions.clear()
+        self._earlier = {b: one for b, one in self._earlier.items() if not one.storage.expired()}
         self._count = 0
         self.results_read = self._pending = False
 
@@ -266,13 +278,48 @@ class StorageArena:
     def _revived(self, address: int) -> HeldRegion | None:
         """Return an allocation of an earlier call that still lives, and know it again."""
         for base, one in self._earlier.items():
-            if not base <= address < base + one.buffer.data.nbytes or one.storage.expired():
+            if not base <= address < base + one.nbytes or one.storage.expired():
                 continue
             storage = torch.UntypedStorage._new_with_weak_ptr(one.storage.cdata)
             if storage is not None and base not in self._regions:
-                self._regions[base] = HeldRegion(base, storage, one.buffer, one.zone_bytes)
+                zone, size = one.zone_bytes, storage.nbytes()
+                data = _bytes_around(base + zone, size, zone) if zone else _bytes_of(storage)
+                if data.nbytes != one.nbytes:  # resized since
+                    continue
+                buffer = Buffer(
+                    name=one.name, data=data, initialised=one.initialised,
+                    alignment=_alignment(base),
+                )  # fmt: skip
+                self._regions[base] = HeldRegion(base, storage, buffer, zone)
                 return self._regions[base]
         return None
+
+    def recall(self, arguments: Sequence[bytes]) -> None:
+        """Know again what earlier calls kept and a launch with these arguments reaches.
+
+        Addresses lie in the arguments, and in the memory that these lead to.
+        """
+        words = [
+            _POINTER.unpack_from(data, place)[0]
+            for data in arguments
+            for place in range(0, len(data) - 7, 8)
+        ]
+        seen: set[int] = set()
+        while self._earlier and words:
+            for word in words:
+                self.pointer(word)
+            fresh = [region for region in self.regions if region.base not in seen]
+            seen.update(region.base for region in fresh)
+            words = [int(word) for region in fresh for word in self._earlier_addresses(region)]
+
+    def _earlier_addresses(self, region: HeldRegion) -> np.ndarray[Any, Any]:
+        """Return the words of an allocation that may be addresses of what earlier calls kept."""
+        low = min(self._earlier)
+        high = max(base + one.nbytes for base, one in self._earlier.items())
+        data = region.buffer.data
+        words = data[: data.nbytes & ~7].view(np.uint64)
+        found: np.ndarray[Any, Any] = np.unique(words[(words >= low) & (words < high)])
+        return found
 
     def argument(self, data: bytes) -> Pointer | bytes:
         """Return a parameter as a pointer where its eight bytes are an address of this memory."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from cuassay.build.machine.replay import plain_names
 from cuassay.errors import CannotJudgeError
 from cuassay.model import serial
 from cuassay.model.proofs import (
@@ -24,6 +23,8 @@ from cuassay.model.proofs import (
 )
 from cuassay.model.recording import Recording, Region
 from ptxsan.errors import MachineError
+from ptxsan.lines import own_line
+from ptxsan.names import readable
 from ptxsan.prove.alone import alone
 from ptxsan.prove.beyond import confirmed_laws, every_size
 from ptxsan.prove.law import (
@@ -53,7 +54,6 @@ from ptxsan.prove.memory import (
     is_confirmed,
     prove_call,
 )
-from ptxsan.syntax import SourceLine
 
 _TEXT, _CLASSES = 600, 32
 LIMIT_ELEMENTS = 1 << 31  # of a tensor, where nobody asks for others
@@ -316,7 +316,7 @@ def _claim(what: Property, answer: Answer) -> Claim:
         case Refuted(sizes=sizes, finding=finding, data=data):
             touch = finding.accesses[0] if finding.accesses else None
             return Claim(
-                what=what, answer=ProofAnswer.REFUTED, reason=plain_names(finding.text)[:_TEXT],
+                what=what, answer=ProofAnswer.REFUTED, reason=readable(finding.text)[:_TEXT],
                 ptx_line=finding.ptx_line, sizes=dict(sizes),
                 file=((touch.source_file or "") if touch else "").rpartition("/")[2][:_TEXT],
                 line=int((touch.source_line or 0) if touch else 0),
@@ -327,16 +327,10 @@ def _claim(what: Property, answer: Answer) -> Claim:
                 ),
             )  # fmt: skip
         case Unknown(line=line, source=source, reason=reason, suspects=suspects):
-            place = _outermost(source)
+            place = own_line(source)
             return Claim(
-                what=what, answer=ProofAnswer.UNKNOWN, reason=plain_names(reason)[:_TEXT],
+                what=what, answer=ProofAnswer.UNKNOWN, reason=readable(reason)[:_TEXT],
                 ptx_line=line, file=place.file.rpartition("/")[2][:_TEXT] if place else "",
                 line=place.line if place else 0,
                 suspects=tuple(dict(one) for one in suspects),
             )  # fmt: skip
-
-
-def _outermost(source: SourceLine | None) -> SourceLine | None:
-    while source is not None and source.inlined_at is not None:
-        source = source.inlined_at
-    return source

@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from cuassay.build.machine.assumptions import false_assumptions
 from cuassay.errors import CuassayError
 from cuassay.model import serial
 from cuassay.model.machine import (
@@ -27,6 +27,8 @@ from cuassay.model.machine import (
 )
 from cuassay.model.recording import RecordedLaunch, Recording, decode
 from ptxsan.errors import MachineError
+from ptxsan.lines import own_line
+from ptxsan.names import readable, source_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from ptxsan.findings import MachineFinding, MachineReport
     from ptxsan.syntax import Module
 
-_LOCAL_NAME = re.compile(r"_ZZ(\d+)(\w+)")
 _TEXT, _FAULTS, _LINES, _TRACED, _PRINTED = 600, 64, 20, 4000, 201
 _MOST_WORKERS = 8  # host threads of one launch: each has contexts of its own
 
@@ -155,6 +156,7 @@ def _identity(launch: RecordedLaunch) -> object:
 def _not_executed(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvidence:
     return LaunchEvidence(
         kernel=launch.kernel[:_TEXT],
+        title=source_name(launch.kernel)[:_TEXT],
         grid=launch.grid,
         block=launch.block,
         target=module.target[:40],
@@ -198,10 +200,11 @@ def evidence_of(launch: RecordedLaunch, module: Module, report: MachineReport) -
     """Return what the machine saw in a launch, as data for another process."""
     return LaunchEvidence(
         kernel=launch.kernel[:_TEXT],
+        title=source_name(launch.kernel)[:_TEXT],
         grid=launch.grid,
         block=launch.block,
         target=module.target[:40],
-        faults=tuple(map(_fault, report.findings[:_FAULTS])),
+        faults=(*false_assumptions(launch), *map(_fault, report.findings[:_FAULTS])),
         oblivious=report.oblivious and not report.inconclusive,
         inconclusive=(report.inconclusive or "")[:_TEXT],
         not_covered=tuple(text[:_TEXT] for text in report.not_covered[:_LINES]),
@@ -223,10 +226,7 @@ def _lines(module: Module, kernel: str, report: MachineReport) -> tuple[LineTrac
         if function.entry and name != kernel:
             continue
         for instruction in function.body:
-            # The file and line that the user wrote: the outermost caller of inlined code.
-            source = instruction.source
-            while source is not None and source.inlined_at is not None:
-                source = source.inlined_at
+            source = own_line(instruction.source)
             if source is None or not source.line:
                 place = None
             else:
@@ -257,7 +257,7 @@ def _fault(finding: MachineFinding) -> MachineFault:
     return MachineFault(
         kind=finding.kind.value,
         severity=finding.severity.value,
-        text=plain_names(finding.text)[:_TEXT],
+        text=readable(finding.text)[:_TEXT],
         touches=tuple(
             Touch(
                 what=access.what[:_TEXT],
@@ -267,32 +267,15 @@ def _fault(finding: MachineFinding) -> MachineFault:
                 block=tuple(map(int, access.block)),
                 thread=tuple(map(int, access.thread)),
             )
-            for access in finding.accesses[:2]
+            for access in finding.accesses[:3]
         ),
         space=finding.space,
-        allocation=plain_names(finding.allocation)[:_TEXT],
+        allocation=readable(finding.allocation)[:_TEXT],
         offset=None if finding.offset is None else int(finding.offset),
         nbytes=int(finding.bytes),
         count=int(finding.count),
         measures={name: float(value) for name, value in finding.measures.items()},
     )
-
-
-def plain_names(text: str) -> str:
-    """Return a text with C++ names of variables inside functions as `variable of function`.
-
-    Itanium C++ ABI: _ZZ <length><function> <types> E <length><variable>.
-    """
-    return _LOCAL_NAME.sub(_plain_name, text)
-
-
-def _plain_name(match: re.Match[str]) -> str:
-    rest = match[2]
-    function, rest = rest[: int(match[1])], rest[int(match[1]) :]
-    variable = re.search(r"E(\d+)(\w+)$", rest)
-    if variable is None:
-        return match[0]
-    return f"{variable[2][: int(variable[1])]} of {function}"
 
 
 def _joined(old: LaunchEvidence, new: LaunchEvidence, schedule: str) -> LaunchEvidence:

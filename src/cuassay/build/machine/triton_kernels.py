@@ -19,18 +19,21 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from cuassay import settings
+from cuassay.build.machine.assumptions import assumed
 from cuassay.build.machine.launch import not_covered
 from cuassay.build.triton_arguments import LEADING, descriptor, packed
 from cuassay.errors import MissingToolError, missing_extra
 
 _PATCHED = "__cuassay_ptx__"
+_ASSUMES = "cuassay_assumes"
 # Bytes that a block may take. What the PTX is made for is the least that the sources ask for, not
 # the GPU that they were written for: that of the facade, sm_90.
 _SHARED_LIMIT = 232448
 _REAL_FUNCTIONS = Path(__file__).with_name("real_functions.ll")
-_NEEDS_89 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
 _BF16_SUM = ("atomic_add", "bfloat16")
 _NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
+# For sm_89 Triton rounds float32 to fp8 by way of f16, which it cuts off: not what sm_90 gives.
+_FP8 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
 
 
 class TritonLaunch(Protocol):
@@ -47,23 +50,23 @@ class TritonLaunch(Protocol):
         cluster: tuple[int, int, int],
         arguments: Sequence[bytes],
         tensors: Sequence[Any],
+        assumes: str,
     ) -> None:
-        """Run the launch to its end."""
+        """Run the launch to its end; `assumes` is kept with it (RecordedLaunch)."""
 
 
 def architecture_for(text: str) -> int:
     """Return the compute capability to compile a candidate's Triton kernels for.
 
-    80 unless the sources speak of what only later ones have; CUASSAY_MACHINE_ARCH (sm_80,
-    sm_89 or sm_90) decides where it is set.
+    80 unless the sources speak of what only 90 has or does as the GPU of the facade does;
+    CUASSAY_MACHINE_ARCH (sm_80, sm_89 or sm_90) decides where it is set.
     """
     wanted = settings.get("CUASSAY_MACHINE_ARCH")
     if wanted:
         return int(wanted.removeprefix("sm_").rstrip("a"))
     # Before 90 an atomic sum in bfloat16 is a loop of exchanges, in which no shadow sees a sum.
-    if any(sign in text for sign in _NEEDS_90[:4]) or all(sign in text for sign in _BF16_SUM):
-        return 90
-    return 89 if any(sign in text for sign in _NEEDS_89) else 80
+    needed = any(sign in text for sign in (*_NEEDS_90[:4], *_FP8))
+    return 90 if needed or all(sign in text for sign in _BF16_SUM) else 80
 
 
 def enable(
@@ -154,6 +157,7 @@ def _launcher(src: Any, metadata: Any, launch: TritonLaunch) -> Callable[..., No
             cluster=found.cluster,
             arguments=found.arguments,
             tensors=[*found.tensors, *found.scratch],
+            assumes=str(getattr(metadata, _ASSUMES, "")),
         )
 
     meta = getattr(metadata, "tensordesc_meta", None)
@@ -186,7 +190,10 @@ def _expanding(
 
 
 def _stop_at_ptx(backend: Any) -> None:
-    """Let the last stage hand the PTX on: no GPU will run what ptxas would make of it."""
+    """Let the last stage hand the PTX on: no GPU will run what ptxas would make of it.
+
+    The first one also keeps what the kernel assumes, of which the PTX knows nothing.
+    """
     if hasattr(backend, _PATCHED):
         return
 
@@ -195,6 +202,15 @@ def _stop_at_ptx(backend: Any) -> None:
         return text.encode()
 
     backend.make_cubin = as_it_is
+    original = backend.make_ttir
+
+    @functools.wraps(original)
+    def make_ttir(mod: Any, metadata: dict[str, Any], *more: Any, **named: Any) -> Any:
+        made = original(mod, metadata, *more, **named)
+        metadata[_ASSUMES] = assumed(str(made))  # kept with what was compiled
+        return made
+
+    backend.make_ttir = staticmethod(make_ttir)
     setattr(backend, _PATCHED, True)
 
 

@@ -47,6 +47,7 @@ class SeenLaunch:
     tensors: Sequence[tuple[str, Any]] = ()
     scratch: Sequence[Any] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
+    assumes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +209,7 @@ class LaunchRecorder:
                 regions=regions,
                 contents=contents,
                 written=written,
+                assumes=seen.assumes,
             )
         )
         return _Place(len(self._launches) - 1, tuple(allocations))

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cuassay.build.machine.assumptions import assumed
 from cuassay.build.recording.recorder import LaunchRecorder, SeenLaunch
 from cuassay.build.triton_arguments import LEADING, address_of, descriptor, flat, packed
 from cuassay.errors import MissingToolError
@@ -98,6 +99,7 @@ def described(kernel: Any, given: Sequence[Any]) -> SeenLaunch:
         tensors=list(_tensors(signature, given[LEADING:])),
         scratch=found.scratch,
         sources=sources,
+        assumes=assumed(str(kernel.asm.get("ttir") or "")),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cuassay.checks.machine.faults import MachineCheck
 from cuassay.model.diagnosis import Cause
+from cuassay.model.machine import MachineFault
 
 
 class Mem101(MachineCheck):
@@ -60,3 +61,7 @@ class Mem101(MachineCheck):
         }
     )
     clean_words = "no access out of bounds or misaligned"
+
+    def cause_of(self, fault: MachineFault) -> Cause | None:
+        """Return the cause: an access that is misaligned is in need of no bounds."""
+        return Cause.MISALIGNED if fault.kind == "misaligned" else self.cause

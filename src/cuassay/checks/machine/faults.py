@@ -22,7 +22,7 @@ from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import shrunk_sizes
 from cuassay.model.case import Case
-from cuassay.model.diagnosis import SourceLine
+from cuassay.model.diagnosis import Cause, SourceLine
 from cuassay.model.machine import LaunchEvidence, MachineEvidence, MachineFault
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
@@ -188,8 +188,18 @@ class MachineCheck(Check):
         """Whether a fault is this check's business."""
         return fault.kind in self.kinds and fault.severity != "advice"
 
+    def cause_of(self, fault: MachineFault) -> Cause | None:
+        """Return what a fault is known to be caused by."""
+        return self.cause
+
+    def condition_of(self, fault: MachineFault) -> str:
+        """Return the condition of use that a fault makes, empty where it makes none."""
+        return ""
+
     def classed(self, fault: MachineFault) -> tuple[FindingClass, Severity]:
         """Return the class and severity of a fault's finding."""
+        if self.condition_of(fault):
+            return FindingClass.UNSAFE, Severity.MEDIUM
         if fault.severity == "wrong":
             return self.finding_class, self.severity
         return FindingClass.ADVICE, Severity.LOW
@@ -222,6 +232,7 @@ class MachineCheck(Check):
         case: Case,
     ) -> Finding:
         kind, severity = self.classed(fault)
+        name = launch.title or launch.kernel
         first = fault.touches[0] if fault.touches else None
         place = f" ({first.file}:{first.line})" if first and first.line else ""
         details: list[tuple[str, str]] = []
@@ -229,12 +240,11 @@ class MachineCheck(Check):
             who = ""
             if touch.thread:
                 who = f" by thread {_tuple(touch.thread)} of block {_tuple(touch.block)}"
-            details.append(
-                (
-                    ("access" if not number else "other access"),
-                    f"{touch.what}{who}, PTX line {touch.ptx_line}",
-                )
-            )
+            elif touch.block:
+                who = f" in program {_tuple(touch.block)}"
+            line = f", PTX line {touch.ptx_line}" if touch.ptx_line else ""
+            access = "other access" if number else "access"
+            details.append((access, f"{touch.what}{who}{line}"))
             text = machine.line(touch.file, touch.line)
             if text:
                 details.append((f"{touch.file}:{touch.line}", text))
@@ -245,16 +255,16 @@ class MachineCheck(Check):
             details.append(("times", str(fault.count)))
         details.extend(((name, f"{value:.4g}") for name, value in fault.measures.items()))
         grid, block = (" x ".join(map(str, extent)) for extent in (launch.grid, launch.block))
-        details.append(
-            ("launch", f"{launch.kernel}, {grid} blocks of {block} threads, {launch.target}")
-        )
+        details.append(("launch", f"{name}, {grid} blocks of {block} threads, {launch.target}"))
         return self.finding(
-            f"{launch.kernel}{place}: {fault.text}",
+            f"{name}{place}: {fault.text}",
             scenario=scenario,
-            where=Where(axes=dict(case.axes), group=launch.kernel),
+            where=Where(axes=dict(case.axes), group=name),
             details=tuple(details),
             finding_class=kind,
             severity=severity,
+            cause=self.cause_of(fault),
+            condition=self.condition_of(fault),
             evidence="\n".join(launch.printed),
             lines=tuple(
                 SourceLine(

@@ -8,10 +8,16 @@ from cuassay.checks.base import Run, Trial
 from cuassay.checks.judgement import Answers
 from cuassay.checks.machine.faults import MachineCheck, recorded_evidence
 from cuassay.model.diagnosis import Cause
+from cuassay.model.machine import MachineFault
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
 
 _SHOWN = 3
+_UNORDERED = ("unordered", "missing-acquire-fence")
+_ORDER = (
+    "order: its results may depend on which of two strong accesses (volatile, relaxed, atomic) "
+    "comes first: no fence, acquire or release orders them"
+)
 
 
 class Race101(MachineCheck):
@@ -37,7 +43,10 @@ class Race101(MachineCheck):
         value to one place are advice: Triton does so by design. So is a load that races with a
         store where the launch, run again without what it loads, does the same: a copy that
         nobody uses. A result that differs between two schedules without a race, as sums by
-        floating atomics do, is advice with both schedules.
+        floating atomics do, is advice with both schedules. Volatile, relaxed and atomic accesses
+        that nothing orders, though data depends on who comes first, and a read of such a value
+        without a fence behind it make the condition `order`: no data race by the PTX memory
+        model. `--require order` makes it binding.
 
     Can it be wrong?
         The order is that of happens-before in one execution: a race on a path that these inputs do
@@ -60,6 +69,10 @@ class Race101(MachineCheck):
         {"race", "same-value-race", "missing-proxy-fence", "unordered", "missing-acquire-fence"}
     )
     clean_words = "no unordered conflicting accesses"
+
+    def condition_of(self, fault: MachineFault) -> str:
+        """Return the condition of order that only fences, acquire and release would give."""
+        return _ORDER if fault.kind in _UNORDERED and fault.severity != "wrong" else ""
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers

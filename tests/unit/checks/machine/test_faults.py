@@ -15,6 +15,8 @@ from cuassay.checks.machine.precision import Prec101
 from cuassay.checks.machine.races import Race101
 from cuassay.checks.machine.uninitialized import Init101
 from cuassay.errors import CannotJudgeError, NothingToCheckError
+from cuassay.model.conditions import CONDITIONS
+from cuassay.model.diagnosis import Cause
 from cuassay.model.machine import (
     LaunchEvidence,
     MachineEvidence,
@@ -32,6 +34,7 @@ from ptxsan.findings import Kind
 from tests.support.fake_trial import FakeTrial, row_sum
 
 CHECKS: tuple[MachineCheck, ...] = (Mem101(), Init101(), Race101(), Sync101(), Prec101())
+ORDER = ("unordered", "missing-acquire-fence")
 HERE = Touch(what="read", ptx_line=40, file="k.cu", line=7, block=(0, 0, 0), thread=(35, 0, 0))
 THERE = Touch(what="write", ptx_line=31, file="k.cu", line=5, block=(0, 0, 0), thread=(3, 0, 0))
 
@@ -111,10 +114,49 @@ def test_a_check_reports_its_own_kinds_and_no_others(check: MachineCheck) -> Non
 
 @pytest.mark.parametrize("check", CHECKS[:4], ids=lambda check: check.code)
 def test_wrong_rejects_and_a_note_does_not(check: MachineCheck) -> None:
-    kind = sorted(check.kinds)[0]
+    kind = next(kind for kind in sorted(check.kinds) if kind not in ORDER)
     for severity, expected in (("wrong", FindingClass.WRONG), ("note", FindingClass.ADVICE)):
         (found,) = judged(check, MachineEvidence(launches=(launch(fault(kind, severity)),)))
         assert found.finding_class is expected
+
+
+@pytest.mark.parametrize("kind", ORDER)
+def test_order_that_only_fences_would_give_is_a_condition(kind: str) -> None:
+    evidence = MachineEvidence(launches=(launch(fault(kind, "note")),))
+    (found,) = judged(Race101(), evidence)
+    assert found.finding_class is FindingClass.UNSAFE
+    assert found.condition.partition(":")[0] == "order"
+    assert "order" in CONDITIONS
+    (race,) = judged(Race101(), MachineEvidence(launches=(launch(fault("race", "note")),)))
+    assert race.condition == ""
+
+
+@pytest.mark.parametrize(
+    ("check", "kind", "cause"),
+    [
+        (Mem101(), "misaligned", Cause.MISALIGNED),
+        (Mem101(), "out-of-bounds", Cause.OUT_OF_BOUNDS),
+        (Sync101(), "false-assumption", Cause.FALSE_ASSUMPTION),
+        (Sync101(), "deadlock", Cause.BARRIER),
+    ],
+)
+def test_a_fault_has_the_cause_of_its_kind(check: MachineCheck, kind: str, cause: Cause) -> None:
+    (found,) = judged(check, MachineEvidence(launches=(launch(fault(kind)),)))
+    assert found.cause is cause
+
+
+def test_an_assumption_names_its_program_and_no_ptx_line() -> None:
+    touch = Touch(what="assume", ptx_line=0, file="k.py", line=7, block=(3, 0, 0), thread=())
+    evidence = MachineEvidence(launches=(launch(fault("false-assumption", "wrong", touch)),))
+    (found,) = judged(Sync101(), evidence)
+    assert dict(found.details)["access"] == "assume in program (3, 0, 0)"
+
+
+def test_names_of_kernels_are_those_of_the_source() -> None:
+    faults = (fault("race", "wrong", HERE, THERE),)
+    evidence = MachineEvidence(launches=(launch(*faults, title="rows<float, 4>"),))
+    (found,) = judged(Race101(), evidence)
+    assert found.message == "rows<float, 4> (k.cu:7): a race"
 
 
 def test_precision_is_advice_for_the_numeric_checks_decide() -> None:

@@ -26,6 +26,7 @@ from ptxsan.syntax import Instruction
 _FLOATS = ("f16", "bf16", "f32", "f64", "tf32")
 _INTEGERS = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
 _EIGHT = ("e4m3x2", "e5m2x2")
+_MARKS = (0x01, 0x0100)  # of the low byte of a pair, and of the high one
 
 
 def _types(ins: Instruction) -> tuple[str, str]:
@@ -224,7 +225,14 @@ def emit_to_eight_bits(cx: Emit, ins: Instruction) -> None:
         if cx.shadow_on:
             delta(cx, _eight(cx, code, name), exact, here)
     bits = cx.let(f"or i16 {codes[0]}, {cx.let(f'shl i16 {codes[1]}, 8')}")
-    cx.write(ins.operands[0], "b16", bits, sources=tuple(values))
+    undefined = ""
+    if any(value.poison != "false" for value in values):
+        marks = [
+            cx.let(f"select i1 {value.poison}, i16 {mark}, i16 0")
+            for value, mark in zip(values, _MARKS, strict=True)
+        ]
+        undefined = cx.let(f"or i16 {marks[0]}, {marks[1]}")
+    cx.write(ins.operands[0], "b16", bits, sources=tuple(values), undefined=undefined)
 
 
 def _eight(cx: Emit, code: str, name: str) -> str:
@@ -238,10 +246,14 @@ def emit_from_eight_bits(cx: Emit, ins: Instruction) -> None:
     to, source = _types(ins)
     name = source.removesuffix("x2")
     value = cx.read(ins.operands[1], "b16")
-    results = []
+    results, sources = [], [value, value]
+    if value.undefined:
+        parts = [cx.let(f"and i16 {value.undefined}, {mark}") for mark in _MARKS]
+        poisons = [cx.let(f"icmp ne i16 {part}, 0") for part in parts]
+        sources = [Value("b8", "0", poison) for poison in poisons]
     for place in (0, 8):
         code = cx.let(f"trunc i16 {cx.let(f'lshr i16 {value.bits}, {place}')} to i8")
         text = _eight(cx, code, name)
         bits = encoded(cx, text, to.removesuffix("x2"), Rounding.RN, flags_of(ins))
         results.append(Value(to.removesuffix("x2"), bits))
-    write_halves(cx, ins.operands[0], to, results, [value])
+    write_halves(cx, ins.operands[0], to, results, sources)

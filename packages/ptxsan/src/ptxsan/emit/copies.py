@@ -21,6 +21,7 @@ def emit_copy(cx: Emit, ins: Instruction) -> None:
     elif "wait_group" in ins.parts or "wait_all" in ins.parts:
         pending = ins.operands[0] if ins.operands else Immediate((1 << 64) - 1, "int")
         count = cx.read(pending, "s64")
+        cx.store_field("%thread", layout.COPY_WAIT, str(cx.site + 1))
         cx.call(
             "void",
             "rt_copy_wait",

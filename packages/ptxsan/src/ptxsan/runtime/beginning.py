@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.native import native
 from ptxsan.runtime.raw import fill, load_u32, load_u64, store_u32, store_u64
+from ptxsan.runtime.waiting import FIRST_PATIENCE
 
 
 @native
@@ -24,6 +25,8 @@ def _begin(block: int, launch: int, linear: int) -> None:
     store_u32(block + L.BLOCK_FAR, 0)
     store_u32(block + L.KNOWS_ALL, 0)
     store_u32(block + L.LAST_RELEASE, 0)
+    fill(block + L.STATES, L.BLOCK_BYTES - L.STATES, 0)
+    store_u32(block + L.PATIENCE, min(FIRST_PATIENCE, load_u32(launch + L.MOST_FUEL)))
     store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B1)
     fill(block + L.ARRIVALS, 128, 0)
     _begin_objects(block)

@@ -118,6 +118,8 @@ def _open(block: int, launch: int, number: int, expected: int) -> None:
     waiting = 0
     for index in range(threads):
         waiting += 1 if waits_at(first + index * stride, number) else 0
+    if expected == 0 and load_u32(block + L.LIVE) < threads:
+        _note_ended(block, launch, number)
     if expected == 0 or waiting == threads:
         _know_all(block, launch)
     else:
@@ -130,6 +132,26 @@ def _open(block: int, launch: int, number: int, expected: int) -> None:
             store_u32(thread + L.STATUS, L.READY)
             store_u32(thread + L.WAIT_VALUE, result)
             store_u32(thread + L.BARRIERS, load_u32(thread + L.BARRIERS) + 1)
+
+
+@native
+def _note_ended(block: int, launch: int, number: int) -> None:
+    """Note that a barrier of the whole block opens without a thread that has ended before it."""
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    first, waiting, ended = load_u64(block + L.BLOCK_THREAD0), 0, 0
+    for index in range(threads):
+        thread = first + index * stride
+        if waiting == 0 and waits_at(thread, number):
+            waiting = thread
+        if ended == 0 and load_u32(thread + L.STATUS) == L.EXITED:
+            ended = thread
+        if waiting and ended:
+            break
+    if waiting and ended and not went_past(launch, waiting, ended):
+        report_pair(
+            launch, L.K_ENDED_BEFORE, load_u32(waiting + L.WAIT_SITE), load_u32(waiting + L.GID),
+            0, 0xFFFFFFFF, load_u32(ended + L.GID),
+        )  # fmt: skip
 
 
 @native

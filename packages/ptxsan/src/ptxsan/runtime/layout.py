@@ -35,8 +35,10 @@ WAIT_OP = 392  # u32: barrier operation, one of the OP_... below
 CTA_FENCED = 448  # u32 x 32: KNOWN at the last fence of any scope
 CTA_BASE = 576  # u32: BASE at the last fence of any scope; 0: no fence yet
 ARRIVED_AT = 580  # u32: barriers whose open phase this thread has arrived at
-SPINS = 584  # 4 x u64: what the registers were at the last yields
-TURN = 616  # u32: which of SPINS is the oldest
+STRONG_AT = 584  # u64: address of the last strong access to global or shared memory
+STRONG_SITE = 592  # u32: its instruction
+STRONG_SPACE = 596  # u32: 1 + its space; 0: none so far
+COPY_WAIT = 600  # u32: 1 + the instruction of the last wait for cp.async; 0: none so far
 CLOCKS = 640  # u64: this thread's vector clock (clocks.py), 0: none is kept
 CLOCK_WORDS = 648  # u32: entries of a vector clock
 CLOCK_AT = 652  # u32: the own entry
@@ -96,7 +98,7 @@ BLOCK_PEERS = 608  # u64: table of the block records of the cluster
 MBARRIERS = 616  # u64: mbarrier records, 0: the kernel uses none and copies nothing in bulk
 RANDOM = 624  # u64: state of the block's random numbers
 IN_USE = 632  # u32
-CHANGES = 636  # u32: stores, and atomics that changed memory
+CHANGES = 636  # u32: stores that others may see, and atomics that changed memory
 KNOWS_ALL = 776  # u32: 1: acquired more than is kept, see LENIENT
 ARRIVALS = 640  # 16 x (u32 arrived, u32 expected)
 BLOCK_STATS = 768  # u64: 16 doubles an instruction, one table for each worker
@@ -121,7 +123,14 @@ BOOK = 872  # u64: the tables of a host thread (deferred.py)
 ASYNC_TOP = 880  # u32: entries of that table from here on are free
 LAST_RELEASE = 884  # u32 x 2: entry of the log that says the least, the one before it (order.py)
 FAR_LIST_FENCED = 896  # 64 x (u32, u32): FAR_FENCED of FAR_LIST
-BLOCK_BYTES = 1408
+STATES = (
+    1408  # 16 x u64: what the block was when it last gave way, each with all memory (waiting.py)
+)
+STATE_TURN = 1536  # u32: which of STATES is the oldest
+PATIENCE = 1540  # u32: rounds, and iterations of a thread's loop, after which the block gives way
+WAITS_SINCE = 1544  # u64: 1 + changes of memory when the block was found to wait; 0: it does not
+BLOCK_BYTES = 1600
+MOST_STATES = 16
 
 # mbarrier record
 M_PLACE, M_EXPECTED, M_PENDING, M_TX, M_PHASE, M_SITE = 0, 4, 8, 12, 16, 20
@@ -170,7 +179,8 @@ SEED = 184  # u64
 SCHEDULE = 192  # u32: 0 forward, 1 reverse, 2 random
 BLOCKS_DONE = 196  # u32
 REACH = 200  # u64: for each barrier site a bitmap of blocks behind it
-OVERFLOW = 208  # u32: 1: a table was full
+OVERFLOW = 208  # u32: 1: a table was full; others in run.py
+TOO_MANY_WAIT = 10  # of OVERFLOW: blocks wait for blocks that have not begun, and no more fit
 TURN = 212  # u32: clusters whose deferred updates are done
 APART = 216  # u32: 1: nobody may see what is updated
 COLLECTIVES = 232  # u64: addresses of handlers, by key
@@ -206,7 +216,10 @@ ROLES = 456  # u64: what each strong access is for (roles.py), 0: not asked
 CHOSEN = 464  # u32: 1: accesses are ordered by who came first at an atomic (order.py)
 HEAP = 472  # u64: heap record (heap.py), 0: none
 TEXTURES = 480  # u64: table of textures and surfaces (textures.py), 0: none
-LAUNCH_BYTES = 488
+MOST_FUEL = 488  # u32: the most that FUEL may be
+GIVES_WAY = 492  # u32: 1: blocks may wait for others, so that all of them give way (waiting.py)
+IDLE_ROUNDS = 496  # u32: rounds without any progress after which there will never be any
+LAUNCH_BYTES = 504
 OBSERVED = 4  # executions of each instruction that are observed
 
 # pending cp.async: 128 bytes of scratch, then entries of u64 target, u64 source bytes, flags and
@@ -221,8 +234,9 @@ E_SNAPSHOT = 24  # u64: a vector clock, 0: none, 1: everything
 E_RECORD, E_MOST_LINKS = 256, 24
 MOST_FAR = 64  # entries of FAR_LIST
 
-# watched granules: u32 slots, u32 nodes, u32 limit, u64 nodes, then slots of (granule, first node)
-W_SLOTS, W_COUNT, W_LIMIT, W_NODES, W_TABLE = 0, 4, 8, 16, 32
+# watched granules: u32 slots, u32 nodes, u32 limit, u32 accesses so far, u64 nodes, then slots of
+# (granule, first node)
+W_SLOTS, W_COUNT, W_LIMIT, W_ORDER, W_NODES, W_TABLE, W_NODE = 0, 4, 8, 12, 16, 32, 32
 
 # allocation record (global memory), 80 bytes
 A_BASE, A_BYTES, A_DATA, A_INIT, A_SHADOW, A_META, A_FLAGS, A_SHIFT = 0, 8, 16, 24, 32, 40, 48, 52
@@ -270,7 +284,8 @@ V_RECORD = 16
 F_KIND, F_SITE, F_OTHER_SITE, F_GID, F_OTHER_GID, F_COUNT = 0, 4, 8, 12, 16, 20
 F_ADDRESS, F_ALLOCATION, F_SPACE, F_BYTES, F_WHAT, F_OTHER_WHAT = 24, 32, 36, 40, 44, 48
 F_EXTRA, F_GRANULE = 52, 56
-F_RECORD = 64
+F_COPY_WAIT = 64  # COPY_WAIT of the thread at fault; bit 31: its copies are pending
+F_RECORD = 72
 
 # deferred updates: a book for each host thread, u32 number of its oldest and newest table, then
 # tables, one a cluster: u32 how many, u32 place in the order, then a record for each update: u64
@@ -307,6 +322,7 @@ K_CLUSTER_ORDER, K_OUTLIVED = 35, 36
 K_UNORDERED, K_ACQUIRE = 37, 38
 K_FREED, K_BAD_FREE, K_FREED_TWICE = 39, 40, 41
 K_NO_TEXTURE, K_SURFACE, K_SURFACE_ALIGNMENT = 42, 43, 44
+K_ENDED_BEFORE = 45
 K_EXITED_SHARED, K_POISON_BRANCH, K_POISON_ADDRESS, K_POISON_STORE, K_SUSPECT = 12, 13, 14, 15, 16
 
 INSIDE = 256  # added to the kind of a race in global memory between threads of one block

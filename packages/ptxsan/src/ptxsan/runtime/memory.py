@@ -105,6 +105,14 @@ def _note_store(block: int, kind: int) -> None:
 
 
 @native
+def _note_strong(thread: int, info: int, address: int, space: int) -> None:
+    """Remember the last strong access of a thread: who waits for ever waits there."""
+    store_u64(thread + L.STRONG_AT, address)
+    store_u32(thread + L.STRONG_SITE, info >> 24)
+    store_u32(thread + L.STRONG_SPACE, 1 + space)
+
+
+@native
 def _observe(thread: int, launch: int, info: int, address: int, shared: int) -> None:
     """Keep an address of the first warp, for advice on speed."""
     table = load_u64(launch + L.OBSERVE)
@@ -153,6 +161,8 @@ def rt_access_global(
             return _fault(thread, launch, L.K_READ_ONLY, info, address, index, L.S_GLOBAL, out)
         store_u32(thread + L.UNFENCED, 1)
         _note_store(block, kind)
+    if kind >= L.ATOMIC:
+        _note_strong(thread, info, address, L.S_GLOBAL)
     mark = record + (L.A_UPDATED if kind == L.ATOMIC else L.A_SEEN)
     if load_u32(mark) == 0:
         _mark(launch, record, mark)
@@ -214,7 +224,11 @@ def access_shared_of(
     if nbytes > 1 and place & (nbytes - 1) and nbytes & (nbytes - 1) == 0:
         name = (record - table) // L.V_RECORD
         return _fault(thread, launch, L.K_MISALIGNED, info, place, name, L.S_SHARED, out)
-    _note_store(block, (info >> 16) & 15)
+    kind = (info >> 16) & 15
+    if load_u64(block + L.BLOCK_PEERS):
+        _note_store(block, kind)  # own shared memory alone is part of a block's state (waiting.py)
+    if kind >= L.ATOMIC:
+        _note_strong(thread, info, place, L.S_SHARED)
     offset = load_u32(record + L.V_DATA) + inside
     store_u64(out, load_u64(owner + L.SHARED_DATA) + offset)
     store_u64(out + 8, load_u64(owner + L.SHARED_INIT) + offset)

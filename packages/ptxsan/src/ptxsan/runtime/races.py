@@ -6,16 +6,21 @@ operations) since. A record says who, at which local time, from which instructio
     thread in the grid (26 bits) | time (20) | instruction (13) | flags (5)
 
 A thread knows everything of its block before its BASE (the last barrier of the whole block), its
-warp's lanes up to KNOWN, and others through releases that it acquired (order.py). When several
-unordered threads read a granule, the record keeps the latest time and the flag MANY; a write that
-is not after all of that is only suspected, and settled by a second run that keeps every reader
-(watch.py). References: Flanagan and Freund, FastTrack (PLDI 2009); PTX ISA, Memory Consistency
-Model.
+warp's lanes up to KNOWN, and others through releases that it acquired (order.py): base causality
+order. Causality order has a second clause (causality.py): a strong write is also before whatever
+comes after a strong read or an atomic that saw it. So a record of one strong access stands for the
+strong writes that it saw as well (flag SAW), and an atomic that meets it takes its place.
+
+When several unordered threads read a granule, the record keeps the latest time and the flag MANY; a
+write that is not after all of that is only suspected, and settled by a second run that keeps every
+reader (watch.py). References: Flanagan and Freund, FastTrack (PLDI 2009); PTX ISA, Memory
+Consistency Model.
 """
 
 from __future__ import annotations
 
 from ptxsan.runtime import layout as L
+from ptxsan.runtime.causality import morally_strong, sees
 from ptxsan.runtime.clocks import culprit
 from ptxsan.runtime.native import native
 from ptxsan.runtime.order import NOT, UNFENCED, YES, knows, knows_block
@@ -26,11 +31,12 @@ from ptxsan.runtime.raw import (
     store_u32,
     store_u64,
 )
-from ptxsan.runtime.reports import report_pair, same_so_far
+from ptxsan.runtime.reports import last_copy_wait, report_pair, same_so_far
 from ptxsan.runtime.roles import nothing_orders, role_of
 from ptxsan.runtime.watch import check_watched
 
 MANY, BLOCKS, STRONG_WRITES, PLAIN_READS, NARROW = 1, 2, 4, 8, 16
+SAW = BLOCKS  # of a record without MANY: strong writes that nothing orders are before this one
 BOTH = STRONG_WRITES | PLAIN_READS
 _GID, _CLOCK, _SITE = 38, 18, 5
 _GID_MASK, _CLOCK_MASK, _SITE_MASK = (1 << 26) - 1, (1 << 20) - 1, (1 << 13) - 1
@@ -61,6 +67,39 @@ def site_of(record: int) -> int:
 
 
 @native
+def holds_strong_writes(record: int) -> bool:
+    """Whether a record stands for strong writes: a strong read may have seen some."""
+    return record & STRONG_WRITES != 0 or record & (MANY | SAW) == SAW
+
+
+@native
+def _sees(record: int, me: int, block: int) -> bool:
+    """Whether a strong read or atomic `me` sees strong writes, and a record holds nothing else.
+
+    It sees the last one, and through atomics those before (observation order).
+    """
+    if record & (MANY | PLAIN_READS) or record & STRONG_WRITES == 0:
+        return False
+    first = load_u32(block + L.FIRST_GID)
+    inside = first <= gid_of(record) < first + load_u32(block + L.BLOCK_THREADS)
+    return morally_strong((record | me) & NARROW != 0, inside)
+
+
+@native
+def _rests_on_what_was_seen(
+    record: int, thread: int, block: int, launch: int, space: int
+) -> None:  # fmt: skip
+    """Note that a plain access is in order since an atomic came when it did."""
+    if record & (MANY | SAW) != SAW:
+        return
+    first, gid = load_u32(block + L.FIRST_GID), gid_of(record)
+    inside = first <= gid < first + load_u32(block + L.BLOCK_THREADS)
+    by_barrier = inside and clock_of(record) < load_u32(thread + L.BASE)
+    if space == L.S_GLOBAL or not by_barrier:  # of shared memory a barrier orders all of it
+        store_u32(launch + L.CHOSEN, 1)
+
+
+@native
 def _ordered(record: int, thread: int, block: int, launch: int) -> int:
     """Whether what a record stands for happened before now: NOT, YES, UNFENCED (order.py)."""
     gid, clock = gid_of(record), clock_of(record)
@@ -81,18 +120,16 @@ def _collides(record: int, kind: int, me: int, block: int, born: int) -> bool:
     if kind == L.WRITE:
         return True
     if kind == L.READ:
-        return record & STRONG_WRITES != 0
+        return holds_strong_writes(record)
     if kind != L.STRONG_READ and record & PLAIN_READS:
         return True
-    if kind == L.STRONG_READ and record & STRONG_WRITES == 0:
+    if kind == L.STRONG_READ and not holds_strong_writes(record):
         return False
     if born:
         return True
-    if (record | me) & NARROW == 0:
-        return False
     first = load_u32(block + L.FIRST_GID)
     inside = first <= gid_of(record) < first + load_u32(block + L.BLOCK_THREADS)
-    return not inside  # strong, but their scope is one block only
+    return not morally_strong((record | me) & NARROW != 0, inside)
 
 
 @native
@@ -105,7 +142,9 @@ def _race(
     Returns 1 plus the index of the finding if it is new, or if it is one of equal values so far.
     """
     other = site_of(record) << load_u32(launch + L.SITE_SHIFT)
-    several = record & MANY or record & BOTH == BOTH
+    # (A strong read stands before the strong writes that it saw: which of them is in question?)
+    seen = record & (MANY | SAW | STRONG_WRITES) == SAW
+    several = record & MANY or record & BOTH == BOTH or seen
     kind = L.K_SUSPECT if several else what
     first, gid = load_u32(block + L.FIRST_GID), gid_of(record)
     if space == L.S_GLOBAL and first <= gid < first + load_u32(block + L.BLOCK_THREADS):
@@ -128,6 +167,7 @@ def _race(
     store_u32(place + L.F_WHAT, (info >> 16) & 15)
     store_u32(place + L.F_OTHER_WHAT, record & 31)
     store_u32(place + L.F_EXTRA, 0)
+    store_u32(place + L.F_COPY_WAIT, last_copy_wait(thread))
     store_u64(place + L.F_ADDRESS, address)
     return 1 + index
 
@@ -154,7 +194,11 @@ def _strong_pair(launch: int, record: int, info: int, kind: int) -> bool:
 def merged(old: int, me: int, block: int) -> int:
     """Return the record of several unordered threads: of two instructions it names the later."""
     first = load_u32(block + L.FIRST_GID)
-    gid, flags = gid_of(old), (old | me) & 31 | MANY
+    gid, flags = gid_of(old), me & 31 | MANY
+    # Who knows the one that saw the others knows them: of a block it says no more than that.
+    flags |= old & 31 if old & MANY else old & 31 & ~SAW
+    if holds_strong_writes(old):
+        flags |= STRONG_WRITES
     if not first <= gid < first + load_u32(block + L.BLOCK_THREADS):
         flags |= BLOCKS
     clock = max(clock_of(old), clock_of(me))
@@ -162,7 +206,9 @@ def merged(old: int, me: int, block: int) -> int:
 
 
 @native
-def _write(thread: int, block: int, launch: int, place: int, me: int, out: int) -> int:
+def _write(
+    thread: int, block: int, launch: int, place: int, me: int, space: int, out: int
+) -> int:  # fmt: skip
     """Record a plain write; put the record that it meets at `out` and return what that makes."""
     if load_u32(launch + L.RACES) & 2:
         old = exchange_u64(place, me)
@@ -181,6 +227,8 @@ def _write(thread: int, block: int, launch: int, place: int, me: int, out: int) 
             if order == UNFENCED:
                 store_u64(out, record)
                 best = L.K_ACQUIRE
+            if record == readers:
+                _rests_on_what_was_seen(record, thread, block, launch, space)
     return best
 
 
@@ -215,17 +263,40 @@ def _after_write(thread: int, block: int, launch: int, place: int, out: int) -> 
 
 
 @native
+def _take_place(launch: int, place: int, old: int, me: int, block: int) -> None:
+    """Let an atomic stand for the strong writes that it saw."""
+    own = gid_of(old) == gid_of(me)
+    new = me | (old & SAW if own else SAW)
+    if load_u32(launch + L.RACES) & 2:
+        seen = exchange_u64(place + 8, new)
+        if seen != old and seen != 0 and not _sees(seen, me, block):
+            store_u64(place + 8, merged(seen, me, block))
+    else:
+        store_u64(place + 8, new)
+
+
+@native
 def _other(
-    thread: int, block: int, launch: int, place: int, me: int, kind: int, info: int, out: int
-) -> int:
+    thread: int, block: int, launch: int, place: int, me: int, kind: int, info: int, space: int,
+    out: int,
+) -> int:  # fmt: skip
     """Record another access; put the record that it meets at `out` and return what that makes."""
     old = load_u64(place + 8)
+    saw = sees(kind) and _sees(old, me, block)
+    if saw and kind == L.ATOMIC and not _strong_pair(launch, old, info, kind):
+        _take_place(launch, place, old, me, block)
+        return int(_after_write(thread, block, launch, place, out))
     if _says_so_already(old, me, block, kind):
         return int(_after_write(thread, block, launch, place, out))
     order = YES if old == 0 else _ordered(old, thread, block, launch)
-    new = me if order != NOT else merged(old, me, block)
-    if order != NOT and old & MANY == 0 and kind == L.READ and gid_of(old) == gid_of(me):
-        new |= old & STRONG_WRITES  # the thread's own atomic before: _race has both told apart
+    new = me if order != NOT else me | SAW if saw else merged(old, me, block)
+    if order != NOT and old & MANY == 0 and gid_of(old) == gid_of(me):
+        if kind == L.READ:
+            new |= old & STRONG_WRITES  # the own atomic before: _race has both told apart
+        elif kind == L.STRONG_READ and holds_strong_writes(old):
+            new |= SAW
+    if order == YES and kind == L.READ:
+        _rests_on_what_was_seen(old, thread, block, launch, space)
     if load_u32(launch + L.RACES) & 2:
         seen = exchange_u64(place + 8, new)
         if seen != old and seen != 0:
@@ -268,9 +339,9 @@ def check_races(
     watch, out = load_u64(launch + L.WATCH), thread + L.MET
     for place in range(first, last + 1, 16):
         if kind == L.WRITE:
-            found = _write(thread, block, launch, place, me, out)
+            found = _write(thread, block, launch, place, me, space, out)
         else:
-            found = _other(thread, block, launch, place, me, kind, info, out)
+            found = _other(thread, block, launch, place, me, kind, info, space, out)
         if found != 0:
             raced = _race(thread, block, launch, load_u64(out), info, address, space, found)
             if raced:

@@ -59,10 +59,20 @@ def same_so_far(launch: int, kind: int, site: int, other: int) -> int:
     return 0
 
 
+@native
+def last_copy_wait(thread: int) -> int:
+    """Return by which instruction a thread last waited for cp.async, and whether any is pending."""
+    pending = load_u32(thread + L.COPIES) < load_u32(thread + L.COPIES + 4)
+    return load_u32(thread + L.COPY_WAIT) | pending << 31
+
+
 @export("void(int64, int64, int64, int64, int64, int64)")
 def rt_report(thread: int, block: int, launch: int, kind: int, site: int, address: int) -> None:
     """Report from compiled code."""
-    report(launch, kind, site, load_u32(thread + L.GID), address)
+    index = report(launch, kind, site, load_u32(thread + L.GID), address)
+    if index >= 0:
+        record = load_u64(launch + L.FINDINGS) + index * L.F_RECORD
+        store_u32(record + L.F_COPY_WAIT, last_copy_wait(thread))
 
 
 @export("void(int64, int64, int64)")

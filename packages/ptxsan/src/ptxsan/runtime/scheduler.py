@@ -1,7 +1,8 @@
 """Runs the threads of blocks: until they wait, in the order of the schedule, to the end.
 
-One call of `rt_run` works on clusters of blocks taken from a shared counter. Blocks that only
-spin let others run, up to as many at once as there are contexts for.
+One call of `rt_run` works on clusters of blocks taken from a shared counter. A block that goes
+round in loops lets others run, up to as many at once as there are contexts for, also where its
+loops hold barriers or warp operations; how soon it does, and when it waits, says waiting.py.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from ptxsan.runtime.raw import (
     store_u64,
 )
 from ptxsan.runtime.reports import report_pair
-from ptxsan.runtime.stuck import may_be_over, report_object, report_stuck, time_out
+from ptxsan.runtime.stuck import may_be_over, report_stuck, report_waiting, time_out
+from ptxsan.runtime.waiting import changes, repeats
 
-_RAN, _YIELDED, _SPUN, _WAITED = 3, 2, 1, 0
+_RAN, _YIELDED, _WAITED = 2, 1, 0
+_LONGEST = 1 << 16  # rounds of a block whose blocks see nothing of each other
 
 
 @native
@@ -53,7 +56,7 @@ def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
         arrive(thread, block, launch)
         return _RAN
     if reason == L.REASON_YIELD:
-        return _SPUN if _spins(thread, launch) else _YIELDED
+        return _YIELDED
     if reason == L.REASON_MBARRIER or reason == L.REASON_CLUSTER:
         waits = L.MBARRIER if reason == L.REASON_MBARRIER else L.CLUSTER
         store_u32(thread + L.STATUS, waits)
@@ -85,25 +88,6 @@ def _wake(thread: int, block: int, launch: int) -> bool:
     if awake:
         store_u32(thread + L.STATUS, L.READY)
     return awake
-
-
-@native
-def _spins(thread: int, launch: int) -> bool:
-    """Whether a thread that yields is where and what it was at one of its last yields."""
-    size = load_u32(launch + L.THREAD_BYTES)
-    found = load_u32(thread + L.RESUME)
-    for offset in range(load_u32(launch + L.LOCAL_OFFSET), size, 8):
-        word = load_u64(thread + offset)
-        found = (found ^ word ^ (word >> 32)) & 0xFFFFFFFF
-        found = found * 0x45D9F3B  # 59 bits at most: no overflow
-        found ^= found >> 29
-    seen = False
-    for index in range(4):
-        seen = seen or load_u64(thread + L.SPINS + 8 * index) == found
-    if not seen:
-        store_u64(thread + L.SPINS + 8 * (load_u32(thread + L.TURN) & 3), found)
-        store_u32(thread + L.TURN, load_u32(thread + L.TURN) + 1)
-    return seen
 
 
 @native
@@ -190,55 +174,80 @@ def _check_absent(thread: int, first: int, count: int, stride: int, launch: int)
 
 
 @native
-def _run_warp(step: int, first: int, count: int, block: int, launch: int) -> int:
-    """Run a warp until all its lanes wait at block barriers, spin or have ended."""
+def _run_warp(step: int, first: int, count: int, block: int, launch: int, rounds: int) -> int:
+    """Run a warp until all its lanes wait at block barriers, yield or have ended.
+
+    After `rounds` it stops where it is. Returns what its lanes did, and the rounds left << 8.
+    """
     best = _WAITED
     while load_u32(launch + L.STOP) == 0:
         ran = _run_lanes(step, first, count, block, launch)
         best = max(best, ran)
-        if _collect(first, count, block, launch) == 0 and ran != _RAN:
+        rounds -= 1
+        if (_collect(first, count, block, launch) == 0 and ran != _RAN) or rounds <= 0:
             break
-    return best
+    return best | max(rounds, 0) << 8
 
 
 @native
-def run_block(step: int, block: int, launch: int) -> int:
-    """Run a block until it has to wait.
-
-    Returns 1 when it has ended, 0 when it spins, 3 when it yields, 4 when every thread waits.
-    """
+def _run_warps(step: int, block: int, launch: int, rounds: int) -> int:
+    """Run every warp of a block once; return as _run_warp does."""
     threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
     first, warps = load_u64(block + L.BLOCK_THREAD0), (threads + 31) // 32
     schedule = load_u32(launch + L.SCHEDULE)
+    best, turn = _WAITED, 0
+    if schedule == 2:
+        turn = _random(block) % warps
+    for index in range(warps):
+        warp = warps - 1 - index if schedule == 1 else (turn + index) % warps
+        count = min(32, threads - 32 * warp)
+        place = first + 32 * warp * stride
+        found = _run_warp(step, place, count, block, launch, rounds)
+        best, rounds = max(best, found & 255), found >> 8
+    return best | rounds << 8
+
+
+@native
+def run_block(step: int, block: int, launch: int, outside: int, peers: int, size: int) -> int:
+    """Run a block until it has to wait, or others should run.
+
+    `outside`: changes of memory by blocks outside of its cluster, whose records lie at `peers`.
+    Returns 1 when it has ended, 0 when it can only go on once memory changes, 3 when others should
+    run, 4 when every thread waits at a barrier or for an mbarrier.
+    """
+    gives_way = load_u32(launch + L.GIVES_WAY)
     while load_u32(launch + L.STOP) == 0:
-        best, turn = _WAITED, 0
-        if schedule == 2:
-            turn = _random(block) % warps
-        for index in range(warps):
-            warp = warps - 1 - index if schedule == 1 else (turn + index) % warps
-            count = min(32, threads - 32 * warp)
-            place = first + 32 * warp * stride
-            best = max(best, _run_warp(step, place, count, block, launch))
-        if load_u32(block + L.LIVE) == 0:
-            return 1
-        if best == _YIELDED:
-            return 3
-        if best == _SPUN:
+        rounds = _LONGEST
+        if gives_way:
+            rounds = load_u32(block + L.PATIENCE)
+            store_u32(launch + L.FUEL, rounds)
+        while load_u32(launch + L.STOP) == 0:
+            found = _run_warps(step, block, launch, rounds)
+            best, rounds = found & 255, found >> 8
+            if load_u32(block + L.LIVE) == 0:
+                return 1
+            if best == _WAITED:
+                return 4
+            if best == _YIELDED or rounds == 0:
+                break
+        if repeats(block, launch, outside + changes(peers, 1, 0, size)):
             return 0
-        if best == _WAITED:
-            return 4
+        patience = 2 * load_u32(block + L.PATIENCE)
+        if not gives_way or patience > load_u32(launch + L.MOST_FUEL):
+            return 3
+        store_u32(block + L.PATIENCE, patience)
     return 2
 
 
 @native
-def _advance(step: int, context: int, size: int, launch: int) -> int:
+def _advance(step: int, context: int, size: int, launch: int, outside: int) -> int:
     """Run the blocks of a cluster for a while; return as run_block does for all of them."""
     ended = yielded = waiting = 0
-    before = _changes(context, 1, 0, size)
+    before = changes(context, 1, 0, size)
     for rank in range(size):
         block = context + rank * L.BLOCK_BYTES
         if load_u32(block + L.BLOCK_STATE) == 0:
-            state = run_block(step, block, launch)
+            state = run_block(step, block, launch, outside, context, size)
             store_u32(block + L.BLOCK_STATE, state if state < 3 else 0)
             if state == 2:
                 return 2
@@ -251,7 +260,7 @@ def _advance(step: int, context: int, size: int, launch: int) -> int:
         ended += 1 if load_u32(block + L.BLOCK_STATE) == 1 else 0
     if ended == size:
         return 1
-    if ended + waiting < size or before != _changes(context, 1, 0, size):
+    if ended + waiting < size or before != changes(context, 1, 0, size):
         return yielded if ended + waiting < size else 3
     if time_out(context, size):
         return 3
@@ -276,80 +285,69 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
 
     `contexts` are `room` groups of block records, one record a block of a cluster; `order` lists
     the clusters (u32). Returns 0, or 2 where a block was stuck.
+
+    Each turn begins one cluster more; as many as there are where all of them wait, since the one
+    that they wait for may be the last. Those that wait are passed over until memory changes.
+    Every other turn goes the other way, as chains of blocks that wait may do.
     """
     size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
     size *= load_u32(launch + L.CLUSTER_DIM + 8)
     group = size * L.BLOCK_BYTES
-    active = rounds = 0
-    exhausted = False
-    changes = -1
+    active = idle = turn = 0
+    total = changes(contexts, room, group, size)
     while load_u32(launch + L.STOP) == 0:
-        started = active
-        if active < room and not exhausted:
-            number = add_u32(launch + L.NEXT, 1)
-            if number >= units:
-                exhausted = True
-            else:
-                place = contexts + _free(contexts, room, group) * group
-                start_cluster(place, size, launch, load_u32(order + 4 * number))
-                begin(place, number)
-                active += 1
-        if active == 0 and exhausted:
+        wanted = min(max(1, active) if idle else 1, room - active)
+        started = _start(contexts, room, size, launch, order, units, wanted)
+        active += started
+        if active == 0:
             finish(contexts, launch, True)
             return 0
-        count = _changes(contexts, room, group, size)
-        rounds = rounds + 1 if count == changes else 0
-        if rounds > 2 and active == started and (exhausted or active == room):
-            _spin_found(contexts, room, group, size, launch)
+        if started == 0 and idle >= load_u32(launch + L.IDLE_ROUNDS):
+            if load_u32(launch + L.NEXT) >= units:
+                report_waiting(contexts, room, group, size, launch)
+            else:
+                store_u32(launch + L.OVERFLOW, L.TOO_MANY_WAIT)
+            store_u32(launch + L.STOP, 1)
             return 2
-        changes = count
+        turn += 1
+        progress = started > 0
         for index in range(room):
-            context = contexts + index * group
+            context = contexts + (index if turn & 1 else room - 1 - index) * group
             if load_u8(context + L.IN_USE) == 0:
                 continue
-            state = _advance(step, context, size, launch)
-            rounds = 0 if state == 3 else rounds
+            if size == 1 and load_u64(context + L.WAITS_SINCE) == 1 + total:
+                continue
+            before = changes(context, 1, 0, size)
+            state = _advance(step, context, size, launch, total - before)
+            changed = changes(context, 1, 0, size) - before
+            total += changed
+            progress = progress or state != 0 or changed != 0
             if state == 2:
-                if load_u32(launch + L.STOP) == 0:
-                    store_u32(launch + L.STOP, 1)
+                store_u32(launch + L.STOP, max(1, load_u32(launch + L.STOP)))
                 return 2
             if state == 1:
                 finish(context, launch, False)
                 store_u32(context + L.IN_USE, 0)
                 active -= 1
-                rounds = 0
+        idle = 0 if progress else idle + 1
     return 2
 
 
 @native
-def _changes(contexts: int, room: int, group: int, size: int) -> int:
-    """Return how often blocks that run have changed memory."""
-    total = 0
-    for index in range(room):
-        for rank in range(size):
-            total += load_u32(contexts + index * group + rank * L.BLOCK_BYTES + L.CHANGES)
-    return total
-
-
-@native
-def _spin_found(contexts: int, room: int, group: int, size: int, launch: int) -> None:
-    """Report a thread that waits for memory that nobody will change."""
-    store_u32(launch + L.STOP, 1)
-    for index in range(room):
-        context = contexts + index * group
-        for rank in range(size if load_u32(context + L.IN_USE) else 0):
-            block = context + rank * L.BLOCK_BYTES
-            first, stride = load_u64(block + L.BLOCK_THREAD0), load_u32(block + L.BLOCK_STRIDE)
-            for number in range(load_u32(block + L.BLOCK_THREADS)):
-                thread = first + number * stride
-                ready = load_u32(thread + L.STATUS) == L.READY
-                if load_u32(block + L.BLOCK_STATE) == 0 and ready:
-                    site, gid = load_u32(thread + L.WAIT_SITE), load_u32(thread + L.GID)
-                    if load_u64(thread + L.WAIT_OBJECT):
-                        report_object(thread, launch)
-                    else:
-                        report_pair(launch, L.K_SPIN, site, gid, 0, 0xFFFFFFFF, gid)
-                    return
+def _start(
+    contexts: int, room: int, size: int, launch: int, order: int, units: int, wanted: int
+) -> int:  # fmt: skip
+    """Begin clusters from the shared counter, as many as wanted; return how many there were."""
+    group, count = size * L.BLOCK_BYTES, 0
+    while count < wanted:
+        number = add_u32(launch + L.NEXT, 1)
+        if number >= units:
+            break
+        place = contexts + _free(contexts, room, group) * group
+        start_cluster(place, size, launch, load_u32(order + 4 * number))
+        begin(place, number)
+        count += 1
+    return count
 
 
 @native

@@ -61,6 +61,67 @@ def report_object(thread: int, launch: int) -> None:
 
 
 @native
+def _who_loops(block: int) -> int:
+    """Return a thread of a block that can run, one that accessed memory strongly first; or 0."""
+    first, stride = load_u64(block + L.BLOCK_THREAD0), load_u32(block + L.BLOCK_STRIDE)
+    found = 0
+    for index in range(load_u32(block + L.BLOCK_THREADS)):
+        thread = first + index * stride
+        if load_u32(thread + L.STATUS) == L.EXITED:
+            continue
+        if load_u32(thread + L.STRONG_SPACE):
+            return int(thread)
+        if found == 0 and load_u32(thread + L.STATUS) == L.READY:
+            found = thread
+    return int(found)
+
+
+@native
+def report_waiting(contexts: int, room: int, group: int, size: int, launch: int) -> None:
+    """Report a thread that waits for memory that nobody will change, and one of another block."""
+    one = other = waiting = 0
+    for index in range(room):
+        context = contexts + index * group
+        for rank in range(size if load_u32(context + L.IN_USE) else 0):
+            block = context + rank * L.BLOCK_BYTES
+            if load_u32(block + L.BLOCK_STATE):
+                continue
+            thread = _who_loops(block)
+            if thread == 0:
+                continue
+            waiting += 1
+            if load_u64(thread + L.WAIT_OBJECT):
+                report_object(thread, launch)
+                return
+            if one == 0:
+                one = thread
+            elif other == 0 or load_u64(other + L.STRONG_AT) == load_u64(one + L.STRONG_AT):
+                other = thread  # rather one that waits for something else
+    if one == 0:
+        return
+    partner, gid = 0xFFFFFFFF, 0
+    if other:
+        partner, gid = _loop_site(other), load_u32(other + L.GID)
+    address = load_u64(one + L.STRONG_AT)
+    index = report_pair(
+        launch, L.K_SPIN, _loop_site(one), load_u32(one + L.GID), address, partner, gid
+    )
+    if index >= 0:
+        record = load_u64(launch + L.FINDINGS) + index * L.F_RECORD
+        store_u32(record + L.F_SPACE, load_u32(one + L.STRONG_SPACE))
+        store_u32(record + L.F_EXTRA, waiting)
+        store_u32(record + L.F_BYTES, load_u32(other + L.STRONG_SPACE) if other else 0)
+        store_u64(record + L.F_GRANULE, load_u64(other + L.STRONG_AT) if other else 0)
+
+
+@native
+def _loop_site(thread: int) -> int:
+    if load_u32(thread + L.STRONG_SPACE):
+        return load_u32(thread + L.STRONG_SITE)
+    return load_u32(thread + L.WAIT_SITE)
+
+
+@native
 def report_stuck(context: int, size: int, launch: int) -> None:
     """Report why nobody of a cluster can run: first who waits for an mbarrier."""
     blocked = context

@@ -1,12 +1,15 @@
 """The second look at suspected races: every access to a few granules is kept and compared.
 
 The first run keeps one record for many readers; where that might be a race, the launch is run
-again with those granules watched, and each access is compared with every earlier one.
+again with those granules watched, and each access is compared with every earlier one. Of a granule
+the latest access of each thread by each instruction is kept, with its number in their order: u64
+next, u32 thread, u32 time, u64 info, u32 number.
 """
 
 from __future__ import annotations
 
 from ptxsan.runtime import layout as L
+from ptxsan.runtime.causality import hides, morally_strong, sees
 from ptxsan.runtime.clocks import block_of, culprit, rank_in
 from ptxsan.runtime.native import native
 from ptxsan.runtime.order import UNFENCED, YES, knows
@@ -32,15 +35,21 @@ def _head(watch: int, place: int) -> int:
 
 @native
 def _opposed(launch: int, info: int, other: int, same_block: bool) -> int:
-    """What two accesses are to each other when nothing orders them: a kind of finding, or 0."""
+    """What two accesses are to each other when nothing orders them: a kind of finding, or 0.
+
+    Two plain writes are compared as they come (races.py), where it is known whether their values
+    are the same.
+    """
     kind, other_kind = (info >> 16) & 15, (other >> 16) & 15
+    if kind == L.WRITE and other_kind == L.WRITE:
+        return 0
     writes = kind != L.READ and kind != L.STRONG_READ
     other_writes = other_kind != L.READ and other_kind != L.STRONG_READ
     if not writes and not other_writes:
         return 0
     if kind < L.ATOMIC or other_kind < L.ATOMIC:
         return L.K_RACE
-    if not same_block and L.SCOPE_CTA in ((info >> 20) & 3, (other >> 20) & 3):
+    if not morally_strong(L.SCOPE_CTA in ((info >> 20) & 3, (other >> 20) & 3), same_block):
         return L.K_RACE
     roles = role_of(launch, info >> 24), role_of(launch, other >> 24)
     return L.K_UNORDERED if nothing_orders(roles[0], roles[1]) else 0
@@ -69,6 +78,8 @@ def check_watched(
         what = _opposed(launch, info, other_info, inside) if other != gid else 0
         if what != 0:
             order = knows(thread, block, launch, other, load_u32(node + 12))
+            if order != YES and _was_seen(thread, block, launch, head, node):
+                order = YES
             if order == UNFENCED:
                 what = L.K_ACQUIRE
             if order != YES:
@@ -77,6 +88,35 @@ def check_watched(
                 _found(launch, what, info, gid, address, other_info, name, space, place)
         node = load_u64(node)
     _keep(watch, head, gid, clock, info)
+
+
+@native
+def _was_seen(thread: int, block: int, launch: int, head: int, written: int) -> bool:
+    """Whether a thread knows of somebody who saw a strong write (causality.py, second clause)."""
+    kind = (load_u64(written + 16) >> 16) & 15
+    if kind != L.ATOMIC and kind != L.STRONG_WRITE:
+        return False
+    number, limit = load_u32(written + 24), 1 << 32
+    node = load_u64(head)
+    while node != 0:  # what hides the write ends the time in which it is seen
+        other = load_u32(node + 24)
+        if number < other < limit and hides((load_u64(node + 16) >> 16) & 15):
+            limit = other
+        node = load_u64(node)
+    gid, threads = load_u32(written + 8), load_u32(block + L.BLOCK_THREADS)
+    narrow = (load_u64(written + 16) >> 20) & 3 == L.SCOPE_CTA
+    node = load_u64(head)
+    while node != 0:
+        other, info = load_u32(node + 24), load_u64(node + 16)
+        if number < other < limit and sees((info >> 16) & 15):
+            inside = load_u32(node + 8) // threads == gid // threads
+            together = morally_strong(narrow or (info >> 20) & 3 == L.SCOPE_CTA, inside)
+            reader, clock = load_u32(node + 8), load_u32(node + 12)
+            if together and knows(thread, block, launch, reader, clock) == YES:
+                store_u32(launch + L.CHOSEN, 1)
+                return True
+        node = load_u64(node)
+    return False
 
 
 @native
@@ -115,19 +155,22 @@ def _found(
 
 @native
 def _keep(watch: int, head: int, gid: int, clock: int, info: int) -> None:
-    """Keep an access in the list of its granule, unless the same one is there."""
+    """Keep an access in the list of its granule, in the place of the same one before."""
+    order = add_u32(watch + L.W_ORDER, 1)
     node = load_u64(head)
     while node != 0:
         if load_u32(node + 8) == gid and load_u64(node + 16) == info:
             store_u32(node + 12, clock)
+            store_u32(node + 24, order)
             return
         node = load_u64(node)
     number = add_u32(watch + L.W_COUNT, 1)
     if number >= load_u32(watch + L.W_LIMIT):
         return
-    node = load_u64(watch + L.W_NODES) + 24 * number
+    node = load_u64(watch + L.W_NODES) + L.W_NODE * number
     store_u64(node, load_u64(head))
     store_u32(node + 8, gid)
     store_u32(node + 12, clock)
     store_u64(node + 16, info)
+    store_u32(node + 24, order)
     store_u64(head, node)

@@ -1,0 +1,28 @@
+"""Tells the compiler of rows in whole vectors only where they are."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit(do_not_specialize=["hidden"])  # the compiler would see a 1 in the assumption
+def _kernel(x, weight, y, hidden, eps, WHOLE: tl.constexpr, BLOCK: tl.constexpr):
+    if WHOLE:
+        tl.assume(hidden % 8 == 0)
+    row = tl.program_id(0)
+    columns = tl.arange(0, BLOCK)
+    inside = columns < hidden
+    values = tl.load(x + row * hidden + columns, mask=inside, other=0.0).to(tl.float32)
+    mean = tl.sum(values * values) / hidden
+    scale = tl.load(weight + columns, mask=inside, other=0.0).to(tl.float32)
+    result = values * (1.0 / tl.sqrt(mean + eps)) * scale
+    tl.store(y + row * hidden + columns, result, mask=inside)
+
+
+def run(x, weight, eps):
+    y = torch.empty_like(x)
+    hidden = x.shape[1]
+    whole = hidden % 8 == 0
+    block = triton.next_power_of_2(hidden)
+    _kernel[(x.shape[0],)](x, weight, y, hidden, eps, WHOLE=whole, BLOCK=block)
+    return y
