@@ -14,13 +14,15 @@ class Precision(enum.StrEnum):
 
     strict  the arithmetic of the reference as written, sums in the declared accumulation
     tf32    products of float32 operands may round them to TF32 (11 bits)
-    mixed   every materialised intermediate may be rounded once to the problem's 16-bit type;
-            sums stay in float32
+    mixed   any elementwise intermediate may be rounded once to the problem's 16-bit type, and
+            float32 inputs may be cast to it where they meet 16-bit ones; sums stay in float32
+    fp8     products of 8-bit floats may be summed in the short accumulators of tensor cores
     """
 
     STRICT = "strict"
     TF32 = "tf32"
     MIXED = "mixed"
+    FP8 = "fp8"
 
     @property
     def families(self) -> tuple[Precision, ...]:
@@ -37,6 +39,7 @@ class Precision(enum.StrEnum):
 _WORDS = {
     Precision.TF32: "products of operands rounded to TF32",
     Precision.MIXED: "16-bit intermediates",
+    Precision.FP8: "short accumulators of tensor cores, whose error grows with the length of a sum",
 }
 
 

@@ -10,6 +10,7 @@ from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.common import details, single_call, where
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.scenario import Scenario
 
@@ -59,7 +60,7 @@ class Num003(Check):
 
     def skip(self, trial: Trial) -> str:
         """Return that the policy accepts one family alone, or an empty string."""
-        if trial.problem.policy is Precision.STRICT:
+        if policy_of(trial.problem) is Precision.STRICT:
             return "the precision policy is strict: NUM001 rejects anything less"
         return "" if trial.lowered else "no error needed more than the reference's own precision"
 

@@ -29,6 +29,7 @@ from cuassay.oracle.truth.inputs import InputTraits, flushed, input_traits
 from cuassay.oracle.truth.noise import Deviations, NoiseHook, StepHook
 from cuassay.oracle.truth.outputs import Collector, collector, finish
 from cuassay.oracle.truth.precision import Family
+from cuassay.oracle.truth.programs import programs
 from cuassay.oracle.truth.random_errors import Noise
 from cuassay.oracle.truth.runs import ReferenceRunner, Value, perturbed, upcast
 from cuassay.oracle.truth.types import OutputTruth, Truth
@@ -116,6 +117,10 @@ def make_truth(
         runner, deviations, traits, roundoff, family or Family(), keeps_whole=steps.to_whole
     )
     discontinuous, unmodelled = _draw(draws_of, found, count)
+    if family is not None:
+        for hook in programs(family, _mix(runner.seed, -1), few=count < DRAWS):
+            for item, output in zip(found, runner.lifted(torch.float64, hook), strict=True):
+                item.member(output)
     outputs = tuple(finish(item, roundoff=roundoff, discontinuous=discontinuous) for item in found)
     return Truth(
         outputs=outputs,

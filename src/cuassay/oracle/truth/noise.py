@@ -24,7 +24,7 @@ from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.truth.centred import NOTED, Centred
 from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT, STEPS, TRANSCENDENTAL
-from cuassay.oracle.truth.precision import GRIDS, Family, Stored
+from cuassay.oracle.truth.precision import GRIDS, Drawn, Family, Stored
 from cuassay.oracle.truth.random_errors import Noise, look_first
 from cuassay.oracle.truth.reductions import (
     BY_ATOMICS,
@@ -133,7 +133,7 @@ class NoiseHook:
     ) -> None:
         self.noise, self.deviations = noise, deviations
         self._keeps_whole = keeps_whole
-        self._stored = Stored(family or Family(), noise)
+        self._stored = Stored(family or Family(), Drawn(noise))
         self._inside = False  # a decomposition: what it makes is not stored
         self.discontinuous = False
         self.unmodelled: set[str] = set()  # operations met in a form that no model knows
@@ -146,9 +146,9 @@ class NoiseHook:
         self.discontinuous = self.discontinuous or is_step(operation)
         if operation.nominal is None:
             return NotImplemented
-        product = self._stored.multiplied(operation)
-        if product is not NotImplemented:
-            return product
+        made = self._stored.replace(operation)
+        if made is not NotImplemented:
+            return made
         if name in TRANSCENDENTAL:
             return operation.on(self._perturbed).run()
         if name in _MODELLED:

@@ -94,6 +94,25 @@ def on_live_rows(change: Callable[..., Tensor], live: Tensor, *given: Tensor) ->
     return changed
 
 
+def nearest(values: Tensor, grid: Grid) -> Tensor:
+    """Return `values` rounded to nearest, ties to even, on a format's grid.
+
+    Numbers beyond the format's range stay (a kernel that overflows is judged for that), and so do
+    sentinels, infinities and NaN.
+    """
+    if values.is_complex():
+        return values
+    narrow = values.float()
+    bits = narrow.view(torch.int32)
+    half = (1 << (grid.dropped - 1)) - 1
+    kept = (bits >> grid.dropped).bitwise_and_(1).add_(half).add_(bits)
+    found = kept.bitwise_and_(-(1 << grid.dropped)).view(torch.float32)
+    if grid.least:
+        spacing = grid.least * 2.0 ** (1 - grid.precision)
+        found = torch.where(narrow.abs() < grid.least, (narrow / spacing).round_() * spacing, found)
+    return torch.where(narrow.abs() < SENTINEL, found.to(values.dtype), values)
+
+
 class Noise:
     """Seeded errors of size `roundoff` (unit roundoff of the accumulation, times a gain).
 
@@ -143,6 +162,10 @@ class Noise:
         where = bits.bitwise_right_shift(_COARSE).add_(self._random.getrandbits(48)).mul_(_ODD)
         where = where.bitwise_right_shift_(44).bitwise_and_(_HASHED - 1)
         return self._pool[:_HASHED].index_select(0, where.reshape(-1)).view(values.shape)
+
+    def place(self, count: int) -> int:
+        """Return one of `count` places."""
+        return self._random.randrange(max(count, 1))
 
     def coin(self) -> bool:
         """Return True in one draw of two."""
