@@ -91,7 +91,7 @@ class Rounder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Makes every rounding of a family, with errors drawn at random for what a kernel stores.
+    """Makes every rounding of a family, each on a grid shifted at random.
 
     What is cast is rounded as every kernel rounds it: a table's error is a function of the table.
     """
@@ -99,13 +99,14 @@ class Drawn:
     noise: Noise
 
     def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return values with random errors of the size of a rounding."""
-        return self.noise.rounding(values, grid)
+        """Return values with errors of the size of a rounding that are a function of the value."""
+        return self.noise.dithered(values, grid)
 
     def operand(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return values with random errors; in TF32 cut off in draws that cut."""
-        rounded = self.noise.rounding(values, grid)
-        return self.noise.cut(rounded, grid) if grid is TF32 else rounded
+        """Return values with such errors; in TF32 independent ones, cut off in draws that cut."""
+        if grid is not TF32:
+            return self.noise.dithered(values, grid)
+        return self.noise.cut(self.noise.rounding(values, grid), grid)
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest."""
@@ -117,7 +118,7 @@ class Drawn:
 
 
 class _Kind(enum.Enum):
-    """What a tensor of a draw is: stored in 16 bits, 8-bit codes times scales, a sum, or neither."""
+    """What a tensor of a draw is: in 16 bits, 8-bit codes times scales, a sum, or none of these."""
 
     LOW = enum.auto()
     CODE = enum.auto()

@@ -94,6 +94,17 @@ def on_live_rows(change: Callable[..., Tensor], live: Tensor, *given: Tensor) ->
     return changed
 
 
+def _halves(values: Tensor, grid: Grid) -> Tensor:
+    """Return the power of two below each magnitude (float32), 0 for values on a format's grid."""
+    bits = values.float().view(torch.int32)
+    half = (bits & _EXPONENT_BITS).view(torch.float32)
+    if grid.least:
+        half.clamp_min_(grid.least)
+    below = (1 << grid.dropped) - 1
+    off_grid = ((bits + _SNAP_ULPS) & below).gt_(2 * _SNAP_ULPS)
+    return half.clamp_max_(2.0**127).mul_(off_grid)
+
+
 def nearest(values: Tensor, grid: Grid) -> Tensor:
     """Return `values` rounded to nearest, ties to even, on a format's grid.
 
@@ -220,14 +231,29 @@ class Noise:
             return values
         return on_live_rows(lambda some: self._rounded(some, grid), values, values)
 
+    def dithered(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return `values` as a kernel rounds them that stores an unknown multiple of them.
+
+        The error is a function of the value, as that of a real rounding is: equal numbers err
+        alike, opposite ones oppositely, and no sum averages away what a kernel's would not. It is
+        the rounding of the magnitude on a grid that is shifted by a random part of its spacing, one
+        for all elements (subtractive dither: L. Schuchman, IEEE Trans. Commun. Technol. 12 (1964)
+        162). Values on the grid stay.
+        """
+        if values.is_complex():
+            return values
+        phase = self._random.random()
+
+        def change(some: Tensor) -> Tensor:
+            spacing = _halves(some, grid).mul_(2.0 ** (1 - grid.precision)).to(some.dtype)
+            place = some.abs().div_(spacing).add_(phase)
+            error = place.round().sub_(place).mul_(spacing).mul_(some.sign())
+            return some + error.nan_to_num_(0.0, 0.0, 0.0)
+
+        return on_live_rows(change, values, values)
+
     def _rounded(self, values: Tensor, grid: Grid) -> Tensor:
-        bits = values.float().view(torch.int32)
-        half = (bits & _EXPONENT_BITS).view(torch.float32)
-        if grid.least:
-            half.clamp_min_(grid.least)
-        below = (1 << grid.dropped) - 1
-        off_grid = ((bits + _SNAP_ULPS) & below).gt_(2 * _SNAP_ULPS)
-        half.clamp_max_(2.0**127).mul_(off_grid)
+        half = _halves(values, grid)
         xi = self.of(values)
         size = self._signed(_ROOT3 * 2.0**-grid.precision)
         return torch.addcmul(values, half, xi, value=size)

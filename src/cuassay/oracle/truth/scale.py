@@ -44,10 +44,10 @@ class Runs:
     """What the runs of a truth say of one output: the sample that its errors are estimated from.
 
     `deviations` are draws less truth, `errors` those of the reference as written and of the
-    float32 lift, `members` those of programs that a family holds (0 where not finite). `rounded` says that the draws hold the final rounding
-    already (the reference's result is 16-bit as written). `tied` is by how much truth moves
-    where ties are broken the other way. `share` is the part of the output's rows that these are,
-    where the others hold zeros alone.
+    float32 lift, `members` those of programs that a family holds (0 where not finite). `rounded`
+    says that the draws hold the final rounding already (the reference's result is 16-bit as
+    written). `tied` is by how much truth moves where ties are broken the other way. `share` is the
+    part of the output's rows that these are, where the others hold zeros alone.
     """
 
     value: Tensor

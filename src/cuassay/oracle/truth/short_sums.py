@@ -50,7 +50,8 @@ def short_sum(left: Tensor, right: Tensor) -> Tensor:
         made = torch.stack([short_sum(one, other) for one, other in pairs])
         return made.view(*left.shape[:-1], right.shape[-1])
     rows = max(1, _AT_ONCE // (BLOCK * max(right.shape[-1], 1)))
-    return torch.cat([_rows(part.double(), right.double()) for part in left.split(rows)])
+    parts = torch.split(left.double(), rows)
+    return torch.cat([_rows(part, right.double()) for part in parts])
 
 
 def _rows(left: Tensor, right: Tensor) -> Tensor:
