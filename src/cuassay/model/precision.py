@@ -35,6 +35,19 @@ class Precision(enum.StrEnum):
         """What an acceptance depends on where this family explains a kernel's error."""
         return "" if self is Precision.STRICT else f"{CONDITION}: {_WORDS[self]}"
 
+    def advice(self, low: str = "16 bits") -> str:
+        """Say under which policy a kernel is accepted that this family explains, and what it does.
+
+        `low` names the problem's 16-bit type. Empty for `strict`, which every policy accepts.
+        """
+        kernel = {
+            Precision.STRICT: "",
+            Precision.TF32: "the kernel rounds operands of products to TF32",
+            Precision.MIXED: f"the kernel keeps intermediates in {low}",
+            Precision.FP8: "the kernel sums 8-bit products in short accumulators",
+        }[self]
+        return f"accepted with --precision {self.value}: {kernel}" if kernel else ""
+
 
 _WORDS = {
     Precision.TF32: "products of operands rounded to TF32",
