@@ -46,7 +46,7 @@ def comparison_finding(
     lead: str = "",
 ) -> Finding:
     """Return the finding of a failed comparison; outside the domain it is advice."""
-    worst = worst_statistic(comparison)
+    worst, low = worst_statistic(comparison), trial.problem.low_type.value
     extra: dict[str, object] = {"error_map": comparison.error_map, "details": details(comparison)}
     if comparison.mismatch:
         cause: Cause | None = Cause.WRONG_STRUCTURE
@@ -58,7 +58,7 @@ def comparison_finding(
     if not case.in_domain:
         extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
     return check.finding(
-        (f"{lead}: " if lead else "") + message(comparison, worst, low=trial.problem.low_type.value),
+        (f"{lead}: " if lead else "") + message(comparison, worst, low=low),
         scenario=scenario,
         measured=worst.value if worst else None,
         allowed=worst.limit if worst else None,

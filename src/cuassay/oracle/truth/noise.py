@@ -136,7 +136,7 @@ class NoiseHook:
         self._keeps_whole = keeps_whole
         self._stored = Stored(family or Family(), Drawn(noise))
         stores = family is not None and family.intermediates is not None
-        self._rounding: Rounding = noise.dithered if stores else noise.rounding
+        self._rounding: Rounding = noise.stored if stores else noise.rounding
         self._inside = False  # a decomposition: what it makes is not stored
         self.discontinuous = False
         self.unmodelled: set[str] = set()  # operations met in a form that no model knows

@@ -91,7 +91,7 @@ class Rounder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Makes every rounding of a family, each on a grid shifted at random.
+    """Makes every rounding of a family, really or by errors of its size (`Noise.stored`).
 
     What is cast is rounded as every kernel rounds it: a table's error is a function of the table.
     """
@@ -99,13 +99,13 @@ class Drawn:
     noise: Noise
 
     def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return values with errors of the size of a rounding that are a function of the value."""
-        return self.noise.dithered(values, grid)
+        """Return values rounded, or with errors of that size."""
+        return self.noise.stored(values, grid)
 
     def operand(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return values with such errors; in TF32 independent ones, cut off in draws that cut."""
+        """Return values as they are stored; in TF32 with errors, cut off in draws that cut."""
         if grid is not TF32:
-            return self.noise.dithered(values, grid)
+            return self.noise.stored(values, grid)
         return self.noise.cut(self.noise.rounding(values, grid), grid)
 
     def beside(self, values: Tensor, grid: Grid) -> Tensor:

@@ -1,9 +1,9 @@
 """Members of a family as programs: the reference with some of its roundings really made.
 
-A draw gives every element an error of the size of a rounding, independent of the others. A real
-rounding is a function of the value: rows of nearly equal values err alike, and so do all rows
-that read one table. A mean along a slice averages independent errors away and so condemns such a
-kernel. What these programs make of each group is therefore part of its yardstick
+Half of the draws give every element an error of the size of a rounding, independent of the others.
+A real rounding is a function of the value: rows of nearly equal values err alike, and so do all
+rows that read one table. A mean along a slice averages independent errors away and so condemns
+such a kernel. What these programs make of each group is therefore part of its yardstick
 (`truth/yardstick.py`), beside the draws, which still say what single elements may err by: a real
 rounding may be 0 by luck.
 

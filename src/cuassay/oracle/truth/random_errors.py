@@ -94,17 +94,6 @@ def on_live_rows(change: Callable[..., Tensor], live: Tensor, *given: Tensor) ->
     return changed
 
 
-def _halves(values: Tensor, grid: Grid) -> Tensor:
-    """Return the power of two below each magnitude (float32), 0 for values on a format's grid."""
-    bits = values.float().view(torch.int32)
-    half = (bits & _EXPONENT_BITS).view(torch.float32)
-    if grid.least:
-        half.clamp_min_(grid.least)
-    below = (1 << grid.dropped) - 1
-    off_grid = ((bits + _SNAP_ULPS) & below).gt_(2 * _SNAP_ULPS)
-    return half.clamp_max_(2.0**127).mul_(off_grid)
-
-
 def nearest(values: Tensor, grid: Grid) -> Tensor:
     """Return `values` rounded to nearest, ties to even, on a format's grid.
 
@@ -135,7 +124,8 @@ class Noise:
     With `repeats` the inputs hold equal or nearly equal rows or elements, which err alike in
     every kernel: the normal is then a function of the value that errs, cut to 12 bits. With
     `tiny` some value may be subnormal in float32, where roundings are absolute. A draw that
-    `cuts` has operands cut off where another rounds them.
+    `cuts` has operands cut off where another rounds them, one that `rounds` really rounds what is
+    stored in 16 bits where another errs by as much.
     """
 
     def __init__(
@@ -147,9 +137,10 @@ class Noise:
         repeats: bool = False,
         tiny: bool = False,
         cuts: bool = False,
+        rounds: bool = False,
     ) -> None:
         self.roundoff = roundoff
-        self._repeats, self._tiny, self._cuts = repeats, tiny, cuts
+        self._repeats, self._tiny, self._cuts, self._rounds = repeats, tiny, cuts, rounds
         self._random = random.Random(seed)
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self._pool = torch.empty(0, device=device)
@@ -231,29 +222,22 @@ class Noise:
             return values
         return on_live_rows(lambda some: self._rounded(some, grid), values, values)
 
-    def dithered(self, values: Tensor, grid: Grid) -> Tensor:
-        """Return `values` as a kernel rounds them that stores an unknown multiple of them.
+    def stored(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return `values` as a format stores them: rounded, in a draw that does not, by `rounding`.
 
-        The error is a function of the value, as that of a real rounding is: equal numbers err
-        alike, opposite ones oppositely, and no sum averages away what a kernel's would not. It is
-        the rounding of the magnitude on a grid that is shifted by a random part of its spacing, one
-        for all elements (subtractive dither: L. Schuchman, IEEE Trans. Commun. Technol. 12 (1964)
-        162). Values on the grid stay.
+        A real rounding is a function of the value: equal numbers err alike and opposite ones
+        oppositely, and no sum averages away what a kernel's would not. But it may be 0 by luck.
         """
-        if values.is_complex():
-            return values
-        phase = self._random.random()
-
-        def change(some: Tensor) -> Tensor:
-            spacing = _halves(some, grid).mul_(2.0 ** (1 - grid.precision)).to(some.dtype)
-            place = some.abs().div_(spacing).add_(phase)
-            error = place.round().sub_(place).mul_(spacing).mul_(some.sign())
-            return some + error.nan_to_num_(0.0, 0.0, 0.0)
-
-        return on_live_rows(change, values, values)
+        return nearest(values, grid) if self._rounds else self.rounding(values, grid)
 
     def _rounded(self, values: Tensor, grid: Grid) -> Tensor:
-        half = _halves(values, grid)
+        bits = values.float().view(torch.int32)
+        half = (bits & _EXPONENT_BITS).view(torch.float32)
+        if grid.least:
+            half.clamp_min_(grid.least)
+        below = (1 << grid.dropped) - 1
+        off_grid = ((bits + _SNAP_ULPS) & below).gt_(2 * _SNAP_ULPS)
+        half.clamp_max_(2.0**127).mul_(off_grid)
         xi = self.of(values)
         size = self._signed(_ROOT3 * 2.0**-grid.precision)
         return torch.addcmul(values, half, xi, value=size)
