@@ -77,8 +77,13 @@ def kernels(name: str, packages: Path | None) -> Iterator[Trial]:
         for adapter in ADAPTERS:
             for dtype in adapter.dtypes if adapter.package == name else ():
                 path = str(adapter.written(_BUILD, packages))
-                title = adapter.name
-                yield Trial(kind=name, name=title, path=path, problem=adapter.problem, dtype=dtype)
+                yield Trial(
+                    kind="world",
+                    name=f"{name}/{adapter.name}",
+                    path=path,
+                    problem=adapter.problem,
+                    dtype=dtype,
+                )
 
 
 def trials(given: argparse.Namespace) -> list[Trial]:
