@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "rows": [asdict(row) for row in rows],
     }
     if not given.kernels:
-        print(f"results: {save('world', kept)}")
+        print(f"results: {save('-'.join(('world', *given.sets)), kept)}")
     return 1 if alarms else 0
 
 
