@@ -29,7 +29,7 @@ for _place in (ROOT, ROOT / "src"):
 class Trial:
     """One candidate to judge: `kind` is bug, twin or honest; `number` counts the seeds.
 
-    `require` names conditions of use that are binding.
+    `require` names conditions of use that are binding, `only` the checks that judge (none: all).
     """
 
     kind: str
@@ -40,6 +40,7 @@ class Trial:
     profile: str = "quick"
     number: int = 0
     require: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -168,8 +169,14 @@ def _judge(trial: Trial, seed: int) -> Row:
     decision, codes, reason, share, checks_s = "ERROR", [], "", 0.0, {}
     try:
         problem = load(trial.problem, dtype=trial.dtype or None)
-        profile, require = Profile(trial.profile), trial.require
-        found = _gate.judge(problem, Path(trial.path), profile=profile, seed=seed, require=require)
+        found = _gate.judge(
+            problem,
+            Path(trial.path),
+            profile=Profile(trial.profile),
+            seed=seed,
+            require=trial.require,
+            only=trial.only,
+        )
         verdict = found.verdict
         decision, codes = verdict.decision.value, list(found.codes)
         reason, share = verdict.reason, found.share

@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--cuassay-precision",
-        choices=("strict", "tf32", "mixed"),
+        choices=("strict", "tf32", "mixed", "fp8"),
         help="What kernels may keep. Default: the problem's policy.",
     )
     group.addoption(

@@ -255,12 +255,12 @@ bf16_norm_weight_grad       | rmsnorm_backward            | NUM002 NUM001       
 half_atomics                | moe_scatter                 | NUM002 NUM001          | N1 N15
 rounded_once_a_block      | zoo:weighted_values         | NUM002           | N3 | require precision
 bf16_recurrence             | zoo:decayed_sum             | NUM002 NUM001          | N9
-narrow_accumulator          | fp8_gemm                    | NUM002 NUM001          | N5 | standard
+narrow_accumulator        | fp8_gemm | NUM003 NUM002 | N5 | standard | require precision
 triton_bf16_accumulator     | gemm@float32                | NUM002 NUM001          | N2 N8
 # arithmetic: cancellation
 one_pass_variance           | layernorm@float32           | NUM001            | N4 | standard
 triton_one_pass_variance    | layernorm@float32           | NUM001            | N4 | standard
-rounded_probability         | cross_entropy_backward      | NUM001                 | N4
+rounded_probability | cross_entropy_backward | NUM003 NUM001 | N4 | require precision
 # TF32 inside an fp32 operator: matrix products
 tf32_gemm                   | gemm@float32                | NUM001                 | N8
 half_operand                | batched_gemm@float32        | NUM001                 | N8

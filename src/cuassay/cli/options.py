@@ -85,8 +85,8 @@ def precision_option(verb: _Verb) -> _Verb:
         "--precision",
         type=click.Choice([policy.value for policy in Precision]),
         help="What a kernel may keep: strict (the reference's arithmetic), tf32 (products of "
-        "float32 operands in TF32) or mixed (16-bit intermediates, float32 sums). Default: the "
-        "problem's; mixed where all floating tensors have 16 bits.",
+        "float32 operands in TF32), mixed (16-bit intermediates, float32 sums) or fp8 (also short "
+        "accumulators of 8-bit products). Default: the problem's, else what its large tensors say.",
     )(verb)
 
 

@@ -14,6 +14,7 @@ from cuassay.formats.kernelbench.adapter import BUILT
 from cuassay.formats.native.structured import FLAT
 from cuassay.model import serial
 from cuassay.model.axes import resolve
+from cuassay.model.policy import policy_of
 from cuassay.model.problem import (
     STATE_SOURCE,
     Axis,
@@ -125,7 +126,7 @@ def problem_document(
         "workloads": [_workload(workload, problem) for workload in problem.workloads],
         "tolerance": serial.to_json(problem.workloads[0].tolerance) if problem.workloads else None,
         "accumulation": problem.accumulation.value,
-        "precision": problem.policy.value,
+        "precision": policy_of(problem).value,
         "index_inputs": serial.to_json(problem.index_inputs),
         "reduction_axes": list(problem.reduction_axes),
         "reduction_axes_seen": list(reduced),

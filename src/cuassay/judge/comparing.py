@@ -19,6 +19,7 @@ from cuassay.judge.decide.structure import matched
 from cuassay.judge.truths import same_bits, sizes_text
 from cuassay.model import serial
 from cuassay.model.case import Case
+from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane
@@ -234,7 +235,7 @@ class Comparing:
         grade: bool,
     ) -> tuple[Comparison, ...]:
         """Return the comparisons with the least families that explain them."""
-        accepted = self._knowledge.problem.policy.families
+        accepted = policy_of(self._knowledge.problem).families
         least = [self._in_family(case, tensors, found, n, accepted) for n in range(len(found))]
         failed = [n for n, one in enumerate(least) if is_wrong(one)]
         if failed and grade and accepted != tuple(Precision):

@@ -14,13 +14,15 @@ class Precision(enum.StrEnum):
 
     strict  the arithmetic of the reference as written, sums in the declared accumulation
     tf32    products of float32 operands may round them to TF32 (11 bits)
-    mixed   every materialised intermediate may be rounded once to the problem's 16-bit type;
-            sums stay in float32
+    mixed   any elementwise intermediate may be rounded once to the problem's 16-bit type, and
+            float32 inputs may be cast to it where they meet 16-bit ones; sums stay in float32
+    fp8     products of 8-bit floats may be summed in the short accumulators of tensor cores
     """
 
     STRICT = "strict"
     TF32 = "tf32"
     MIXED = "mixed"
+    FP8 = "fp8"
 
     @property
     def families(self) -> tuple[Precision, ...]:
@@ -33,10 +35,24 @@ class Precision(enum.StrEnum):
         """What an acceptance depends on where this family explains a kernel's error."""
         return "" if self is Precision.STRICT else f"{CONDITION}: {_WORDS[self]}"
 
+    def advice(self, low: str = "16 bits") -> str:
+        """Say under which policy a kernel is accepted that this family explains, and what it does.
+
+        `low` names the problem's 16-bit type. Empty for `strict`, which every policy accepts.
+        """
+        kernel = {
+            Precision.STRICT: "",
+            Precision.TF32: "the kernel rounds operands of products to TF32",
+            Precision.MIXED: f"the kernel keeps intermediates in {low}",
+            Precision.FP8: "the kernel sums 8-bit products in short accumulators",
+        }[self]
+        return f"accepted with --precision {self.value}: {kernel}" if kernel else ""
+
 
 _WORDS = {
     Precision.TF32: "products of operands rounded to TF32",
     Precision.MIXED: "16-bit intermediates",
+    Precision.FP8: "short accumulators of tensor cores, whose error grows with the length of a sum",
 }
 
 

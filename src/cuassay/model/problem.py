@@ -193,7 +193,7 @@ class Problem:
     """What the operator must compute. `origin` names the format that it was read from.
 
     `accumulation` is the declared precision of reductions, `precision` the policy for everything
-    else (None: that of the problem's types, see `policy`), `reduction_axes` the axes that a
+    else (None: that of the problem's types, see `model.policy`), `reduction_axes` the axes that a
     growth test may lengthen (empty: derive them), `index_inputs` maps an index input to the
     outputs whose rows it addresses, `relations` are those that the reference is said to obey.
     `stated` are facts of inputs that every caller keeps, so that no case may break them. `state`
@@ -272,22 +272,6 @@ class Problem:
         """
         found = [spec.dtype for spec in (*self.outputs, *self.inputs)]
         return max(_LOW, key=found.count)
-
-    @property
-    def policy(self) -> Precision:
-        """The precision that a kernel has to keep: what is stated, else what the types say.
-
-        `mixed` where every floating tensor that goes in or out has 16 bits, `strict` otherwise.
-        """
-        if self.precision is not None:
-            return self.precision
-        inputs = [spec.dtype for spec in self.inputs if isinstance(spec, TensorSpec)]
-        floats = [
-            [dtype for dtype in side if dtype.is_liftable]
-            for side in (inputs, [spec.dtype for spec in self.outputs])
-        ]
-        low = all(side and set(side) <= set(_LOW) for side in floats)
-        return Precision.MIXED if low else Precision.STRICT
 
     def var_axes(self) -> tuple[VarAxis, ...]:
         """Return the axes that workloads bind, in declaration order."""

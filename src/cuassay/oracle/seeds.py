@@ -27,6 +27,7 @@ class Projections:
     copies: float = 0.0
     draws: list[float] = field(default_factory=list)
     known: list[float] = field(default_factory=list)
+    members: list[float] = field(default_factory=list)
 
     def add(self, bias: Bias, *, repeated: bool) -> None:
         """Take one call. `repeated`: the same values may come back with every call."""
@@ -41,13 +42,16 @@ class Projections:
             self.copies = max(self.copies, trusted.copies)
         _add(self.draws, trusted.draws)
         _add(self.known, trusted.known)
+        _add(self.members, trusted.members)
 
     def score(self) -> float:
         """Return P of everything added so far, 0 where there is no weight."""
         if self.norm2 <= 0:
             return 0.0
         norm = math.sqrt(self.norm2)
-        draws, known = ([(v / norm) ** 2 for v in part] for part in (self.draws, self.known))
+        draws, known = (
+            [(v / norm) ** 2 for v in part] for part in ((*self.draws, *self.members), self.known)
+        )
         noise = 1.0 + (sum(draws) / len(draws) if draws else 0.0)
         spread = noise * (1.0 + self.copies) + max(known, default=0.0)
         return max(0.0, abs(self.projection) - self.room) / norm / math.sqrt(spread)

@@ -13,6 +13,7 @@ from cuassay.checks.judgement import Answers, is_wrong
 from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.one_call import copies_explain
 from cuassay.errors import CannotJudgeError, NothingToCheckError
+from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.reports import Differentiated
 from cuassay.model.scenario import Scenario
@@ -116,7 +117,7 @@ class BackwardJudge:
             wide = next(other for other in outputs if other.name == output.name)
             return _compared(self.run, item, wide) or found
 
-        return least_family(found, measured, self.trial.problem.policy.families)
+        return least_family(found, measured, policy_of(self.trial.problem).families)
 
     def _truth(self, tried: GradientCall, precision: Precision = Precision.STRICT) -> Truth:
         step = tried.step

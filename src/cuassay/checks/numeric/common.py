@@ -46,7 +46,7 @@ def comparison_finding(
     lead: str = "",
 ) -> Finding:
     """Return the finding of a failed comparison; outside the domain it is advice."""
-    worst = worst_statistic(comparison)
+    worst, low = worst_statistic(comparison), trial.problem.low_type.value
     extra: dict[str, object] = {"error_map": comparison.error_map, "details": details(comparison)}
     if comparison.mismatch:
         cause: Cause | None = Cause.WRONG_STRUCTURE
@@ -58,7 +58,7 @@ def comparison_finding(
     if not case.in_domain:
         extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
     return check.finding(
-        (f"{lead}: " if lead else "") + message(comparison, worst),
+        (f"{lead}: " if lead else "") + message(comparison, worst, low=low),
         scenario=scenario,
         measured=worst.value if worst else None,
         allowed=worst.limit if worst else None,
@@ -91,8 +91,11 @@ def worst_statistic(comparison: Comparison) -> Statistic | None:
     return worst if worst is not None and worst.share > 1.0 else None
 
 
-def message(comparison: Comparison, worst: Statistic | None) -> str:
-    """Return one sentence: which output is off, where, by how much, and what was allowed."""
+def message(comparison: Comparison, worst: Statistic | None, *, low: str = "16 bits") -> str:
+    """Return one sentence: which output is off, where, by how much, and what was allowed.
+
+    Where a weaker precision policy accepts the error, it says so; `low` is the 16-bit type's name.
+    """
     if comparison.mismatch:
         return comparison.mismatch
     if worst is None:
@@ -109,8 +112,8 @@ def message(comparison: Comparison, worst: Statistic | None) -> str:
     place, ours, trusted = max(
         [whole, *groups], key=lambda row: row[1] / row[2] if row[2] > 0 else 0.0
     )
-    beyond = comparison.precision.condition.partition(": ")[2]
-    more = f"; {beyond} would explain it, which the precision policy rules out" if beyond else ""
+    advice = comparison.precision.advice(low)
+    more = f"; {advice}" if advice else ""
     return (
         f"{comparison.output}: {name} is {worst.value:.3g} times the achievable error on "
         f"{worst.group}, allowed {worst.limit:.3g}; relative error {ours:.2e}{place} "

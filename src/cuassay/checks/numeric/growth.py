@@ -13,6 +13,7 @@ from cuassay.checks.numeric.common import comparison_finding, one_by_one, single
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, GrowthPoint, Where
+from cuassay.model.policy import policy_of
 from cuassay.model.precision import CONDITION, Precision
 from cuassay.model.scenario import Scenario
 
@@ -113,7 +114,7 @@ class Num002(Check):
                     beyond = [one.name for one in comparison.statistics if one.share > 1.0]
                     if not comparison.mismatch and set(beyond) == {"P"}:
                         continue
-                    if trial.problem.policy is Precision.MIXED:
+                    if Precision.MIXED in policy_of(trial.problem).families:
                         found = found.as_condition(_PARTS)
                 yield found
 
@@ -128,7 +129,7 @@ class Num002(Check):
             answers.compare(read.case, read.items)
         left = {spec.name: number for number, spec in enumerate(trial.problem.outputs)}
         findings: dict[str, Finding] = {}
-        for family in trial.problem.policy.families:
+        for family in policy_of(trial.problem).families:
             rows = [trial.compare(r.case, run, r.items, precision=family) for r in reads]
             for name, number in tuple(left.items()):
                 finding = self._series(trial, scenario, name, [row[number] for row in rows])

@@ -10,6 +10,7 @@ from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.common import details, single_call, where
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.scenario import Scenario
 
@@ -30,12 +31,14 @@ class Num003(Check):
         reference by it should know.
 
     How it decides
-        Three families are tried in order: `strict` (the reference's own arithmetic), `tf32`
-        (operands of float32 products rounded to TF32) and `mixed` (every materialized
-        intermediate rounded once to the problem's 16-bit type, sums in float32). The policy says
-        which are accepted: `mixed` where all floating inputs and outputs have 16 bits, `strict`
-        otherwise, unless the problem, cuassay.toml or `--precision` says so. Worse than the
-        policy is rejected by NUM001; worse than `strict` within it is this condition.
+        Four families are tried in order: `strict` (the reference's own arithmetic), `tf32`
+        (operands of float32 products rounded to TF32), `mixed` (elementwise intermediates rounded
+        once to the problem's 16-bit type, float32 inputs cast where they meet it, sums in float32)
+        and `fp8` (products of 8-bit floats summed in the short accumulators of tensor cores). The
+        policy says which are accepted: `mixed` where all large inputs and outputs have 16 bits,
+        `fp8` where large inputs are 8-bit floats, `strict` otherwise, unless the problem,
+        cuassay.toml or `--precision` says so. Worse than the policy is rejected by NUM001; worse
+        than `strict` within it is this condition.
 
     Can it be wrong?
         Sums kept in 16 bits over short lengths may look like 16-bit intermediates; NUM002
@@ -47,7 +50,7 @@ class Num003(Check):
         accepted under "precision: 16-bit intermediates".
 
     Options
-        --precision strict|tf32|mixed; --require precision rejects what meets the condition.
+        --precision strict|tf32|mixed|fp8; --require precision rejects what meets the condition.
     """
 
     code = "NUM003"
@@ -59,7 +62,7 @@ class Num003(Check):
 
     def skip(self, trial: Trial) -> str:
         """Return that the policy accepts one family alone, or an empty string."""
-        if trial.problem.policy is Precision.STRICT:
+        if policy_of(trial.problem) is Precision.STRICT:
             return "the precision policy is strict: NUM001 rejects anything less"
         return "" if trial.lowered else "no error needed more than the reference's own precision"
 

@@ -20,6 +20,7 @@ from cuassay.errors import NothingToCheckError, ProblemError
 from cuassay.inputs.geometry import elements, legal, try_sizes
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.policy import policy_of
 from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.relation import AdditiveOver, Relation, text_of, words_of
 from cuassay.model.scenario import Scenario
@@ -159,7 +160,7 @@ class Meta001(Check):
         if len(tensors) < len(used):
             return
         first: Residual | None = None
-        for family in trial.problem.policy.families:
+        for family in policy_of(trial.problem).families:
             truths = {
                 member: trial.truth(reads[member].case, family).outputs[law.output]
                 for member in used

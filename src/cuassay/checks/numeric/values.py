@@ -11,6 +11,7 @@ from cuassay.checks.needs import Needs, Split
 from cuassay.checks.numeric.common import comparison_finding, one_by_one, single_call
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.outcome import Finding
+from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
@@ -100,7 +101,7 @@ class Num001(Check):
             return
         left = {spec.name: number for number, spec in enumerate(trial.problem.outputs)}
         findings: dict[str, Finding] = {}
-        for family in trial.problem.policy.families:
+        for family in policy_of(trial.problem).families:
             accumulators = {name: SeedAccumulator() for name in left}
             for read in reads:
                 if family is Precision.STRICT:

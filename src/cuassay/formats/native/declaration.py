@@ -67,8 +67,8 @@ def problem(
     expression of other axes. A workload binds the axes that vary and may give scalar inputs.
     `generator(axes_and_scalars, device)` makes inputs; `index_inputs` maps an index input to
     the outputs whose rows it addresses (default: those whose first axis is its domain's).
-    `precision` is the policy: strict, tf32 or mixed (default: mixed where all floating tensors
-    have 16 bits, else strict).
+    `precision` is the policy: strict, tf32, mixed or fp8 (default: what the types of the large
+    tensors say, see `model.policy`).
     `relations` (cuassay.model.relation) are checked on the reference before they are used.
     Raises ProblemError where any of it contradicts the signature.
     """

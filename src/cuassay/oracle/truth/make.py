@@ -29,6 +29,7 @@ from cuassay.oracle.truth.inputs import InputTraits, flushed, input_traits
 from cuassay.oracle.truth.noise import Deviations, NoiseHook, StepHook
 from cuassay.oracle.truth.outputs import Collector, collector, finish
 from cuassay.oracle.truth.precision import Family
+from cuassay.oracle.truth.programs import programs
 from cuassay.oracle.truth.random_errors import Noise
 from cuassay.oracle.truth.runs import ReferenceRunner, Value, perturbed, upcast
 from cuassay.oracle.truth.types import OutputTruth, Truth
@@ -116,6 +117,7 @@ def make_truth(
         runner, deviations, traits, roundoff, family or Family(), keeps_whole=steps.to_whole
     )
     discontinuous, unmodelled = _draw(draws_of, found, count)
+    _take_members(draws_of, found, few=count < DRAWS)
     outputs = tuple(finish(item, roundoff=roundoff, discontinuous=discontinuous) for item in found)
     return Truth(
         outputs=outputs,
@@ -150,6 +152,7 @@ class _Draws:
             repeats=self.traits.repeats and index % 4 != 3,
             tiny=self.traits.tiny,
             cuts=index % 2 == 1,
+            rounds=index % 2 == 0,
         )
         return NoiseHook(noise, self.deviations, self.family, keeps_whole=self.keeps_whole)
 
@@ -171,6 +174,14 @@ def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, 
         _other_choices(draws, found, count)
     listed = ", ".join(sorted(unmodelled))
     return discontinuous, f"; plain relative noise for {listed}" if listed else ""
+
+
+def _take_members(draws: _Draws, found: Sequence[Collector], *, few: bool) -> None:
+    """Run the family's programs: what really rounds errs alike where values are alike."""
+    for hook in programs(draws.family, _mix(draws.runner.seed, -1), few=few):
+        outputs = draws.runner.lifted(torch.float64, hook)
+        for item, output in zip(found, outputs, strict=True):
+            item.member(output)
 
 
 def _other_choices(draws: _Draws, found: Sequence[Collector], count: int) -> None:

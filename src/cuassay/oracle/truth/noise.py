@@ -24,8 +24,8 @@ from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.truth.centred import NOTED, Centred
 from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT, STEPS, TRANSCENDENTAL
-from cuassay.oracle.truth.precision import GRIDS, Family, Stored
-from cuassay.oracle.truth.random_errors import Noise, look_first
+from cuassay.oracle.truth.precision import GRIDS, Drawn, Family, Stored
+from cuassay.oracle.truth.random_errors import Grid, Noise, look_first
 from cuassay.oracle.truth.reductions import (
     BY_ATOMICS,
     PRODUCTS,
@@ -35,6 +35,7 @@ from cuassay.oracle.truth.reductions import (
     lean_of,
 )
 
+Rounding: TypeAlias = Callable[[Tensor, Grid], Tensor]
 Make: TypeAlias = Callable[[], Sequence[Tensor]]
 _MODELLED = EXACT | ARITHMETIC | PRODUCTS | frozenset((*REDUCTIONS, *COMPOSITES))
 _TO_WHOLE = frozenset(("_to_copy", "copy", "floor", "ceil", "round", "trunc", "floor_divide"))
@@ -133,7 +134,9 @@ class NoiseHook:
     ) -> None:
         self.noise, self.deviations = noise, deviations
         self._keeps_whole = keeps_whole
-        self._stored = Stored(family or Family(), noise)
+        self._stored = Stored(family or Family(), Drawn(noise))
+        stores = family is not None and family.intermediates is not None
+        self._rounding: Rounding = noise.stored if stores else noise.rounding
         self._inside = False  # a decomposition: what it makes is not stored
         self.discontinuous = False
         self.unmodelled: set[str] = set()  # operations met in a form that no model knows
@@ -146,9 +149,9 @@ class NoiseHook:
         self.discontinuous = self.discontinuous or is_step(operation)
         if operation.nominal is None:
             return NotImplemented
-        product = self._stored.multiplied(operation)
-        if product is not NotImplemented:
-            return product
+        made = self._stored.replace(operation)
+        if made is not NotImplemented:
+            return made
         if name in TRANSCENDENTAL:
             return operation.on(self._perturbed).run()
         if name in _MODELLED:
@@ -177,7 +180,7 @@ class NoiseHook:
             self.unmodelled.add(str(operation.op))
             noisy = _changed(out, lambda t: self.noise.relative(t, 4.0))
         if operation.name not in EXACT:
-            noisy = _rounded(self.noise, noisy, out)
+            noisy = _rounded(self._rounding, noisy, out)
         if not self._inside:
             noisy = self._stored.result(operation, out, noisy)
         if operation.name in NOTED:
@@ -278,7 +281,7 @@ class NoiseHook:
             own = nominal_of(tensor)
             if own not in GRIDS or nominals == {own} or self._stored.is_stored(given, own):
                 return tensor
-            return self.noise.rounding(tensor, GRIDS[own])
+            return self._rounding(tensor, GRIDS[own])
 
         return _changed(out, narrow)
 
@@ -297,15 +300,15 @@ def _changed(out: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return mapped(out, lambda t: change(t) if isinstance(t, Tensor) and floating_in(t) else t)
 
 
-def _rounded(noise: Noise, noisy: Any, out: Any) -> Any:
+def _rounded(rounding: Rounding, noisy: Any, out: Any) -> Any:
     """Round each result to the nominal dtype that the plain result `out` carries."""
     if isinstance(out, Tensor):
         nominal = nominal_of(out)
         if nominal in GRIDS and isinstance(noisy, Tensor):
-            return noise.rounding(noisy, GRIDS[nominal])
+            return rounding(noisy, GRIDS[nominal])
         return noisy
     if isinstance(out, list | tuple) and isinstance(noisy, list | tuple):
-        return tuple(_rounded(noise, n, o) for n, o in zip(noisy, out, strict=True))
+        return tuple(_rounded(rounding, n, o) for n, o in zip(noisy, out, strict=True))
     return noisy
 
 

@@ -38,6 +38,7 @@ class Collector:
     hits: Tensor | None = None
     deviations: list[Tensor] = field(default_factory=list)
     errors: list[Tensor] = field(default_factory=list)
+    members: list[Tensor] = field(default_factory=list)
     written: Tensor | None = None
     flipped: Tensor | None = None
     flips: int = 0
@@ -68,6 +69,14 @@ class Collector:
         self.errors.append(_difference(cast, self.value, wanted))
         if as_written:
             self.written = cast
+
+    def member(self, output: Tensor) -> None:
+        """Take a program of the family, cast to the output's dtype."""
+        if self.exact:
+            self.draw(output)
+        else:
+            cast = output.to(special.torch_dtype(self.spec.dtype))
+            self.members.append(_difference(cast, self.value, torch.float32))
 
     def wide(self, output: Tensor) -> None:
         """Take a draw of amplified noise: only flips count."""
@@ -158,6 +167,7 @@ def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputT
             value=found.value,
             deviations=found.deviations,
             errors=found.errors,
+            members=found.members,
             dtype=found.spec.dtype,
             roundoff=roundoff,
             rounded=found.nominal in GRIDS and bool(found.deviations),
@@ -167,6 +177,7 @@ def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputT
         made = _finish_floating(found, runs)
     found.deviations.clear()  # their memory serves the next output
     found.errors.clear()
+    found.members.clear()
     return replace(made, ill_conditioned=_condition(made))
 
 

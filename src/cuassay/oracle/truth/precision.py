@@ -4,22 +4,26 @@ In a draw of the family `tf32` the operands of matrix products are rounded to TF
 reference has them in float32; in every second draw they are cut off too, as tensor cores do.
 In one of `mixed` tensors are stored in the problem's 16-bit type as torch's autocast stores them:
 results of matrix products, and elementwise results that any 16-bit tensor went into, are rounded
-once; operands of products are rounded where they were not.
+once; operands of products are rounded where they were not, and float32 tensors are cast where they
+meet 16-bit ones (the angles of a rotary embedding, the weights of experts).
 What autocast keeps in float32 stays there: sums and other reductions with what is computed from
 them alone (a row's mean, its reciprocal deviation), and what comes from float32 inputs and
-integers alone (angles of a rotary embedding).
+integers alone until it meets 16 bits. `fp8` sums products of 8-bit floats as Hopper's tensor cores
+do, in short accumulators (`short_sums`).
 
 A subset of these roundings errs less than all of them, since their variances add up. So the
-draws of a family, in which all are made, measure every member of it.
+draws of a family, in which all are made, measure every member of it where roundings of different
+elements are independent. Where they are not, because values are equal or nearly so, programs that
+really round tell (`programs`).
 """
 
 from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, UntypedStorage
@@ -29,23 +33,31 @@ from cuassay.model.precision import Precision
 from cuassay.oracle.lift.operation import Operation, floating_in
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.special import torch_dtype
-from cuassay.oracle.truth.operations import EXACT
-from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise
-from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
+from cuassay.oracle.truth.operations import ARITHMETIC, EXACT
+from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise, nearest
+from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, product_factors
+from cuassay.oracle.truth.short_sums import short_product
 
 GRIDS = {torch.bfloat16: BFLOAT16, torch.float16: FLOAT16}
+_CODES = (torch.float8_e4m3fn, torch.float8_e5m2)
 _CONVOLUTION = "convolution"
 _MULTIPLIED = frozenset({*PRODUCTS, _CONVOLUTION})
 _SUMS = frozenset({*REDUCTIONS, "logsumexp", "cumsum", "cumprod"} - {_CONVOLUTION})
+_NORMS = frozenset({"native_layer_norm", "native_group_norm", "_fused_rms_norm"})
+_WITHOUT: Mapping[str, Any] = {"weight": None, "bias": None}
 _ADDED = frozenset({"addmm", "baddbmm", "addmv", "addbmm"})  # their `self` is no operand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Which roundings a draw makes: of operands of products, and of intermediates; None: none."""
+    """Which roundings a draw makes: of operands of products, and of intermediates; None: none.
+
+    `short_sums`: products of 8-bit floats are summed in short accumulators.
+    """
 
     operands: Grid | None = None
     intermediates: torch.dtype | None = None
+    short_sums: bool = False
 
 
 def family_of(precision: Precision, low: DType) -> Family:
@@ -55,15 +67,61 @@ def family_of(precision: Precision, low: DType) -> Family:
             return Family()
         case Precision.TF32:
             return Family(operands=TF32)
-        case Precision.MIXED:
+        case Precision.MIXED | Precision.FP8:
             dtype = torch_dtype(low)
-            return Family(operands=GRIDS[dtype], intermediates=dtype)
+            short = precision is Precision.FP8
+            return Family(operands=GRIDS[dtype], intermediates=dtype, short_sums=short)
+
+
+class Rounder(Protocol):
+    """How one member of a family makes the roundings that its family allows, or leaves them out."""
+
+    def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return an intermediate as it is stored."""
+
+    def operand(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return an operand of a product as the product reads it."""
+
+    def beside(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return a float32 tensor as an operation reads it that a 16-bit one goes into as well."""
+
+    def start(self, terms: int) -> int | None:
+        """Return where a sum in short accumulators begins, None to sum in float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Makes every rounding of a family, really or by errors of its size (`Noise.stored`).
+
+    What is cast is rounded as every kernel rounds it: a table's error is a function of the table.
+    """
+
+    noise: Noise
+
+    def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values rounded, or with errors of that size."""
+        return self.noise.stored(values, grid)
+
+    def operand(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values as they are stored; in TF32 with errors, cut off in draws that cut."""
+        if grid is not TF32:
+            return self.noise.stored(values, grid)
+        return self.noise.cut(self.noise.rounding(values, grid), grid)
+
+    def beside(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values rounded to nearest."""
+        return nearest(values, grid)
+
+    def start(self, terms: int) -> int | None:
+        """Return a random place."""
+        return self.noise.place(terms)
 
 
 class _Kind(enum.Enum):
-    """What a tensor of a draw is: stored in 16 bits, a sum, or neither."""
+    """What a tensor of a draw is: in 16 bits, 8-bit codes times scales, a sum, or none of these."""
 
     LOW = enum.auto()
+    CODE = enum.auto()
     SUM = enum.auto()
     WIDE = enum.auto()
 
@@ -75,15 +133,62 @@ class Stored:
     that is lifted later may take the same.
     """
 
-    def __init__(self, family: Family, noise: Noise) -> None:
-        self.family, self._noise = family, noise
+    def __init__(self, family: Family, rounder: Rounder) -> None:
+        self.family, self._rounder = family, rounder
         self._kinds: dict[int, tuple[weakref.ref[UntypedStorage], _Kind]] = {}
 
-    def multiplied(self, asked: Operation) -> object:
-        """Return a matrix product on rounded operands; NotImplemented for other operations."""
-        grid = self.family.operands
-        if grid is None or asked.name not in _MULTIPLIED:
+    def replace(self, asked: Operation) -> object:
+        """Return the result of an operation on rounded operands; NotImplemented for others."""
+        if asked.name in _MULTIPLIED:
+            return self._multiplied(asked)
+        if asked.name in _NORMS:
+            return self._normalized(asked)
+        if self.family.intermediates is None or asked.name not in ARITHMETIC:
             return NotImplemented
+        grid = GRIDS[self.family.intermediates]
+        given = floating_in([*asked.args, *asked.kwargs.values()])
+        kinds = [self._kind(one) for one in given]
+        if _Kind.LOW not in kinds or _Kind.WIDE not in kinds:
+            return NotImplemented
+
+        return asked.on(lambda value: self._met(value, grid)).run()
+
+    def _met(self, value: Any, grid: Grid) -> Any:
+        """Return a float32 tensor as it is read beside a 16-bit one; all else as it is."""
+        cast = (
+            isinstance(value, Tensor)
+            and value.numel() > 1
+            and nominal_of(value) is torch.float32
+            and self._kind(value) is _Kind.WIDE
+        )
+        return self._rounder.beside(value, grid) if cast else value
+
+    def _normalized(self, asked: Operation) -> object:
+        """Return a fused norm in the steps of a model's code: normalized, scaled, shifted."""
+        named, dtype = asked.named, self.family.intermediates
+        if dtype is None or self._kind(named["input"]) is not _Kind.LOW:
+            return NotImplemented
+        grid, plain = GRIDS[dtype], {**named, **_WITHOUT}
+        scale, shift = (self._met(named.get(name), grid) for name in ("weight", "bias"))
+        made = asked.op(**{name: plain[name] for name in named})
+        y = made[0]
+        for parameter, change in ((scale, torch.mul), (shift, torch.add)):
+            if parameter is not None:
+                if asked.name == "native_group_norm":
+                    parameter = parameter.reshape(1, -1, *[1] * (y.dim() - 2))
+                y = change(self._rounder.intermediate(y, grid), parameter)
+        return (y, *made[1:])
+
+    def _multiplied(self, asked: Operation) -> object:
+        """Return a matrix product on rounded operands; NotImplemented where none is rounded."""
+        grid = self.family.operands
+        if grid is None:
+            return NotImplemented
+        if self.family.short_sums and asked.name in PRODUCTS:
+            left, right = product_factors(asked)
+            if {self._kind(left), self._kind(right)} == {_Kind.CODE}:
+                start = self._rounder.start(left.shape[-1])
+                return NotImplemented if start is None else short_product(asked, start)
         first = 1 if asked.name in _ADDED else 0
         moved = [
             self._operand(value, grid) if first <= place < first + 2 else value
@@ -96,8 +201,7 @@ class Stored:
             return value
         if self.family.intermediates is not None and self._kind(value) is _Kind.LOW:
             return value
-        rounded = self._noise.rounding(value, grid)
-        return self._noise.cut(rounded, grid) if grid is TF32 else rounded
+        return self._rounder.operand(value, grid)
 
     def is_stored(self, values: Sequence[Tensor], dtype: torch.dtype) -> bool:
         """Whether all tensors are rounded to `dtype` already: storing them so changes nothing."""
@@ -117,7 +221,7 @@ class Stored:
         kind = self._kind_of_result(asked, first)
         nominal = nominal_of(plain)
         if kind is _Kind.LOW and nominal is torch.float32 and asked.name not in EXACT:
-            first = self._noise.rounding(first, GRIDS[dtype])
+            first = self._rounder.intermediate(first, GRIDS[dtype])
         self._note(first, _Kind.LOW if nominal in GRIDS else kind)
         if not several:
             return first
@@ -132,21 +236,30 @@ class Stored:
             return _Kind.LOW
         if name in _SUMS:
             return _Kind.SUM
-        operands = [t for t in floating_in([*args, *asked.kwargs.values()]) if t.numel() > 1]
+        operands = [t for t in tensors_of(asked) if t.numel() > 1]
         kinds = {self._kind(operand) for operand in operands}
         if name == "copy" and _Kind.LOW in kinds and isinstance(args[0], Tensor):
             self._note(args[0], _Kind.LOW)  # it is written there afterwards
         if _Kind.LOW not in kinds:
-            return _Kind.SUM if _Kind.SUM in kinds else _Kind.WIDE
+            others = (_Kind.SUM, _Kind.CODE)
+            return next((kind for kind in others if kind in kinds), _Kind.WIDE)
         reduced = name not in EXACT and result.numel() < max(t.numel() for t in operands)
         return _Kind.SUM if reduced else _Kind.LOW
 
     def _kind(self, value: Tensor) -> _Kind:
-        if nominal_of(value) in GRIDS:
+        nominal = nominal_of(value)
+        if nominal in GRIDS:
             return _Kind.LOW
+        if nominal in _CODES:
+            return _Kind.CODE
         known = self._kinds.get(value.untyped_storage().data_ptr())
         return _Kind.WIDE if known is None or known[0]() is None else known[1]
 
     def _note(self, value: Tensor, kind: _Kind) -> None:
         storage = value.untyped_storage()
         self._kinds[storage.data_ptr()] = weakref.ref(storage), kind
+
+
+def tensors_of(asked: Operation) -> list[Tensor]:
+    """Return the floating tensors that an operation reads."""
+    return floating_in([*asked.args, *asked.kwargs.values()])

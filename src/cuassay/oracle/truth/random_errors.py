@@ -94,6 +94,25 @@ def on_live_rows(change: Callable[..., Tensor], live: Tensor, *given: Tensor) ->
     return changed
 
 
+def nearest(values: Tensor, grid: Grid) -> Tensor:
+    """Return `values` rounded to nearest, ties to even, on a format's grid.
+
+    Numbers beyond the format's range stay (a kernel that overflows is judged for that), and so do
+    sentinels, infinities and NaN.
+    """
+    if values.is_complex():
+        return values
+    narrow = values.float()
+    bits = narrow.view(torch.int32)
+    half = (1 << (grid.dropped - 1)) - 1
+    kept = (bits >> grid.dropped).bitwise_and_(1).add_(half).add_(bits)
+    found = kept.bitwise_and_(-(1 << grid.dropped)).view(torch.float32)
+    if grid.least:
+        spacing = grid.least * 2.0 ** (1 - grid.precision)
+        found = torch.where(narrow.abs() < grid.least, (narrow / spacing).round_() * spacing, found)
+    return torch.where(narrow.abs() < SENTINEL, found.to(values.dtype), values)
+
+
 class Noise:
     """Seeded errors of size `roundoff` (unit roundoff of the accumulation, times a gain).
 
@@ -105,7 +124,8 @@ class Noise:
     With `repeats` the inputs hold equal or nearly equal rows or elements, which err alike in
     every kernel: the normal is then a function of the value that errs, cut to 12 bits. With
     `tiny` some value may be subnormal in float32, where roundings are absolute. A draw that
-    `cuts` has operands cut off where another rounds them.
+    `cuts` has operands cut off where another rounds them, one that `rounds` really rounds what is
+    stored in 16 bits where another errs by as much.
     """
 
     def __init__(
@@ -117,9 +137,10 @@ class Noise:
         repeats: bool = False,
         tiny: bool = False,
         cuts: bool = False,
+        rounds: bool = False,
     ) -> None:
         self.roundoff = roundoff
-        self._repeats, self._tiny, self._cuts = repeats, tiny, cuts
+        self._repeats, self._tiny, self._cuts, self._rounds = repeats, tiny, cuts, rounds
         self._random = random.Random(seed)
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self._pool = torch.empty(0, device=device)
@@ -143,6 +164,10 @@ class Noise:
         where = bits.bitwise_right_shift(_COARSE).add_(self._random.getrandbits(48)).mul_(_ODD)
         where = where.bitwise_right_shift_(44).bitwise_and_(_HASHED - 1)
         return self._pool[:_HASHED].index_select(0, where.reshape(-1)).view(values.shape)
+
+    def place(self, count: int) -> int:
+        """Return one of `count` places."""
+        return self._random.randrange(max(count, 1))
 
     def coin(self) -> bool:
         """Return True in one draw of two."""
@@ -196,6 +221,14 @@ class Noise:
         if values.is_complex():
             return values
         return on_live_rows(lambda some: self._rounded(some, grid), values, values)
+
+    def stored(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return `values` as a format stores them: rounded, in a draw that does not, by `rounding`.
+
+        A real rounding is a function of the value: equal numbers err alike and opposite ones
+        oppositely, and no sum averages away what a kernel's would not. But it may be 0 by luck.
+        """
+        return nearest(values, grid) if self._rounds else self.rounding(values, grid)
 
     def _rounded(self, values: Tensor, grid: Grid) -> Tensor:
         bits = values.float().view(torch.int32)

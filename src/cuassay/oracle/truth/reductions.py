@@ -155,7 +155,7 @@ def _cumulated_product(asked: Operation, out: Tensor) -> Tensor:
 # Sums of products.
 
 
-def _factors(asked: Operation) -> tuple[Tensor, Tensor]:
+def product_factors(asked: Operation) -> tuple[Tensor, Tensor]:
     """Return both factors of a matrix product, terms last in the first one."""
     named = asked.named
     a, b = (
@@ -172,7 +172,7 @@ def _factors(asked: Operation) -> tuple[Tensor, Tensor]:
 
 def product_terms(asked: Operation) -> int:
     """Return how many products each element of a matrix product sums; 0 for other operations."""
-    left = _factors(asked)[0] if asked.name in PRODUCTS else None
+    left = product_factors(asked)[0] if asked.name in PRODUCTS else None
     return int(left.shape[-1]) if left is not None and left.dim() else 0
 
 
@@ -184,7 +184,7 @@ def lean_of(asked: Operation) -> Tensor | None:
     """
     if asked.name not in PRODUCTS:
         return None
-    a, b = _factors(asked)
+    a, b = product_factors(asked)
     terms = a.shape[-1] if a.dim() else 0
     if terms < _MIN_PREFIX or a.is_complex():
         return None
@@ -196,7 +196,7 @@ def lean_of(asked: Operation) -> Tensor | None:
 
 
 def _multiplied(asked: Operation, out: Tensor, tensor_cores: bool) -> Tensor | None:
-    product = _product(*_factors(asked), tensor_cores)
+    product = _product(*product_factors(asked), tensor_cores)
     if asked.name in _PLAIN_PRODUCTS:
         return product
     named = asked.named  # of adding the bias as well

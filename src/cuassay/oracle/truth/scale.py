@@ -44,10 +44,10 @@ class Runs:
     """What the runs of a truth say of one output: the sample that its errors are estimated from.
 
     `deviations` are draws less truth, `errors` those of the reference as written and of the
-    float32 lift (0 where not finite). `rounded` says that the draws hold the final rounding
-    already (the reference's result is 16-bit as written). `tied` is by how much truth moves
-    where ties are broken the other way. `share` is the part of the output's rows that these are,
-    where the others hold zeros alone.
+    float32 lift, `members` those of programs that a family holds (0 where not finite). `rounded`
+    says that the draws hold the final rounding already (the reference's result is 16-bit as
+    written). `tied` is by how much truth moves where ties are broken the other way. `share` is the
+    part of the output's rows that these are, where the others hold zeros alone.
     """
 
     value: Tensor
@@ -59,6 +59,7 @@ class Runs:
     discontinuous: bool
     tied: Tensor | None = None
     share: float = 1.0
+    members: Sequence[Tensor] = ()
 
     @property
     def systematic(self) -> float:
@@ -73,6 +74,7 @@ class Runs:
             value=self.value[rows],
             deviations=[m[rows] for m in self.deviations],
             errors=[e[rows] for e in self.errors],
+            members=[e[rows] for e in self.members],
             share=len(rows) / len(self.value),
         )
 
@@ -117,7 +119,7 @@ def _live_rows(runs: Runs) -> Tensor | None:
     if value.dim() != 2 or form.smallest_normal * 2.0**-form.precision > _LEAST_SCALE:
         return None
     live = torch.zeros(len(value), dtype=torch.bool, device=value.device)
-    for tensor in (value, *runs.deviations, *runs.errors):
+    for tensor in (value, *runs.deviations, *runs.errors, *runs.members):
         rows = scarce_rows(tensor)
         if rows is None:
             return None

@@ -15,8 +15,9 @@ from cuassay.oracle.truth.index import ChosenPlaces
 class TrustedBias:
     """Whole-tensor projections of trusted runs, for accumulation over seeds.
 
-    Sums of e * w / scale: of the draws, and of the `known` runs (the reference as written, its
-    float32 lift); `norm2` is the sum of w**2 and `room` that of 4 u |truth| |w| / scale.
+    Sums of e * w / scale: of the draws, of the `known` runs (the reference as written, its float32
+    lift) and of `members`, programs of a wider family; `norm2` is the sum of w**2 and `room` that
+    of 4 u |truth| |w| / scale.
     `copies` says how many others share an element's error on average (`shared`).
     """
 
@@ -25,6 +26,7 @@ class TrustedBias:
     norm2: float
     room: float
     copies: float = 0.0
+    members: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

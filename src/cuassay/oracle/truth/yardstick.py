@@ -42,6 +42,7 @@ def yardsticks(
     """
     shape, kept = runs.value.shape, scale.rows
     kinds, draws = group_kinds(shape, names, hits), len(runs.deviations)
+    known = draws + len(runs.errors)
     full = _flat(runs, scale)
     # elements without any scale add nothing to any sum
     live = full if kept is None else _flat(runs.at(kept), scale.at(kept))
@@ -79,7 +80,8 @@ def yardsticks(
     gain, bias = (
         TrustedBias(
             draws=tuple(found[:draws]),
-            known=tuple(found[draws:]),
+            known=tuple(found[draws:known]),
+            members=tuple(found[known:]),
             norm2=norm2,
             room=of_truth * weight,
             copies=alike,
@@ -152,7 +154,7 @@ def _fold(
 
 
 def _flat(runs: Runs, scale: Scale) -> FlatOutput:
-    errors = [run.reshape(-1) for run in (*runs.deviations, *runs.errors)]
+    errors = [run.reshape(-1) for run in (*runs.deviations, *runs.errors, *runs.members)]
     return FlatOutput(value=runs.value.reshape(-1), scale=scale.full.reshape(-1), runs=errors)
 
 
@@ -201,17 +203,21 @@ def _participation(second: Tensor, fourth: Tensor, same: Tensor) -> Tensor:
 
 
 def _trust(own: Tensor, copies: Tensor, runs: Runs, judged: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return sqrt((1 + mean of the draws' own P^2) * copies + P_ref^2) from the runs' own P.
+    """Return sqrt((1 + mean of the runs' own P^2) * copies + P_ref^2) from the runs' own P.
 
-    `copies` is by how much errors that occur several times raise the variance of a sum; draws
-    err independently everywhere. Where the draws hold the final rounding, their own spread
-    replaces the 1 that stands for the candidate's. Raised as `_common` is.
+    The mean is that of draws and of the family's programs, whose errors may be one where those of
+    draws are independent. `copies` is by how much errors that occur several times raise the
+    variance of a sum; draws err independently everywhere. Where the draws hold the final rounding,
+    their own spread replaces the 1 that stands for the candidate's. Raised as `_common` is.
     """
-    draws, known = own[: len(runs.deviations)], own[len(runs.deviations) :]
+    sizes_of = [len(runs.deviations), len(runs.errors), len(runs.members)]
+    draws, known, members = torch.split(own, sizes_of)
     largest = known.square().amax(0) if len(known) else torch.zeros_like(copies)
+    programs = members.square().sum(0)
 
     def spread(of: Tensor) -> Tensor:
-        mean = of.square().mean(-2) if len(of) else torch.zeros_like(copies)
+        count = of.shape[-2] + len(members)
+        mean = (of.square().sum(-2) + programs) / max(count, 1)
         noise = mean.clamp_min(1.0) if runs.rounded else 1.0 + mean
         return (noise * copies + largest).sqrt()
 

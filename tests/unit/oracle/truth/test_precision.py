@@ -14,13 +14,14 @@ from torch import Tensor
 from cuassay.catalog import registry
 from cuassay.errors import UnknownNameError
 from cuassay.model.dtype import DType
+from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision, precision_named
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.compare.outputs import Comparison, measure
 from cuassay.oracle.grade import NO_FAMILY, grade, least_family
 from cuassay.oracle.lift.operation import Operation
 from cuassay.oracle.truth.make import Truth, make_truth
-from cuassay.oracle.truth.precision import Family, Stored, family_of
+from cuassay.oracle.truth.precision import Drawn, Family, Stored, family_of
 from cuassay.oracle.truth.random_errors import Noise
 from tests.support.oracle_cases import normal, spec
 
@@ -215,11 +216,11 @@ def test_the_grade_is_the_least_family_that_explains_every_comparison() -> None:
 
 
 def test_the_default_policy_follows_the_types_and_what_is_stated_wins() -> None:
-    assert registry.get("swiglu").policy is Precision.MIXED
-    assert registry.get("swiglu", dtype="float32").policy is Precision.STRICT
+    assert policy_of(registry.get("swiglu")) is Precision.MIXED
+    assert policy_of(registry.get("swiglu", dtype="float32")) is Precision.STRICT
     assert registry.get("swiglu", dtype="float16").low_type is DType.FLOAT16
     stated = dataclasses.replace(registry.get("swiglu"), precision=Precision.STRICT)
-    assert stated.policy is Precision.STRICT
+    assert policy_of(stated) is Precision.STRICT
 
 
 def test_an_unknown_policy_names_the_known_ones() -> None:
@@ -232,7 +233,7 @@ def test_an_unknown_policy_names_the_known_ones() -> None:
 def test_memory_used_again_is_not_what_it_was() -> None:
     """A product stored in 16 bits is let go; a weight lifted into its memory is not stored so."""
     noise = Noise(1, 2.0**-24, torch.device("cpu"))
-    stored = Stored(Family(intermediates=torch.bfloat16), noise)
+    stored = Stored(Family(intermediates=torch.bfloat16), Drawn(noise))
     product = Operation(torch.ops.aten.mm.default, (normal(64, 64), normal(64, 64)), {})
     met = 0
     for _ in range(50):

@@ -1,0 +1,63 @@
+"""Which precision a kernel of a problem has to keep, where nobody states it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
+
+from cuassay.errors import ProblemError
+from cuassay.model.axes import resolve, shape_of
+from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision
+from cuassay.model.problem import Problem, TensorSpec
+
+_LOW = frozenset({DType.BFLOAT16, DType.FLOAT16})
+_CODES = frozenset(
+    {DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2}
+)  # factors that tensor cores sum in short accumulators
+_LARGE = 0.5  # of the elements of the largest tensor on its side
+
+
+def policy_of(problem: Problem) -> Precision:
+    """Return the precision that a kernel has to keep: what is stated, else what the types say.
+
+    The types of the large floating tensors decide, those of at least half as many elements as the
+    largest one on their side in any workload: `mixed` where all of them that go in or out have 16
+    bits, `fp8` where some that go in are 8-bit floats, `strict` otherwise. Small ones beside them
+    (slopes, angles, weights of experts, a row's statistics) do not.
+    """
+    if problem.precision is not None:
+        return problem.precision
+    sizes = tuple(_sizes(problem))
+    given = _large((one for one in problem.inputs if isinstance(one, TensorSpec)), sizes)
+    returned = _large(problem.outputs, sizes)
+    if not given or not returned or not returned <= _LOW:
+        return Precision.STRICT
+    if given <= _LOW:
+        return Precision.MIXED
+    return Precision.FP8 if given <= _LOW | _CODES else Precision.STRICT
+
+
+def _sizes(problem: Problem) -> Iterator[Mapping[str, int]]:
+    """Yield the sizes of all axes in each workload that says them."""
+    for workload in problem.workloads:
+        try:
+            yield resolve(problem.axes, workload.axes)
+        except ProblemError:
+            continue
+
+
+def _large(specs: Iterable[TensorSpec], sizes: Iterable[Mapping[str, int]]) -> set[DType]:
+    """Return the types of the large floating tensors; of all where no workload says sizes."""
+    floating = [spec for spec in specs if spec.dtype.is_floating]
+    found: set[DType] = set()
+    tried = False
+    for known in sizes:
+        try:
+            counts = [prod(shape_of(spec.shape, known)) for spec in floating]
+        except ProblemError:  # an axis that the reference alone decides
+            continue
+        tried = True
+        least = _LARGE * max(counts, default=0)
+        found |= {spec.dtype for spec, n in zip(floating, counts, strict=True) if n >= least}
+    return found if tried else {spec.dtype for spec in floating}

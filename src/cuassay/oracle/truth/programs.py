@@ -1,0 +1,114 @@
+"""Members of a family as programs: the reference with some of its roundings really made.
+
+Half of the draws give every element an error of the size of a rounding, independent of the others.
+A real rounding is a function of the value: rows of nearly equal values err alike, and so do all
+rows that read one table. A mean along a slice averages independent errors away and so condemns
+such a kernel. What these programs make of each group is therefore part of its yardstick
+(`truth/yardstick.py`), beside the draws, which still say what single elements may err by: a real
+rounding may be 0 by luck.
+
+The programs are those that people write: every intermediate stored in 16 bits, with float32 side
+inputs cast or not; fused ones that cast side inputs alone; ones that store some intermediates and
+keep others in registers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from cuassay.oracle.lift.operation import Operation, PassThrough, floating_in
+from cuassay.oracle.lift.tensor import nominal_of
+from cuassay.oracle.truth.operations import EXACT
+from cuassay.oracle.truth.precision import GRIDS, Family, Stored
+from cuassay.oracle.truth.random_errors import Grid, nearest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Which roundings a member makes: `share` of the intermediates, and casts of side inputs.
+
+    `other` takes the intermediates that another program of the same seed leaves.
+    """
+
+    share: float
+    casts: bool
+    other: bool = False
+
+
+_PROGRAMS = (
+    Program(share=1.0, casts=True),
+    Program(share=0.5, casts=False),
+    Program(share=1.0, casts=False),
+    Program(share=0.5, casts=True, other=True),
+    Program(share=0.0, casts=True),
+)
+_FEW = 3  # where few draws are made: of large outputs
+
+
+def programs(family: Family, seed: int, *, few: bool) -> Iterator[ProgramHook]:
+    """Yield the hooks of a family's programs, none where it rounds no intermediates."""
+    if family.intermediates is None:
+        return
+    for program in _PROGRAMS[: _FEW if few else len(_PROGRAMS)]:
+        yield ProgramHook(family, _Made(program, random.Random(seed)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Makes the roundings of one program."""
+
+    program: Program
+    coins: random.Random
+
+    def _chosen(self) -> bool:
+        return (self.coins.random() < self.program.share) is not self.program.other
+
+    def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values rounded to nearest, if the program stores them."""
+        return nearest(values, grid) if self._chosen() else values
+
+    def operand(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values rounded to nearest: tensor cores take no others."""
+        return nearest(values, grid) if self.program.share else values
+
+    def beside(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values rounded to nearest, if the program casts what it reads beside others."""
+        return nearest(values, grid) if self.program.casts else values
+
+    def start(self, terms: int) -> int | None:
+        """Return the first place where side inputs are cast, None elsewhere."""
+        return 0 if self.program.casts else None
+
+
+class ProgramHook(PassThrough):
+    """Makes the roundings of one program in a lifted run."""
+
+    def __init__(self, family: Family, made: _Made) -> None:
+        self._made, self._stored = made, Stored(family, made)
+
+    def replace(self, operation: Operation) -> object:
+        """Run operations on operands as the program has them."""
+        if operation.nominal is None:
+            return NotImplemented
+        return self._stored.replace(operation)
+
+    def after(self, operation: Operation, out: Any) -> object:
+        """Round what the program stores, and what the reference as written rounds."""
+        return self._stored.result(operation, out, self._as_written(operation, out))
+
+    def _as_written(self, operation: Operation, out: Any) -> Any:
+        if not isinstance(out, Tensor):
+            return out
+        nominal = nominal_of(out)
+        if nominal not in GRIDS or out.is_complex():
+            return out
+        if operation.name in EXACT:
+            given = floating_in([*operation.args, *operation.kwargs.values()])
+            if not given or {nominal_of(one) for one in given} == {nominal}:
+                return out
+        return nearest(out, GRIDS[nominal])

@@ -1,0 +1,126 @@
+"""Families hold programs: real roundings, and casts where types meet."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision
+from cuassay.oracle.compare.outputs import measure
+from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.precision import family_of
+from cuassay.oracle.truth.programs import programs
+from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, Grid, Noise, nearest
+from cuassay.oracle.truth.types import OutputTruth
+from tests.support.oracle_cases import normal, spec
+
+_MIXED = family_of(Precision.MIXED, DType.BFLOAT16)
+_TYPES = {torch.bfloat16: BFLOAT16, torch.float16: FLOAT16}
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+def test_nearest_is_the_cast_but_for_what_leaves_the_range(dtype: torch.dtype) -> None:
+    values = torch.cat([normal(4000) * 10.0**power for power in (-8.0, -5.0, -2.0, 0.0, 3.0)])
+    values = torch.cat([values, torch.tensor([0.0, 1.0, float("inf"), -float("inf")])]).double()
+    assert torch.equal(nearest(values, _TYPES[dtype]), values.float().to(dtype).double())
+    beyond = torch.tensor([1e31, 3e38, float("nan")], dtype=torch.float64)
+    assert torch.equal(nearest(beyond, _TYPES[dtype])[:2], beyond[:2])
+    assert bool(nearest(beyond, _TYPES[dtype])[2].isnan())
+    large = torch.tensor([70_000.0], dtype=torch.float64)
+    assert nearest(large, FLOAT16).isfinite().all()
+
+
+@pytest.mark.parametrize("grid", [BFLOAT16, FLOAT16])
+def test_a_draw_stores_really_or_errs_by_as_much(grid: Grid) -> None:
+    values = normal(20_000).double()
+    rounds, errs = (
+        Noise(1, 2.0**-24, torch.device("cpu"), rounds=rounds).stored(values, grid)
+        for rounds in (True, False)
+    )
+    assert torch.equal(rounds, nearest(values, grid))
+    ratio = (errs - values).square().mean() / (rounds - values).square().mean()
+    assert 0.8 < float(ratio) < 1.2
+    assert not torch.equal(errs, rounds)
+
+
+def _norm(x: Tensor, weight: Tensor) -> Tensor:
+    wide = x.float()
+    rstd = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
+    return (wide * rstd * weight.float()).to(x.dtype)
+
+
+def _norm_of_a_model(x: Tensor, weight: Tensor) -> Tensor:
+    wide = x.float()
+    wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
+    return weight * wide.to(x.dtype)
+
+
+def _truth(fn: object, inputs: list[Tensor], output: Tensor, seed: int = 1) -> OutputTruth:
+    named = spec(str(output.dtype).removeprefix("torch."), *"abc"[: output.dim()])
+    return make_truth(fn, inputs, [named], seed=seed, family=_MIXED).outputs[0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_nearly_equal_values_round_alike_and_pass(offset: float, seed: int) -> None:
+    """Of rows around one value a cast moves all elements one way: their mean shows it."""
+    x = (normal(48, 256, seed=seed) + offset).bfloat16()
+    weight = (1.0 + 0.1 * normal(256, seed=seed + 10)).bfloat16()
+    found = measure(_norm_of_a_model(x, weight), _truth(_norm, [x, weight], x, seed))
+    assert found.passed, found.worst
+    gain = (_norm(x, weight).float() * 1.006).bfloat16()
+    assert offset or not measure(gain, _truth(_norm, [x, weight], x, seed)).passed
+
+
+def _turn(x: Tensor, table: Tensor, places: Tensor) -> Tensor:
+    return (x.float() * table[places]).to(x.dtype)
+
+
+def test_a_float32_table_may_be_cast_where_it_meets_16_bits() -> None:
+    x, table = normal(256, 64).bfloat16(), normal(8, 64, seed=2).cos()
+    places = torch.arange(256) % 8
+    cast = x * table.bfloat16()[places]
+    truth = _truth(_turn, [x, table, places], cast)
+    assert measure(cast, truth).passed
+    assert not measure(x * (table + 0.01).bfloat16()[places], truth).passed
+    strict = make_truth(_turn, [x, table, places], [spec("bfloat16", "a", "b")], seed=1).outputs[0]
+    assert not measure(cast, strict).passed
+
+
+def test_norms_are_taken_in_the_steps_of_a_models_code() -> None:
+    x, weight, bias = (
+        normal(*shape, seed=n).bfloat16() for n, shape in enumerate([(64, 256), (256,), (256,)])
+    )
+
+    def reference(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return torch.nn.functional.layer_norm(x, (256,), weight, bias)
+
+    wide = x.float()
+    normed = (wide - wide.mean(-1, keepdim=True)) * (
+        wide.var(-1, unbiased=False, keepdim=True) + 1e-5
+    ).rsqrt()
+    steps = normed.bfloat16() * weight + bias
+    assert measure(steps, _truth(reference, [x, weight, bias], steps)).passed
+
+
+def test_a_family_without_intermediates_has_no_programs() -> None:
+    for precision, few, count in (
+        (Precision.STRICT, False, 0),
+        (Precision.TF32, False, 0),
+        (Precision.MIXED, True, 3),
+        (Precision.MIXED, False, 5),
+    ):
+        family = family_of(precision, DType.BFLOAT16)
+        assert len(list(programs(family, 1, few=few))) == count
+
+
+def test_strict_truth_knows_no_members() -> None:
+    x, weight = normal(32, 64).bfloat16(), normal(64, seed=1).bfloat16()
+    truth = make_truth(_norm, [x, weight], [spec("bfloat16", "r", "h")], seed=1).outputs[0]
+    assert truth.yardsticks is not None
+    assert truth.yardsticks.gain.members == ()
+    mixed = _truth(_norm, [x, weight], x).yardsticks
+    assert mixed is not None
+    assert len(mixed.gain.members) == 5

@@ -1,0 +1,18 @@
+"""Eager attention of Gemma 2: capped scores stored in 16 bits."""
+
+import torch
+import torch.nn.functional as F
+
+
+def run(q, k, v, scale, cap, window):
+    _, heads, queries, _ = q.shape
+    rep = heads // k.shape[1]
+    k, v = k.repeat_interleave(rep, 1), v.repeat_interleave(rep, 1)
+    scores = torch.matmul(q, k.transpose(2, 3)) * scale
+    scores = torch.tanh(scores / cap) * cap
+    keys = k.shape[2]
+    last = torch.arange(queries, device=q.device)[:, None] + keys - queries
+    places = torch.arange(keys, device=q.device)
+    scores = scores.masked_fill(~((places <= last) & (places > last - window)), float("-inf"))
+    p = F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
+    return torch.matmul(p, v)
