@@ -127,7 +127,7 @@ def prepared(found: Found) -> tuple[str, str]:
     that process says.
     """
     file, _, kernel = found.kernel.partition("::")
-    command = (sys.executable, "-m", "cuassay.formats.beside")
+    command = (sys.executable, "-P", "-m", "cuassay.formats.beside")
     ran = subprocess.run(
         [*command, file, kernel, found.reference, found.inputs],
         capture_output=True,
