@@ -174,6 +174,8 @@ def _with_reference(file: Path, functions: Sequence[ast.FunctionDef], chosen: st
 
 
 def _parsed(file: Path) -> ast.Module:
+    if not file.is_file():  # a pipe has no end
+        return ast.Module(body=[], type_ignores=[])
     try:
         return parse_python(file.read_bytes())
     except (SyntaxError, OSError):
