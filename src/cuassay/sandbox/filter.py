@@ -31,6 +31,7 @@ _NUMBER, _ARCHITECTURE, _FIRST, _SECOND, _THIRD = 0, 4, 16, 24, 32  # struct sec
 _ALLOW, _REFUSE, _ABSENT = 0x7FFF0000, 0x00050000 | errno.EACCES, 0x00050000 | errno.ENOSYS
 _ANSWER_NO = 0x00050000  # the call returns 0 and does nothing
 _GET_SECCOMP, _GET_NO_NEW_PRIVILEGES = 21, 39  # what prctl is asked
+_SET_DUMPABLE = 4  # to 0: /proc would not show what a process holds
 _X32 = 0x40000000  # the second table of numbers on x86-64
 _KIND_MASK = 0xF  # of a socket's type: SOCK_CLOEXEC and SOCK_NONBLOCK are above it
 _NETLINK, _NETLINK_ROUTE = 16, 0  # the latter lists the network's interfaces
@@ -199,6 +200,8 @@ def _steps(processor: _Processor) -> list[_Step]:
     steps += _decided(
         processor.prctl,
         (_LOAD, 0, 0, _FIRST),
+        (_EQUAL, 0, 1, _SET_DUMPABLE),
+        (_RETURN, 0, 0, _REFUSE),
         (_EQUAL, 1, 0, _GET_SECCOMP),
         (_EQUAL, 0, 1, _GET_NO_NEW_PRIVILEGES),
         (_RETURN, 0, 0, _ANSWER_NO),

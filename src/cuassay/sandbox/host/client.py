@@ -25,6 +25,7 @@ from cuassay.model.trace import (
     Termination,
     ToolMissing,
 )
+from cuassay.sandbox import trees
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import Gone, GoneError, UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery, NurseryError
@@ -472,6 +473,14 @@ class WorkerPool(Closing):
         if self._nursery is not self._shared:
             self._nursery.close()
         self._segments.close()
+        limits = self._limits
+        if trees.excess(
+            self._cache,
+            files=limits.cache_files,
+            depth=limits.folder_levels,
+            size=limits.cache_bytes,
+        ):
+            trees.remove(self._cache)
 
 
 def _compiles(candidate: Candidate) -> bool:
