@@ -122,6 +122,11 @@ class WorkerPool(Closing):
         return not self._built_once and self._current is not None and self._current.is_silent
 
     @property
+    def compiles(self) -> bool:
+        """Whether a build may take long because compilers run, which have a limit of their own."""
+        return _compiles(self._candidate)
+
+    @property
     def kind(self) -> str:
         """What the last worker says that it built, such as cuda_kernel+ptx-machine."""
         return self._kind
