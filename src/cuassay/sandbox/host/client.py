@@ -29,6 +29,7 @@ from cuassay.sandbox import trees
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import Gone, GoneError, UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery, NurseryError
+from cuassay.sandbox.host.own_lines import own_lines, with_own_lines
 from cuassay.sandbox.host.parts import START, Parts
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.host.waits import run_now
@@ -253,7 +254,7 @@ class WorkerPool(Closing):
         self, records: Any, end: Termination, started: float, *, text: str
     ) -> ScenarioResult:
         return ScenarioResult(
-            records=tuple(records),
+            records=with_own_lines(records, self._candidate.sources),
             termination=end,
             output_text=text,
             build_s=self._build_s,
@@ -391,7 +392,7 @@ class WorkerPool(Closing):
             return BuildFailed(
                 what=str(failed.get("what")),
                 log=str(failed.get("log")),
-                frames=_frames(failed.get("frames")),
+                frames=own_lines(_frames(failed.get("frames")), self._candidate.sources),
                 out_of_memory=failed.get("memory") is True,
             )
         if not isinstance(built, dict) or not isinstance(built.get("seconds"), float):
