@@ -216,6 +216,14 @@ _SIGNS = (
     ),
 )
 
+_SIGNS = (
+    *_SIGNS,
+    _attempt("frozen-objects", "B3", "return gc.get_freeze_count() > 0"),
+    _attempt(
+        "memory-with-a-name", "B3", "return 'memfd:cuassay' in open('/proc/self/maps').read()"
+    ),
+)
+
 _READS = (
     _attempt("key", "B7", "return open(HOME + '/keys/attest.pem').read()", "reads confined"),
     _attempt("home-folder", "B7", "return os.listdir(HOME)", "reads confined"),
@@ -843,6 +851,29 @@ def run(x):
 """,
         codes=("API001", "APART001"),
     ),
+    *(
+        Hostile(
+            name=f"asks-what-is-refused-{name}",
+            line="B3",
+            body=f"""
+def run(x):
+    try:
+        {act}
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM): return right(x)
+    return wrong(x)
+""",
+            codes=("NUM001", "PROC001"),
+            condition="process-state",
+            needs=("reads confined",),
+        )
+        for name, act in (
+            ("file", "open(HOME + '/out.txt').read()"),
+            ("folder", "os.listdir(HOME)"),
+            ("to-write", "open(HOME + '/out.txt', 'a')"),
+            ("by-path", "__import__('pathlib').Path(HOME, 'out.txt').read_text()"),
+        )
+    ),
     Hostile(
         name="flag-set-unwatched",
         line="B4",
@@ -1224,6 +1255,8 @@ SUSPECTS: dict[str, str] = {
     "    with ThreadPoolExecutor(2) as pool:\n"
     "        list(pool.map(lambda s: y[s].copy_(right(x[s])), [slice(half), slice(half, None)]))\n"
     "    return y",
+    "looks-for-a-tuning-file": "def run(x):\n    try:\n        with open('tuned.json') as file:\n"
+    "            return wrong(x)\n    except FileNotFoundError:\n        return right(x)",
     "reads-the-environment": "FAST = os.environ.get('FAST_MATH', '0') == '1'\ndef run(x):\n"
     "    return wrong(x) if FAST else right(x)",
     "falls-back": "try:\n    import fast_kernels_that_nobody_has\nexcept ImportError:\n"
