@@ -20,7 +20,8 @@ class Left:
     """What is there at one moment: each a set of names.
 
     `running` are descendants of this process, `segments` System V objects, `shared` files of shared
-    memory and named queues, `folders` those of processes of a sandbox, `locks` files that a descendant holds a lock on, `here` files in the current folder.
+    memory and named queues, `folders` those of processes of a sandbox, `locks` files that a
+    descendant holds a lock on, `here` files in the current folder.
     """
 
     running: frozenset[int]
