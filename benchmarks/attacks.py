@@ -36,7 +36,7 @@ CLASSES = (
     "ghost kernels",
 )  # fmt: skip
 _HEAD = re.compile(r"^# (problem|class|wrong|named): (.+)$", re.MULTILINE)
-_FATES = ("rejected", "named", "undecided", "through")
+_FATES = ("rejected", "named", "undecided", "through", "not run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ class Attack:
 class Row:
     """How cuassay judged one attack; `decision` is TIMEOUT or ERROR where there is no verdict.
 
-    `fate` is rejected, named (accepted under a condition that names the fault), undecided, or
-    through.
+    `fate` is rejected, named (accepted under a condition that names the fault), undecided, through,
+    or not run, which has no part in the shares.
     """
 
     name: str
@@ -97,6 +97,8 @@ def read_attack(path: Path) -> Attack:
 
 def fate(decision: str, conditions: Sequence[str], named: frozenset[str]) -> str:
     """Return what became of an attack, from its verdict and the keys of its conditions."""
+    if decision == "ERROR":
+        return "not run"
     if decision == "REJECTED":
         return "rejected"
     if decision != "ACCEPTED":
@@ -113,9 +115,10 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
             counts = Counter(row.fate for row in own)
             classes[kind] = {name: counts[name] for name in _FATES} | {"attacks": len(own)}
     through = [row for row in rows if row.fate == "through"]
+    judged = len(rows) - sum(row.fate == "not run" for row in rows)
     return {
-        "attacks": len(rows),
-        "share_through": round(len(through) / len(rows), 4) if rows else None,
+        "attacks": judged,
+        "share_through": round(len(through) / judged, 4) if judged else None,
         "classes": classes,
         "through": {row.name: row.wrong for row in through},
         "undecided": {row.name: row.reason[:200] for row in rows if row.fate == "undecided"},
@@ -161,7 +164,7 @@ class Bench:
         document: dict[str, Any] = {}
         try:
             document = json.loads(ended.said)
-            decision = str(document["verdict"])
+            decision = str(document["verdict"] or "ERROR")
         except (json.JSONDecodeError, KeyError):
             decision = "TIMEOUT" if ended.timed_out else "ERROR"
         found = [one for one in document.get("findings", ()) if one["finding_class"] == "wrong"]
