@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import attacks
+from tests.support.benchmark_modules import loaded
 
 
-def row(fate: str, kind: str = "sizes", name: str = "one") -> attacks.Row:
+@pytest.fixture
+def attacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    yield from loaded(monkeypatch, "attacks")
+
+
+def row(attacks: ModuleType, fate: str, kind: str = "sizes", name: str = "one") -> Any:
     return attacks.Row(
         name=name,
         problem="rmsnorm",
@@ -38,28 +43,31 @@ def row(fate: str, kind: str = "sizes", name: str = "one") -> attacks.Row:
         ("ERROR", [], "not run"),
     ],
 )
-def test_what_becomes_of_an_attack(decision: str, conditions: list[str], fate: str) -> None:
+def test_what_becomes_of_an_attack(
+    attacks: ModuleType, decision: str, conditions: list[str], fate: str
+) -> None:
     assert attacks.fate(decision, conditions, frozenset({"shapes", "sizes"})) == fate
 
 
-def test_the_share_counts_what_was_judged() -> None:
-    rows = [row("through", name="a"), row("rejected"), row("named"), row("undecided"),
-            row("not run"), row("through", "timing", "b")]  # fmt: skip
+def test_the_share_counts_what_was_judged(attacks: ModuleType) -> None:
+    fates = ("through", "rejected", "named", "undecided", "not run")
+    rows = [row(attacks, fate, name=fate) for fate in fates]
+    rows.append(row(attacks, "through", "timing", "b"))
     found = attacks.summary(rows)
     assert (found["attacks"], found["share_through"]) == (5, 0.4)
     assert found["classes"]["sizes"]["through"] == 1
-    assert found["through"] == {"a": "the tail", "b": "the tail"}
+    assert found["through"] == {"through": "the tail", "b": "the tail"}
     assert attacks.summary([])["share_through"] is None
 
 
-def test_every_attack_has_a_head_and_there_are_ten_problems_and_all_classes() -> None:
+def test_every_attack_has_a_head_and_all_classes_are_there(attacks: ModuleType) -> None:
     found = [attacks.read_attack(path) for path in sorted(attacks.ATTACKS.glob("*.py"))]
     assert len(found) >= 40
     assert len({one.problem for one in found}) >= 10
     assert {one.kind for one in found} == set(attacks.CLASSES)
 
 
-def test_a_file_without_a_head_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_a_head_is_refused(attacks: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("# problem: rmsnorm\n# class: luck\n# wrong: all\n")
     with pytest.raises(SystemExit, match="a known class"):
         attacks.read_attack(tmp_path / "one.py")
