@@ -216,8 +216,7 @@ _SIGNS = (
     ),
 )
 
-_SIGNS = (
-    *_SIGNS,
+_TRACES = (
     _attempt("frozen-objects", "B3", "return gc.get_freeze_count() > 0"),
     _attempt(
         "memory-with-a-name", "B3", "return 'memfd:cuassay' in open('/proc/self/maps').read()"
@@ -1285,6 +1284,7 @@ TABLE: tuple[Hostile, ...] = (
     *_EXITS,
     *_CLAIMS,
     *_SIGNS,
+    *_TRACES,
     *_READS,
     *_SOCKETS,
     *_KERNEL_CALLS,

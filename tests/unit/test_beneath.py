@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import json
 import os
@@ -164,7 +165,7 @@ def test_a_kernel_that_refuses_the_call_is_one_without_it(
 
     class Refusing:
         def syscall(self, *arguments: object) -> int:
-            beneath.ctypes.set_errno(errno.EPERM)  # as filters of containers answer
+            ctypes.set_errno(errno.EPERM)  # as filters of containers answer
             return -1
 
     monkeypatch.setattr(beneath, "_libc", Refusing())

@@ -162,9 +162,10 @@ def _steps(processor: _Processor) -> list[_Step]:
     for calls, answer in ((_REFUSED, _REFUSE), (_UNKNOWN, _ABSENT)):
         for numbers in calls.values():
             steps += _decided(numbers[processor.place], (_RETURN, 0, 0, answer))
-    for *numbers, word in _OF_A_PROCESS.values():
+    for named in _OF_A_PROCESS.values():
+        *on, word = named
         steps += _decided(
-            numbers[processor.place],
+            on[processor.place],
             (_LOAD, 0, 0, word),
             (_EQUAL, 0, 1, 0),
             (_RETURN, 0, 0, _ALLOW),
