@@ -32,10 +32,10 @@ class PrebuiltRuntime(BuildHookInterface):  # type: ignore[misc]
             # pip names its build environment, numba among it, in the same variable.
             path = os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])
             environment = {**os.environ, "PYTHONPATH": path}
-            command = [sys.executable, "-c", _NAME]
+            command = [sys.executable, "-P", "-c", _NAME]
             named = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment)
             name = named.stdout.decode().strip()
-            build = [sys.executable, "-m", "ptxsan.runtime.prebuilt", str(folder / name)]
+            build = [sys.executable, "-P", "-m", "ptxsan.runtime.prebuilt", str(folder / name)]
             subprocess.run(build, check=True, env=environment)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cuassay.catalog import registry
 from cuassay.formats import load_candidate
 from cuassay.judge.decide import examine
 from cuassay.model.case import Case
@@ -20,17 +21,17 @@ from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import StepDone
-from cuassay.sandbox import processes
 from cuassay.sandbox.host.apart import Apart
 from cuassay.sandbox.host.client import WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.limits import Limits
 from tests.hostile.problem import scaled
 from tests.hostile.table import HEAD, SUSPECTS, TABLE, Hostile, every_attempt
+from tests.support.left import nothing_left
 from tests.zoo.judging import Gate, Judgement
 
 _SEED = 20261123
-_END_S = 20.0  # that a killed process may take on a busy machine
+_ATTACKS = Path(__file__).parent / "attacks"
 _PROBLEM: Problem = vars(scaled)["__cuassay_problem__"]
 
 
@@ -114,27 +115,14 @@ def _is_refused(target: Target, walls: Mapping[str, str], one: Hostile) -> None:
     for wall in one.needs:
         if walls[wall] != "yes":
             pytest.skip(f"{wall}: {walls[wall]}")
-    before = _below()
-    found = target.judge(one.name, one.body, one.codes)
+    with nothing_left(target.gate.processes_folder):
+        found = target.judge(one.name, one.body, one.codes)
     if one.condition and found.accepted:
         assert one.condition in {c.partition(":")[0] for c in found.verdict.conditions}, str(found)
     else:
         assert not found.accepted, str(found)
     errors = [c.code for c in found.verdict.checks if "fault of cuassay" in found.verdict.reason]
     assert not errors, str(found)
-    end = time.monotonic() + _END_S
-    while not _below() <= before and time.monotonic() < end:
-        time.sleep(0.01)
-    assert _below() <= before, "a process is left"
-    assert target.gate.processes_folder is not None
-    assert not list(target.gate.processes_folder.glob("[wp][0-9]*")), "an ended process left files"
-
-
-def _below() -> set[int]:
-    """Return this process's descendants that live."""
-    table = processes.visible_processes()
-    below = processes.descendants([os.getpid()], table)
-    return {pid for pid in below if table[pid].state != "Z"}
 
 
 @pytest.mark.parametrize("one", [pytest.param(o, id=o.name) for o in TABLE if o.attempt])
@@ -153,6 +141,18 @@ def test_an_attempt_that_nothing_refuses_succeeds(target: Target) -> None:
 @pytest.mark.parametrize("one", _rows(slow=False))
 def test_an_attack_is_not_accepted(target: Target, walls: Mapping[str, str], one: Hostile) -> None:
     _is_refused(target, walls, one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(_ATTACKS.glob("*.py")), ids=lambda path: path.stem)
+def test_an_attack_of_the_benchmark_leaves_nothing(target: Target, path: Path) -> None:
+    """What becomes of them at whole profiles is measured: benchmarks/attacks.py."""
+    named = re.search(r"^# problem: (\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert named is not None
+    with nothing_left(target.gate.processes_folder):
+        target.gate.judge(registry.get(named[1]), path, seed=_SEED, only=("NUM001",), budget_s=30.0)
+    honest = target.judge("honest-after", "def run(x):\n    return right(x)\n", ("NUM001",))
+    assert honest.accepted, str(honest)
 
 
 @pytest.mark.slow

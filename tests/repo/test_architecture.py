@@ -30,10 +30,11 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "settings": set(),
     "home": {"settings"},
+    "beneath": set(),
     "dispatch_modes": {"without_sympy"},
     "without_sympy": set(),
     "model": {"errors"},
-    "formats": {"model", "errors", "home", "catalog", "dispatch_modes"},
+    "formats": {"model", "errors", "home", "beneath", "catalog", "dispatch_modes"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
     "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes"},
@@ -60,7 +61,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "engine": {
         "model", "errors", "home", "store", "__version__", "closing",
     },
-    "audit": {"model", "errors", "engine", "report", "store", "__version__"},
+    "audit": {"model", "errors", "beneath", "engine", "report", "store", "__version__"},
     "cli": {
         "model", "errors", "home", "engine", "report", "store", "audit", "capture",
         "catalog.registry",

@@ -144,11 +144,12 @@ class Gate:
         fail_fast: bool = False,
         emit: Callable[[Event], None] = lambda event: None,
         start: StartExecutor | None = None,
+        budget_s: float | None = None,
     ) -> Judgement:
         """Judge the candidate at `path`; no run folder is left. `seed` None draws a secret one.
 
         `require` names conditions of use that are binding, `only` the checks to run. `start` says
-        where it runs: None for the workers of this gate.
+        where it runs: None for the workers of this gate. `budget_s` bounds the trial's time.
 
         Raises CannotJudgeError and UsageError as `cuassay check` would.
         """
@@ -163,6 +164,7 @@ class Gate:
             emit=emit,
             fail_fast=fail_fast,
             start=start,
+            budget_s=budget_s,
         )
         wrong = (finding.code for report in ended.verdict.checks for finding in report.wrong)
         return Judgement(
@@ -225,6 +227,7 @@ class Gate:
         emit: Callable[[Event], None],
         start: StartExecutor | None,
         fail_fast: bool = False,
+        budget_s: float | None = None,
     ) -> TrialEnded:
         checks = tuple(
             check
@@ -242,6 +245,7 @@ class Gate:
                     seed=seed,
                     require=tuple(require),
                     fail_fast=fail_fast,
+                    budget_s=budget_s,
                 ),
                 problem,
                 candidate,

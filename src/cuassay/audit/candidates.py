@@ -10,6 +10,7 @@ from cuassay.audit import sniff
 from cuassay.audit.found import FoundCandidate
 from cuassay.audit.problems import CANDIDATE_FOLDERS
 from cuassay.audit.walk import Folder
+from cuassay.beneath import is_beneath
 from cuassay.model.audit import Oddity
 
 _WHOLE = ("solution.json", "kernel.py", "kernel.cu")
@@ -70,7 +71,7 @@ def _whole_folder(folder: Folder, entry: Path | None) -> FoundCandidate:
         where=str(folder.path),
         name=name or folder.path.name,
         folder=folder.path.parent,
-        files=tuple(path for path in files if path.is_file()),
+        files=tuple(path for path in files if is_beneath(folder.path, path)),
         author=author or _author_by_place(folder.names),
         claims=claim,
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cuassay.catalog import registry
 from cuassay.errors import UnknownNameError, UsageError
+from cuassay.model.python_text import parse_python
 
 _REFERENCE = "reference"
 _INPUTS = ("inputs", "get_inputs", "make_inputs", "example_inputs")
@@ -31,7 +32,7 @@ def syntax_error(path: str) -> SyntaxError | None:
         ast.parse(file.read_bytes(), filename=str(file))
     except SyntaxError as error:
         return error
-    except (ValueError, OSError):  # null bytes and the like: the build says what it is
+    except (ValueError, RecursionError, MemoryError, OSError):  # the build says what it is
         return None
     return None
 
@@ -127,7 +128,7 @@ def prepared(found: Found) -> tuple[str, str]:
     that process says.
     """
     file, _, kernel = found.kernel.partition("::")
-    command = (sys.executable, "-m", "cuassay.formats.beside")
+    command = (sys.executable, "-P", "-m", "cuassay.formats.beside")
     ran = subprocess.run(
         [*command, file, kernel, found.reference, found.inputs],
         capture_output=True,
@@ -173,9 +174,11 @@ def _with_reference(file: Path, functions: Sequence[ast.FunctionDef], chosen: st
 
 
 def _parsed(file: Path) -> ast.Module:
+    if not file.is_file():  # a pipe has no end
+        return ast.Module(body=[], type_ignores=[])
     try:
-        return ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError, OSError):
+        return parse_python(file.read_bytes())
+    except (SyntaxError, OSError):
         return ast.Module(body=[], type_ignores=[])
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ast
 import enum
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cuassay.model.diagnosis import Cause
+from cuassay.model.python_text import parse_python
 
 
 class EditKind(enum.StrEnum):
@@ -164,6 +166,7 @@ _NEXT = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 _IN_PLACE = re.compile(r"[a-z0-9_]*[a-z0-9]_")
 _BLOCK = 16  # a whole number from here on may be the size of a tile
 _PARTS = 5  # parts of one expression that are tried
+_MOST_TEXT = 1 << 26  # characters of all edited sources, which are held at once
 _NAMES = 4  # names that are tried in the place of one number
 _SIZE_ATTRIBUTES = frozenset({"shape", "ndim"})
 _NO_VALUES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda", "layout"})
@@ -180,14 +183,14 @@ def edits(text: str, *, cause: Cause, ran: frozenset[int] = frozenset()) -> tupl
     not known). Nothing where the text does not parse.
     """
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+        tree = parse_python(text)
+    except SyntaxError:
         return ()
     order = _BY_CAUSE.get(cause, _NUMBERS)
     source = _Source(text, tree)
     seen: set[str] = {text}
     found: list[Edit] = []
-    for edit in source.edits():
+    for edit in itertools.islice(source.edits(), max(1, _MOST_TEXT // max(1, len(text)))):
         if edit.kind in order and edit.text not in seen and source.runs(edit.line, ran):
             seen.add(edit.text)
             found.append(edit)
@@ -199,7 +202,6 @@ class _Source:
 
     def __init__(self, text: str, tree: ast.Module) -> None:
         self._tree = tree
-        self._text = text
         self._rows = [row.encode() for row in text.splitlines(keepends=True)]
         self._starts = [0]
         for row in self._rows:
@@ -210,6 +212,8 @@ class _Source:
         }
         self._functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
         self._kernels = [f for f in self._functions if any(map(_is_jit, f.decorator_list))]
+        self._tensor_names: dict[ast.FunctionDef, frozenset[str]] = {}
+        self._number_names: dict[ast.FunctionDef, dict[str, bool]] = {}
         self._inner = {
             line
             for function in self._functions
@@ -457,20 +461,29 @@ class _Source:
         function = self._function(node)
         if function is None or function in self._kernels:
             return frozenset()
-        assigned = {
-            target.id
-            for statement in ast.walk(function)
-            if isinstance(statement, ast.Assign)
-            for target in statement.targets
-            if isinstance(target, ast.Name) and not _of_sizes(statement.value)
-        }
-        return frozenset(_parameters(function)) | assigned
+        if function not in self._tensor_names:
+            assigned = {
+                target.id
+                for statement in ast.walk(function)
+                if isinstance(statement, ast.Assign)
+                for target in statement.targets
+                if isinstance(target, ast.Name) and not _of_sizes(statement.value)
+            }
+            self._tensor_names[function] = frozenset(_parameters(function)) | assigned
+        return self._tensor_names[function]
 
     def _scalars(self, node: ast.AST) -> dict[str, bool]:
         """Return the names that may stand for a number where a node stands, and which are sizes."""
         function = self._function(node)
         if function is None:
             return {}
+        if function not in self._number_names:
+            self._number_names[function] = self._scalars_of(function)
+        row = self._rows[getattr(node, "lineno", 1) - 1].decode()
+        own = row.partition("=")[0].strip()
+        return {n: size for n, size in self._number_names[function].items() if n != own}
+
+    def _scalars_of(self, function: ast.FunctionDef) -> dict[str, bool]:
         used = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
         names = {name: False for name in _parameters(function) if name not in used}
         for statement in ast.walk(function):
@@ -486,8 +499,7 @@ class _Source:
         for name in _parameters(function):
             if name in used and name not in tensors:
                 names.setdefault(name, False)
-        own = self._text.splitlines()[getattr(node, "lineno", 1) - 1].partition("=")[0].strip()
-        return {name: size for name, size in names.items() if name != own}
+        return names
 
     def _called(self, node: ast.AST) -> bool:
         """Whether a node is the function of a call, not a value."""

@@ -9,7 +9,13 @@ from cuassay.errors import CandidateError, UnknownNameError
 from cuassay.formats import adapted, cuda_text, custom_op, hub
 from cuassay.formats.entry import ENTRY, entry_name, find_entry
 from cuassay.formats.native.structured import FUNCTION, MODULE
-from cuassay.formats.textfile import JSON_LIMIT_BYTES, parse_json, read_text
+from cuassay.formats.textfile import (
+    JSON_LIMIT_BYTES,
+    SOURCE_LIMIT_BYTES,
+    parse_json,
+    read_beneath,
+    read_text,
+)
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.problem import Problem
 
@@ -117,7 +123,7 @@ def _from_file(
         from cuassay.formats import flashinfer  # pydantic is slow to import
         from cuassay.formats.sol import solution
 
-        text = read_text(file, CandidateError, limit_bytes=JSON_LIMIT_BYTES)
+        text = _text(file, whole_folder=whole_folder, limit_bytes=JSON_LIMIT_BYTES)
         data = parse_json(text, where=str(file), error=CandidateError)
         if flashinfer.is_solution(data):
             return flashinfer.load_solution(data, file, problem, strict=strict, notes=notes)
@@ -125,7 +131,7 @@ def _from_file(
     if file.suffix not in (".py", *cuda_text.CUDA_SUFFIXES):
         what = "does not exist" if not file.exists() else "is not a candidate"
         raise CandidateError(f"{file} {what}. {_FORMS}")
-    text = read_text(file, CandidateError)
+    text = _text(file, whole_folder=whole_folder)
     if not text.strip():
         raise CandidateError(f"{file} is empty, expected the kernel's source; write it there")
     if problem.entry:
@@ -163,6 +169,13 @@ def _from_file(
     return _cuda(file, text, problem, function, whole_folder=whole_folder)
 
 
+def _text(file: Path, *, whole_folder: bool, limit_bytes: int = SOURCE_LIMIT_BYTES) -> str:
+    """Return the text of a file that was named, or of the entry of a folder that was named."""
+    if whole_folder:
+        return read_beneath(file.parent, file.name, CandidateError, limit_bytes=limit_bytes)
+    return read_text(file, CandidateError, limit_bytes=limit_bytes)
+
+
 def _name(file: Path, whole_folder: bool) -> str:
     return file.absolute().parent.name if whole_folder else file.stem
 
@@ -183,7 +196,8 @@ def _shipped(file: Path, text: str, *, whole_folder: bool) -> tuple[SourceFile, 
         secret = is_problem and relative.parts[0] in ("reference.py", "candidates", "solutions")
         if hidden or secret or entry == file or entry.suffix not in _SHIPPED or not entry.is_file():
             continue
-        sources.append(SourceFile(path=relative.as_posix(), text=read_text(entry, CandidateError)))
+        text = read_beneath(folder, relative.as_posix(), CandidateError)
+        sources.append(SourceFile(path=relative.as_posix(), text=text))
         if len(sources) > _FILE_LIMIT:
             raise CandidateError(
                 f"{folder} holds more than {_FILE_LIMIT} source files, expected one candidate's; "

@@ -12,10 +12,11 @@ import importlib
 import re
 from pathlib import Path
 
+from cuassay.beneath import is_beneath
 from cuassay.errors import CandidateError, missing_extra
 from cuassay.formats import signature
 from cuassay.formats.entry import ENTRY, find_entry
-from cuassay.formats.textfile import read_text
+from cuassay.formats.textfile import read_beneath
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.problem import Problem
 
@@ -97,8 +98,9 @@ def load_hub_kernel(where: str, function: str | None, problem: Problem) -> Candi
             )
         package = found[0]
     name = where.removeprefix(PREFIX).partition("@")[0] if where.startswith(PREFIX) else tree.name
+    root = _root(tree)
     files = sorted(p for p in package.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    entry = _function(files, function, problem, where=where)
+    entry = _function(files, root, function, problem, where=where)
     binary = any(p.suffix in (".so", ".abi3", ".pyd") for p in files)
     module = package.name if package.name.isidentifier() else re.sub(r"\W", "_", name)
     if binary and module != package.name:
@@ -106,7 +108,8 @@ def load_hub_kernel(where: str, function: str | None, problem: Problem) -> Candi
     text = (
         _BINARY.format(
             function=entry, name=name, folder=str(package), path=str(package.parent),
-            package=module, files={p.relative_to(package).as_posix(): _sha256(p) for p in files},
+            package=module,
+            files={p.relative_to(package).as_posix(): _sha256(p, root) for p in files},
         )
         if binary
         else _PYTHON.format(function=entry, name=name, package=module)
@@ -117,7 +120,7 @@ def load_hub_kernel(where: str, function: str | None, problem: Problem) -> Candi
         else [
             SourceFile(
                 path=f"{module}/{path.relative_to(package).as_posix()}",
-                text=read_text(path, CandidateError),
+                text=_text(path, root),
             )
             for path in files
             if path.suffix == ".py"
@@ -129,7 +132,7 @@ def load_hub_kernel(where: str, function: str | None, problem: Problem) -> Candi
         entry_file=_ENTRY,
         entry_function="run",
         language=Language.PYTHON,
-        convention=_convention(files, entry, problem, where=where),
+        convention=_convention(files, root, entry, problem, where=where),
         origin=tree.absolute(),
     )
 
@@ -154,16 +157,14 @@ def _variant(tree: Path) -> Path:
     )
 
 
-def _function(files: list[Path], wanted: str | None, problem: Problem, *, where: str) -> str:
+def _function(
+    files: list[Path], root: Path, wanted: str | None, problem: Problem, *, where: str
+) -> str:
     bound: set[str] = set()
     for path in files:
         if path.name == "__init__.py":
             try:
-                bound |= set(
-                    signature.bound_names(
-                        signature.syntax_tree(read_text(path, CandidateError), "")
-                    )
-                )
+                bound |= set(signature.bound_names(signature.syntax_tree(_text(path, root), "")))
             except SyntaxError:
                 bound |= set()
     for name in [wanted] if wanted else [ENTRY, problem.name]:
@@ -174,12 +175,14 @@ def _function(files: list[Path], wanted: str | None, problem: Problem, *, where:
     raise CandidateError(f"{where} {what} (it binds: {listed}); name it as PATH::FUNCTION")
 
 
-def _convention(files: list[Path], entry: str, problem: Problem, *, where: str) -> Convention:
+def _convention(
+    files: list[Path], root: Path, entry: str, problem: Problem, *, where: str
+) -> Convention:
     """Return DESTINATION where a function of that name in the package also takes the outputs."""
     for path in files:
         if path.suffix != ".py":
             continue
-        text = read_text(path, CandidateError)
+        text = _text(path, root)
         try:
             defined = entry in signature.functions(signature.syntax_tree(text, str(path)))
         except SyntaxError:
@@ -189,5 +192,22 @@ def _convention(files: list[Path], entry: str, problem: Problem, *, where: str) 
     return Convention.RETURNS
 
 
-def _sha256(path: Path) -> str:
+def _root(tree: Path) -> Path:
+    """Return the folder out of which no link of a kernel's tree may lead.
+
+    The hub's cache keeps files in `blobs/`, to which a snapshot of a repository links.
+    """
+    above = tree.absolute().parent
+    is_snapshot = above.name == "snapshots" and (above.parent / "blobs").is_dir()
+    return above.parent if is_snapshot else tree
+
+
+def _text(path: Path, root: Path) -> str:
+    below = path.absolute().relative_to(root.absolute())
+    return read_beneath(root, below.as_posix(), CandidateError)
+
+
+def _sha256(path: Path, root: Path) -> str:
+    if not is_beneath(root.absolute(), path.absolute()):
+        raise CandidateError(f"{path} is a link that leads out of {root}; put a copy there")
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -19,7 +19,7 @@ from cuassay.formats.sol.solution_schema import (
     TileMapModel,
 )
 from cuassay.formats.strict import read_model
-from cuassay.formats.textfile import parse_json, read_text
+from cuassay.formats.textfile import parse_json, read_beneath
 from cuassay.model.axes import evaluate, smallest_workload_axes
 from cuassay.model.candidate import BuildFlags, Launch, PixelColumns, Scratch, TileMap
 from cuassay.model.dtype import DType
@@ -86,7 +86,7 @@ def _raw(file: Path, text: str) -> tuple[dict[str, Any], str] | None:
     for suffix in (".launch.toml", ".launch.json"):
         sidecar = file.with_name(file.stem + suffix)
         if sidecar.exists():
-            content = read_text(sidecar, CandidateError)
+            content = read_beneath(file.parent, sidecar.name, CandidateError)
             if suffix == ".launch.json":
                 parsed = parse_json(content, where=str(sidecar), error=CandidateError)
                 return parsed, str(sidecar)

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from cuassay.model.python_text import parse_python
+
 _BESIDE = (".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp")  # sources that Python code reads
 
 
@@ -45,7 +47,7 @@ def sibling_files(module: Path) -> dict[str, bytes]:
             continue
         wanted[file] = None
         try:
-            tree = ast.parse(file.read_bytes())
+            tree = parse_python(file.read_bytes())
         except SyntaxError:
             continue  # the build reports it, as the candidate's fault
         for node in ast.walk(tree):
@@ -65,7 +67,7 @@ def _parents(file: Path, root: Path) -> Iterator[Path]:
 
 def _imports(file: Path, root: Path, top: str) -> Iterator[Path]:
     try:
-        tree = ast.parse(file.read_bytes())
+        tree = parse_python(file.read_bytes())
     except SyntaxError:
         return  # the build reports it, as the candidate's fault
     for node in ast.walk(tree):

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cuassay.model.python_text import parse_python
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
@@ -30,11 +32,8 @@ class Signature:
 
 
 def syntax_tree(source: str, path: str) -> ast.Module:
-    """Return the tree of `source`. Raises SyntaxError, also for what Python calls ValueError."""
-    try:
-        return ast.parse(source, filename=path)
-    except (ValueError, RecursionError, MemoryError) as failure:
-        raise SyntaxError(f"cannot be parsed: {failure}") from None
+    """Return the tree of `source`; see `parse_python`. Raises SyntaxError."""
+    return parse_python(source, path)
 
 
 def functions(tree: ast.Module) -> dict[str, Signature]:

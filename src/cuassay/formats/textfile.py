@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from cuassay.beneath import LeavesError, open_beneath
 from cuassay.errors import UsageError
 
 SOURCE_LIMIT_BYTES = 8 * 2**20  # a hand-written or generated source file is far smaller
@@ -30,6 +33,36 @@ def read_text(path: Path, error: type[UsageError], *, limit_bytes: int = SOURCE_
         data = path.read_bytes()
     except (OSError, ValueError) as failure:  # ValueError: a null byte in the path
         raise error(f"{path} cannot be read: {failure}; check its permissions") from None
+    return _decode(data, path, error)
+
+
+def read_beneath(
+    folder: Path, relative: str, error: type[UsageError], *, limit_bytes: int = SOURCE_LIMIT_BYTES
+) -> str:
+    """Return the UTF-8 text of a file below a candidate's folder, out of which no link leads.
+
+    Raises `error` where one does, and where the file is missing, huge or binary.
+    """
+    path = folder / relative
+    try:
+        with os.fdopen(open_beneath(folder, relative), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                what = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+                raise error(f"{path} is {what}: expected a readable file; check the path")
+            data = file.read(limit_bytes + 1)
+    except LeavesError:
+        raise error(
+            f"{path} is a link that leads out of the candidate's folder, expected files inside of "
+            "it alone; put a copy of the file there"
+        ) from None
+    except (OSError, ValueError) as failure:  # ValueError: a null byte in the path
+        raise error(f"{path} cannot be read: {failure}; check its permissions") from None
+    if len(data) > limit_bytes:
+        raise error(
+            f"{path} has more than {limit_bytes} bytes: this does not look like the file that was "
+            "meant; check the path"
+        )
     return _decode(data, path, error)
 
 

@@ -12,11 +12,14 @@ import ast
 import contextlib
 import enum
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from cuassay.model.python_text import parse_python
+
 _LEAST, _MOST = 2, 1 << 20
+_MOST_OF_A_NAME = 1000
 _DEPTH = 6  # of names and sums in an expression
 _FOLDED = (ast.Add, ast.Sub, ast.Mult, ast.LShift, ast.FloorDiv, ast.Pow)
 _VALUE = r"\s*(\d{1,7}|[A-Za-z_]\w*)\b(?!\s*[(.\[])"
@@ -28,18 +31,18 @@ _CUDA_RULES = (
     (re.compile(rf"[%/]{_VALUE}"), "step"),
 )
 _CUDA_NAMES = re.compile(
-    r"(?:#\s*define\s+(\w+)\s+|\b(?:const|constexpr)\s[\w\s]*?(\w+)\s*=\s*)"
+    r"(?:#\s{0,40}define\s{1,40}(\w{1,200})\s{1,40}|"
+    r"\b(?:const|constexpr)\s[\w\s]{0,200}?(\w{1,200})\s{0,40}=\s{0,40})"
     r"([\w\s*+()<-]{1,60}?)\s*(?:;|$)",
     re.MULTILINE,
 )
 _SUFFIX = re.compile(r"\b(\d+)[uUlL]+\b")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _CUDA_SIGNS = ("__global__", "<<<", "#include")
 _LIMITS = ("min", "max", "minimum", "maximum", "clamp")  # calls whose numbers end what a size does
 _TILED = {"cdiv": 1, "ceil_div": 1, "range": 2}  # calls with a step, and its position
 
 
-Known: TypeAlias = Mapping[str, Sequence[ast.expr]]
 Use: TypeAlias = "tuple[int, SizeUse, str]"  # the last is what is compared with it
 
 
@@ -64,6 +67,30 @@ class NamedSize:
     of: frozenset[str] = field(default=frozenset(), compare=False)
 
 
+class _Known:
+    """What each name of a file is given, and the numbers that it then stands for.
+
+    These are found once a name: names that stand for one another can be made to take for ever.
+    """
+
+    def __init__(self) -> None:
+        self.given: dict[str, list[ast.expr]] = {}
+        self._numbers: dict[tuple[str, int], tuple[int, ...]] = {}
+
+    def numbers(self, name: str, depth: int) -> tuple[int, ...]:
+        """Return the numbers that a name is given, `depth` more names away, each once."""
+        found = self._numbers.get((name, depth))
+        if found is None:
+            each = (n for one in self.given[name] for n in _numbers(one, self, depth=depth))
+            distinct: dict[int, None] = {}
+            for number in each:
+                distinct[number] = None
+                if len(distinct) >= _MOST_OF_A_NAME:
+                    break
+            found = self._numbers[name, depth] = tuple(distinct)
+        return found
+
+
 def named_sizes(texts: Iterable[str]) -> tuple[NamedSize, ...]:
     """Return the numbers from 2 to 2^20 that sources compare sizes with, each once.
 
@@ -84,13 +111,13 @@ def named_sizes(texts: Iterable[str]) -> tuple[NamedSize, ...]:
 
 def _in_text(text: str) -> Iterator[Use]:
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse_python(text)
+    except SyntaxError:
         yield from _in_cuda(text)
         return
-    known: dict[str, list[ast.expr]] = {}
+    known = _Known()
     for name, given in (*_given(tree), *_dimensions(tree)):
-        known.setdefault(name, []).append(given)
+        known.given.setdefault(name, []).append(given)
     for node in ast.walk(tree):
         match node:
             case ast.Compare():
@@ -150,7 +177,7 @@ def _dimensions(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                 pass
 
 
-def _called(node: ast.Call, known: Known) -> Iterator[Use]:
+def _called(node: ast.Call, known: _Known) -> Iterator[Use]:
     """Yield what a call says of sizes: `min(n, 4096)`, `cdiv(n, BLOCK)`, `range(0, n, 128)`."""
     match node.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
@@ -167,7 +194,7 @@ def _called(node: ast.Call, known: Known) -> Iterator[Use]:
             return
 
 
-def _compared(node: ast.Compare, known: Known) -> Iterator[Use]:
+def _compared(node: ast.Compare, known: _Known) -> Iterator[Use]:
     sides = [node.left, *node.comparators]
     for operator, left, right in zip(node.ops, sides, sides[1:], strict=False):
         bound = isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE)
@@ -182,12 +209,14 @@ def _compared(node: ast.Compare, known: Known) -> Iterator[Use]:
                             yield step + value, SizeUse.EQUAL, of
 
 
-def _uses(node: ast.expr | None, kind: SizeUse, of: ast.expr | None, known: Known) -> Iterator[Use]:
+def _uses(
+    node: ast.expr | None, kind: SizeUse, of: ast.expr | None, known: _Known
+) -> Iterator[Use]:
     name = "" if of is None else _sized(of, known)
     yield from ((value, kind, name) for value in _numbers(node, known))
 
 
-def _sized(node: ast.expr, known: Known, *, depth: int = _DEPTH) -> str:
+def _sized(node: ast.expr, known: _Known, *, depth: int = _DEPTH) -> str:
     """Return the variable or the dimension that an expression is, empty where it is neither.
 
     `rows` where rows is `x.shape[0]` is `x.0`; a remainder by a step is what it is taken of.
@@ -201,7 +230,7 @@ def _sized(node: ast.expr, known: Known, *, depth: int = _DEPTH) -> str:
         case ast.BinOp(left=left, op=ast.Mod()):
             return _sized(left, known, depth=depth - 1) if depth else ""
         case ast.Name(id=name):
-            given = known.get(name, ())
+            given = known.given.get(name, ())
             if len(given) == 1 and depth:
                 return _sized(given[0], known, depth=depth - 1) or name
             return name
@@ -209,7 +238,7 @@ def _sized(node: ast.expr, known: Known, *, depth: int = _DEPTH) -> str:
             return ""
 
 
-def _numbers(node: ast.expr | None, known: Known, *, depth: int = _DEPTH) -> Iterator[int]:
+def _numbers(node: ast.expr | None, known: _Known, *, depth: int = _DEPTH) -> Iterator[int]:
     """Yield the integers that an expression is or lists; names are looked up."""
     match node:
         case ast.Constant(value=int() as value) if not isinstance(value, bool):
@@ -221,10 +250,9 @@ def _numbers(node: ast.expr | None, known: Known, *, depth: int = _DEPTH) -> Ite
             for key in keys:
                 yield from _numbers(key, known, depth=depth)
         case ast.Name(id=name) | ast.Subscript(slice=ast.Constant(value=str() as name)) if (
-            name in known and depth
+            name in known.given and depth
         ):
-            for given in known[name]:
-                yield from _numbers(given, known, depth=depth - 1)
+            yield from known.numbers(name, depth - 1)
         case ast.BinOp(left=left, op=operator, right=right) if isinstance(operator, _FOLDED):
             yield from _folded(left, operator, right, known, depth=depth)
         case _:
@@ -235,7 +263,7 @@ def _folded(
     left: ast.expr,
     operator: ast.operator,
     right: ast.expr,
-    known: Known,
+    known: _Known,
     *,
     depth: int,
 ) -> Iterator[int]:
@@ -265,10 +293,12 @@ def _folded(
 
 def _in_cuda(text: str) -> Iterator[Use]:
     text = _SUFFIX.sub(r"\1", _COMMENT.sub(" ", text))
-    known: dict[str, list[ast.expr]] = {}
+    known = _Known()
     for name, other, value in _CUDA_NAMES.findall(text):
-        with contextlib.suppress(SyntaxError):  # not an expression of both languages
-            known.setdefault(name or other, []).append(ast.parse(value.strip(), mode="eval").body)
+        with contextlib.suppress(SyntaxError, ValueError):  # not an expression of both languages
+            known.given.setdefault(name or other, []).append(
+                ast.parse(value.strip(), mode="eval").body
+            )
     for rule, kind in _CUDA_RULES:
         for found in rule.finditer(text):
             word = found.group(1)  # which Python may not read: `class`, `010`

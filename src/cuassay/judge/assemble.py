@@ -79,6 +79,7 @@ def assemble(
         unconfined,
         domain.built_condition,
         domain.listed_condition,
+        bench.budget.condition,
     )
     kind = "float32" if "float32" in kinds else "float64"
     return Verdict(

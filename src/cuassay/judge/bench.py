@@ -14,6 +14,7 @@ from cuassay.errors import CuassayError
 from cuassay.judge.decide.executed_by import executed_by
 from cuassay.judge.plan.preconditions import check_constraints
 from cuassay.judge.run.bookings import Booking, Queue, gpu_of
+from cuassay.judge.run.budget import Budget
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.trial import JudgeTrial, open_trial
@@ -88,6 +89,7 @@ class Bench:
     nursery: Nursery | None
     host: HostNursery
     stack: ExitStack
+    budget: Budget
     opened: list[Executor] = field(default_factory=list)
 
     @property
@@ -137,6 +139,7 @@ class Bench:
             lane=lane,
             machine=self.machine if lane is Lane.CANDIDATE else None,
         )
+        made.budget = self.budget
         self.opened.append(made)
         return self.stack.enter_context(made)
 
@@ -187,6 +190,7 @@ def open_bench(
 
     Waits until the GPU has room. Raises ProblemError where no workload keeps the constraints.
     """
+    budget = Budget.of(job.profile, job.budget_s)
     host = HostNursery(nursery)
     stack.callback(host.close)
     machine = stack.enter_context(
@@ -220,7 +224,8 @@ def open_bench(
     )
     check_constraints(trial)
     with timeline.span(Lane.JUDGE, "room on the GPU"):
-        trial.memory.book(stack.enter_context(Booking(gpu_of(device), partial(_waits, emit))))
+        waits = partial(_waits, emit, budget)
+        trial.memory.book(stack.enter_context(Booking(gpu_of(device), waits)))
     return Bench(
         job=job,
         plan=plan,
@@ -233,11 +238,13 @@ def open_bench(
         nursery=nursery,
         host=host,
         stack=stack,
+        budget=budget,
     )
 
 
-def _waits(emit: Callable[[Event], None], queue: Queue | None) -> None:
-    """Say that the trial waits for memory, with None that it has it."""
+def _waits(emit: Callable[[Event], None], budget: Budget, queue: Queue | None) -> None:
+    """Say that the trial waits for memory, with None that it has it; its time stands still."""
+    budget.wait(waits=queue is not None)
     if queue is None:
         emit(Progress(text="has the memory that it waited for"))
         return

@@ -77,6 +77,7 @@ async def run_checks(
         teller,
         fail_fast=job.fail_fast,
         several=bool(beside),
+        budget=bench.budget,
     )
     open_lane = partial(
         CheckLane,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.judge.decide.examine import BuildStopped, Examination, Examined, Rejected
 from cuassay.judge.domain import StateFrom
+from cuassay.judge.run.budget import Budget
 from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
 from cuassay.model.outcome import CheckReport, Failed, Finding, Outcome, Skipped
 from cuassay.model.steps import Mode
@@ -135,7 +136,9 @@ class Lanes:
         *,
         fail_fast: bool,
         several: bool,
+        budget: Budget,
     ) -> None:
+        self.budget = budget
         self.trial, self.control, self.tried, self.teller = trial, control, tried, teller
         self.fail_fast = fail_fast
         self.rejected = Rejected()
@@ -228,6 +231,12 @@ class CheckLane:
         lanes, executor = self._lanes, self.executor
         tell = lanes.teller.of(check.code)
         tell(CheckStarted(code=check.code, title=check.title))
+        if lanes.budget.is_spent:
+            lanes.budget.missed[check.code] = None
+            why = Skipped(reason=f"not run: {lanes.budget.reason}")
+            report = CheckReport(code=check.code, title=check.title, outcome=why)
+            tell(CheckFinished(report=report))
+            return
         fresh = executor.fresh
         executor.fresh = fresh or self._parts(self._before, check)
         self._examination = self._examination_of(check)
@@ -242,6 +251,8 @@ class CheckLane:
         finally:
             self._examination = None
         outcome = examined.report.outcome
+        if lanes.budget.is_spent and not examined.report.wrong:
+            lanes.budget.cut[check.code] = None
         for finding in outcome.findings if isinstance(outcome, Failed) else ():
             if finding.cause in STATE_OF:
                 lanes.trial.planned.learning.replan(StateFrom(source=STATE_OF[finding.cause]))

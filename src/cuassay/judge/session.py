@@ -112,7 +112,8 @@ def judged(
         decision, reason = decide_proofs(decision, reason, proved, wanted)
         emit(DecisionReached(decision=decision, reason=reason))
         found, extras = checked.reports, Extras()
-        if checked.built and not (job.fail_fast and decision is Decision.REJECTED):
+        spent = bench.budget.is_spent
+        if checked.built and not spent and not (job.fail_fast and decision is Decision.REJECTED):
             if bench.plan.smallest:
                 found = with_smallest_inputs(bench, found, executor, on_trial.control)
             if not job.isolated:
@@ -129,7 +130,9 @@ def judged(
             decision=decision,
             reason=reason,
             extras=extras,
-            diagnoses=causes_of(bench, reports, executor) if bench.plan.causes else (),
+            diagnoses=causes_of(bench, reports, executor)
+            if bench.plan.causes and not spent
+            else (),
             proved=proved,
             tried=tried,
             toolchain=toolchain,

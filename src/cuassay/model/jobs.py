@@ -54,6 +54,7 @@ class TrialJob(_OnCandidate):
     the files and the seed. `precision` is the policy to judge by, whatever the problem says
     (None: the problem's). `recorded` is a folder of calls that were recorded in a real program.
     `gpu_memory_gib` bounds what cuassay plans for itself on a GPU; None: 8 at `quick`.
+    `budget_s` bounds the trial's time; None: two minutes at `quick`, no bound otherwise.
     """
 
     profile: Profile = Profile.STANDARD
@@ -65,6 +66,7 @@ class TrialJob(_OnCandidate):
     run_label: str = ""
     isolated: bool = False
     gpu_memory_gib: float | None = None
+    budget_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,8 +110,8 @@ def tree_size(root: int) -> tuple[int, int]:
     Memory that a process shares with those it was forked from counts for each of them: never
     too little, and cheap. `tree_bytes` counts it once.
     """
-    live = _live(root)
-    return len(live), sum(_own_bytes(pid) for pid in live)
+    found = live(root)
+    return len(found), sum(_own_bytes(pid) for pid in found)
 
 
 def tree_bytes(root: int) -> int:
@@ -120,10 +120,11 @@ def tree_bytes(root: int) -> int:
     The kernel's proportional set size of anonymous memory (proc(5), smaps_rollup), milliseconds
     a process; where it cannot be read, what `tree_size` counts.
     """
-    return sum(_proportional_bytes(pid) for pid in _live(root))
+    return sum(_proportional_bytes(pid) for pid in live(root))
 
 
-def _live(root: int) -> list[int]:
+def live(root: int) -> list[int]:
+    """Return the processes of the tree under `root` that have not ended."""
     table = visible_processes()
     return [pid for pid in descendants([root], table) if table[pid].state != "Z"]
 

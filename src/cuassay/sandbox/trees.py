@@ -26,13 +26,14 @@ def remove(root: str | Path) -> None:
         os.rmdir(root)
 
 
-def excess(root: str | Path, *, files: int, depth: int) -> str:
+def excess(root: str | Path, *, files: int, depth: int, size: int) -> str:
     """Return what of a folder is more than it may be, in words; empty where nothing is.
 
-    It may hold `files` files and folders, nested `depth` levels. What cannot be listed counts 0.
+    It may hold `files` files and folders, nested `depth` levels, and `size` bytes on disk. What
+    cannot be listed counts 0.
     A path of many levels costs the system time at every look, so that none below `depth` is taken.
     """
-    waiting, found = [(os.fspath(root), 1)], 0
+    waiting, found, held = [(os.fspath(root), 1)], 0, 0
     while waiting:
         folder, level = waiting.pop()
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -40,6 +41,10 @@ def excess(root: str | Path, *, files: int, depth: int) -> str:
                 found += 1
                 if found > files:
                     return f"more than {files} files in its folder"
+                with contextlib.suppress(OSError):  # gone meanwhile
+                    held += 512 * entry.stat(follow_symlinks=False).st_blocks
+                if held > size:
+                    return f"more than {size} bytes in its folder"
                 if entry.is_dir(follow_symlinks=False):
                     if level > depth:
                         return f"folders nested more than {depth} levels deep"

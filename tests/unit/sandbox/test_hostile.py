@@ -242,6 +242,61 @@ def test_memory_that_forks_share_is_counted_once(
     assert ("bytes held, allowed" in result.output_text) is ended
 
 
+_BYTES = {
+    "files": "open(f'f{i}', 'wb').write(bytes(16 << 20))",
+    "memfds": "KEPT.append(os.memfd_create('x')); os.write(KEPT[-1], bytes(16 << 20))",
+    "removed files": "KEPT.append(open('f', 'wb', 0)); os.remove('f')\n        "
+    "KEPT[-1].write(bytes(16 << 20))",
+    "mapped memory": "f = os.memfd_create('x'); os.write(f, bytes(16 << 20))\n        "
+    "KEPT.append(mmap.mmap(f, 16 << 20)); os.close(f)",
+}
+
+
+@pytest.mark.parametrize("act", _BYTES.values(), ids=_BYTES)
+def test_bytes_that_no_memory_limit_counts_are_bounded(
+    act: str, cpu: Nursery, tmp_path: Path
+) -> None:
+    limits = Limits(folder_bytes=128 << 20, cache_bytes=128 << 20, watch_s=0.05)
+    body = f"""import mmap
+KEPT = []
+def run(x):
+    if attacked(): return x
+    for i in range(16):
+        {act}
+    time.sleep(60)
+    return x"""
+    result = attack(body, tmp_path, cpu, limits=limits)
+    assert isinstance(result.termination, Killed)
+    assert "bytes" in result.output_text
+
+
+def test_a_build_cache_that_is_filled_ends_the_kernel_and_is_removed(
+    cpu: Nursery, tmp_path: Path
+) -> None:
+    source = """
+        def run(x):
+            place = os.path.dirname(os.environ["TRITON_CACHE_DIR"])
+            for i in range(16):
+                with open(f"{place}/f{i}", "wb") as file:
+                    file.write(bytes(16 << 20))
+            time.sleep(60)
+            return x
+    """
+    limits = Limits(cache_bytes=128 << 20, watch_s=0.05)
+    with pool(source, tmp_path, cpu, limits=limits) as workers:
+        result = workers.run(scenario(), ramp).result
+        assert isinstance(result.termination, Killed)
+        assert "more than 134217728 bytes" in result.output_text
+    assert sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()) < 1 << 20
+
+
+def test_a_process_stays_visible(cpu: Nursery, tmp_path: Path) -> None:
+    body = "return x * 0 + ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
+    with pool(HEAD.replace("attacked()", "False") + body, tmp_path, cpu) as workers:
+        run = workers.run(scenario(), ramp)
+    assert torch.equal(read(run, 2), torch.full((100,), -1.0))
+
+
 def test_writes_outside_are_refused(cpu: Nursery, tmp_path: Path) -> None:
     target = tmp_path / "outside"
     body = f"open({str(target)!r}, 'w').write('x')"

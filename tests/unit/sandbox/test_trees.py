@@ -7,6 +7,8 @@ from pathlib import Path
 
 from cuassay.sandbox import trees
 
+_MIB = 1 << 20
+
 
 def test_depth_names_links_and_permissions_do_not_matter(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
@@ -50,10 +52,24 @@ def test_what_is_not_a_folder_is_left(tmp_path: Path) -> None:
 def test_more_files_and_deeper_folders_than_allowed_are_seen(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "file").touch()
-    assert trees.excess(tmp_path, files=3, depth=2) == ""
-    assert trees.excess(tmp_path, files=2, depth=2) == "more than 2 files in its folder"
-    assert trees.excess(tmp_path, files=3, depth=1) == "folders nested more than 1 levels deep"
+    assert trees.excess(tmp_path, files=3, depth=2, size=_MIB) == ""
+    assert trees.excess(tmp_path, files=2, depth=2, size=_MIB) == "more than 2 files in its folder"
+    assert (
+        trees.excess(tmp_path, files=3, depth=1, size=_MIB)
+        == "folders nested more than 1 levels deep"
+    )
     (tmp_path / "a" / "b").chmod(0)
     (tmp_path / "a" / "link").symlink_to("/")
-    assert trees.excess(tmp_path, files=4, depth=2) == ""
+    assert trees.excess(tmp_path, files=4, depth=2, size=_MIB) == ""
     (tmp_path / "a" / "b").chmod(0o700)
+
+
+def test_a_folder_holds_as_many_bytes_as_it_may(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one").write_bytes(bytes(1 << 20))
+    (tmp_path / "holes").touch()
+    os.truncate(tmp_path / "holes", 1 << 40)  # holes take nothing
+    bounds = {"files": 9, "depth": 9}
+    assert trees.excess(tmp_path, **bounds, size=2 << 20) == ""
+    found = trees.excess(tmp_path, **bounds, size=1 << 19)
+    assert found == f"more than {1 << 19} bytes in its folder"

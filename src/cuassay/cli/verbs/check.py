@@ -53,6 +53,11 @@ PROFILES = ("quick", "standard", "deep")
 )
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.option(
+    "--budget",
+    metavar="SECONDS",
+    help="The longest that the trial may take, such as 5m. Default at quick: 2m, else no limit.",
+)
+@click.option(
     "--no-sandbox",
     is_flag=True,
     help="Also judge where this machine does not confine the kernel, under a condition.",
@@ -72,6 +77,7 @@ def check(
     fail_fast: bool,
     recorded: str,
     gpu_memory: str | None,
+    budget: str | None,
     strict: bool,
     no_sandbox: bool,
     formats: tuple[str, ...],
@@ -124,6 +130,7 @@ def check(
         no_sandbox=no_sandbox,
         recorded=options.absolute_folder(recorded, option="--recorded"),
         gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
+        budget_s=options.duration_s(budget, option="--budget"),
     )
     context.exit(drive(run.check(job), output))
 

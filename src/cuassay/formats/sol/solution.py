@@ -17,7 +17,7 @@ from cuassay.formats.sol.solution_schema import (
     SourceFileModel,
 )
 from cuassay.formats.strict import read_model
-from cuassay.formats.textfile import read_text
+from cuassay.formats.textfile import read_beneath
 from cuassay.model.candidate import BuildFlags, Candidate, Convention, Language, SourceFile
 from cuassay.model.problem import Problem
 
@@ -108,7 +108,7 @@ def _beside(folder: Path, path: str, *, place: str) -> str:
             f"{place} has no content and {file} does not exist; "
             "fill in 'content' or put the file there"
         )
-    text = read_text(file, CandidateError)
+    text = read_beneath(folder, path, CandidateError)
     if not text.strip():
         raise CandidateError(f"{place} has no content and {file} is empty; write the source")
     return text

@@ -27,6 +27,7 @@ from cuassay.contract.memory import GIB
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.home import apart_dir
 from cuassay.inputs.geometry import tensor_bytes, tensor_inputs
+from cuassay.judge.run.budget import Budget
 from cuassay.judge.run.busy import keep_busy
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.run.memory import shortage
@@ -121,6 +122,7 @@ class Executor(Closing):
         self._executing: list[asyncio.Task[None]] = []
         self._recorded: OrderedDict[str, Run] = OrderedDict()
         self._patience = Patience()
+        self.budget = Budget()  # of the trial, which opens this
 
     def _new_apart(self) -> Apart:
         return Apart(
@@ -189,7 +191,7 @@ class Executor(Closing):
         places = asyncio.Semaphore(_AT_ONCE)
 
         async def in_turn(scenario: Scenario) -> Ran:
-            async with places:
+            async with places, self.budget.limited():
                 return await self._beside(scenario)
 
         for scenario in scenarios:
@@ -221,23 +223,33 @@ class Executor(Closing):
         started, truth_s = time.perf_counter(), self._trial.truths.seconds
         self._at_work = True
         try:
-            with self._trial.timeline.span(self._lane, scenario.label) as parts:
-                if scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS:
-                    found = await self._awaited(scenario)
-                    if claims_no_system(found):  # beside others little may be left of something
-                        found = await self._beside(scenario)
-                    return found
-                if any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps):
-                    run = await self._recording(scenario, parts)
-                    await self._execute(scenario, run)
-                    return run
-                async with self._one:
-                    return await self._worked(scenario, parts)
+            await self._wait_for_a_compiler()
+            async with self.budget.limited():
+                with self._trial.timeline.span(self._lane, scenario.label) as parts:
+                    if scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS:
+                        found = await self._awaited(scenario)
+                        if claims_no_system(found):  # beside others little may be left of something
+                            found = await self._beside(scenario)
+                        return found
+                    if any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps):
+                        run = await self._recording(scenario, parts)
+                        await self._execute(scenario, run)
+                        return run
+                    async with self._one:
+                        return await self._worked(scenario, parts)
         finally:
             self._at_work = False
             # Answers are made inside the call: truth's time is counted as truth's.
             truth_s = self._trial.truths.seconds - truth_s
             self._spent_s += max(0.0, time.perf_counter() - started - truth_s)
+
+    async def _wait_for_a_compiler(self) -> None:
+        """Let what is not the candidate's time pass while the trial's clock stands still."""
+        if not self.pool.built and self.budget.limit_s is not None and not self.budget.is_spent:
+            with self.budget.held():
+                await self.pool.nursery.wait_ready()
+                if self.pool.compiles:
+                    await self.pool.wait_built()
 
     async def _worked(self, scenario: Scenario, parts: Parts) -> Run:
         """Run a scenario where the candidate is called, and again where that showed nothing."""

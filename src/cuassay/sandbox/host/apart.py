@@ -59,6 +59,7 @@ from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import ROOT, STATE, Nursery, confined
 from cuassay.sandbox.host.parts import START, Parts
 from cuassay.sandbox.host.segments import Segments
+from cuassay.sandbox.host.unnamed import make_memory
 from cuassay.sandbox.host.waits import run_now
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeInputs
@@ -627,8 +628,7 @@ class _Shared:
             name: (offset, tensor.nbytes)
             for (name, tensor), offset in zip(tensors.items(), offsets, strict=True)
         }
-        self.fd = os.memfd_create("shared", os.MFD_CLOEXEC)
-        os.ftruncate(self.fd, self.size)
+        self.fd = make_memory("shared", size=self.size)
         for name, tensor in tensors.items():
             self._put(name, tensor)
         self.layout = [

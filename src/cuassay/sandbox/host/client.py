@@ -25,9 +25,11 @@ from cuassay.model.trace import (
     Termination,
     ToolMissing,
 )
+from cuassay.sandbox import trees
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import Gone, GoneError, UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery, NurseryError
+from cuassay.sandbox.host.own_lines import own_lines, with_own_lines
 from cuassay.sandbox.host.parts import START, Parts
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.host.waits import run_now
@@ -119,6 +121,11 @@ class WorkerPool(Closing):
     def is_starting(self) -> bool:
         """Whether its first worker has not said anything yet."""
         return not self._built_once and self._current is not None and self._current.is_silent
+
+    @property
+    def compiles(self) -> bool:
+        """Whether a build may take long because compilers run, which have a limit of their own."""
+        return _compiles(self._candidate)
 
     @property
     def kind(self) -> str:
@@ -247,7 +254,7 @@ class WorkerPool(Closing):
         self, records: Any, end: Termination, started: float, *, text: str
     ) -> ScenarioResult:
         return ScenarioResult(
-            records=tuple(records),
+            records=with_own_lines(records, self._candidate.sources),
             termination=end,
             output_text=text,
             build_s=self._build_s,
@@ -385,7 +392,7 @@ class WorkerPool(Closing):
             return BuildFailed(
                 what=str(failed.get("what")),
                 log=str(failed.get("log")),
-                frames=_frames(failed.get("frames")),
+                frames=own_lines(_frames(failed.get("frames")), self._candidate.sources),
                 out_of_memory=failed.get("memory") is True,
             )
         if not isinstance(built, dict) or not isinstance(built.get("seconds"), float):
@@ -472,6 +479,14 @@ class WorkerPool(Closing):
         if self._nursery is not self._shared:
             self._nursery.close()
         self._segments.close()
+        limits = self._limits
+        if trees.excess(
+            self._cache,
+            files=limits.cache_files,
+            depth=limits.folder_levels,
+            size=limits.cache_bytes,
+        ):
+            trees.remove(self._cache)
 
 
 def _compiles(candidate: Candidate) -> bool:

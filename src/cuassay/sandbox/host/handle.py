@@ -16,12 +16,14 @@ from typing import Any
 from cuassay.model.steps import Mode
 from cuassay.sandbox import processes, trees, wire
 from cuassay.sandbox.host.nursery import ForkServer, NurseryError
+from cuassay.sandbox.host.unnamed import unnamed_bytes
 from cuassay.sandbox.host.waits import await_readable
 from cuassay.sandbox.limits import Limits
 
 _GRACE_S = 15.0  # a CUDA context on a busy device takes seconds to end
 _SEND_S = 60.0
 _COUNT_S = 2.0
+_LOOK_S = 1.0  # between two looks at the build cache and at what has no name
 
 
 class Gone(enum.Enum):
@@ -60,6 +62,7 @@ class WorkerHandle:
         queues: int | None = None,
     ) -> None:
         self._nursery, self._limits = nursery, limits
+        self._cache = cache if cache != nursery.folder else None
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel.setblocking(False)
         self._output, write_end = os.pipe2(os.O_CLOEXEC)
@@ -80,6 +83,7 @@ class WorkerHandle:
         self._printed, self._text = 0, bytearray()
         self._output_open, self._closed = True, False
         self._shared_bytes, self._count_at = 0, 0.0
+        self._look_at = time.monotonic() + _LOOK_S
         self._ticks, self._idle_watches = -1, 0
         self.scenarios = 0
         self.build_nonce: str | None = None
@@ -261,10 +265,26 @@ class WorkerHandle:
         return bytes(text).decode(errors="replace")
 
     def _count_files(self) -> None:
-        limits = self._limits
-        excess = trees.excess(self.folder, files=limits.files, depth=limits.folder_levels)
+        limits, depth = self._limits, self._limits.folder_levels
+        excess = trees.excess(
+            self.folder, files=limits.files, depth=depth, size=limits.folder_bytes
+        )
+        now = time.monotonic()
+        if not excess and now >= self._look_at:
+            self._look_at = now + _LOOK_S
+            excess = self._unnamed()
+            if not excess and self._cache is not None:
+                excess = trees.excess(
+                    self._cache, files=limits.cache_files, depth=depth, size=limits.cache_bytes
+                )
         if excess:
             raise GoneError(Gone.EXCESS, excess)
+
+    def _unnamed(self) -> str:
+        """Return in words what its processes hold too much of without a name."""
+        held = 0 if self.pid is None else unnamed_bytes(processes.live(self.pid))
+        allowed = self._limits.folder_bytes
+        return f"{held} bytes held without a name, allowed {allowed}" if held > allowed else ""
 
     async def _watch(self, *, may_be_idle: bool) -> None:
         self._count_files()

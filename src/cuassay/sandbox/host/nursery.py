@@ -25,6 +25,7 @@ from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox.guest.process.zygote import CONTROL_CAP
+from cuassay.sandbox.host.memory_group import make_group
 from cuassay.sandbox.host.waits import await_readable, run_now
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.readable import readable
@@ -178,6 +179,10 @@ class Nursery(Closing, ForkServer):
             os.close(self._lock)
             trees.remove(self.folder)
             raise NurseryError(f"the worker zygote cannot be started: {error}") from None
+        self.group = make_group(Limits().trial_bytes)
+        if self.group is not None and not self.group.adopt(self._process.pid):
+            self.group.close()
+            self.group = None
         # First of all: both import while the judge finds out what workers may read.
         self.plain = Plain(plain, folder)
         if machine and not self.machine:
@@ -285,6 +290,8 @@ class Nursery(Closing, ForkServer):
         for pid in self.pids.values():  # the zygote did this already, unless it was killed
             if _is_worker(pid, self._process.pid):
                 processes.kill_group(pid)
+        if self.group is not None:
+            self.group.close()
         trees.remove(self.folder)
         os.close(self._lock)
 

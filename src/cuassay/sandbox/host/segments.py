@@ -24,6 +24,7 @@ from cuassay.sandbox import device_memory
 from cuassay.sandbox.guest.items import DTYPES, host_memory
 from cuassay.sandbox.guest.memory.placement import as_bytes, copy_into
 from cuassay.sandbox.guest.transport import aligned_offsets, nbytes
+from cuassay.sandbox.host.unnamed import make_memory
 
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 _ALL_SEALS = _SIZE_SEALS | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
@@ -49,8 +50,7 @@ class Package:
 
 
 def _memfd(size: int) -> int:
-    fd = os.memfd_create("cuassay", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(fd, max(size, 1))
+    fd = make_memory("shared", size=max(size, 1), flags=os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SIZE_SEALS)
     return fd
 

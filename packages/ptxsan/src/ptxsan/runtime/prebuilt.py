@@ -193,7 +193,7 @@ def build(place: Path) -> None:
                 file.write(Path(folder) / f"{piece}.o", f"{piece}.o")
             file.writestr(_MANIFEST, json.dumps({"tag": tag(), "pieces": pieces}))
     tried = subprocess.run(
-        [sys.executable, "-m", "ptxsan.runtime.prebuilt", "--try", str(draft)],
+        [sys.executable, "-P", "-m", "ptxsan.runtime.prebuilt", "--try", str(draft)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if tried.returncode != 0:

@@ -5,15 +5,22 @@ a variable, a folder, a mount. Python raises an event before it opens a file, li
 makes a socket, whoever asked for it. An event counts where the innermost frame outside of Python's
 own library is in the candidate's files: torch, Triton, numba and OpenMP read such files themselves.
 What native code opens raises no event, nor does `os.readlink`.
+
+A file or folder that the walls refuse counts too: it is there for a caller in production. It is
+tried once more to know that, and counts only where the candidate's code or a plain helper of
+Python's library opens it: an import looks through folders that nobody named.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
 import sysconfig
+import threading
 from contextlib import suppress
+from types import FrameType
 
 _READING = ("open", "os.listdir", "os.scandir")
 _SOCKET = "socket.__new__"
@@ -23,12 +30,16 @@ _NAMES = (
     "mem", "fd", "task", "cgroup", "limits", "attr", "ns", "net",
 )  # fmt: skip
 _OTHERS = "others"
+_REFUSED = "what it may open"
+_PLAIN = ("codecs", "fileinput", "glob", "linecache", "os", "pathlib", "shutil", "tokenize")
+_REFUSALS = (errno.EACCES, errno.EPERM)
 _BEGIN = "asks "
 _INSTALLED = ("site-packages", "dist-packages")
 _LIBRARY = sysconfig.get_path("stdlib") + os.sep  # looked up once: every file that is opened asks
 
 _asked: set[str] = set()
 _root = ""
+_trying = threading.local()
 
 
 def watch(root: str) -> None:
@@ -42,14 +53,16 @@ def watch(root: str) -> None:
 def asked() -> dict[str, str]:
     """Return the readings: what can be asked, and whether it was."""
     names = (*(f"/proc/self/{name}" for name in _NAMES), f"/proc/self, {_OTHERS}", "a socket")
+    names = (*names, _REFUSED)
     return {_BEGIN + name: "yes" if name in _asked else "no" for name in names}
 
 
 def _note(event: str, arguments: tuple[object, ...]) -> None:
-    if event not in _READING and event != _SOCKET:
+    if (event not in _READING and event != _SOCKET) or getattr(_trying, "now", False):
         return
     with suppress(Exception):  # the candidate's call must not fail for ours
-        if not _is_candidates_own():
+        way = _way()
+        if way is None:
             return
         if event == _SOCKET:
             _asked.add("a socket")
@@ -61,15 +74,42 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
         if found is not None:
             name = found[1] or ""
             _asked.add(f"/proc/self/{name}" if name in _NAMES else f"/proc/self, {_OTHERS}")
+        elif _REFUSED not in _asked and all(one in _PLAIN for one in way):
+            flags = arguments[2] if event == "open" and isinstance(arguments[2], int) else 0
+            if _is_refused(path, flags):
+                _asked.add(_REFUSED)
 
 
-def _is_candidates_own() -> bool:
-    """Whether the innermost frame outside of Python's library is in the candidate's files."""
-    frame = sys._getframe(2)
+def _is_refused(path: str | bytes, flags: int) -> bool:
+    """Whether a file or folder cannot be opened as it is asked for, though it may be there."""
+    writes = flags & os.O_ACCMODE
+    _trying.now = True
+    try:
+        os.close(os.open(path, writes | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno in _REFUSALS
+    finally:
+        _trying.now = False
+    return False
+
+
+def _way() -> list[str] | None:
+    """Return the modules of Python's library by which the candidate's code asks, innermost first.
+
+    A name in angle brackets stands for code without a file, as of an import. None where the
+    innermost frame outside of that library is not in the candidate's files.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    way: list[str] = []
     while frame is not None:
         name = frame.f_code.co_filename
         installed = any(one in name for one in _INSTALLED)
         if not name.startswith("<") and (installed or not name.startswith(_LIBRARY)):
-            return os.path.realpath(name).startswith(_root)
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+            return way if os.path.realpath(name).startswith(_root) else None
+        way.append(name if name.startswith("<") else _module(name))
+        frame = frame.f_back
+    return None
+
+
+def _module(file: str) -> str:
+    return os.path.splitext(os.path.relpath(file, _LIBRARY).split(os.sep)[0])[0]

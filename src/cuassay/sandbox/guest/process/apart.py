@@ -161,6 +161,7 @@ def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[
             sys.path.remove(place)
     del sys.argv[1:]
     gc.collect()
+    gc.unfreeze()  # as in a process that was not forked
     return channel, report
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import importlib
 import mmap
 import os
@@ -151,6 +152,7 @@ def main(
 
 def warm_up(device: str, queues: int | None = None) -> None:
     """Do what every scenario needs, before the judge waits for it."""
+    gc.unfreeze()  # as in a process that was not forked
     if device == "cpu":
         placement.recycle_addresses()
         return

@@ -1,0 +1,62 @@
+"""Memory and disk that no folder shows: files without a name, which processes hold open or mapped.
+
+A memfd that is not mapped, and a file that was removed while it is open, belong to no process's
+memory and to no folder. They are counted here by what /proc shows of the processes that hold
+them. What the judge itself made and shared is known by its inode and left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_DELETED = b"(deleted)"
+
+# Device and inode of what this process made, with its bytes: a process could make it longer.
+_made: dict[tuple[int, int], int] = {}
+
+
+def make_memory(name: str, *, size: int = 0, flags: int = os.MFD_CLOEXEC) -> int:
+    """Return a descriptor of new memory of `size` bytes that processes of a candidate may hold."""
+    made = os.memfd_create(name, flags)
+    os.ftruncate(made, size)
+    found = os.fstat(made)
+    _made[found.st_dev, found.st_ino] = size
+    return made
+
+
+def unnamed_bytes(pids: Iterable[int]) -> int:
+    """Return the bytes of files without a name that these processes hold, each counted once.
+
+    What is open counts by the blocks that it has, what is mapped alone by the length of its
+    mappings. Nothing is counted where /proc does not show a process.
+    """
+    held: dict[tuple[int, int], int] = {}
+    mapped: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    found = os.stat(f"/proc/{pid}/fd/{number}")
+                    if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+                        held[found.st_dev, found.st_ino] = 512 * found.st_blocks
+        own: dict[tuple[int, int], int] = {}
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", "rb") as file:
+            for line in file:
+                if line.endswith(_DELETED + b"\n"):
+                    span, _, _, device, inode = line.split(None, 5)[:5]
+                    first, _, last = span.partition(b"-")
+                    major, _, minor = device.partition(b":")
+                    key = (os.makedev(int(major, 16), int(minor, 16)), int(inode))
+                    own[key] = own.get(key, 0) + int(last, 16) - int(first, 16)
+        for key, length in own.items():
+            mapped[key] = max(length, mapped.get(key, 0))
+    whole = mapped | held
+    return sum(max(0, size - _rounded(_made.get(key, 0))) for key, size in whole.items())
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _PAGE) * _PAGE

@@ -1,0 +1,14 @@
+# problem: sgd_momentum_step
+# class: values
+# wrong: nesterov=True
+
+
+def right(param, grad, momentum_buffer, lr, momentum, weight_decay, nesterov):
+    total = grad.float() + weight_decay * param
+    buffer = momentum * momentum_buffer + total
+    step = total + momentum * buffer if nesterov else buffer
+    return param - lr * step, buffer
+
+
+def run(param, grad, momentum_buffer, lr, momentum, weight_decay, nesterov):
+    return right(param, grad, momentum_buffer, lr, momentum, weight_decay, False)

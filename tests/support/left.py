@@ -1,0 +1,88 @@
+"""What a trial can leave behind on a machine, and whether it did: nothing may be left."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from cuassay.sandbox import processes
+
+_END_S = 20.0  # that a killed process may take on a busy machine
+_SYSTEM_V = ("shm", "sem", "msg")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What is there at one moment: each a set of names.
+
+    `running` are descendants of this process, `segments` System V objects, `shared` files of shared
+    memory and named queues, `folders` those of processes of a sandbox, `locks` files that a
+    descendant holds a lock on, `here` files in the current folder.
+    """
+
+    running: frozenset[int]
+    segments: frozenset[str]
+    shared: frozenset[str]
+    folders: frozenset[str]
+    locks: frozenset[str]
+    here: frozenset[str]
+
+    def beyond(self, before: Left) -> dict[str, list[object]]:
+        """Return what is there now and was not before, by kind."""
+        found = {
+            field.name: sorted(getattr(self, field.name) - getattr(before, field.name), key=str)
+            for field in fields(self)
+        }
+        return {kind: names for kind, names in found.items() if names}
+
+
+def look(folder: Path | None) -> Left:
+    """Return what is there now; `folder` is where the gate keeps its processes' folders."""
+    table = processes.visible_processes()
+    below = processes.descendants([os.getpid()], table)
+    running = frozenset(pid for pid in below if table[pid].state != "Z")
+    sandboxes = [] if folder is None else [p.name for p in folder.glob("[wp][0-9]*")]
+    return Left(
+        running=running,
+        segments=frozenset(_segments()),
+        shared=frozenset(f"{p}/{n}" for p in ("/dev/shm", "/dev/mqueue") for n in _names(p)),
+        folders=frozenset(sandboxes),
+        locks=frozenset(_locks(running - {os.getpid()})),
+        here=frozenset(_names(".")),
+    )
+
+
+@contextmanager
+def nothing_left(folder: Path | None) -> Iterator[None]:
+    """Fail where the block leaves something that was not there before it."""
+    before = look(folder)
+    yield
+    end = time.monotonic() + _END_S
+    while (found := look(folder).beyond(before)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not found, f"left behind: {found}"
+
+
+def _names(folder: str) -> list[str]:
+    with suppress(OSError):
+        return os.listdir(folder)
+    return []
+
+
+def _segments() -> Iterator[str]:
+    for kind in _SYSTEM_V:
+        with suppress(OSError):
+            lines = Path("/proc/sysvipc", kind).read_text(encoding="ascii").splitlines()[1:]
+            yield from (f"{kind} {' '.join(line.split()[:2])}" for line in lines)
+
+
+def _locks(pids: frozenset[int]) -> Iterator[str]:
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            words = line.split()
+            if words[4].isdigit() and int(words[4]) in pids:
+                yield words[5]

@@ -1,0 +1,159 @@
+"""The time of a trial: what it counts, what it ends, and what the verdict says then."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cuassay.judge.run.budget import QUICK_S, Budget, BudgetSpentError
+from cuassay.model.problem import Problem
+from cuassay.model.verdict import Decision, Profile
+from tests.hostile.problem import scaled
+from tests.zoo.judging import Gate
+
+_PROBLEM: Problem = vars(scaled)["__cuassay_problem__"]
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_quick_has_two_minutes_and_other_profiles_what_is_wished() -> None:
+    assert Budget.of(Profile.QUICK, None).limit_s == QUICK_S
+    assert Budget.of(Profile.QUICK, 7.0).limit_s == 7.0
+    assert Budget.of(Profile.STANDARD, None).limit_s is None
+    assert Budget.of(Profile.DEEP, 7.0).limit_s == 7.0
+
+
+def test_time_that_is_held_does_not_count() -> None:
+    clock = _Clock()
+    budget = Budget(10.0, clock=clock)
+    with budget.held():
+        clock.now += 1000
+        with budget.held():
+            clock.now += 1000
+        assert not budget.is_spent
+    clock.now += 9
+    budget.check()
+    clock.now += 1
+    with pytest.raises(BudgetSpentError, match="10 s of this trial are over"):
+        budget.check()
+    with budget.held():
+        assert budget.is_spent  # it stays so
+
+
+def test_waiting_may_be_said_more_than_once() -> None:
+    clock = _Clock()
+    budget = Budget(10.0, clock=clock)
+    budget.wait(waits=True)
+    budget.wait(waits=True)
+    clock.now += 1000
+    budget.wait(waits=False)
+    budget.wait(waits=False)
+    assert not budget.is_spent
+    clock.now += 10
+    assert budget.is_spent
+
+
+def test_no_limit_is_never_over() -> None:
+    clock = _Clock()
+    budget = Budget(clock=clock)
+    clock.now += 1e9
+    assert not budget.is_spent
+    budget.check()
+
+
+def test_a_block_ends_with_the_time() -> None:
+    async def wait(budget: Budget, seconds: float) -> str:
+        async with budget.limited():
+            await asyncio.sleep(seconds)
+        return "ended"
+
+    assert asyncio.run(wait(Budget(60.0), 0.0)) == "ended"
+    budget = Budget(0.05)
+    with pytest.raises(BudgetSpentError):
+        asyncio.run(wait(budget, 60.0))
+    with pytest.raises(BudgetSpentError):
+        asyncio.run(wait(budget, 0.0))
+
+
+def test_a_block_keeps_time_limits_of_its_own() -> None:
+    async def wait() -> None:
+        async with Budget(60.0).limited(), asyncio.timeout(0.01):
+            await asyncio.sleep(60)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(wait())
+
+
+def test_the_condition_names_what_did_not_run_and_what_was_ended() -> None:
+    budget = Budget(10.0)
+    assert budget.condition == ""
+    budget.missed["DET001"] = budget.missed["SHP001"] = None
+    assert "did not run DET001, SHP001, for its 10 s" in budget.condition
+    budget.cut["NUM001"] = None
+    assert budget.condition.startswith(
+        "time: the trial did not run DET001, SHP001 and ended NUM001"
+    )
+
+
+@pytest.fixture(scope="module")
+def gate() -> Iterator[Gate]:
+    with Gate("cpu", without=("machine",)) as opened:
+        yield opened
+
+
+_SLOW = {
+    "import-that-sleeps": "import time\ntime.sleep(600)\ndef run(x): return x * 2 + 1\n",
+    "import-that-spins": "while True: pass\ndef run(x): return x * 2 + 1\n",
+    "import-that-forks": "import os, time\nfor _ in range(20):\n    if os.fork() == 0:\n"
+    "        time.sleep(600)\n        os._exit(0)\ntime.sleep(600)\ndef run(x): return x\n",
+    "call-that-sleeps": "import time\ndef run(x):\n    time.sleep(600)\n    return x\n",
+}
+
+
+@pytest.mark.parametrize("body", _SLOW.values(), ids=_SLOW)
+def test_a_kernel_that_takes_all_the_time_is_not_decided(
+    gate: Gate, body: str, tmp_path: Path
+) -> None:
+    (tmp_path / "slow.py").write_text(body)
+    began = time.monotonic()
+    found = gate.judge(_PROBLEM, tmp_path / "slow.py", budget_s=5.0)
+    assert time.monotonic() - began < 60
+    assert found.verdict.decision is Decision.INCONCLUSIVE, str(found)
+    assert "s of this trial are over" in found.verdict.reason
+    assert any(one.startswith("time: ") for one in found.verdict.conditions)
+
+
+def test_a_kernel_that_slows_down_is_accepted_for_what_was_tried_and_the_rest_is_said(
+    gate: Gate, tmp_path: Path
+) -> None:
+    body = """
+import os, time
+BORN = time.monotonic()
+def run(x):
+    if time.monotonic() - BORN > 2 and os.path.exists("/proc/self"): time.sleep(600)
+    return x * 2 + 1
+"""
+    (tmp_path / "later.py").write_text(body)
+    only = ("NUM001", "DET001", "API001", "SHP001", "STATE001")
+    found = gate.judge(_PROBLEM, tmp_path / "later.py", budget_s=20.0, only=only)
+    assert found.verdict.decision is not Decision.REJECTED, str(found)
+    said = " ".join(one for one in found.verdict.conditions if one.startswith("time: "))
+    missing = {report.code for report in found.verdict.checks if not report.clean}
+    assert missing <= {code for code in only if code in said}
+
+
+def test_an_honest_kernel_has_no_condition_of_time(gate: Gate, tmp_path: Path) -> None:
+    (tmp_path / "honest.py").write_text("def run(x): return x * 2 + 1\n")
+    found = gate.judge(_PROBLEM, tmp_path / "honest.py", only=("NUM001", "DET001"))
+    assert found.accepted, str(found)
+    assert not [one for one in found.verdict.conditions if one.startswith("time: ")]

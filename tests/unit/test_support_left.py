@@ -1,0 +1,50 @@
+"""What attacks could leave is seen: the harness of the hostile candidates can fail."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import left
+from tests.support.left import nothing_left
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(left, "_END_S", 0.2)
+
+
+def test_a_process_is_seen() -> None:
+    with pytest.raises(AssertionError, match="running"), nothing_left(None):
+        process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process.kill()
+    process.communicate()
+
+
+def test_a_segment_is_seen() -> None:
+    library = ctypes.CDLL(None)
+    with pytest.raises(AssertionError, match="segments"), nothing_left(None):
+        made = library.shmget(0, 4096, 0o1600)
+    assert library.shmctl(made, 0, None) == 0
+
+
+def test_files_and_folders_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError, match="here"), nothing_left(None):
+        (tmp_path / "file").touch()
+    with pytest.raises(AssertionError, match="folders"), nothing_left(tmp_path):
+        (tmp_path / "w1").mkdir()
+    shared = Path("/dev/shm", f"left-{os.getpid()}")
+    with pytest.raises(AssertionError, match="shared"), nothing_left(None):
+        shared.touch()
+    shared.unlink()
+
+
+def test_nothing_is_nothing() -> None:
+    with nothing_left(None):
+        pass
