@@ -59,6 +59,7 @@ _CHECKS = {
     "RACE101": "machine.races",
     "SYNC101": "machine.barriers",
     "PREC101": "machine.precision",
+    "STREAM101": "machine.streams",
     "BIG002": "machine.declared_sizes",
     "APART001": "state.apart",
     "PERF001": "gpu.timing",

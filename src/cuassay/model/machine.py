@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cuassay.model.recording import CallerOrder
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touch:
@@ -96,7 +98,8 @@ class LaunchEvidence:
     bounds, initialisation and barriers are settled for all data at this launch.
     `inconclusive` says why it was not executed to its end, if so. `agreement` compares what it
     left with the recorded result: None where no GPU's result was recorded, empty where nothing
-    changed. `failure` is what that GPU reported of a launch that did not end well.
+    changed. `failure` is what that GPU reported of a launch that did not end well. `order` says
+    for which callers the launch is in order with their work, where it chose its stream.
     """
 
     kernel: str
@@ -114,6 +117,7 @@ class LaunchEvidence:
     lines: tuple[LineTrace, ...] = ()
     agreement: tuple[Agreement, ...] | None = None
     failure: str = ""
+    order: CallerOrder | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ data); everything but the data is JSON text under the metadata key `cuassay-laun
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +50,14 @@ class Region:
     changed: bool = False
 
 
+class CallerOrder(enum.StrEnum):
+    """From which streams of its caller a launch is in order with what comes before and after it."""
+
+    ALWAYS = "always"
+    DEFAULT = "default"  # only for a caller on the default stream
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedLaunch:
     """One launch. `module` numbers the recording's PTX texts.
@@ -61,6 +70,7 @@ class RecordedLaunch:
     `variables` gives the bytes of the module's own variables, by name, as the launch finds them.
     `results_read` is said of a launch that is recorded without being run: before it, or after the
     last one, host code took numbers out of what launches that were not run would have written.
+    `order` is known of launches that an extension's host code made without a GPU.
     """
 
     module: int
@@ -77,6 +87,7 @@ class RecordedLaunch:
     failure: str = ""
     variables: Mapping[str, bytes] = field(default_factory=dict)
     results_read: bool = False
+    order: CallerOrder | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +221,8 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
         found["variables"] = {name: put(data) for name, data in launch.variables.items()}
     if launch.results_read:
         found["results_read"] = True
+    if launch.order is not None:
+        found["order"] = launch.order.value
     return found | ({"failure": launch.failure} if launch.failure else {})
 
 
@@ -362,6 +375,7 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
         failure=str(item.get("failure", ""))[:_TEXT],
         variables={str(k)[:_TEXT]: blob(n) for k, n in item.get("variables", {}).items()},
         results_read=bool(item.get("results_read", False)),
+        order=CallerOrder(item["order"]) if "order" in item else None,
     )
 
 

@@ -28,6 +28,7 @@ from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import MissingToolError, UncoveredError
 from cuassay.model.recording import (
     OPERATIONS,
+    CallerOrder,
     RecordedLaunch,
     RecordedOperation,
     RecordedTensor,
@@ -37,6 +38,7 @@ from cuassay.model.recording import (
 
 if TYPE_CHECKING:
     from cuassay.build.machine.memory import StorageArena
+    from cuassay.build.machine.streams import CallStreams
     from ptxsan.findings import MachineReport
     from ptxsan.syntax import Module
 
@@ -174,6 +176,11 @@ class MachineRecorder:
         if self.on and self.launches:
             self.launches[-1] = _replaced(self.launches[-1], {"results_read": True})
 
+    def keep_orders(self, orders: Mapping[int, CallerOrder]) -> None:
+        """Keep which callers the launches of these numbers are in order for."""
+        for number, order in orders.items():
+            self.launches[number] = _replaced(self.launches[number], {"order": order})
+
     def keep_variables(self, variables: Mapping[str, bytes]) -> None:
         """Keep the values of a module's own variables with the launch that is about to run."""
         if variables:
@@ -203,13 +210,18 @@ class MachineLauncher:
     _functions: list[tuple[str, str]] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _until: float = 0.0  # when the call under way has taken too long
+    streams: CallStreams | None = None  # where host code has streams of its own
 
     def begin_call(self) -> None:
         """Give the launches from now on the seconds of one call."""
         self._until = time.monotonic() + _LIMIT_S
+        if self.streams is not None:
+            self.streams.begin()
 
     def end_call(self) -> None:
-        """Say of what was recorded whether the call read results that are not there."""
+        """Say of what was recorded what only the end tells: its order, and results read."""
+        if self.streams is not None:
+            self.recorder.keep_orders(self.streams.end())
         if self.arena.results_read:
             self.recorder.note_results_read()
 

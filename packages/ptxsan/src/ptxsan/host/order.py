@@ -41,7 +41,10 @@ class Order:
     """The timelines of a program.
 
     Threads of the host count as one: what orders them is not seen, so nothing is said of them.
+    With `same` streams count as others: {stream: the one that it is}.
     """
+
+    same: Mapping[int, int] = field(default_factory=dict)
 
     _streams: dict[int, _Stream] = field(default_factory=lambda: {LEGACY: _Stream(blocking=True)})
     _events: dict[int, Clock] = field(default_factory=dict)
@@ -50,10 +53,12 @@ class Order:
 
     def create(self, stream: int, *, blocking: bool) -> None:
         """Learn of a stream; a blocking one waits for the legacy default stream, and it for it."""
-        self._streams[stream] = _Stream(blocking=blocking)
+        if stream not in self.same:
+            self._streams[stream] = _Stream(blocking=blocking)
 
     def operation(self, stream: int, *, launch: bool = False) -> Operation:
         """Return the next operation of a stream."""
+        stream = self.same.get(stream, stream)
         return self._next(stream, self._known(stream), launch=launch)
 
     def overlapping(self, stream: int) -> Operation | None:
@@ -61,6 +66,7 @@ class Order:
 
         Programmatic dependent launch: it knows what that one knew. None where no launch is before.
         """
+        stream = self.same.get(stream, stream)
         known = self._streams[stream].launched
         return None if known is None else self._next(stream, dict(known), launch=True)
 
@@ -76,26 +82,28 @@ class Order:
 
     def after(self, stream: int) -> Operation:
         """Return an operation that would come now, of a time that none has."""
+        stream = self.same.get(stream, stream)
         known = self._known(stream)
         _join(known, self._host)
         return Operation(timeline=stream, time=self._times.get(stream, 0) + 1, known=known)
 
     def record(self, event: int, stream: int) -> None:
         """Let an event stand for all that a stream has been given."""
-        self._events[event] = dict(self.operation(stream).known)
-        self._events[event][stream] = self._times[stream]
+        one = self.operation(stream)
+        self._events[event] = {**one.known, one.timeline: one.time}
 
     def wait_event(self, stream: int, event: int) -> None:
         """Let what a stream is given from now on come after an event."""
-        _join(self._streams[stream].clock, self._events.get(event, {}))
+        _join(self._streams[self.same.get(stream, stream)].clock, self._events.get(event, {}))
 
     def wait_stream(self, stream: int, other: int) -> None:
         """Let what a stream is given from now on come after what another has been given."""
-        _join(self._streams[stream].clock, self._known(other))
+        other = self.same.get(other, other)
+        _join(self._streams[self.same.get(stream, stream)].clock, self._known(other))
 
     def host_waits_stream(self, stream: int) -> None:
         """Let the host go on when a stream has done everything."""
-        _join(self._host, self._known(stream))
+        _join(self._host, self._known(self.same.get(stream, stream)))
 
     def host_waits_event(self, event: int) -> None:
         """Let the host go on when an event has happened."""

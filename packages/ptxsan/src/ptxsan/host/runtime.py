@@ -261,15 +261,15 @@ class Runtime:
     """The CUDA runtime of this process, connected to an executor.
 
     An exception that the executor raises ends the launch with an error code, as host code
-    expects, and is kept in `failure` for who called the host code. `order` is what the program's
-    streams and events put in order.
+    expects, and is kept in `failure` for who called the host code. `orders` are told what the
+    program's streams and events put in order; `order` is the first of them.
     """
 
     def __init__(
         self, library: Path, executor: Executor, *, multiprocessors: int = 4, strict: bool = False
     ) -> None:
         self.failure: BaseException | None = None
-        self.order = Order()
+        self.orders = [Order()]
         self._executor = executor
         self._lock = threading.RLock()
         self._code = ctypes.CDLL(str(library))
@@ -307,6 +307,16 @@ class Runtime:
             ]
             found.sort()
         return code
+
+    @property
+    def order(self) -> Order:
+        """What the program's streams and events put in order."""
+        return self.orders[0]
+
+    def caller_stream(self) -> int:
+        """Return the stream that `cuda_host_caller_stream` gives host code: its caller's."""
+        self._code.cuda_host_caller_stream.restype = ctypes.c_void_p
+        return int(self._code.cuda_host_caller_stream())
 
     def take_error(self) -> int:
         """Return CUDA's last error and reset it."""
@@ -450,36 +460,13 @@ class Runtime:
             )  # fmt: skip
 
     def _ordered(self, what: int, first: int, second: int) -> None:
+        kind = _Ordered(what)
         with self._lock:
-            self._put_in_order(_Ordered(what), first, second)
-
-    def _put_in_order(self, what: _Ordered, first: int, second: int) -> None:
-        order = self.order
-        match what:
-            case _Ordered.CREATED:
-                order.create(first, blocking=not second)
-            case _Ordered.DESTROYED:
-                pass  # what it was given is still under way
-            case _Ordered.RECORDED:
-                order.record(first, second)
-            case _Ordered.WAITS_EVENT:
-                order.wait_event(first, second)
-            case _Ordered.WAITS_STREAM:
-                order.wait_stream(first, second)
-            case _Ordered.STEPPED:
-                order.operation(first)
-            case _Ordered.HOST_FUNCTION:
-                if second:
-                    order.operation(first)
+            for one in self.orders:
+                _put_in_order(one, kind, first, second)
+            if kind is _Ordered.HOST_FUNCTION:
                 self._executor.waited(first if second else 0)
-            case _Ordered.HOST_WAITS_STREAM:
-                order.host_waits_stream(first)
-                self._executor.waited(None)
-            case _Ordered.HOST_WAITS_EVENT:
-                order.host_waits_event(first)
-                self._executor.waited(None)
-            case _Ordered.HOST_WAITS_ALL:
-                order.host_waits_all()
+            elif kind in _HOST_WAITS:
                 self._executor.waited(None)
 
     def _noted(self, what: int, error: int, text: bytes, file: bytes | None, line: int) -> None:
@@ -548,6 +535,34 @@ def _limits(multiprocessors: int) -> _Limits:
         threads_multiprocessor=chip.threads, blocks_multiprocessor=chip.blocks,
         multiprocessors=multiprocessors, major=_ARCH // 10, minor=_ARCH % 10,
     )  # fmt: skip
+
+
+_HOST_WAITS = (_Ordered.HOST_WAITS_STREAM, _Ordered.HOST_WAITS_EVENT, _Ordered.HOST_WAITS_ALL)
+
+
+def _put_in_order(order: Order, what: _Ordered, first: int, second: int) -> None:
+    match what:
+        case _Ordered.CREATED:
+            order.create(first, blocking=not second)
+        case _Ordered.DESTROYED:
+            pass  # what it was given is still under way
+        case _Ordered.RECORDED:
+            order.record(first, second)
+        case _Ordered.WAITS_EVENT:
+            order.wait_event(first, second)
+        case _Ordered.WAITS_STREAM:
+            order.wait_stream(first, second)
+        case _Ordered.STEPPED:
+            order.operation(first)
+        case _Ordered.HOST_FUNCTION:
+            if second:
+                order.operation(first)
+        case _Ordered.HOST_WAITS_STREAM:
+            order.host_waits_stream(first)
+        case _Ordered.HOST_WAITS_EVENT:
+            order.host_waits_event(first)
+        case _Ordered.HOST_WAITS_ALL:
+            order.host_waits_all()
 
 
 def _most_threads(entry: Function) -> int:

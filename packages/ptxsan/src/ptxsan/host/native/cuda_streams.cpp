@@ -127,6 +127,16 @@ using namespace host;
 
 EXPORT void cuda_host_per_thread() { by_thread = true; }
 
+// The stream of whoever calls an extension: one that nothing orders with the default stream.
+EXPORT cudaStream_t cuda_host_caller_stream() {
+  static const cudaStream_t stream = [] {
+    cudaStream_t made = nullptr;
+    create(&made, cudaStreamNonBlocking, 0);
+    return made;
+  }();
+  return stream;
+}
+
 EXPORT cudaError_t cudaStreamCreate(cudaStream_t* stream) { return create(stream, 0, 0); }
 EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   if (flags > cudaStreamNonBlocking) return result(cudaErrorInvalidValue);
