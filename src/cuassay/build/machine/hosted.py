@@ -19,6 +19,7 @@ from cuassay.build.machine.streams import CallStreams
 from cuassay.build.recording.ledger import LEDGER
 from cuassay.build.unavailable import note
 from cuassay.errors import LaunchError, MissingToolError
+from cuassay.model.recording import RecordedLaunch
 from ptxsan.host.journal import Place
 from ptxsan.host.runtime import (
     NOT_SUPPORTED,
@@ -108,8 +109,26 @@ class HostedLaunches:
             self._streams.launched(how.stream, before if kept else None)
         return SUCCESS
 
-    def refused(self, entry: str, why: str, how: How) -> None:
-        """Keep why CUDA refuses a launch."""
+    def refused(
+        self,
+        ptx: str,
+        entry: str,
+        *,
+        grid: Dim3,
+        block: Dim3,
+        cluster: Dim3,
+        shared_bytes: int,
+        why: str,
+        how: How,
+    ) -> None:
+        """Keep why CUDA refuses a launch; where launches are recorded and not run, it as well."""
+        recorder = self.launcher.recorder
+        if recorder.on and recorder.outline:
+            plain = RecordedLaunch(
+                module=0, kernel=entry, grid=grid, block=block, cluster=cluster,
+                shared_bytes=shared_bytes, arguments=(), regions=(),
+            )  # fmt: skip
+            recorder.keep(ptx, plain)
         where = f" ({how.place.file}:{how.place.line})" if how.place.line else ""
         self._refused = f"{why}{where}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from ptxsan.host.tokens import tokenize
 from ptxsan.nvrtc import cub_headers, include_folders
 
 NATIVE = Path(__file__).parent / "native"
-_TIMEOUT_S = 300.0
+_TIMEOUT_S = 900.0
 _FUNCTIONS, _VARIABLES = "tTwWiu", "dDbBrRvVuGgsS"
 ANCHOR = "cuda_host_anchor"
 _CONCURRENT = frozenset({
@@ -184,6 +185,16 @@ def run_compiler(command: Sequence[str], what: str, shown: Mapping[str, str] | N
         for path, name in (shown or {}).items():
             log = log.replace(path, name)
         raise CompileError(what, log)
+
+
+def shared_runtime(compiler: str) -> Path:
+    """Return the CUDA runtime's library that all programs of this user share, made if need be."""
+    from ptxsan.home import runtime_dir
+
+    sources = [file for file in sorted(NATIVE.iterdir()) if file.is_file()]
+    texts = [compiler.encode(), *(file.read_bytes() for file in sources)]
+    digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:20]
+    return runtime_library(runtime_dir() / f"host-{digest}", compiler=compiler)
 
 
 def runtime_library(folder: Path, *, compiler: str = "g++") -> Path:

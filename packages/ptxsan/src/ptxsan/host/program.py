@@ -21,7 +21,7 @@ from typing import Any
 
 from ptxsan.errors import UsageError
 from ptxsan.findings import MachineFinding, Severity
-from ptxsan.host.build import Linked, Options, compile_unit, find_compiler, link, runtime_library
+from ptxsan.host.build import Linked, Options, compile_unit, find_compiler, link, shared_runtime
 from ptxsan.host.runtime import Dim3, Runtime
 from ptxsan.host.sanitizer import Sanitizer, standing
 from ptxsan.options import Options as RunOptions
@@ -93,7 +93,7 @@ def build_program(
     compiler's log, UsageError where a compiler is missing.
     """
     compiler = find_compiler()
-    runtime = runtime_library(folder, compiler=compiler)
+    runtime = shared_runtime(compiler)
     flags = (f"-std={standard}",) if standard else ()
     options = Options(  # -g1: the lines of the host's own accesses to memory are wanted
         defines=tuple(defines), folders=tuple(folders), compiler=compiler,
@@ -151,7 +151,7 @@ def run_built(
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="ptxsan-") as name:
         folder = Path(name)
-        runtime = runtime_library(Path(linked.library).parent)
+        runtime = shared_runtime(find_compiler())
         wish = {
             "library": linked.library, "runtime": str(runtime), "program": str(program),
             "arguments": list(arguments), "schedules": list(schedules),

@@ -229,7 +229,18 @@ class Executor(Protocol):
     ) -> int:
         """Execute a launch to its end; return CUDA's error code. May raise."""
 
-    def refused(self, entry: str, why: str, how: How) -> None:
+    def refused(
+        self,
+        ptx: str,
+        entry: str,
+        *,
+        grid: Dim3,
+        block: Dim3,
+        cluster: Dim3,
+        shared_bytes: int,
+        why: str,
+        how: How,
+    ) -> None:
         """Learn that CUDA refuses a launch, and why; the error is the caller's to look at."""
 
     def allocated(self, base: int, nbytes: int, *, kept: Kept, stream: int) -> None:
@@ -275,6 +286,7 @@ class Runtime:
         self._code = ctypes.CDLL(str(library))
         self._functions: list[tuple[int, int, str, str]] = []  # start, end, name, PTX
         self._variables: list[tuple[int, int, str, str]] = []
+        self._known_variables: dict[int, tuple[str, int]] = {}  # address: name, bytes
         pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
         number, text = ctypes.c_uint64, ctypes.c_char_p
         functions: tuple[tuple[Any, Callable[..., Any]], ...] = (
@@ -332,6 +344,13 @@ class Runtime:
         """Forget errors: the next call begins with a device that works."""
         self.failure = None
         self._code.cuda_host_forget()
+
+    def variable_at(self, address: int) -> tuple[str, int] | None:
+        """Return the device's variable at an address that the host was given, and the offset."""
+        for start, (name, nbytes) in self._known_variables.items():
+            if start <= address < start + nbytes:
+                return name, address - start
+        return None
 
     def watch(self, ranges: Sequence[tuple[int, int, bool]]) -> None:
         """Keep the host from bytes until the next call: (first, behind the last, may be written).
@@ -405,7 +424,10 @@ class Runtime:
             cooperative_registers=_REGISTERS if how.cooperative else None,
         )  # fmt: skip
         if refused is not None:
-            self._executor.refused(name, refused.text, how)
+            self._executor.refused(
+                ptx, name, grid=grid, block=block, cluster=cluster, shared_bytes=call.shared,
+                why=refused.text, how=how,
+            )  # fmt: skip
             return _ERRORS[refused.limit]
         places = (ctypes.c_void_p * len(entry.params)).from_address(call.arguments or 1)
         values = [
@@ -485,7 +507,9 @@ class Runtime:
             module = self._executor.module(ptx)
             memory = module_memory(module, build(module, module.entries[0]))[name]
             nbytes[0] = memory.nbytes
-            return int(memory.ctypes.data)
+            address = int(memory.ctypes.data)
+            self._known_variables[address] = name, memory.nbytes
+            return address
         except BaseException as error:
             self.failure = self.failure or error
             return None

@@ -196,7 +196,18 @@ class Sanitizer:
         self._log(operation, f"{name}, {when},", how, ran[0].touched)
         return before is None
 
-    def refused(self, entry: str, why: str, how: How) -> None:
+    def refused(
+        self,
+        ptx: str,
+        entry: str,
+        *,
+        grid: Dim3,
+        block: Dim3,
+        cluster: Dim3,
+        shared_bytes: int,
+        why: str,
+        how: How,
+    ) -> None:
         self._refused = why
         found = MachineFinding(
             kind=Kind.REFUSED_LAUNCH, severity=Severity.NOTE,
@@ -245,15 +256,25 @@ class Sanitizer:
             for address, pitch, writes in (
                 (one.source, one.source_pitch, False), (one.target, one.target_pitch, True),
             ):  # fmt: skip
-                found = self._memory.pointer(address) if address is not None else None
-                if found is None or self._journal is None:
-                    continue
-                ranges = footprints.rows(found.offset, one.width, one.rows, pitch)
-                accesses = Accesses(writes=ranges) if writes else Accesses(reads=ranges)
-                self._entered(found.buffer, deed, accesses)
+                if address is not None:
+                    self._move(one, deed, address, pitch, writes=writes)
             if one.host_waits:
                 self._runtime.order.host_waits_stream(one.stream)
         self._close()
+
+    def _move(self, one: Moved, deed: Deed, address: int, pitch: int, *, writes: bool) -> None:
+        """Keep that a copy reads or writes what lies at an address: an allocation, a variable."""
+        if self._journal is None or self._runtime is None:
+            return
+        found = self._memory.pointer(address)
+        variable = self._runtime.variable_at(address) if found is None else None
+        offset = found.offset if found is not None else variable[1] if variable else 0
+        ranges = footprints.rows(offset, one.width, one.rows, pitch)
+        accesses = Accesses(writes=ranges) if writes else Accesses(reads=ranges)
+        if found is not None:
+            self._entered(found.buffer, deed, accesses)
+        elif variable is not None:
+            self._entered_variable(variable[0], deed, accesses)
 
     def _look_at_unwritten(self, one: Moved) -> None:
         """Report bytes that nobody wrote where they are copied to the host."""
@@ -321,6 +342,9 @@ class Sanitizer:
 
         Whoever asks for them from now on asks too late.
         """
+        if self._unseen:
+            by = f"{one.api} at {_shown(one.place)}"
+            self._write({"used": self._unseen, "by": by})
         self._unseen = 0
 
     # Several things at once -----------------------------------------------------------------------
@@ -341,9 +365,13 @@ class Sanitizer:
             if one.buffer is not None:
                 self._entered(one.buffer, deed, one.accesses)
             else:
-                clash = self._journal.enter(one.name, deed, one.accesses)
-                if clash is not None:
-                    self._say(_race(clash, f"variable '{one.name}'"))
+                self._entered_variable(one.name, deed, one.accesses)
+
+    def _entered_variable(self, name: str, deed: Deed, accesses: Accesses) -> None:
+        assert self._journal is not None
+        clash = self._journal.enter(name, deed, accesses)
+        if clash is not None:
+            self._say(_race(clash, f"variable '{name}'"))
 
     def _entered(self, buffer: Buffer, deed: Deed, accesses: Accesses) -> None:
         assert self._journal is not None
@@ -473,16 +501,17 @@ def standing(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     Errors that somebody asked for after all go, and so do notes of launches that were refused
     where nobody asked. What is said of the host is said once a place.
     """
-    kept: list[Mapping[str, Any]] = []
+    kept: list[dict[str, Any]] = []
     for row in rows:
-        if "asked" in row:  # the last so many errors
-            left = row["asked"]
-            for index in range(len(kept) - 1, -1, -1):
-                if left and kept[index].get("unseen"):
-                    del kept[index]
-                    left -= 1
+        if "asked" in row:
+            for index in _last_unseen(kept, row["asked"]):
+                del kept[index]
+        elif "used" in row:
+            for index in _last_unseen(kept, row["used"]):
+                text = f"{kept[index]['host']['text']} before {row['by']} copies results"
+                kept[index] = {**kept[index], "host": {**kept[index]["host"], "text": text}}
         else:
-            kept.append(row)
+            kept.append(dict(row))
     unseen = {_place_of(row) for row in kept if row.get("unseen")}
     found: dict[str, Mapping[str, Any]] = {}
     for number, row in enumerate(kept):
@@ -491,6 +520,11 @@ def standing(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         key = f"{row['host']['kind']} {_place_of(row)}" if "host" in row else str(number)
         found.setdefault(key, row)
     return list(found.values())
+
+
+def _last_unseen(rows: Sequence[Mapping[str, Any]], count: int) -> list[int]:
+    """Return where the last so many errors that nobody has asked for stand, the last first."""
+    return [index for index in range(len(rows) - 1, -1, -1) if rows[index].get("unseen")][:count]
 
 
 def _place_of(row: Mapping[str, Any]) -> str:
