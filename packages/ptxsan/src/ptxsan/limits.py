@@ -183,11 +183,12 @@ def refusal(
             threads=threads, static_bytes=static_bytes, dynamic_bytes=dynamic_bytes,
             registers=cooperative_registers, arch=arch,
         )  # fmt: skip
-        most = each * chip(arch).multiprocessors
-        if math.prod(grid) > most:
+        units = chip(arch).multiprocessors
+        resident = each * units
+        if math.prod(grid) > resident:
             return refused(
                 Limit.COOPERATIVE,
                 f"a cooperative launch of {math.prod(grid)} blocks of {threads} threads",
-                f"{most} at most, {each} on each of {chip(arch).multiprocessors} multiprocessors",
+                f"{resident} at most, {each} on each of {units} multiprocessors",
             )
     return None

@@ -178,7 +178,7 @@ class StorageArena:
         """Whether an allocation lives only because it is kept here."""
         if held.storage is None or held.given:
             return False
-        count: Any = torch._C._storage_Use_Count  # type: ignore[attr-defined]
+        count: Any = torch._C._storage_Use_Count
         own = 1 if held.zone_bytes else 2  # the storage itself, and the view of its bytes
         return bool(count(held.storage._cdata) <= own)
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,7 +186,7 @@ def run_built(
         )
 
 
-def _launch(row: dict[str, Any]) -> ProgramLaunch:
+def _launch(row: Mapping[str, Any]) -> ProgramLaunch:
     return ProgramLaunch(
         kernel=row["kernel"], grid=tuple(row["grid"]), block=tuple(row["block"]),
         findings=tuple(map(MachineFinding.read, row["findings"])),

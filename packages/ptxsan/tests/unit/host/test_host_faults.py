@@ -17,8 +17,9 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 _DATA = Path(__file__).parents[2] / "data" / "host"
 _REFUSED, _UNSEEN, _COPY = Kind.REFUSED_LAUNCH, Kind.UNSEEN_ERROR, Kind.UNWRITTEN_COPY
 _FREED, _RACE = Kind.FREED, Kind.STREAM_RACE
+_Rows = tuple[tuple[str, set[Kind], str | None], ...]
 # Scenario, the kinds that reject, what the program prints where that matters.
-_ERRORS = (
+_ERRORS: _Rows = (
     ("threads", {_REFUSED}, None),
     ("threads, looked at", set(), None),
     ("grid along y", {_REFUSED}, None),
@@ -49,7 +50,7 @@ _ERRORS = (
     ("assert", {Kind.ASSERT}, None),
     ("nothing", set(), None),
 )
-_MEMORY = (
+_MEMORY: _Rows = (
     ("half", {_COPY}, None),
     ("whole", set(), None),
     ("half of it copied", set(), None),
@@ -74,7 +75,7 @@ _MEMORY = (
     ("freed and copied", {_UNSEEN}, None),
     ("a part of it freed", {_UNSEEN}, None),
 )
-_STREAMS = (
+_STREAMS: _Rows = (
     ("two", {_RACE}, None),
     ("event", set(), None),
     ("event_early", {_RACE}, None),
@@ -100,7 +101,7 @@ _STREAMS = (
     ("managed_ok", set(), "3\n"),
     ("managed_halves", set(), "3\n"),
 )
-_GRAPHS = (
+_GRAPHS: _Rows = (
     ("grid", {Kind.TRAP}, None),
     ("grid_ok", set(), None),
     ("maybe", set(), None),
