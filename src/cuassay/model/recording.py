@@ -165,6 +165,8 @@ class Recording:
     `results` says where the tensors that the call returned lie. `device` names the GPU that
     executed the launches; empty where the machine did. `notes` say what was not recorded, and
     `left_out` counts those launches. `operations` are torch's, in order, where they were asked for.
+    `refused` are launches without arguments and memory that host code asked for where nothing was
+    to run, and that CUDA would have refused.
     """
 
     modules: tuple[str, ...]
@@ -175,6 +177,7 @@ class Recording:
     notes: tuple[str, ...] = ()
     left_out: int = 0
     operations: tuple[RecordedOperation, ...] = ()
+    refused: tuple[RecordedLaunch, ...] = ()
 
 
 def encode(recording: Recording) -> bytes:
@@ -196,6 +199,8 @@ def encode(recording: Recording) -> bytes:
     }
     if recording.operations:
         document["operations"] = [_operation_words(one, put) for one in recording.operations]
+    if recording.refused:
+        document["refused"] = [_described(launch, put) for launch in recording.refused]
     return _file(document, list(blobs))
 
 
@@ -299,6 +304,8 @@ def _decoded(data: memoryview) -> Recording:
     modules = tuple(blob(number).decode() for number in document["modules"])
     sources = {str(name): blob(n).decode() for name, n in document.get("sources", {}).items()}
     launches = tuple(_launch(item, blob, len(modules)) for item in document["launches"])
+    refused = document.get("refused", [])
+    _require_few("refused launches", refused, _LAUNCHES)
     listed = document.get("operations", [])
     _require_few("operations", listed, OPERATIONS)
     operations = tuple(_operation(item, blob) for item in listed)
@@ -306,6 +313,7 @@ def _decoded(data: memoryview) -> Recording:
     return Recording(
         modules=modules,
         launches=launches,
+        refused=tuple(_launch(item, blob, len(modules)) for item in refused),
         sources=sources,
         results=results,
         device=str(document.get("device", ""))[:_TEXT],

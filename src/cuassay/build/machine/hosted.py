@@ -122,13 +122,11 @@ class HostedLaunches:
         how: How,
     ) -> None:
         """Keep why CUDA refuses a launch; where launches are recorded and not run, it as well."""
-        recorder = self.launcher.recorder
-        if recorder.on and recorder.outline:
-            plain = RecordedLaunch(
-                module=0, kernel=entry, grid=grid, block=block, cluster=cluster,
-                shared_bytes=shared_bytes, arguments=(), regions=(),
-            )  # fmt: skip
-            recorder.keep(ptx, plain)
+        plain = RecordedLaunch(
+            module=0, kernel=entry, grid=grid, block=block, cluster=cluster,
+            shared_bytes=shared_bytes, arguments=(), regions=(),
+        )  # fmt: skip
+        self.launcher.recorder.keep_refused(ptx, plain)
         where = f" ({how.place.file}:{how.place.line})" if how.place.line else ""
         self._refused = f"{why}{where}"
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 Dim3 = tuple[int, int, int]
 _RECORDED_BYTES = 1 << 30
+_REFUSED = 64  # launches of one call
 _VARIABLES_BYTES = 1 << 22  # of a module's own variables, kept with every launch
 _LIMIT_S = 50.0  # of one call: a little less than a step may take
 _FATAL = {
@@ -70,6 +71,7 @@ class MachineRecorder:
     operations: bool = False
     modules: dict[str, int] = field(default_factory=dict)
     launches: list[RecordedLaunch] = field(default_factory=list)
+    refused: list[RecordedLaunch] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     _left: dict[int, bytes] = field(default_factory=dict)  # base -> digest after a launch
     _bytes: int = 0
@@ -79,7 +81,7 @@ class MachineRecorder:
         """Forget what was recorded and record from now on."""
         self.on, self.outline, self.operations = True, outline, operations
         self.modules, self.launches, self._left, self._bytes = {}, [], {}, 0
-        self._operations = []
+        self._operations, self.refused = [], []
 
     @property
     def keeps_operations(self) -> bool:
@@ -171,6 +173,12 @@ class MachineRecorder:
         number = self.modules.setdefault(ptx, len(self.modules))
         self.launches.append(_replaced(launch, {"module": number}))
 
+    def keep_refused(self, ptx: str, launch: RecordedLaunch) -> None:
+        """Keep a launch that CUDA would refuse, where launches are kept and not run."""
+        if self.on and self.outline and len(self.refused) < _REFUSED:
+            number = self.modules.setdefault(ptx, len(self.modules))
+            self.refused.append(_replaced(launch, {"module": number}))
+
     def note_results_read(self) -> None:
         """Note that host code read what launches that were not run would have written."""
         if self.on and self.launches:
@@ -197,6 +205,7 @@ class MachineRecorder:
             launches=tuple(self.launches),
             sources=dict(self.sources),
             operations=tuple(self._operations),
+            refused=tuple(self.refused),
         )
 
 

@@ -84,11 +84,12 @@ class Launch101(MachineCheck):
             recording = decode(run.tensor(items[0][0]).numpy().tobytes())
         except CuassayError as error:
             raise CannotJudgeError(str(error)) from None
-        if not recording.launches:
+        launches = (*recording.launches, *recording.refused)
+        if not launches:
             why = f": {recording.notes[0]}" if recording.notes else ""
             raise NothingToCheckError(f"the call without memory launches nothing{why}")
         said: set[str] = set()
-        for one in recording.launches:
+        for one in launches:
             why = _refusal(one)
             if why and one.kernel not in said:
                 said.add(one.kernel)
