@@ -27,10 +27,10 @@ _TITLES = {
     Kind.DIVERGENT_COLLECTIVE: "Warp operation with missing threads",
     Kind.DEADLOCK: "Deadlock detected",
     Kind.REFUSED_LAUNCH: "Refused launch",
-    Kind.UNSEEN_ERROR: "Error that nobody looks at",
+    Kind.UNSEEN_ERROR: "Unchecked CUDA error",
     Kind.UNWRITTEN_COPY: "Uninitialized memory is copied to the host",
     Kind.FREED: "Use of memory that was freed",
-    Kind.STREAM_RACE: "Race between streams reported",
+    Kind.STREAM_RACE: "Race between streams detected",
 }
 _LEVELS = {Severity.WRONG: "error", Severity.NOTE: "note", Severity.ADVICE: "note"}
 

@@ -22,10 +22,10 @@ from cuassay.model.trace import ScenarioResult
 _CONDITION = "streams: calls on the default stream"
 _REMEDY = "launch on at::cuda::getCurrentCUDAStream()"
 _NEVER = (
-    f"runs on a stream that nothing orders with the caller's: {_REMEDY}, or put an event or a wait "
-    "before what comes next"
+    "runs on a stream that no event or synchronization orders with the caller's stream: "
+    f"{_REMEDY}, or record an event and let the caller's stream wait for it"
 )
-_DEFAULT = f"runs on the default stream, in order with a caller on that stream alone: {_REMEDY}"
+_DEFAULT = f"runs on the default stream, which is right only if its caller uses it too: {_REMEDY}"
 
 
 class Stream101(MachineCheck):

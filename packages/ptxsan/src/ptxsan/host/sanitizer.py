@@ -211,7 +211,7 @@ class Sanitizer:
         self._refused = why
         found = MachineFinding(
             kind=Kind.REFUSED_LAUNCH, severity=Severity.NOTE,
-            text=f"{why}; the program looks at the error", accesses=_at("launched", how.place),
+            text=f"{why}; the program checks the error", accesses=_at("launched", how.place),
         )  # fmt: skip
         self._write({"host": dataclasses.asdict(found), "refusal": True})
 
@@ -292,11 +292,11 @@ class Sanitizer:
         count = int(whole.sum())
         padding = may_be_padding(whole)
         text = (
-            f"{one.api} copies {count:,} of {whole.size:,} bytes to the host that nobody wrote: "
+            f"{one.api} copies {whole.size:,} bytes to the host, {count:,} of them uninitialized: "
             f"the first is byte {found.offset} of {found.buffer.name}"
         )
         if padding:
-            text += "; they may be the padding of structures"
+            text += "; they may be padding of structures"
         self._say(
             MachineFinding(
                 kind=Kind.UNWRITTEN_COPY, severity=Severity.NOTE if padding else Severity.WRONG,
@@ -326,12 +326,13 @@ class Sanitizer:
         assert self._runtime is not None
         words = self._runtime.error_text(error)
         if self._refused:
-            kind, text = Kind.REFUSED_LAUNCH, f"{self._refused}: CUDA returns '{words}'"
+            kind, text = Kind.REFUSED_LAUNCH, f"{self._refused}: CUDA refuses it with '{words}'"
         else:
-            kind, text = Kind.UNSEEN_ERROR, f"this call fails: CUDA returns '{words}'"
+            kind, text = Kind.UNSEEN_ERROR, f"this call fails with '{words}'"
         self._refused = ""
         found = MachineFinding(
-            kind=kind, severity=Severity.WRONG, text=f"{text}, and nobody asks for that error",
+            kind=kind, severity=Severity.WRONG,
+            text=f"{text}, and the program does not check the error",
             accesses=_at("launched" if kind is Kind.REFUSED_LAUNCH else "called", place),
         )  # fmt: skip
         self._unseen += 1
@@ -419,7 +420,8 @@ class Sanitizer:
             for start, end, writes, deed in self._watched:
                 if start <= one.address < end and (writes or one.writes):
                     theirs = "writes" if writes else "reads"
-                    text += f", which {deed.what}{_issued(deed)} {theirs}: the host has not waited"
+                    text += f", which {deed.what}{_issued(deed)} {theirs}"
+                    text += ": the host has not synchronized"
                     break
             place = self._line_of(one)
             self._say(
@@ -508,7 +510,7 @@ def standing(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
                 del kept[index]
         elif "used" in row:
             for index in _last_unseen(kept, row["used"]):
-                text = f"{kept[index]['host']['text']} before {row['by']} copies results"
+                text = f"{kept[index]['host']['text']} before {row['by']} copies the results"
                 kept[index] = {**kept[index], "host": {**kept[index]["host"], "text": text}}
         else:
             kept.append(dict(row))
@@ -540,8 +542,8 @@ def _race(clash: Clash, name: str) -> MachineFinding:
     if earlier.what == _ALLOCATES:
         before = "may not have allocated yet"
     text = (
-        f"{later.what}{_issued(later)} {did}, which {earlier.what}{_issued(earlier)} {before}: no "
-        "stream, event or wait of the host puts one before the other"
+        f"{later.what}{_issued(later)} {did}, which {earlier.what}{_issued(earlier)} {before}: "
+        "no stream order, event or host synchronization orders them"
     )
     return MachineFinding(
         kind=Kind.STREAM_RACE, severity=Severity.WRONG, text=text,
