@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from cuassay.checks.base import Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.machine.declared_sizes import without_memory
 from cuassay.checks.machine.faults import MachineCheck
 from cuassay.checks.numeric.listed_sizes import elements_of
@@ -75,7 +76,9 @@ class Launch101(MachineCheck):
         for sizes in _sizes(trial, small)[: _SIZES[trial.profile]]:
             yield without_memory(small, placed(small, sizes))
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report the first refused launch of each kernel."""
         items = [record.items for _, record in done_steps(scenario, run.result, Outline)]
         if not items or not items[0]:

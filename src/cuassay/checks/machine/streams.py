@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from cuassay.checks.base import Run, Trial
+from cuassay.checks.judgement import Answers
 from cuassay.checks.machine.faults import (
     MachineCheck,
     machine_cases,
@@ -77,7 +78,9 @@ class Stream101(MachineCheck):
         """Yield one recorded call."""
         yield from recorded_calls(trial, machine_cases(trial)[:1])
 
-    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+    def findings(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
+    ) -> Iterable[Finding]:
         """Report launches that are not in order for every caller, one a kernel."""
         launches = recorded_evidence(trial, scenario, run).launches
         if all(one.order is None for one in launches):
