@@ -70,8 +70,8 @@ def lines_of(one: MachineFinding, kernel: str, note: str = "", place: str = "") 
     for access in one.accesses[:2]:
         if not access.ptx_line:  # the host's code
             if access.source_line:
-                place = f"{access.source_file}:{access.source_line}"
-                lines.append(f"{_BAR}    {access.what} at {place}")
+                line = f"{access.source_file}:{access.source_line}"
+                lines.append(f"{_BAR}    {access.what} at {line}")
             continue
         lines.append(f"{_BAR}    {access.what} at {_place(access, kernel)}")
         lines.append(f"{_BAR}    by thread {_plain(access.thread)} in block {_plain(access.block)}")
