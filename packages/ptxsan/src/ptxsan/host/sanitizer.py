@@ -17,6 +17,8 @@ from ptxsan import footprints
 from ptxsan.errors import MachineError
 from ptxsan.findings import Access, Kind, MachineFinding, MachineReport, Severity
 from ptxsan.footprints import Accesses, Touched
+from ptxsan.globals import module_memory
+from ptxsan.heap import module_heap
 from ptxsan.host.journal import Clash, Deed, Journal, Place
 from ptxsan.host.memory import Memory, may_be_padding
 from ptxsan.host.order import Operation
@@ -37,9 +39,11 @@ from ptxsan.host.variants import Variants
 from ptxsan.launch import Buffer, Launch, Texture
 from ptxsan.options import Options
 from ptxsan.parser import parse
+from ptxsan.program import build
 from ptxsan.schedules import every, once
 from ptxsan.sources import plain_name
 from ptxsan.syntax import Module
+from ptxsan.watching import Snapshot
 
 _MOST_KIND = 2  # enum cudaChannelFormatKind: signed, unsigned, float; others are compressed
 _FATAL = (Kind.DEADLOCK, Kind.TRAP, Kind.ASSERT)
@@ -178,20 +182,17 @@ class Sanitizer:
         if operation is None:
             return False
         options = replace(self._options, predict=False)
-        memory = [
-            (one, one.data.copy(), None if one.initialised is None else one.initialised.copy())
-            for one in launch.buffers
-        ]
+        kept: Snapshot | None = None
         try:
+            program = build(module, launch.kernel)
+            kept = Snapshot(launch, module_memory(module, program), module_heap(module, program))
             before = self._variants.until_it_waits(module, launch.kernel)
             ran = every(before or module, launch, options=options, schedules=self._schedules[:1])
         except MachineError:
             return False  # the launch itself will say so
         finally:
-            for buffer, data, flags in memory:
-                buffer.data[...] = data
-                if buffer.initialised is not None and flags is not None:
-                    buffer.initialised[...] = flags
+            if kept is not None:
+                kept.restore()
         when = "before griddepcontrol.wait" if before else "which has no griddepcontrol.wait"
         self._log(operation, f"{name}, {when},", how, ran[0].touched)
         return before is None

@@ -31,6 +31,14 @@ __global__ void second_early(const float* x, float* y, int n) { int i = blockIdx
   cudaGridDependencySynchronize();
 #endif
   if (i < n) y[i] = v; }
+__device__ int rounds;
+__global__ void second_counts(const float*, float* y, int) {
+  if (threadIdx.x == 0 && blockIdx.x == 0) { atomicAdd(&rounds, 1); printf("second\n"); }
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+  if (threadIdx.x == 0 && blockIdx.x == 0) y[0] = atomicAdd(&rounds, 0);
+}
 const int n = 1024;
 template <class K> void dependent(K k, const float* x, float* y, cudaStream_t s) {
   cudaLaunchConfig_t c = {}; c.gridDim = 4; c.blockDim = 256; c.stream = s;
@@ -55,6 +63,10 @@ int main(int argc, char** argv) {
     cudaStreamSynchronize(a);
   }
   if (is("pdl_apart")) { first<<<4, 256, 0, a>>>(x, n); dependent(second, z, y, a); cudaStreamSynchronize(a); }
+  if (is("pdl_counts")) {
+    first<<<4, 256, 0, a>>>(x, n); dependent(second_counts, x, y, a);
+    float h; cudaMemcpy(&h, y, 4, cudaMemcpyDeviceToHost); printf("%g\n", h);
+  }
   if (is("pdl_first")) { dependent(second, z, y, a); cudaStreamSynchronize(a); }
   if (is("capture") || is("capture_race") || is("unjoined")) {
     cudaGraph_t g; cudaGraphExec_t x1;

@@ -110,6 +110,7 @@ _GRAPHS: _Rows = (
     ("pdl_early", {_RACE}, None),
     ("pdl_apart", set(), None),
     ("pdl_first", set(), None),
+    ("pdl_counts", set(), "second\n1\n"),  # what runs early runs once
     ("capture", set(), "no error\n3\n"),
     ("capture_race", {_RACE}, None),
     ("unjoined", set(), "capturing stream has unjoined work\n"),
