@@ -214,3 +214,15 @@ class MachineEvidence:
     def faults(self) -> tuple[tuple[LaunchEvidence, MachineFault], ...]:
         """Every fault with its launch, in order."""
         return tuple((launch, fault) for launch in self.launches for fault in launch.faults)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchLimits:
+    """Of one call without memory: its launches, those that CUDA refuses, and notes.
+
+    `refused` has (kernel, why) of each kernel's first refused launch.
+    """
+
+    launches: int
+    refused: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]

@@ -10,20 +10,18 @@ from cuassay.checks.machine.declared_sizes import without_memory
 from cuassay.checks.machine.faults import MachineCheck
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed
-from cuassay.errors import CannotJudgeError, CuassayError, NothingToCheckError, ProblemError
+from cuassay.errors import NothingToCheckError, ProblemError
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.machine import MachineFault
 from cuassay.model.outcome import Finding, Severity, Where
-from cuassay.model.recording import RecordedLaunch, decode
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Outline
 from cuassay.model.trace import ScenarioResult, done_steps
 from cuassay.model.verdict import Profile
 
 _SIZES = {Profile.QUICK: 4, Profile.STANDARD: 8, Profile.DEEP: 16}
-_ARCH = 90  # threads and extents of a launch are those of every architecture
 
 
 class Launch101(MachineCheck):
@@ -83,20 +81,15 @@ class Launch101(MachineCheck):
         items = [record.items for _, record in done_steps(scenario, run.result, Outline)]
         if not items or not items[0]:
             raise NothingToCheckError("the call without memory did not end")
-        try:
-            recording = decode(run.tensor(items[0][0]).numpy().tobytes())
-        except CuassayError as error:
-            raise CannotJudgeError(str(error)) from None
-        launches = (*recording.launches, *recording.refused)
-        if not launches:
-            why = f": {recording.notes[0]}" if recording.notes else ""
+        machine = trial.machine
+        if machine is None:
+            raise NothingToCheckError("no PTX machine here")
+        found = machine.limits(run.tensor(items[0][0]))
+        if not found.launches:
+            why = f": {found.notes[0]}" if found.notes else ""
             raise NothingToCheckError(f"the call without memory launches nothing{why}")
-        said: set[str] = set()
-        for one in launches:
-            why = _refusal(one)
-            if why and one.kernel not in said:
-                said.add(one.kernel)
-                yield self._refused(scenario, one, why)
+        for kernel, why in found.refused:
+            yield self._refused(scenario, kernel, why)
 
     def reports(self, fault: MachineFault) -> bool:
         """No fault of a launch that runs is this check's business."""
@@ -107,26 +100,14 @@ class Launch101(MachineCheck):
         places = "; ".join(_named(scenario.cases[1]) for scenario, _ in seen)
         return f"{self.clean_words} at {places}"
 
-    def _refused(self, scenario: Scenario, one: RecordedLaunch, why: str) -> Finding:
+    def _refused(self, scenario: Scenario, kernel: str, why: str) -> Finding:
         case = scenario.cases[1]
         return self.finding(
             f"CUDA refuses a launch at {_named(case)}: {why}",
             scenario=scenario,
-            where=Where(axes=dict(case.axes), group=one.kernel),
+            where=Where(axes=dict(case.axes), group=kernel),
             statistic="launch",
         )
-
-
-def _refusal(one: RecordedLaunch) -> str:
-    """Return why no GPU accepts a launch, or nothing."""
-    from ptxsan.limits import refusal
-    from ptxsan.sources import plain_name
-
-    found = refusal(
-        plain_name(one.kernel), {}, grid=one.grid, block=one.block, cluster=one.cluster,
-        static_bytes=0, dynamic_bytes=one.shared_bytes, arch=_ARCH,
-    )  # fmt: skip
-    return "" if found is None else found.text
 
 
 def _named(case: Case) -> str:
