@@ -17,6 +17,7 @@ from cuassay.checks.machine.uninitialized import Init101
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.machine import (
     LaunchEvidence,
+    LaunchLimits,
     MachineEvidence,
     MachineFault,
     OrderDependence,
@@ -50,6 +51,9 @@ class FakeMachine:
 
     def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
         return self.execute(recording, scenario)
+
+    def limits(self, recording: torch.Tensor) -> LaunchLimits:
+        return LaunchLimits(launches=self.evidence.made, refused=(), notes=())
 
     def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
         return self.evidence.oblivious
