@@ -14,16 +14,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+if TYPE_CHECKING:
+    from cuassay.build.machine.streams import CallStreams
 
 _DEVICE = torch.device("cuda", 0)
 MULTIPROCESSORS = 4  # persistent kernels launch this many programs: few, each takes 1 ms
 _lock = threading.Lock()
 _depth = 0
 _originals: dict[tuple[Any, str], Any] = {}
+streams: CallStreams | None = None  # where extensions have streams of their own
 
 
 class _Mode(TorchFunctionMode):
@@ -110,10 +114,25 @@ class _Nothing:
     def query(self) -> bool:
         return True
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        _wait_for_all()
+
     def wait_stream(self, *_: object) -> None: ...
     def wait_event(self, *_: object) -> None: ...
     def wait(self, *_: object) -> None: ...
+
+
+class _Current(_Nothing):
+    """The caller's stream: what an extension is given of it is its number."""
+
+    @property
+    def cuda_stream(self) -> int:  # type: ignore[override]
+        return 0 if streams is None else streams.stream
+
+
+def _wait_for_all(*_: object, **__: object) -> None:
+    if streams is not None:
+        streams.wait()
 
 
 def _properties(*_: object) -> SimpleNamespace:
@@ -149,7 +168,8 @@ _TORCH_CUDA: dict[str, Any] = {
     "get_device_properties": _properties,
     "memory_allocated": _constant(0),
     "max_memory_allocated": _constant(0),
-    "current_stream": _Nothing,
+    "current_stream": _Current,
+    "synchronize": _wait_for_all,
     "default_stream": _Nothing,
     "stream": _Nothing,
     "device": _Nothing,
@@ -162,7 +182,6 @@ _TORCH_CUDA: dict[str, Any] = {
     **{
         name: _constant(None)
         for name in (
-            "synchronize",
             "set_device",
             "set_stream",
             "empty_cache",

@@ -27,7 +27,7 @@ from cuassay.model.verdict import Profile
 if TYPE_CHECKING:
     import torch
 
-    from cuassay.model.machine import MachineEvidence
+    from cuassay.model.machine import LaunchLimits, MachineEvidence
     from cuassay.oracle.compare.outputs import Comparison
     from cuassay.oracle.truth.make import Truth
 
@@ -62,6 +62,9 @@ class Machine(Protocol):
         Only faults of memory count, and only where no address depends on data. Raises
         CannotJudgeError.
         """
+
+    def limits(self, recording: torch.Tensor) -> LaunchLimits:
+        """Return which launches of a recording (uint8) CUDA refuses. Raises CannotJudgeError."""
 
     def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
         """Whether what was seen on each of these holds for all data at its shapes."""

@@ -59,6 +59,8 @@ _CHECKS = {
     "RACE101": "machine.races",
     "SYNC101": "machine.barriers",
     "PREC101": "machine.precision",
+    "STREAM101": "machine.streams",
+    "LAUNCH101": "machine.launch_limits",
     "BIG002": "machine.declared_sizes",
     "APART001": "state.apart",
     "PERF001": "gpu.timing",

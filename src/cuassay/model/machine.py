@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cuassay.model.recording import CallerOrder
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touch:
@@ -97,7 +99,8 @@ class LaunchEvidence:
     `inconclusive` says why it was not executed to its end, if so. `agreement` compares what it
     left with the recorded result: None where no GPU's result was recorded, empty where nothing
     changed. `failure` is what that GPU reported of a launch that did not end well. `title` is the
-    kernel's name as its source spells it.
+    kernel's name as its source spells it. `order` says for which callers the launch is in order
+    with their work, where it chose its stream.
     """
 
     kernel: str
@@ -116,6 +119,7 @@ class LaunchEvidence:
     lines: tuple[LineTrace, ...] = ()
     agreement: tuple[Agreement, ...] | None = None
     failure: str = ""
+    order: CallerOrder | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,3 +216,15 @@ class MachineEvidence:
     def faults(self) -> tuple[tuple[LaunchEvidence, MachineFault], ...]:
         """Every fault with its launch, in order."""
         return tuple((launch, fault) for launch in self.launches for fault in launch.faults)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchLimits:
+    """Of one call without memory: its launches, those that CUDA refuses, and notes.
+
+    `refused` has (kernel, why) of each kernel's first refused launch.
+    """
+
+    launches: int
+    refused: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]

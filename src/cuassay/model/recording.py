@@ -13,6 +13,7 @@ data); everything but the data is JSON text under the metadata key `cuassay-laun
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +50,14 @@ class Region:
     changed: bool = False
 
 
+class CallerOrder(enum.StrEnum):
+    """From which streams of its caller a launch is in order with what comes before and after it."""
+
+    ALWAYS = "always"
+    DEFAULT = "default"  # only for a caller on the default stream
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedLaunch:
     """One launch. `module` numbers the recording's PTX texts.
@@ -62,6 +71,7 @@ class RecordedLaunch:
     `results_read` is said of a launch that is recorded without being run: before it, or after the
     last one, host code took numbers out of what launches that were not run would have written.
     `assumes` are the lines of TTIR that a Triton kernel's assumptions are made of.
+    `order` is known of launches that an extension's host code made without a GPU.
     """
 
     module: int
@@ -79,6 +89,7 @@ class RecordedLaunch:
     variables: Mapping[str, bytes] = field(default_factory=dict)
     results_read: bool = False
     assumes: str = ""
+    order: CallerOrder | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +167,8 @@ class Recording:
     `results` says where the tensors that the call returned lie. `device` names the GPU that
     executed the launches; empty where the machine did. `notes` say what was not recorded, and
     `left_out` counts those launches. `operations` are torch's, in order, where they were asked for.
+    `refused` are launches without arguments and memory that host code asked for where nothing was
+    to run, and that CUDA would have refused.
     """
 
     modules: tuple[str, ...]
@@ -166,6 +179,7 @@ class Recording:
     notes: tuple[str, ...] = ()
     left_out: int = 0
     operations: tuple[RecordedOperation, ...] = ()
+    refused: tuple[RecordedLaunch, ...] = ()
 
 
 def encode(recording: Recording) -> bytes:
@@ -187,6 +201,8 @@ def encode(recording: Recording) -> bytes:
     }
     if recording.operations:
         document["operations"] = [_operation_words(one, put) for one in recording.operations]
+    if recording.refused:
+        document["refused"] = [_described(launch, put) for launch in recording.refused]
     return _file(document, list(blobs))
 
 
@@ -214,6 +230,8 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
         found["assumes"] = put(launch.assumes.encode())
     if launch.results_read:
         found["results_read"] = True
+    if launch.order is not None:
+        found["order"] = launch.order.value
     return found | ({"failure": launch.failure} if launch.failure else {})
 
 
@@ -290,6 +308,8 @@ def _decoded(data: memoryview) -> Recording:
     modules = tuple(blob(number).decode() for number in document["modules"])
     sources = {str(name): blob(n).decode() for name, n in document.get("sources", {}).items()}
     launches = tuple(_launch(item, blob, len(modules)) for item in document["launches"])
+    refused = document.get("refused", [])
+    _require_few("refused launches", refused, _LAUNCHES)
     listed = document.get("operations", [])
     _require_few("operations", listed, OPERATIONS)
     operations = tuple(_operation(item, blob) for item in listed)
@@ -297,6 +317,7 @@ def _decoded(data: memoryview) -> Recording:
     return Recording(
         modules=modules,
         launches=launches,
+        refused=tuple(_launch(item, blob, len(modules)) for item in refused),
         sources=sources,
         results=results,
         device=str(document.get("device", ""))[:_TEXT],
@@ -367,6 +388,7 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
         variables={str(k)[:_TEXT]: blob(n) for k, n in item.get("variables", {}).items()},
         results_read=bool(item.get("results_read", False)),
         assumes=blob(item["assumes"]).decode() if "assumes" in item else "",
+        order=CallerOrder(item["order"]) if "order" in item else None,
     )
 
 

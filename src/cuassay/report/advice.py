@@ -48,6 +48,8 @@ _BY_CODE = {
     "COMPILE001": "keep host reads and caches out of the traced function, or make the kernel a "
     "custom operator",
     "STREAM001": "launch on torch.cuda.current_stream() and keep no global buffers",
+    "LAUNCH101": "put the longest axis on blockIdx.x, or loop over it; check every launch",
+    "STREAM101": "launch on at::cuda::getCurrentCUDAStream(), or order the other stream with it",
     "GRAPH001": "no synchronisation, allocation or host read inside the call; launch on the "
     "current stream",
     "DEVICE001": "launch on the device of the inputs (torch.cuda.device), not on device 0",

@@ -53,6 +53,8 @@ def test_the_order_is_host_state_first() -> None:
         "RACE101",
         "SYNC101",
         "PREC101",
+        "STREAM101",
+        "LAUNCH101",
         "BIG002",
         "APART001",
         "PERF001",

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ptxsan.footprints import Touched
     from ptxsan.precision import SiteNumbers
 
 
@@ -37,6 +38,11 @@ class Kind(StrEnum):
     UNCOALESCED = "uncoalesced"
     BANK_CONFLICT = "bank-conflict"
     PRECISION = "precision"
+    REFUSED_LAUNCH = "refused-launch"
+    UNSEEN_ERROR = "unseen-error"
+    UNWRITTEN_COPY = "uninitialised-copy"
+    FREED = "use-after-free"
+    STREAM_RACE = "stream-race"
 
 
 class Severity(StrEnum):
@@ -51,7 +57,8 @@ class Severity(StrEnum):
 class Access:
     """One access or arrival: which thread did what on which line.
 
-    `block` and `thread` are (x, y, z); `what` is `read`, `write`, `atomic` or the opcode.
+    `block` and `thread` are (x, y, z); `what` is `read`, `write`, `atomic` or the opcode. What the
+    host of a program does has no PTX line (0).
     """
 
     what: str
@@ -209,6 +216,7 @@ class MachineReport:
     at this launch; `data_dependent` lists the PTX lines where it does depend.
     `sites` has the numbers of every float instruction that ran, where shadows were carried.
     `printed` has a line a call of printf with its thread, `output` the text alone.
+    `touched` says which bytes of which buffers were accessed, where `Options.footprints` asks.
     `inconclusive` is None, or why the launch could not be executed to its end (an unknown
     instruction with its line, a limit); its findings up to there are still true.
     """
@@ -223,6 +231,7 @@ class MachineReport:
     output: str = ""
     not_covered: tuple[str, ...] = ()
     sites: tuple[SiteNumbers, ...] = ()
+    touched: tuple[Touched, ...] = ()
 
     @property
     def wrong(self) -> tuple[MachineFinding, ...]:

@@ -34,3 +34,8 @@ def module_memory(module: Module, program: Program) -> dict[str, NDArray[np.uint
                 memory[offset : offset + 8] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)
             found[one.name] = memory
     return found
+
+
+def share(module: Module, other: Module) -> None:
+    """Give a second module the variables of a first one, of the same names."""
+    _MEMORY[other] = _MEMORY.setdefault(module, {})

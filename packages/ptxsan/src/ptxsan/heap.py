@@ -121,3 +121,10 @@ def module_heap(module: Module, program: Program) -> Heap | None:
     if asks and module not in _HEAPS:
         _HEAPS[module] = Heap()
     return _HEAPS.get(module)
+
+
+def share(module: Module, other: Module) -> None:
+    """Give a second module the heap of a first one, whichever of them has one."""
+    for one, twin in ((module, other), (other, module)):
+        if one in _HEAPS:
+            _HEAPS[twin] = _HEAPS[one]

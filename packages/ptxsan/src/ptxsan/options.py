@@ -43,6 +43,7 @@ class Options:
     advice: bool = False
     optimise: bool = True
     predict: bool = True
+    footprints: bool = False
     blocks: tuple[int, ...] = ()
 
     @property

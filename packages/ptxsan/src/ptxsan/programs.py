@@ -36,13 +36,16 @@ class Wish:
 
 def run_whole(wish: Wish) -> ProgramReport:
     """Compile and run a program. Raises CompileError and UsageError."""
+    per_thread = "--default-stream=per-thread"
     defines = [one[2:] for one in wish.flags if one.startswith("-D")]
+    defines += ["CUDA_API_PER_THREAD_DEFAULT_STREAM"] if per_thread in wish.flags else []
     folders = [Path(one[2:]) for one in wish.flags if one.startswith("-I")]
     standards = [one.partition("=")[2] for one in wish.flags if one.startswith("-std=")]
     for one in wish.flags:
-        if not one.startswith(("-D", "-I", "-std=")):
+        if not one.startswith(("-D", "-I", "-std=", per_thread)):
             raise UsageError(
-                f"--flag={one}: of a whole program expected -DNAME=VALUE, -IFOLDER or -std=c++17"
+                f"--flag={one}: of a whole program expected -DNAME=VALUE, -IFOLDER, -std=c++17 or "
+                f"{per_thread}"
             )
     report = run_program(
         wish.paths, wish.arguments, defines=defines, folders=folders,
@@ -84,6 +87,8 @@ def document(report: ProgramReport) -> dict[str, Any]:
         "output": report.output,
         "timed_out": report.timed_out,
         "ok": exit_code(report, found=1) == OK,
+        "host": [reporting.row(one) for one in report.host],
+        "not_covered": list(report.not_covered),
         "launches": [
             {"kernel": plain_name(one.kernel), "grid": one.grid, "block": one.block,
              "findings": [reporting.row(each) for each in one.findings],
@@ -95,7 +100,8 @@ def document(report: ProgramReport) -> dict[str, Any]:
 
 def sarif(report: ProgramReport, path: Path) -> str:
     """Return the findings as a SARIF 2.1.0 log."""
-    return reporting.sarif_of([one for one, _, _ in _findings(report)], str(path))
+    every = [*(one for one, _, _ in _findings(report)), *report.host]
+    return reporting.sarif_of(every, str(path))
 
 
 def text(report: ProgramReport) -> str:
@@ -110,7 +116,10 @@ def text(report: ProgramReport) -> str:
         place += f", and in {count - 1} others" if count > 1 else ""
         lines += reporting.lines_of(one, plain_name(launch.kernel), place=place)
         wrong += one.severity is Severity.WRONG
-    for why, count in Counter(report.not_covered).items():
+    for one in report.host:
+        lines += reporting.lines_of(one, "")
+        wrong += one.severity is Severity.WRONG
+    for why, count in Counter(report.stopped).items():
         times = f" ({count} launches)" if count > 1 else ""
         lines.append(f"{_BAR}Not executed to the end: {why}{times}")
     if report.timed_out:
@@ -119,6 +128,9 @@ def text(report: ProgramReport) -> str:
         lines.append(f"{_BAR}The program ended by signal {-report.status}")
     lines.append(f"{_BAR}{len(report.launches)} launches, exit status {report.status}")
     summary = f"ERROR SUMMARY: {wrong} error{'' if wrong == 1 else 's'}"
-    no_verdict = exit_code(report, found=1) == NO_VERDICT
-    lines.append(f"{_BAR}{summary}{'; no verdict' if no_verdict else ''}")
+    if exit_code(report, found=1) == NO_VERDICT:
+        summary += "; no verdict"
+    if report.uncovered:
+        summary += f"; not covered: {', '.join(report.uncovered)}"
+    lines.append(f"{_BAR}{summary}")
     return "\n".join(lines)

@@ -26,6 +26,11 @@ _TITLES = {
     Kind.DIVERGENT_BARRIER: "Barrier error detected",
     Kind.DIVERGENT_COLLECTIVE: "Warp operation with missing threads",
     Kind.DEADLOCK: "Deadlock detected",
+    Kind.REFUSED_LAUNCH: "Refused launch",
+    Kind.UNSEEN_ERROR: "Unchecked CUDA error",
+    Kind.UNWRITTEN_COPY: "Uninitialized memory is copied to the host",
+    Kind.FREED: "Use of memory that was freed",
+    Kind.STREAM_RACE: "Race between streams detected",
 }
 _LEVELS = {Severity.WRONG: "error", Severity.NOTE: "note", Severity.ADVICE: "note"}
 
@@ -71,6 +76,11 @@ def lines_of(one: MachineFinding, kernel: str, note: str = "", place: str = "") 
     lines = [f"{_BAR}{head}{what}{note}"]
     lines += [f"{_BAR}    {line}" for line in one.text.split("\n")]
     for access in one.accesses[:3]:
+        if not access.ptx_line:  # the host's code
+            if access.source_line:
+                line = f"{access.source_file}:{access.source_line}"
+                lines.append(f"{_BAR}    {access.what} at {line}")
+            continue
         lines.append(f"{_BAR}    {access.what} at {_place(access, kernel)}")
         lines.append(f"{_BAR}    by thread {_plain(access.thread)} in block {_plain(access.block)}")
     if one.count > 1:

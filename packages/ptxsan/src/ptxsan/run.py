@@ -20,6 +20,7 @@ from ptxsan import (
     coalescing,
     contexts,
     describe,
+    footprints,
     limits,
     precision,
     printed,
@@ -194,6 +195,7 @@ class _Run:
         self._run_s = 0.0
         self._inconclusive: str | None = None
         self._left_out: tuple[str, ...] = ()
+        self._touched: tuple[footprints.Touched, ...] = ()
 
     def report(self) -> MachineReport:
         """Execute, look again at suspected races, and describe what was found."""
@@ -203,6 +205,8 @@ class _Run:
             self._inconclusive = None
             self._watch.restore()
             state = self._execute(None)
+        if self._options.footprints:
+            self._touched = footprints.touched(self._loaded.program, self._launch, state)
         runs = [(state, list(describe.records(state)))]
         suspects = [one for one in runs[0][1] if one.kind == L.K_SUSPECT]
         if suspects and self._watch is not None and self._inconclusive is None:
@@ -230,7 +234,9 @@ class _Run:
         after = watching.Snapshot(self._launch, self._variables, self._heap)
         before.restore()
         schedule = "forward" if self._options.schedule == "reverse" else "reverse"
-        options = replace(self._options, schedule=schedule, predict=False, advice=False)
+        options = replace(
+            self._options, schedule=schedule, predict=False, advice=False, footprints=False
+        )
         other = _Run(self._module, self._loaded, self._launch, options).report()
         after.restore()
         self._run_s += other.statistics.run_s
@@ -400,6 +406,7 @@ class _Run:
             data_dependent=loaded.dependent, schedule=schedule, inconclusive=self._inconclusive,
             not_covered=NOT_COVERED + self._left_out, sites=sites,
             printed=printed.lines(self._launch, state), output=printed.output(state),
+            touched=self._touched,
         )  # fmt: skip
 
 

@@ -306,7 +306,7 @@ def headers_place() -> Path:
     if compiler:
         done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
         version = done.stdout.partition("\n")[0]
-    texts = [(NATIVE / "cuda_host.h").read_text(), (NATIVE / "cuda_host.cpp").read_text()]
+    texts = [file.read_text() for file in sorted(NATIVE.iterdir()) if file.is_file()]
     texts.append((_NATIVE / _PRELUDE).read_text())
     spec = importlib.util.find_spec("torch")  # found, not imported: that takes seconds
     where = str(spec.origin) if spec is not None else ""
@@ -396,5 +396,5 @@ def _launches(folder: Path) -> HostedLaunches:
         )
     if _connected is None:
         _connected = HostedLaunches.connect(_runtime_library(folder), candidates.current)
-    _connected.launcher = candidates.current
+    _connected.serve(candidates.current)
     return _connected

@@ -15,10 +15,23 @@ import numpy as np
 import torch
 
 from cuassay.build.machine.launch import MachineLauncher
+from cuassay.build.machine.streams import CallStreams
 from cuassay.build.recording.ledger import LEDGER
 from cuassay.build.unavailable import note
 from cuassay.errors import LaunchError, MissingToolError
-from ptxsan.host.runtime import NOT_SUPPORTED, SUCCESS, Dim3, Runtime, Texels
+from cuassay.model.recording import RecordedLaunch
+from ptxsan.host.journal import Place
+from ptxsan.host.runtime import (
+    NOT_SUPPORTED,
+    SUCCESS,
+    Dim3,
+    How,
+    Kept,
+    Moved,
+    Noted,
+    Runtime,
+    Texels,
+)
 
 if TYPE_CHECKING:
     from ptxsan.syntax import Module
@@ -33,6 +46,8 @@ class HostedLaunches:
 
     launcher: MachineLauncher
     _runtime: Runtime | None = None
+    _streams: CallStreams | None = None
+    _refused: str = ""  # why CUDA refused a launch whose error nobody has looked at
     _own: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]] = field(
         default_factory=dict
     )
@@ -40,11 +55,19 @@ class HostedLaunches:
     @staticmethod
     def connect(library: Path, launcher: MachineLauncher) -> HostedLaunches:
         """Return the runtime of the library, connected."""
+        from cuassay.build import cuda_facade
         from cuassay.build.cuda_facade import MULTIPROCESSORS
 
         made = HostedLaunches(launcher)
         made._runtime = Runtime(library, made, multiprocessors=MULTIPROCESSORS)
+        made._streams = CallStreams.of(made._runtime)
+        cuda_facade.streams = made._streams
         return made
+
+    def serve(self, launcher: MachineLauncher) -> None:
+        """Hand launches to this launcher from now on."""
+        self.launcher = launcher
+        launcher.streams = self._streams
 
     @property
     def runtime(self) -> Runtime:
@@ -66,8 +89,12 @@ class HostedLaunches:
         cluster: Dim3,
         shared_bytes: int,
         arguments: Sequence[bytes],
+        how: How,
     ) -> int:
         """Run a launch to its end. Raises LaunchFault, MissingToolError."""
+        self.launcher.arena.bury(arguments)
+        recorder = self.launcher.recorder
+        before = len(recorder.launches)
         for base, (data, flags) in self._own.items():
             self.launcher.arena.provide(base, f"device memory ({data.nbytes:,} bytes)", data, flags)
         LEDGER.launch(
@@ -77,20 +104,56 @@ class HostedLaunches:
                 arguments=arguments,
             ),
         )  # fmt: skip
+        if self._streams is not None:
+            kept = len(recorder.launches) > before
+            self._streams.launched(how.stream, before if kept else None)
         return SUCCESS
 
-    def allocated(self, base: int, nbytes: int, *, initialised: bool) -> None:
+    def refused(
+        self,
+        ptx: str,
+        entry: str,
+        *,
+        grid: Dim3,
+        block: Dim3,
+        cluster: Dim3,
+        shared_bytes: int,
+        why: str,
+        how: How,
+    ) -> None:
+        """Keep why CUDA refuses a launch; where launches are recorded and not run, it as well."""
+        plain = RecordedLaunch(
+            module=0, kernel=entry, grid=grid, block=block, cluster=cluster,
+            shared_bytes=shared_bytes, arguments=(), regions=(),
+        )  # fmt: skip
+        self.launcher.recorder.keep_refused(ptx, plain)
+        where = f" ({how.place.file}:{how.place.line})" if how.place.line else ""
+        self._refused = f"{why}{where}"
+
+    def allocated(self, base: int, nbytes: int, *, kept: Kept, stream: int) -> None:
         """Keep memory that the program was given."""
+        initialised = kept is not Kept.DEVICE
         data = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(base))
         self._own[base] = data, None if initialised else np.zeros(nbytes, np.bool_)
 
-    def freed(self, base: int) -> None:
-        """Forget memory."""
+    def freed(self, base: int, *, stream: int, how: str) -> None:
+        """Forget memory; its addresses are nobody's."""
         self._own.pop(base, None)
         self.launcher.arena.drop(base)
 
-    def written(self, base: int, nbytes: int, source: int | None) -> None:
+    def moved(self, one: Moved) -> None:
         """Note what the host wrote, or copied."""
+        assert self._runtime is not None
+        for order in self._runtime.orders:
+            order.operation(one.stream)
+            if one.host_waits:
+                order.host_waits_stream(one.stream)
+        for row in range(one.rows):
+            target = one.target + row * one.target_pitch
+            source = None if one.source is None else one.source + row * one.source_pitch
+            self._written(target, one.width, source)
+
+    def _written(self, base: int, nbytes: int, source: int | None) -> None:
         if source is not None:
             self.launcher.arena.copied(base, source)
         for start, (data, flags) in self._own.items():
@@ -98,6 +161,14 @@ class HostedLaunches:
                 flags[base - start : base - start + nbytes] = True
                 return
         self.launcher.arena.mark_bytes(base, nbytes)
+
+    def waited(self, stream: int | None) -> None:
+        """Nothing is kept from the host here."""
+
+    def noted(self, what: Noted, error: int, text: str, place: Place) -> None:
+        """Forget a refused launch that somebody asked about."""
+        if what is Noted.ASKED:
+            self._refused = ""
 
     def textured(self, texels: Texels) -> int:
         """Refuse: textures are not kept with a launch."""
@@ -130,6 +201,7 @@ class HostedLaunches:
         On a GPU the next thing that torch launches finds that error.
         """
         self.runtime.forget()
+        self._refused = ""
         try:
             yield
         finally:
@@ -140,7 +212,8 @@ class HostedLaunches:
             if failure is not None:
                 raise failure
         if error != SUCCESS:
-            raise LaunchError(f"CUDA error: {self.runtime.error_text(error)}")
+            why = f": {self._refused}" if self._refused else ""
+            raise LaunchError(f"CUDA error: {self.runtime.error_text(error)}{why}")
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:

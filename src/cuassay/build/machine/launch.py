@@ -28,6 +28,7 @@ from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import MissingToolError, UncoveredError
 from cuassay.model.recording import (
     OPERATIONS,
+    CallerOrder,
     RecordedLaunch,
     RecordedOperation,
     RecordedTensor,
@@ -37,11 +38,13 @@ from cuassay.model.recording import (
 
 if TYPE_CHECKING:
     from cuassay.build.machine.memory import StorageArena
+    from cuassay.build.machine.streams import CallStreams
     from ptxsan.findings import MachineReport
     from ptxsan.syntax import Module
 
 Dim3 = tuple[int, int, int]
 _RECORDED_BYTES = 1 << 30
+_REFUSED = 64  # launches of one call
 _VARIABLES_BYTES = 1 << 22  # of a module's own variables, kept with every launch
 _LIMIT_S = 50.0  # of one call: a little less than a step may take
 _FATAL = {
@@ -68,6 +71,7 @@ class MachineRecorder:
     operations: bool = False
     modules: dict[str, int] = field(default_factory=dict)
     launches: list[RecordedLaunch] = field(default_factory=list)
+    refused: list[RecordedLaunch] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     _left: dict[int, bytes] = field(default_factory=dict)  # base -> digest after a launch
     _bytes: int = 0
@@ -77,7 +81,7 @@ class MachineRecorder:
         """Forget what was recorded and record from now on."""
         self.on, self.outline, self.operations = True, outline, operations
         self.modules, self.launches, self._left, self._bytes = {}, [], {}, 0
-        self._operations = []
+        self._operations, self.refused = [], []
 
     @property
     def keeps_operations(self) -> bool:
@@ -169,10 +173,21 @@ class MachineRecorder:
         number = self.modules.setdefault(ptx, len(self.modules))
         self.launches.append(_replaced(launch, {"module": number}))
 
+    def keep_refused(self, ptx: str, launch: RecordedLaunch) -> None:
+        """Keep a launch that CUDA would refuse, where launches are kept and not run."""
+        if self.on and self.outline and len(self.refused) < _REFUSED:
+            number = self.modules.setdefault(ptx, len(self.modules))
+            self.refused.append(_replaced(launch, {"module": number}))
+
     def note_results_read(self) -> None:
         """Note that host code read what launches that were not run would have written."""
         if self.on and self.launches:
             self.launches[-1] = _replaced(self.launches[-1], {"results_read": True})
+
+    def keep_orders(self, orders: Mapping[int, CallerOrder]) -> None:
+        """Keep which callers the launches of these numbers are in order for."""
+        for number, order in orders.items():
+            self.launches[number] = _replaced(self.launches[number], {"order": order})
 
     def keep_variables(self, variables: Mapping[str, bytes]) -> None:
         """Keep the values of a module's own variables with the launch that is about to run."""
@@ -190,6 +205,7 @@ class MachineRecorder:
             launches=tuple(self.launches),
             sources=dict(self.sources),
             operations=tuple(self._operations),
+            refused=tuple(self.refused),
         )
 
 
@@ -203,13 +219,18 @@ class MachineLauncher:
     _functions: list[tuple[str, str]] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _until: float = 0.0  # when the call under way has taken too long
+    streams: CallStreams | None = None  # where host code has streams of its own
 
     def begin_call(self) -> None:
         """Give the launches from now on the seconds of one call."""
         self._until = time.monotonic() + _LIMIT_S
+        if self.streams is not None:
+            self.streams.begin()
 
     def end_call(self) -> None:
-        """Say of what was recorded whether the call read results that are not there."""
+        """Say of what was recorded what only the end tells: its order, and results read."""
+        if self.streams is not None:
+            self.recorder.keep_orders(self.streams.end())
         if self.arena.results_read:
             self.recorder.note_results_read()
 

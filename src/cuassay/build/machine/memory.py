@@ -32,6 +32,7 @@ from ptxsan.launch import Buffer, Pointer
 _POINTER = struct.Struct("<Q")
 _READS = frozenset((torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__))
 _LARGE_BYTES = 1 << 30
+_NO_BYTES = np.zeros(0, np.uint8)
 
 
 @dataclass(slots=True, eq=False)
@@ -167,6 +168,31 @@ class StorageArena:
         """Put an allocation as `place` does, unless it is there."""
         if base not in self._regions:
             self.place(base, name, data, initialised)
+
+    def bury(self, arguments: Sequence[bytes]) -> None:
+        """Take the bytes of allocations to which a launch points and that nobody holds any more.
+
+        A temporary whose address was taken has died then: a GPU's allocator may have given its
+        memory to others. Its addresses stay taken, so that they are nobody else's.
+        """
+        for data in arguments:
+            for place in range(0, len(data) - 7, 8):
+                found = self.pointer(_POINTER.unpack_from(data, place)[0])
+                for base, held in self._regions.items() if found is not None else ():
+                    if found is not None and held.buffer is found.buffer and self._is_alone(held):
+                        name = f"{held.buffer.name}, freed before this launch"
+                        gone = Buffer(name=name, data=_NO_BYTES, alignment=held.buffer.alignment)
+                        self._regions[base] = HeldRegion(base, held.storage, gone)
+                        break
+
+    @staticmethod
+    def _is_alone(held: HeldRegion) -> bool:
+        """Whether an allocation lives only because it is kept here."""
+        if held.storage is None or held.given:
+            return False
+        count: Any = torch._C._storage_Use_Count
+        own = 1 if held.zone_bytes else 2  # the storage itself, and the view of its bytes
+        return bool(count(held.storage._cdata) <= own)
 
     def drop(self, base: int) -> None:
         """Forget an allocation, if there is one."""

@@ -162,6 +162,7 @@ def _not_executed(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvi
         target=module.target[:40],
         inconclusive=why[:_TEXT],
         failure=launch.failure[:_TEXT],
+        order=launch.order,
     )
 
 
@@ -214,6 +215,7 @@ def evidence_of(launch: RecordedLaunch, module: Module, report: MachineReport) -
         printed=tuple(text[:_TEXT] for text in report.printed[:_PRINTED]),
         lines=_lines(module, launch.kernel, report),
         failure=launch.failure[:_TEXT],
+        order=launch.order,
     )
 
 

@@ -22,13 +22,14 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from cuassay.build.cuda.binaries import find_cuobjdump
 from cuassay.build.machine.candidates import missing
-from cuassay.errors import CannotJudgeError
+from cuassay.build.machine.refusals import launch_limits
+from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.judge.run.machine_worker import ask, asked
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.digest import sha256_fields
-from cuassay.model.machine import LaunchCount, MachineEvidence
+from cuassay.model.machine import LaunchCount, LaunchLimits, MachineEvidence
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.guest.items import host_memory
@@ -215,6 +216,13 @@ class Replayer:
             self._machine(), _SAMPLE, [host_memory(data), memoryview(wanted)], MachineEvidence,
             timeout_s=_SAMPLES_S[self._profile],
         )  # fmt: skip
+
+    def limits(self, recording: torch.Tensor) -> LaunchLimits:
+        """Return which launches of a recording CUDA refuses. Raises CannotJudgeError."""
+        try:
+            return launch_limits(bytes(host_memory(recording)))
+        except UsageError as error:
+            raise CannotJudgeError(str(error)) from None
 
     def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
         """Return what some blocks of launches show that came without memory, cached.

@@ -19,6 +19,7 @@ from cuassay.model.conditions import CONDITIONS
 from cuassay.model.diagnosis import Cause
 from cuassay.model.machine import (
     LaunchEvidence,
+    LaunchLimits,
     MachineEvidence,
     MachineFault,
     OrderDependence,
@@ -53,6 +54,9 @@ class FakeMachine:
 
     def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
         return self.execute(recording, scenario)
+
+    def limits(self, recording: torch.Tensor) -> LaunchLimits:
+        return LaunchLimits(launches=self.evidence.made, refused=(), notes=())
 
     def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
         return self.evidence.oblivious

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -19,9 +20,14 @@ from ptxsan.host.tokens import tokenize
 from ptxsan.nvrtc import cub_headers, include_folders
 
 NATIVE = Path(__file__).parent / "native"
-_TIMEOUT_S = 300.0
+_TIMEOUT_S = 900.0
 _FUNCTIONS, _VARIABLES = "tTwWiu", "dDbBrRvVuGgsS"
 ANCHOR = "cuda_host_anchor"
+_CONCURRENT = frozenset({
+    "cudaStreamCreate", "cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority",
+    "cuda_host_per_thread", "cudaMallocHost", "cudaHostAlloc", "cudaMallocManaged",
+    "cudaGraphLaunch", "cudaLaunchKernelExC", "cudaMallocAsync", "cudaFreeAsync",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +187,16 @@ def run_compiler(command: Sequence[str], what: str, shown: Mapping[str, str] | N
         raise CompileError(what, log)
 
 
+def shared_runtime(compiler: str) -> Path:
+    """Return the CUDA runtime's library that all programs of this user share, made if need be."""
+    from ptxsan.home import runtime_dir
+
+    sources = [file for file in sorted(NATIVE.iterdir()) if file.is_file()]
+    texts = [compiler.encode(), *(file.read_bytes() for file in sources)]
+    digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:20]
+    return runtime_library(runtime_dir() / f"host-{digest}", compiler=compiler)
+
+
 def runtime_library(folder: Path, *, compiler: str = "g++") -> Path:
     """Return the CUDA runtime's library, compiled into `folder` unless it lies there."""
     library = folder / "libcuda_host.so"
@@ -193,7 +209,7 @@ def runtime_library(folder: Path, *, compiler: str = "g++") -> Path:
         # process, has functions of the same names and would be called in their place.
         command += [f"-Wl,-soname,{library.name}", "-Wl,--default-symver", "-Wl,-Bsymbolic"]
         command += [f"-I{one}" for one in include_folders()]
-        command += [str(NATIVE / "cuda_host.cpp"), "-o", str(draft)]
+        command += [*map(str, sorted(NATIVE.glob("*.cpp"))), "-o", str(draft)]
         run_compiler(command, "the CUDA runtime for the host does not compile")
         draft.replace(library)
     return library
@@ -204,10 +220,12 @@ class Linked:
     """A library of host code: what the machine has to know of its symbols.
 
     `functions` and `variables` are (offset from the anchor, bytes, name, module); `module` numbers
-    `modules`, the PTX texts. Names are those in the PTX.
+    `modules`, the PTX texts. Names are those in the PTX. `is_concurrent`: it makes streams or
+    memory that the host and the device share, so that something may run at once.
     """
 
     library: str
+    is_concurrent: bool
     modules: tuple[str, ...]
     functions: tuple[tuple[int, int, str, int], ...]
     variables: tuple[tuple[int, int, str, int], ...]
@@ -220,7 +238,10 @@ class Linked:
             key: tuple((int(a), int(b), str(c), int(d)) for a, b, c, d in document[key])
             for key in ("functions", "variables")
         }
-        return Linked(library=str(library), modules=tuple(map(str, document["modules"])), **rows)
+        return Linked(
+            library=str(library), is_concurrent=bool(document["is_concurrent"]),
+            modules=tuple(map(str, document["modules"])), **rows,
+        )  # fmt: skip
 
 
 def _beside(library: Path) -> Path:
@@ -269,6 +290,7 @@ def _linked(units: Sequence[Compiled], draft: Path, library: Path) -> Linked:
                     variables.append((offset, size, symbol, number))
     return Linked(
         library=str(library),
+        is_concurrent=not _CONCURRENT.isdisjoint(_wanted(draft)),
         modules=modules,
         functions=tuple((offset - anchor, size, name, m) for offset, size, name, m in functions),
         variables=tuple((offset - anchor, size, name, m) for offset, size, name, m in variables),
@@ -287,6 +309,15 @@ def _table(binary: Path) -> list[tuple[int, int, str, str]]:
         if len(words) == 4:
             rows.append((int(words[0], 16), int(words[1], 16), words[2], words[3]))
     return rows
+
+
+def _wanted(binary: Path) -> set[str]:
+    """Return the names of the functions that a binary takes from others, without versions."""
+    done = subprocess.run(
+        ["nm", "-D", "--undefined-only", str(binary)],
+        capture_output=True, text=True, timeout=_TIMEOUT_S, check=True,
+    )  # fmt: skip
+    return {line.split()[-1].partition("@")[0] for line in done.stdout.splitlines() if line.strip()}
 
 
 def _demangled(names: Sequence[str]) -> dict[str, str]:

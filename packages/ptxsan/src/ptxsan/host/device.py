@@ -42,6 +42,12 @@ _HEADERS = {
     "#define __inline__ inline\n#define __inline inline\n"
     "__host__ __device__ constexpr int __builtin_clz(unsigned value) {\n"
     "  int zeros = 0;\n  for (; !(value >> 31); value <<= 1) ++zeros;\n  return zeros;\n}\n",
+    # cuda_device_runtime_api.h, which NVRTC has not
+    "dependent_launch.h": "#pragma once\n"
+    "__device__ inline void cudaTriggerProgrammaticLaunchCompletion() {\n"
+    '  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");\n}\n'
+    "__device__ inline void cudaGridDependencySynchronize() {\n"
+    '  asm volatile("griddepcontrol.wait;" ::: "memory");\n}\n',
     # The host's <cmath> takes a float and a double, or two integers, as doubles; NVRTC's functions
     # of two are ambiguous then.
     "mixed_math.h": "#pragma once\n"
@@ -66,7 +72,8 @@ _HEADERS = {
     "#define UINT64_MAX ULONG_MAX\n#define UINT8_MAX 255\n#define INT8_MAX 127\n"
     "#define INT8_MIN (-128)\n#define UINT16_MAX 65535\n#define SIZE_MAX ULONG_MAX\n",
 }
-_ALWAYS = ("stdint.h", "math.h", "float.h", "limits.h", "gnu_words.h", "mixed_math.h")
+_ALWAYS = ("stdint.h", "math.h", "float.h", "limits.h", "gnu_words.h", "mixed_math.h",
+           "dependent_launch.h")  # fmt: skip
 # libcu++ has the standard library for the device; reading it takes NVRTC up to a second.
 _STANDARD = {
     "min": "algorithm", "max": "algorithm", "clamp": "algorithm", "swap": "utility",

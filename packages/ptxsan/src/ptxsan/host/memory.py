@@ -1,4 +1,4 @@
-"""Memory of a program by address: what launches see of it."""
+"""Memory of a program by address: what launches see of it, who wrote it, and whether it lives."""
 
 from __future__ import annotations
 
@@ -9,47 +9,91 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptxsan.launch import Buffer, Pointer
 
 _WORD = struct.Struct("<Q")
+_NO_BYTES = np.zeros(0, np.uint8)
 
 
 @dataclass(slots=True)
 class Memory:
-    """Allocations at their real addresses."""
+    """Allocations at their real addresses, and those that are gone."""
 
     _buffers: dict[int, Buffer] = field(default_factory=dict)
+    _bases: list[int] = field(default_factory=list)
+    _gone: dict[int, tuple[int, Buffer]] = field(default_factory=dict)  # bytes, and a stand-in
+    _gone_bases: list[int] = field(default_factory=list)
     _count: int = 0
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """Every allocation, in the order of addresses."""
-        return tuple(self._buffers[base] for base in sorted(self._buffers))
+        return tuple(self._buffers[base] for base in self._bases)
 
-    def add(self, base: int, nbytes: int, *, initialised: bool) -> None:
+    def add(self, base: int, nbytes: int, *, initialised: bool) -> Buffer:
         """Learn of an allocation at `base`, which its owner keeps alive until `remove`."""
         self._count += 1
         data = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(base))
         flags = None if initialised else np.zeros(nbytes, np.bool_)
+        for old in self._gone_in(base, nbytes):
+            del self._gone[old]
+            self._gone_bases.remove(old)
+        if base not in self._buffers:
+            bisect.insort(self._bases, base)
         self._buffers[base] = Buffer(
             name=f"allocation {self._count} ({nbytes:,} bytes)", data=data, initialised=flags,
             alignment=min(256, base & -base),
         )  # fmt: skip
+        return self._buffers[base]
 
-    def remove(self, base: int) -> None:
-        """Forget an allocation."""
-        self._buffers.pop(base, None)
+    def remove(self, base: int, how: str = "freed") -> Buffer | None:
+        """Note that an allocation is gone, and `how`; return what it was.
+
+        Its addresses belong to a buffer without bytes from then on, whose name says so.
+        """
+        buffer = self._buffers.pop(base, None)
+        if buffer is None:
+            return None
+        self._bases.remove(base)
+        stand_in = Buffer(name=f"{buffer.name}, {how}", data=_NO_BYTES, alignment=buffer.alignment)
+        self._gone[base] = buffer.data.nbytes, stand_in
+        bisect.insort(self._gone_bases, base)
+        return buffer
+
+    def is_gone(self, name: str) -> bool:
+        """Whether a name is that of an allocation that is gone."""
+        return any(buffer.name == name for _, buffer in self._gone.values())
 
     def pointer(self, address: int) -> Pointer | None:
         """Return where an address points, one past an allocation's end included."""
-        bases = sorted(self._buffers)
-        place = bisect.bisect_right(bases, address) - 1
-        if place < 0:
+        place = bisect.bisect_right(self._bases, address) - 1
+        if place >= 0:
+            base = self._bases[place]
+            buffer, offset = self._buffers[base], address - base
+            if offset < buffer.data.nbytes:
+                return Pointer(buffer=buffer, offset=offset)
+        gone = bisect.bisect_right(self._gone_bases, address) - 1
+        if gone >= 0:
+            base = self._gone_bases[gone]
+            nbytes, stand_in = self._gone[base]
+            if address < base + nbytes:
+                return Pointer(buffer=stand_in, offset=address - base)
+        if place >= 0 and offset == buffer.data.nbytes:
+            return Pointer(buffer=buffer, offset=offset)
+        return None
+
+    def unwritten(self, base: int, nbytes: int) -> NDArray[np.bool_] | None:
+        """Return which of these bytes nobody wrote; None where all of them were, or none is known.
+
+        Bytes of no allocation count as written.
+        """
+        found = self.pointer(base)
+        if found is None or found.buffer.initialised is None:
             return None
-        buffer = self._buffers[bases[place]]
-        offset = address - bases[place]
-        return Pointer(buffer=buffer, offset=offset) if offset <= buffer.data.nbytes else None
+        flags = found.buffer.initialised[found.offset : found.offset + nbytes]
+        return None if flags.all() else ~flags
 
     def mark_written(self, base: int, nbytes: int, source: int | None) -> None:
         """Note that the host wrote bytes, copied from `source` where that is known."""
@@ -75,7 +119,11 @@ class Memory:
         """Return the addresses of this memory that lie in this memory: tables of pointers."""
         if not self._buffers:
             return ()
-        low, high = min(self._buffers), max(b + x.data.nbytes for b, x in self._buffers.items())
+        low, high = self._bases[0], self._bases[-1] + self._buffers[self._bases[-1]].data.nbytes
+        if self._gone_bases:
+            last = self._gone_bases[-1]
+            low = min(low, self._gone_bases[0])
+            high = max(high, last + self._gone[last][0])
         found = []
         for buffer in self._buffers.values():
             words = buffer.data[: buffer.data.nbytes & ~7].view(np.uint64)
@@ -84,6 +132,13 @@ class Memory:
                 if target is not None:
                     found.append((buffer, int(place) * 8, target))
         return tuple(found)
+
+    def _gone_in(self, base: int, nbytes: int) -> list[int]:
+        return [
+            old
+            for old in self._gone_bases
+            if old < base + nbytes and base < old + self._gone[old][0]
+        ]
 
 
 def pointers_in_structures(arguments: Any, pointer: Any) -> Any:
@@ -94,3 +149,22 @@ def pointers_in_structures(arguments: Any, pointer: Any) -> Any:
                 found = pointer(_WORD.unpack_from(data, offset)[0])
                 if found is not None:
                     yield index, offset, found
+
+
+def may_be_padding(unwritten: NDArray[np.bool_]) -> bool:
+    """Whether bytes that nobody wrote may be the padding of an array of structures.
+
+    All gaps are as long, and as far from each other: multiples of an alignment that the gap fills
+    up to, which some member of the structure has.
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], unwritten, [False]]).astype(np.int8)))
+    starts, ends = edges[::2], edges[1::2]
+    if starts.size < 2:
+        return False
+    gap = int(ends[0] - starts[0])
+    alignment = 1 << gap.bit_length()  # the least power of two above the gap
+    if alignment > 16 or ((ends - starts) != gap).any() or (ends % alignment).any():
+        return False
+    steps = np.unique(np.diff(starts))
+    whole = steps.size == 1 and unwritten.size // int(steps[0]) == starts.size
+    return bool(whole and steps[0] % alignment == 0 and steps[0] >= 2 * alignment)

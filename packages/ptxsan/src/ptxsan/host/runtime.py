@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import enum
 import math
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,21 +17,183 @@ from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
 from ptxsan.globals import module_memory
 from ptxsan.host.build import ANCHOR, Linked
+from ptxsan.host.journal import Place
+from ptxsan.host.order import Order
 from ptxsan.limits import Limit
 from ptxsan.program import build
+from ptxsan.sources import plain_name
 from ptxsan.syntax import Function, Module
 
 Dim3 = tuple[int, int, int]
 # CUDA Runtime API, enum cudaError
 SUCCESS, INVALID_VALUE, INVALID_CONFIGURATION, INVALID_FUNCTION = 0, 1, 9, 98
-LAUNCH_FAILURE, NOT_SUPPORTED = 719, 801
+LAUNCH_FAILURE, COOPERATIVE_TOO_LARGE, NOT_SUPPORTED = 719, 720, 801
 _ERRORS = {
     Limit.EXTENTS: INVALID_CONFIGURATION, Limit.THREADS: INVALID_CONFIGURATION,
     Limit.CLUSTER: INVALID_CONFIGURATION, Limit.BOUND: INVALID_VALUE,
     Limit.STATIC: INVALID_VALUE, Limit.DYNAMIC: INVALID_VALUE, Limit.SHARED: INVALID_VALUE,
+    Limit.COOPERATIVE: COOPERATIVE_TOO_LARGE,
 }  # fmt: skip
 _ARCH = 90
 _REGISTERS = 32  # a thread's: what ptxas would give is not known here
+_COOPERATIVE, _PROGRAMMATIC = 1, 2
+_NO_LIMIT = -1
+
+
+class Kept(enum.IntEnum):
+    """Whose memory an allocation is: `Memory` of native/host_runtime.h."""
+
+    DEVICE = 0
+    PINNED = 1
+    MANAGED = 2
+    REGISTERED = 3
+
+
+class _Ordered(enum.IntEnum):
+    """`Order` of native/host_runtime.h."""
+
+    CREATED = 0
+    DESTROYED = 1
+    RECORDED = 2
+    WAITS_EVENT = 3
+    HOST_WAITS_STREAM = 4
+    HOST_WAITS_EVENT = 5
+    HOST_WAITS_ALL = 6
+    WAITS_STREAM = 7
+    STEPPED = 8
+    HOST_FUNCTION = 9
+
+
+class Noted(enum.IntEnum):
+    """`Note` of native/host_runtime.h.
+
+    An error that a statement threw away, a look at the last error, something that the program uses
+    and nobody models, and the program's exit.
+    """
+
+    UNSEEN = 0
+    ASKED = 1
+    UNCOVERED = 2
+    ENDED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How a kernel is launched: on which stream (by its number), from where, with which others.
+
+    `cooperative`: all blocks are there at once; `programmatic`: it may begin before the launch
+    before it has ended.
+    """
+
+    stream: int
+    place: Place
+    cooperative: bool = False
+    programmatic: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """Bytes that the host's calls copied, or (`source` is None) set: `rows` rows of `width`.
+
+    `to_host`: the target is no memory of the device; `host_waits`: the call came back when it was
+    done.
+    """
+
+    target: int
+    source: int | None
+    width: int
+    rows: int
+    target_pitch: int
+    source_pitch: int
+    stream: int
+    api: str
+    place: Place
+    to_host: bool
+    host_waits: bool
+
+
+class _LaunchCall(ctypes.Structure):
+    """`LaunchCall` of native/host_runtime.h."""
+
+    _fields_ = (
+        ("function", ctypes.c_void_p), ("extents", ctypes.c_uint * 9), ("flags", ctypes.c_uint),
+        ("shared", ctypes.c_size_t), ("arguments", ctypes.c_void_p), ("stream", ctypes.c_uint64),
+        ("file", ctypes.c_char_p), ("line", ctypes.c_int64),
+    )  # fmt: skip
+
+
+class _Transfer(ctypes.Structure):
+    """`Transfer` of native/host_runtime.h."""
+
+    _fields_ = (
+        ("to", ctypes.c_void_p), ("from_", ctypes.c_void_p), ("width", ctypes.c_size_t),
+        ("rows", ctypes.c_size_t), ("to_pitch", ctypes.c_size_t),
+        ("from_pitch", ctypes.c_size_t), ("stream", ctypes.c_uint64), ("api", ctypes.c_char_p),
+        ("file", ctypes.c_char_p), ("line", ctypes.c_int64), ("to_host", ctypes.c_uint32),
+        ("host_waits", ctypes.c_uint32),
+    )  # fmt: skip
+
+
+class _Limits(ctypes.Structure):
+    """`Limits` of native/host_runtime.h."""
+
+    _fields_ = tuple(
+        (name, kind)
+        for name, kind in (
+            ("threads", ctypes.c_int), ("block", ctypes.c_int * 3), ("grid", ctypes.c_int * 3),
+            ("shared", ctypes.c_int), ("shared_optin", ctypes.c_int),
+            ("shared_multiprocessor", ctypes.c_int), ("shared_reserved", ctypes.c_int),
+            ("registers", ctypes.c_int), ("threads_multiprocessor", ctypes.c_int),
+            ("blocks_multiprocessor", ctypes.c_int), ("multiprocessors", ctypes.c_int),
+            ("major", ctypes.c_int), ("minor", ctypes.c_int),
+        )
+    )  # fmt: skip
+
+
+class _Range(ctypes.Structure):
+    """`Range` of native/host_watch.cpp."""
+
+    _fields_ = (
+        ("start", ctypes.c_uint64),
+        ("end", ctypes.c_uint64),
+        ("written", ctypes.c_uint64),
+    )
+
+
+_FRAMES, _MOST_TOUCHES = 16, 64
+
+
+class _Touch(ctypes.Structure):
+    """`Touch` of native/host_watch.cpp."""
+
+    _fields_ = (
+        ("address", ctypes.c_uint64), ("written", ctypes.c_uint64),
+        ("frames", ctypes.c_uint64 * _FRAMES), ("depth", ctypes.c_int64),
+    )  # fmt: skip
+
+
+class _Symbol(ctypes.Structure):
+    """`Dl_info` of dlfcn.h."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+_HANDLER_FRAMES = 2  # the handler itself, and how the kernel called it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAccess:
+    """An access of the host to memory that `Runtime.watch` kept it from.
+
+    `frames` are code addresses, the innermost first.
+    """
+
+    address: int
+    writes: bool
+    frames: tuple[int, ...]
 
 
 class Texels(ctypes.Structure):
@@ -60,17 +225,41 @@ class Executor(Protocol):
         cluster: Dim3,
         shared_bytes: int,
         arguments: Sequence[bytes],
+        how: How,
     ) -> int:
         """Execute a launch to its end; return CUDA's error code. May raise."""
 
-    def allocated(self, base: int, nbytes: int, *, initialised: bool) -> None:
-        """Learn of memory that the program was given."""
+    def refused(
+        self,
+        ptx: str,
+        entry: str,
+        *,
+        grid: Dim3,
+        block: Dim3,
+        cluster: Dim3,
+        shared_bytes: int,
+        why: str,
+        how: How,
+    ) -> None:
+        """Learn that CUDA refuses a launch, and why; the error is the caller's to look at."""
 
-    def freed(self, base: int) -> None:
-        """Learn that memory is gone."""
+    def allocated(self, base: int, nbytes: int, *, kept: Kept, stream: int) -> None:
+        """Learn of memory that the program was given: of a stream, or (0) of the host at once."""
 
-    def written(self, base: int, nbytes: int, source: int | None) -> None:
-        """Learn that the host wrote memory: copied from `source`, where that is known."""
+    def freed(self, base: int, *, stream: int, how: str) -> None:
+        """Learn that memory is gone, in the order of a stream or (0) at once."""
+
+    def moved(self, one: Moved) -> None:
+        """Learn that a call of the host wrote memory."""
+
+    def waited(self, stream: int | None) -> None:
+        """Learn that the host waited for something.
+
+        With a stream: a function of the host's runs as work of it now; 0 once that has ended.
+        """
+
+    def noted(self, what: Noted, error: int, text: str, place: Place) -> None:
+        """Learn of what `Noted` lists."""
 
     def textured(self, texels: Texels) -> int:
         """Learn what the handle of a texture or surface means; return CUDA's error code."""
@@ -83,31 +272,40 @@ class Runtime:
     """The CUDA runtime of this process, connected to an executor.
 
     An exception that the executor raises ends the launch with an error code, as host code
-    expects, and is kept in `failure` for who called the host code.
+    expects, and is kept in `failure` for who called the host code. `orders` are told what the
+    program's streams and events put in order; `order` is the first of them.
     """
 
     def __init__(
         self, library: Path, executor: Executor, *, multiprocessors: int = 4, strict: bool = False
     ) -> None:
         self.failure: BaseException | None = None
+        self.orders = [Order()]
         self._executor = executor
+        self._lock = threading.RLock()
         self._code = ctypes.CDLL(str(library))
         self._functions: list[tuple[int, int, str, str]] = []  # start, end, name, PTX
         self._variables: list[tuple[int, int, str, str]] = []
+        self._known_variables: dict[int, tuple[str, int]] = {}  # address: name, bytes
         pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+        number, text = ctypes.c_uint64, ctypes.c_char_p
         functions: tuple[tuple[Any, Callable[..., Any]], ...] = (
-            (ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer, size, pointer), self._launch),
-            (ctypes.CFUNCTYPE(None, pointer, size, ctypes.c_int), self._allocated),
-            (ctypes.CFUNCTYPE(None, pointer), self._freed),
-            (ctypes.CFUNCTYPE(None, pointer, size, pointer), self._written),
+            (ctypes.CFUNCTYPE(integer, ctypes.POINTER(_LaunchCall)), self._launch),
+            (ctypes.CFUNCTYPE(None, pointer, size, integer, number), self._allocated),
+            (ctypes.CFUNCTYPE(None, pointer, number, text, text, integer), self._freed),
+            (ctypes.CFUNCTYPE(None, ctypes.POINTER(_Transfer)), self._transferred),
+            (ctypes.CFUNCTYPE(None, integer, number, number), self._ordered),
+            (ctypes.CFUNCTYPE(None, integer, integer, text, text, integer), self._noted),
+            (ctypes.CFUNCTYPE(integer, pointer, ctypes.POINTER(integer), integer), self._sizes),
             (ctypes.CFUNCTYPE(pointer, pointer, ctypes.POINTER(size)), self._symbol),
             (ctypes.CFUNCTYPE(integer, pointer, ctypes.POINTER(integer)), self._attributes),
+            (ctypes.CFUNCTYPE(integer, pointer, integer, size), self._resident),
             (ctypes.CFUNCTYPE(integer, ctypes.POINTER(Texels)), self._textured),
             (ctypes.CFUNCTYPE(None, ctypes.c_uint64), executor.untextured),
         )  # fmt: skip
         self._alive = [kind(function) for kind, function in functions]
         table = (pointer * len(functions))(*(ctypes.cast(one, pointer) for one in self._alive))
-        self._code.cuda_host_connect(table, multiprocessors, _ARCH // 10, _ARCH % 10, int(strict))
+        self._code.cuda_host_connect(table, ctypes.byref(_limits(multiprocessors)), int(strict))
 
     def register(self, linked: Linked) -> ctypes.CDLL:
         """Load a library of host code and learn its kernels."""
@@ -121,6 +319,16 @@ class Runtime:
             ]
             found.sort()
         return code
+
+    @property
+    def order(self) -> Order:
+        """What the program's streams and events put in order."""
+        return self.orders[0]
+
+    def caller_stream(self) -> int:
+        """Return the stream that `cuda_host_caller_stream` gives host code: its caller's."""
+        self._code.cuda_host_caller_stream.restype = ctypes.c_void_p
+        return int(self._code.cuda_host_caller_stream())
 
     def take_error(self) -> int:
         """Return CUDA's last error and reset it."""
@@ -137,54 +345,155 @@ class Runtime:
         self.failure = None
         self._code.cuda_host_forget()
 
+    def variable_at(self, address: int) -> tuple[str, int] | None:
+        """Return the device's variable at an address that the host was given, and the offset."""
+        for start, (name, nbytes) in self._known_variables.items():
+            if start <= address < start + nbytes:
+                return name, address - start
+        return None
+
+    def watch(self, ranges: Sequence[tuple[int, int, bool]]) -> None:
+        """Keep the host from bytes until the next call: (first, behind the last, may be written).
+
+        It may still read those that work only reads.
+        """
+        table = (_Range * len(ranges))(*(_Range(a, b, int(w)) for a, b, w in ranges))
+        self._code.cuda_host_watch(table, ctypes.c_size_t(len(ranges)))
+
+    def host_accesses(self) -> list[HostAccess]:
+        """Return the accesses that `watch` kept the host from, since the last time."""
+        table = (_Touch * _MOST_TOUCHES)()
+        count = int(self._code.cuda_host_touches(table, _MOST_TOUCHES))
+        return [
+            HostAccess(
+                address=one.address, writes=bool(one.written),
+                frames=tuple(one.frames[: max(0, min(_FRAMES, one.depth))]),
+            )
+            for one in table[:count]
+        ]  # fmt: skip
+
+    def offsets_in(self, library: Path, frames: Sequence[int]) -> list[int]:
+        """Return the offsets of those code addresses that lie in a library, the innermost first."""
+        found, process = [], ctypes.CDLL(None)
+        for index, address in enumerate(frames):
+            place = _Symbol()
+            known = process.dladdr(ctypes.c_void_p(address), ctypes.byref(place))
+            if known and place.file and Path(place.file.decode()) == library:
+                # All but the innermost are where calls return to: behind the line that called.
+                found.append(address - int(place.base) - (index > _HANDLER_FRAMES))
+        return found
+
     def _function(self, address: int) -> tuple[str, str] | None:
         return _holder(self._functions, address)
 
-    def _launch(self, function: int, extents: int, shared: int, arguments: int) -> int:
+    def _entry(self, address: int) -> tuple[str, str, Function] | None:
+        """Return name, PTX and declaration of the kernel at an address of the host's code."""
+        found = self._function(address)
+        if found is None:
+            return None
+        entry = self._executor.module(found[1]).functions.get(found[0])
+        return None if entry is None or not entry.entry else (*found, entry)
+
+    def _launch(self, called: Any) -> int:
+        with self._lock:
+            try:
+                return self._launched(called[0])
+            except BaseException as error:
+                self.failure = self.failure or error
+                return LAUNCH_FAILURE
+
+    def _launched(self, call: Any) -> int:
+        found = self._entry(call.function)
+        if found is None:
+            return INVALID_FUNCTION
+        name, ptx, entry = found
+        grid, block, cluster = (
+            (int(call.extents[i]), int(call.extents[i + 1]), int(call.extents[i + 2]))
+            for i in (0, 3, 6)
+        )
+        how = How(
+            stream=call.stream, place=_place(call.file, call.line),
+            cooperative=bool(call.flags & _COOPERATIVE),
+            programmatic=bool(call.flags & _PROGRAMMATIC),
+        )  # fmt: skip
+        static = static_shared_bytes(self._executor.module(ptx), entry)
+        refused = limits.refusal(
+            plain_name(name), entry.directives, grid=grid, block=block, cluster=cluster,
+            static_bytes=static, dynamic_bytes=call.shared, arch=_ARCH,
+            allowed_bytes=self._allowed(call.function, static),
+            cooperative_registers=_REGISTERS if how.cooperative else None,
+        )  # fmt: skip
+        if refused is not None:
+            self._executor.refused(
+                ptx, name, grid=grid, block=block, cluster=cluster, shared_bytes=call.shared,
+                why=refused.text, how=how,
+            )  # fmt: skip
+            return _ERRORS[refused.limit]
+        places = (ctypes.c_void_p * len(entry.params)).from_address(call.arguments or 1)
+        values = [
+            ctypes.string_at(place, max(1, one.count) * size_of(one.type)) if place else b""
+            for place, one in zip(places, entry.params, strict=True)
+        ]
+        return self._executor.launch(
+            ptx, name, grid=grid, block=block, cluster=cluster, shared_bytes=call.shared,
+            arguments=values, how=how,
+        )  # fmt: skip
+
+    def _allowed(self, function: int, static_bytes: int) -> int:
+        """Return the dynamic shared memory that a launch of a kernel may have now, in bytes."""
+        place = bisect.bisect_right(self._functions, function, key=lambda row: row[0]) - 1
+        start = ctypes.c_void_p(self._functions[place][0])
+        asked = int(self._code.cuda_host_dynamic_shared(start))
+        return limits.default_dynamic_bytes(static_bytes) if asked == _NO_LIMIT else asked
+
+    def _sizes(self, function: int, sizes: Any, most: int) -> int:
+        """Give the bytes of a kernel's parameters; return how many there are, or -1."""
         try:
-            found = self._function(function)
-            if found is None:
-                return INVALID_FUNCTION
-            name, ptx = found
-            entry = self._executor.module(ptx).functions.get(name)
-            if entry is None or not entry.entry:
-                return INVALID_FUNCTION
-            numbers = (ctypes.c_uint * 9).from_address(extents)
-            grid, block, cluster = (
-                (int(numbers[i]), int(numbers[i + 1]), int(numbers[i + 2])) for i in (0, 3, 6)
-            )
-            place = bisect.bisect_right(self._functions, function, key=lambda row: row[0]) - 1
-            allowed = int(
-                self._code.cuda_host_dynamic_shared(ctypes.c_void_p(self._functions[place][0]))
-            )
-            refused = limits.refusal(
-                name, entry.directives, grid=grid, block=block, cluster=cluster,
-                static_bytes=static_shared_bytes(self._executor.module(ptx), entry),
-                dynamic_bytes=shared, arch=_ARCH, allowed_bytes=allowed,
-            )  # fmt: skip
-            if refused is not None:
-                return _ERRORS[refused.limit]
-            places = (ctypes.c_void_p * len(entry.params)).from_address(arguments)
-            values = [
-                ctypes.string_at(place, max(1, one.count) * size_of(one.type)) if place else b""
-                for place, one in zip(places, entry.params, strict=True)
-            ]
-            return self._executor.launch(
-                ptx, name, grid=grid, block=block, cluster=cluster, shared_bytes=shared,
-                arguments=values,
-            )  # fmt: skip
-        except BaseException as error:
+            found = self._entry(function)
+        except MachineError as error:
             self.failure = self.failure or error
-            return LAUNCH_FAILURE
+            return -1
+        if found is None or len(found[2].params) > most:
+            return -1
+        for index, one in enumerate(found[2].params):
+            sizes[index] = max(1, one.count) * size_of(one.type)
+        return len(found[2].params)
 
-    def _allocated(self, base: int, nbytes: int, initialised: int) -> None:
-        self._executor.allocated(base, nbytes, initialised=bool(initialised))
+    def _allocated(self, base: int, nbytes: int, kept: int, stream: int) -> None:
+        with self._lock:
+            self._executor.allocated(base, nbytes, kept=Kept(kept), stream=stream)
 
-    def _freed(self, base: int) -> None:
-        self._executor.freed(base)
+    def _freed(self, base: int, stream: int, api: bytes, file: bytes | None, line: int) -> None:
+        place = _place(file, line)
+        where = f" at {place.file}:{place.line}" if place.line else ""
+        with self._lock:
+            self._executor.freed(base, stream=stream, how=f"freed by {api.decode()}{where}")
 
-    def _written(self, base: int, nbytes: int, source: int | None) -> None:
-        self._executor.written(base, nbytes, source)
+    def _transferred(self, transfer: Any) -> None:
+        one = transfer[0]
+        with self._lock:
+            self._executor.moved(
+                Moved(
+                    target=one.to, source=one.from_, width=one.width, rows=one.rows,
+                    target_pitch=one.to_pitch, source_pitch=one.from_pitch, stream=one.stream,
+                    api=one.api.decode(), place=_place(one.file, one.line),
+                    to_host=bool(one.to_host), host_waits=bool(one.host_waits),
+                )
+            )  # fmt: skip
+
+    def _ordered(self, what: int, first: int, second: int) -> None:
+        kind = _Ordered(what)
+        with self._lock:
+            for one in self.orders:
+                _put_in_order(one, kind, first, second)
+            if kind is _Ordered.HOST_FUNCTION:
+                self._executor.waited(first if second else 0)
+            elif kind in _HOST_WAITS:
+                self._executor.waited(None)
+
+    def _noted(self, what: int, error: int, text: bytes, file: bytes | None, line: int) -> None:
+        with self._lock:
+            self._executor.noted(Noted(what), error, text.decode(), _place(file, line))
 
     def _textured(self, texels: Any) -> int:
         return self._executor.textured(texels[0])
@@ -198,27 +507,95 @@ class Runtime:
             module = self._executor.module(ptx)
             memory = module_memory(module, build(module, module.entries[0]))[name]
             nbytes[0] = memory.nbytes
-            return int(memory.ctypes.data)
+            address = int(memory.ctypes.data)
+            self._known_variables[address] = name, memory.nbytes
+            return address
         except BaseException as error:
             self.failure = self.failure or error
             return None
 
     def _attributes(self, function: int, values: Any) -> int:
         try:
-            found = self._function(function)
-            if found is None:
-                return INVALID_FUNCTION
-            entry = self._executor.module(found[1]).functions.get(found[0])
-            if entry is None:
-                return INVALID_FUNCTION
-            bound = entry.directives.get("maxntid")
-            values[0] = static_shared_bytes(self._executor.module(found[1]), entry)
-            values[1] = math.prod(bound) if bound else limits.MOST_THREADS
-            values[2] = _REGISTERS
-            return SUCCESS
+            found = self._entry(function)
         except MachineError as error:
             self.failure = self.failure or error
             return INVALID_FUNCTION
+        if found is None:
+            return INVALID_FUNCTION
+        _, ptx, entry = found
+        static = static_shared_bytes(self._executor.module(ptx), entry)
+        values[0] = static
+        values[1] = _most_threads(entry)
+        values[2] = _REGISTERS
+        values[5] = limits.chip(_ARCH).shared
+        values[6] = self._allowed(function, static)
+        return SUCCESS
+
+    def _resident(self, function: int, threads: int, dynamic: int) -> int:
+        try:
+            found = self._entry(function)
+        except MachineError as error:
+            self.failure = self.failure or error
+            return 0
+        if found is None:
+            return 0
+        _, ptx, entry = found
+        return limits.resident_blocks(
+            threads=threads, static_bytes=static_shared_bytes(self._executor.module(ptx), entry),
+            dynamic_bytes=dynamic, registers=_REGISTERS, arch=_ARCH,
+            most_threads=_most_threads(entry),
+        )  # fmt: skip
+
+
+def _limits(multiprocessors: int) -> _Limits:
+    """Return the limits that the program is told; of fewer multiprocessors, to keep it small."""
+    chip = limits.chip(_ARCH)
+    integers = ctypes.c_int * 3
+    return _Limits(
+        threads=limits.MOST_THREADS, block=integers(*limits.BLOCK_EXTENTS),
+        grid=integers(*limits.GRID_EXTENTS), shared=limits.DEFAULT_SHARED,
+        shared_optin=chip.shared, shared_multiprocessor=chip.multiprocessor_shared,
+        shared_reserved=chip.reserved_shared, registers=chip.registers,
+        threads_multiprocessor=chip.threads, blocks_multiprocessor=chip.blocks,
+        multiprocessors=multiprocessors, major=_ARCH // 10, minor=_ARCH % 10,
+    )  # fmt: skip
+
+
+_HOST_WAITS = (_Ordered.HOST_WAITS_STREAM, _Ordered.HOST_WAITS_EVENT, _Ordered.HOST_WAITS_ALL)
+
+
+def _put_in_order(order: Order, what: _Ordered, first: int, second: int) -> None:
+    match what:
+        case _Ordered.CREATED:
+            order.create(first, blocking=not second)
+        case _Ordered.DESTROYED:
+            pass  # what it was given is still under way
+        case _Ordered.RECORDED:
+            order.record(first, second)
+        case _Ordered.WAITS_EVENT:
+            order.wait_event(first, second)
+        case _Ordered.WAITS_STREAM:
+            order.wait_stream(first, second)
+        case _Ordered.STEPPED:
+            order.operation(first)
+        case _Ordered.HOST_FUNCTION:
+            if second:
+                order.operation(first)
+        case _Ordered.HOST_WAITS_STREAM:
+            order.host_waits_stream(first)
+        case _Ordered.HOST_WAITS_EVENT:
+            order.host_waits_event(first)
+        case _Ordered.HOST_WAITS_ALL:
+            order.host_waits_all()
+
+
+def _most_threads(entry: Function) -> int:
+    bound = entry.directives.get("maxntid")
+    return math.prod(bound) if bound else limits.MOST_THREADS
+
+
+def _place(file: bytes | None, line: int) -> Place:
+    return Place(file=file.decode(errors="replace") if file else "", line=int(line))
 
 
 def _holder(rows: Sequence[tuple[int, int, str, str]], address: int) -> tuple[str, str] | None:

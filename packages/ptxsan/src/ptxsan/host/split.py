@@ -351,6 +351,8 @@ def _host_text(
             continue
         if token.text == "<" and _is_launch(tokens, index):
             _rewrite_launch(edited, text, tokens, index)
+        if _is_call(tokens, index):
+            _rewrite_call(edited, tokens, index)
         new = rename(tokens, index) if rename is not None else None
         if new is not None:
             edited.replace(token.start, token.end, new)
@@ -456,6 +458,41 @@ def _rewrite_launch(edited: _Edited, text: str, tokens: Sequence[Token], index: 
     edited.replace(start, start, f"(::cuda_host_configure({configuration}), ")
     edited.replace(tokens[index].start, tokens[close + 2].end)
     edited.replace(tokens[last].end, tokens[last].end, ")")
+
+
+_BEFORE_STATEMENT = frozenset({";", "{", "}", "else", "do"})
+_LOOKS = ("cudaGetLastError", "cudaPeekAtLastError")
+_BEFORE_CALL = frozenset({"(", ",", "=", "!", "&", "|", "?", "return", "<", ">", "+"})
+
+
+def _is_call(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a function of the CUDA runtime is called here: not declared, not cast to."""
+    name, before = tokens[index], tokens[index - 1] if index else None
+    if name.kind is not Kind.NAME or not name.text.startswith("cuda") or before is None:
+        return False
+    if not name.text[4:5].isupper() or name.text.endswith("_t") or index + 1 >= len(tokens):
+        return False
+    if tokens[index + 1].text != "(":
+        return False
+    after = closing(tokens, index + 1) + 1
+    if after < len(tokens) and tokens[after].text == "{":
+        return False  # a function of such a name is defined
+    return before.text in _BEFORE_CALL or _begins_statement(tokens, index)
+
+
+def _begins_statement(tokens: Sequence[Token], index: int) -> bool:
+    before = tokens[index - 1].text
+    return before in _BEFORE_STATEMENT or _ends_statement_head(tokens, index - 1)
+
+
+def _rewrite_call(edited: _Edited, tokens: Sequence[Token], index: int) -> None:
+    """Let a call of the runtime say where it is, and that nobody takes its result if so."""
+    close = closing(tokens, index + 1)
+    start, end = tokens[index].start, tokens[close].end
+    statement = _begins_statement(tokens, index) and tokens[close + 1].text == ";"
+    statement = statement and tokens[index].text not in _LOOKS
+    edited.replace(start, start, "(::cuda_host_here(), ")
+    edited.replace(end, end, ", ::cuda_host_discard())" if statement else ")")
 
 
 def _launch_end(tokens: Sequence[Token], place: int) -> int | None:

@@ -63,5 +63,5 @@ def outline(host: Host, step: Outline, cases: Sequence[Case]) -> Made:
     if why or mode.ended:
         recording = dataclasses.replace(recording, notes=((mode.ended or why)[:300],))
     if mode.ended and not raised:  # what it did instead, other tensors would not have it do
-        recording = dataclasses.replace(recording, launches=())
+        recording = dataclasses.replace(recording, launches=(), refused=())
     return made_of(recording)

@@ -1,29 +1,18 @@
 // The CUDA runtime on a machine without a GPU: memory is the host's, streams run in order, and
 // launches go to whoever connected. Signatures and error codes: CUDA Runtime API 13.0.
 // Its symbols carry a version (host/build.py): it may lie beside NVIDIA's runtime in a process.
-#include <cuda_runtime_api.h>
+#include "host_runtime.h"
 
-#include <chrono>
+#include <sys/mman.h>
+
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 
-namespace {
-
-struct Callbacks {
-  int (*launch)(const void* function, const unsigned* extents, std::size_t shared,
-                const void* const* arguments);
-  void (*allocated)(void* base, std::size_t bytes, int initialised);
-  void (*freed)(void* base);
-  void (*written)(void* base, std::size_t bytes, const void* from);
-  void* (*symbol)(const void* variable, std::size_t* bytes);
-  int (*attributes)(const void* function, int* values);
-  int (*textured)(const struct Texels* texels);
-  void (*untextured)(std::uint64_t handle);
-};
+namespace host {
 
 // What the handle of a texture or surface means; Python reads it by this layout.
 struct Texels {
@@ -38,33 +27,70 @@ struct Texels {
 };
 
 Callbacks connected{};
-int multiprocessors = 4, major_version = 9, minor_version = 0;
+thread_local Place here;
+
+namespace {
+Limits device{};
 bool knows_every_allocation = false;
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t lost = cudaSuccess;  // after a fault of a kernel the context is gone
+}  // namespace
 
-struct Configuration {
-  dim3 grid, block;
-  std::size_t shared = 0;
-  cudaStream_t stream = nullptr;
-};
-thread_local Configuration pending;
-
-struct Block {
-  std::size_t bytes;
-  bool device;
-};
-std::mutex guard;
-std::map<std::uintptr_t, Block> blocks;
-std::map<const void*, int> dynamic_shared;
+bool is_lost() { return lost != cudaSuccess; }
 
 cudaError_t result(cudaError_t error) {
   if (lost != cudaSuccess) error = lost;
-  if (error != cudaSuccess) last_error = error;
+  if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
   return error;
 }
 
+void note(Note what, cudaError_t error, const char* text) {
+  if (connected.noted) connected.noted(what, error, text, here.file, here.line);
+}
+
+void order(Order what, std::uint64_t a, std::uint64_t b) {
+  if (connected.ordered) connected.ordered(what, a, b);
+}
+
+// Memory -----------------------------------------------------------------------------------------
+
+namespace {
+struct Block {
+  std::size_t bytes;
+  Memory memory;
+};
+std::mutex guard;
+std::map<std::uintptr_t, Block> blocks;
+std::map<std::uintptr_t, std::size_t> dead;  // freed: their addresses are given to nobody else
+std::map<const void*, int> dynamic_shared;
+std::size_t in_use = 0;
+constexpr std::size_t kDeviceBytes = std::size_t{80} << 30, kChunk = std::size_t{64} << 20;
+constexpr std::size_t kPage = 4096;
+
 std::uintptr_t number(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+// Addresses that were given to nobody before; null where the system has none.
+void* fresh(std::size_t bytes, std::size_t alignment) {
+  static std::uintptr_t next = 0, end = 0;
+  std::uintptr_t start = (next + alignment - 1) / alignment * alignment;
+  if (start + bytes + 256 > end) {
+    const std::size_t size = bytes + 256 > kChunk ? bytes + kPage : kChunk;
+    void* made = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made == MAP_FAILED) return nullptr;
+    start = number(made);
+    if (size != kChunk) return made;  // a large block has a chunk of its own
+    end = start + size;
+  }
+  next = start + bytes + 256;
+  return reinterpret_cast<void*>(start);
+}
+
+void give_back(std::uintptr_t start, std::size_t bytes) {
+  const std::uintptr_t first = (start + kPage - 1) / kPage * kPage;
+  const std::uintptr_t last = (start + bytes) / kPage * kPage;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
 
 // The allocation that holds an address; the lock is held.
 std::map<std::uintptr_t, Block>::iterator holder(const void* pointer) {
@@ -74,119 +100,238 @@ std::map<std::uintptr_t, Block>::iterator holder(const void* pointer) {
   return number(pointer) < next->first + next->second.bytes ? next : blocks.end();
 }
 
-bool is_device(const void* pointer) {
+bool is_in(const void* pointer, std::initializer_list<Memory> kinds) {
   std::lock_guard<std::mutex> lock(guard);
   auto found = holder(pointer);
-  return found != blocks.end() && found->second.device;
+  if (found == blocks.end()) return false;
+  for (Memory one : kinds)
+    if (found->second.memory == one) return true;
+  return false;
+}
+
+bool is_device(const void* pointer) { return is_in(pointer, {kDevice, kManaged}); }
+bool is_pinned(const void* pointer) { return is_in(pointer, {kPinned, kManaged, kRegistered}); }
+
+bool is_dead(const void* pointer) {
+  std::lock_guard<std::mutex> lock(guard);
+  auto next = dead.upper_bound(number(pointer));
+  if (next == dead.begin() || holder(pointer) != blocks.end()) return false;
+  --next;
+  return number(pointer) < next->first + next->second;
 }
 
 // Whether a range that begins in an allocation ends in it.
 bool fits(const void* pointer, std::size_t bytes) {
+  if (is_dead(pointer)) return false;
   std::lock_guard<std::mutex> lock(guard);
   auto found = holder(pointer);
   if (found == blocks.end()) return true;
   return number(pointer) + bytes <= found->first + found->second.bytes;
 }
 
-cudaError_t allocate(void** pointer, std::size_t bytes, bool device) {
+cudaError_t allocate(void** pointer, std::size_t bytes, Memory memory, std::uint64_t stream = 0) {
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
   *pointer = nullptr;
   if (lost != cudaSuccess) return result(lost);
   if (bytes == 0) return cudaSuccess;
-  const std::size_t padded = (bytes + 255) / 256 * 256;
-  void* made = padded < bytes ? nullptr : std::aligned_alloc(256, padded + 256);
-  if (made == nullptr) return result(cudaErrorMemoryAllocation);
+  void* made = nullptr;
   {
     std::lock_guard<std::mutex> lock(guard);
-    blocks[number(made)] = Block{bytes, device};
+    const bool pages = memory == kPinned || memory == kManaged;
+    const std::size_t rounded = pages ? (bytes + kPage - 1) / kPage * kPage : bytes;
+    if (rounded >= bytes && in_use + bytes <= kDeviceBytes)
+      made = fresh(rounded, pages ? kPage : 256);
+    if (made != nullptr) {
+      blocks[number(made)] = Block{bytes, memory};
+      in_use += bytes;
+    }
   }
-  if (connected.allocated) connected.allocated(made, bytes, device ? 0 : 1);
+  if (made == nullptr) return result(cudaErrorMemoryAllocation);
+  if (connected.allocated) connected.allocated(made, bytes, memory, stream);
   *pointer = made;
   return cudaSuccess;
 }
 
-cudaError_t release(void* pointer) {
+cudaError_t release(void* pointer, std::initializer_list<Memory> kinds, std::uint64_t stream,
+                    const char* api) {
   if (pointer == nullptr) return result(cudaSuccess);
+  watch_open();
+  std::size_t bytes = 0;
   {
     std::lock_guard<std::mutex> lock(guard);
-    if (blocks.erase(number(pointer)) == 0) return result(cudaErrorInvalidValue);
+    auto found = blocks.find(number(pointer));
+    bool known = false;
+    if (found != blocks.end())
+      for (Memory one : kinds) known |= found->second.memory == one;
+    if (!known) return result(cudaErrorInvalidValue);
+    bytes = found->second.bytes;
+    dead[found->first] = bytes;
+    in_use -= bytes;
+    blocks.erase(found);
   }
-  if (connected.freed) connected.freed(pointer);
-  std::free(pointer);
+  if (connected.freed) connected.freed(pointer, stream, api, here.file, here.line);
+  give_back(number(pointer), bytes);
   return result(cudaSuccess);
 }
+}  // namespace
 
-cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+cudaError_t check_copy(const Copy& one) {
   if (lost != cudaSuccess) return result(lost);
-  if (bytes == 0) return cudaSuccess;
-  if (to == nullptr || from == nullptr) return result(cudaErrorInvalidValue);
-  if (!fits(to, bytes) || !fits(from, bytes)) return result(cudaErrorInvalidValue);
+  if (one.width == 0 || one.rows == 0) return cudaSuccess;
+  if (one.to == nullptr || one.from == nullptr) return result(cudaErrorInvalidValue);
+  const std::size_t to = (one.rows - 1) * one.to_pitch + one.width;
+  const std::size_t from = (one.rows - 1) * one.from_pitch + one.width;
+  if (!fits(one.to, to) || !fits(one.from, from)) return result(cudaErrorInvalidValue);
   if (knows_every_allocation) {
-    const bool wants_to = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-    const bool wants_from = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-    if ((wants_to && !is_device(to)) || (wants_from && !is_device(from)))
+    const bool wants_to = one.kind == cudaMemcpyHostToDevice || one.kind == cudaMemcpyDeviceToDevice;
+    const bool wants_from =
+        one.kind == cudaMemcpyDeviceToHost || one.kind == cudaMemcpyDeviceToDevice;
+    if ((wants_to && !is_device(one.to)) || (wants_from && !is_device(one.from)))
       return result(cudaErrorInvalidValue);
   }
-  std::memmove(to, from, bytes);
-  if (connected.written) connected.written(to, bytes, from);
   return cudaSuccess;
 }
 
-cudaError_t fill(void* to, int value, std::size_t bytes) {
+cudaError_t run_copy(const Copy& one, std::uint64_t stream, bool host_waits, const char* api) {
+  const cudaError_t error = check_copy(one);
+  if (error != cudaSuccess || one.width == 0 || one.rows == 0) return error;
+  watch_open();
+  const bool to_host = knows_every_allocation ? !is_device(one.to)
+                                              : one.kind == cudaMemcpyDeviceToHost;
+  const bool from_host = knows_every_allocation ? !is_device(one.from)
+                                                : one.kind == cudaMemcpyHostToDevice;
+  for (std::size_t row = 0; row < one.rows; ++row)
+    std::memmove(static_cast<char*>(one.to) + row * one.to_pitch,
+                 static_cast<const char*>(one.from) + row * one.from_pitch, one.width);
+  // Within the device a copy does not keep the host, and to pageable memory it always does.
+  bool waits = host_waits && (to_host || from_host);
+  waits |= to_host && !is_pinned(one.to);
+  const Transfer made{one.to, one.from, one.width, one.rows, one.to_pitch, one.from_pitch, stream,
+                      api, here.file, here.line, to_host, waits};
+  if (connected.transferred) connected.transferred(&made);
+  return cudaSuccess;
+}
+
+cudaError_t run_fill(void* to, int value, std::size_t width, std::size_t rows, std::size_t pitch,
+                     std::size_t element, std::uint64_t stream, const char* api) {
   if (lost != cudaSuccess) return result(lost);
-  if (bytes == 0) return cudaSuccess;
-  if (to == nullptr || !fits(to, bytes) || (knows_every_allocation && !is_device(to)))
+  if (width == 0 || rows == 0) return cudaSuccess;
+  if (to == nullptr || !fits(to, (rows - 1) * pitch + width) ||
+      (knows_every_allocation && !is_device(to)))
     return result(cudaErrorInvalidValue);
-  std::memset(to, value, bytes);
-  if (connected.written) connected.written(to, bytes, nullptr);
+  watch_open();
+  for (std::size_t row = 0; row < rows; ++row) {
+    char* line = static_cast<char*>(to) + row * pitch;
+    if (element == 1) {
+      std::memset(line, value, width);
+      continue;
+    }
+    for (std::size_t at = 0; at + element <= width; at += element)
+      std::memcpy(line + at, &value, element);
+  }
+  const Transfer made{to, nullptr, width, rows, pitch, 0, stream, api, here.file, here.line, 0, 0};
+  if (connected.transferred) connected.transferred(&made);
   return cudaSuccess;
 }
 
-cudaError_t launch(const void* function, dim3 grid, dim3 block, std::size_t shared,
-                   const void* const* arguments, dim3 cluster = dim3(1, 1, 1)) {
+// Launches ---------------------------------------------------------------------------------------
+
+cudaError_t run_launch(LaunchCall call) {
   if (lost != cudaSuccess) return result(lost);
   if (!connected.launch) return result(cudaErrorInitializationError);
-  const unsigned extents[] = {grid.x,  grid.y,  grid.z,    block.x,   block.y,
-                              block.z, cluster.x, cluster.y, cluster.z};
-  const cudaError_t error =
-      static_cast<cudaError_t>(connected.launch(function, extents, shared, arguments));
+  watch_open();
+  call.file = here.file;
+  call.line = here.line;
+  const cudaError_t error = static_cast<cudaError_t>(connected.launch(&call));
   if (error == cudaErrorLaunchFailure || error == cudaErrorAssert ||
       error == cudaErrorIllegalAddress || error == cudaErrorLaunchTimeout)
     lost = error;
   return result(error);
 }
 
-struct Event {
-  std::chrono::steady_clock::time_point at;
-  bool recorded = false;
-};
+std::shared_ptr<Arguments> Arguments::kept(const void* function, const void* const* given) {
+  int sizes[4096];
+  const int count = connected.parameters ? connected.parameters(function, sizes, 4096) : -1;
+  if (count < 0) return nullptr;
+  auto made = std::make_shared<Arguments>();
+  for (int index = 0; index < count; ++index) {
+    const char* from = static_cast<const char*>(given[index]);
+    made->bytes.emplace_back(from, from + sizes[index]);
+  }
+  for (auto& one : made->bytes) made->places.push_back(one.data());
+  return made;
+}
 
+namespace {
+struct Configuration {
+  dim3 grid, block;
+  std::size_t shared = 0;
+  cudaStream_t stream = nullptr;
+};
+thread_local Configuration pending;
+
+cudaError_t launch(const void* function, dim3 grid, dim3 block, std::size_t shared,
+                   cudaStream_t stream, const void* const* arguments, unsigned flags = 0,
+                   dim3 cluster = dim3(1, 1, 1)) {
+  if (lost != cudaSuccess) return result(lost);
+  if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
+  LaunchCall call{function,
+                  {grid.x, grid.y, grid.z, block.x, block.y, block.z, cluster.x, cluster.y,
+                   cluster.z},
+                  flags, shared, arguments, 0, nullptr, 0};
+  const Stream* object = stream_of(stream);
+  if (object == nullptr || object->capture == nullptr)
+    return enqueue(stream, cudaGraphNodeTypeKernel, [call](std::uint64_t id) mutable {
+      call.stream = id;
+      return run_launch(call);
+    });
+  auto kept = Arguments::kept(function, arguments);
+  if (kept == nullptr) return result(cudaErrorInvalidDeviceFunction);
+  return enqueue(stream, cudaGraphNodeTypeKernel, [call, kept](std::uint64_t id) mutable {
+    call.stream = id;
+    call.arguments = kept->places.data();
+    return run_launch(call);
+  });
+}
 }  // namespace
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
+}  // namespace host
 
-EXPORT void cuda_host_connect(const Callbacks* callbacks, int units, int major, int minor,
-                              int strict) {
+using namespace host;
+
+EXPORT void cuda_host_connect(const Callbacks* callbacks, const Limits* limits, int strict) {
   connected = *callbacks;
-  multiprocessors = units;
-  major_version = major;
-  minor_version = minor;
+  device = *limits;
   knows_every_allocation = strict != 0;
+  if (strict) std::atexit([] { note(kEnded, cudaSuccess, "exit"); });
+}
+
+EXPORT void cuda_host_at(int line, const char* file) { here = Place{file, line}; }
+
+// A statement of the program that is a call threw its result away.
+EXPORT void cuda_host_unseen(cudaError_t error, int line, const char* file) {
+  if (error == cudaSuccess || error == cudaErrorNotReady || is_lost()) return;
+  here = Place{file, line};
+  note(kUnseen, error, "");
 }
 
 // The caller is the stub of a kernel: the address that this returns to says which.
 EXPORT __attribute__((noinline)) void cuda_host_stub(const void* const* arguments) {
+  const void* function = __builtin_return_address(0);
   const Configuration one = pending;
-  launch(__builtin_return_address(0), one.grid, one.block, one.shared, arguments);
+  const cudaError_t error =
+      launch(function, one.grid, one.block, one.shared, one.stream, arguments);
+  if (error != cudaSuccess && !is_lost()) note(kUnseen, error, "");
 }
 
 EXPORT void cuda_host_set(dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream) {
   pending = Configuration{grid, block, shared, stream};
 }
 
+// The dynamic shared memory that the program has asked for; -1 where it never has.
 EXPORT int cuda_host_dynamic_shared(const void* function) {
   auto found = dynamic_shared.find(function);
-  return found == dynamic_shared.end() ? 48 * 1024 : found->second;
+  return found == dynamic_shared.end() ? -1 : found->second;
 }
 
 // What was asked of the last error; a caller after the program's own asks this.
@@ -205,10 +350,15 @@ EXPORT void cuda_host_forget() {
 
 EXPORT cudaError_t cudaGetLastError() {
   const cudaError_t error = lost != cudaSuccess ? lost : last_error;
+  if (error != cudaSuccess) note(kAsked, error, "cudaGetLastError");
   last_error = cudaSuccess;
   return error;
 }
-EXPORT cudaError_t cudaPeekAtLastError() { return lost != cudaSuccess ? lost : last_error; }
+EXPORT cudaError_t cudaPeekAtLastError() {
+  const cudaError_t error = lost != cudaSuccess ? lost : last_error;
+  if (error != cudaSuccess) note(kAsked, error, "cudaPeekAtLastError");
+  return error;
+}
 
 #define ERRORS(X)                                                                              \
   X(cudaSuccess, "no error")                                                                   \
@@ -227,6 +377,19 @@ EXPORT cudaError_t cudaPeekAtLastError() { return lost != cudaSuccess ? lost : l
   X(cudaErrorLaunchFailure, "unspecified launch failure")                                      \
   X(cudaErrorNotSupported, "operation not supported")                                          \
   X(cudaErrorNotReady, "device not ready")                                                     \
+  X(cudaErrorInvalidPitchValue, "invalid pitch argument")                                      \
+  X(cudaErrorContextIsDestroyed, "context is destroyed")                                       \
+  X(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing")     \
+  X(cudaErrorStreamCaptureInvalidated,                                                         \
+    "operation failed due to a previous error during capture")                                 \
+  X(cudaErrorStreamCaptureUnmatched, "capture was not initiated in this stream")               \
+  X(cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work")                      \
+  X(cudaErrorStreamCaptureIsolation,                                                           \
+    "dependency created on uncaptured work in another stream")                                 \
+  X(cudaErrorStreamCaptureImplicit,                                                            \
+    "operation would make the legacy stream depend on a capturing blocking stream")            \
+  X(cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing "\
+                            "stream")                                                          \
   X(cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch")
 
 EXPORT const char* cudaGetErrorName(cudaError_t error) {
@@ -255,39 +418,62 @@ EXPORT const char* cudaGetErrorString(cudaError_t error) {
 // Launches ---------------------------------------------------------------------------------------
 
 EXPORT cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,
-                                    std::size_t shared, cudaStream_t) {
-  return launch(function, grid, block, shared, arguments);
+                                    std::size_t shared, cudaStream_t stream) {
+  return launch(function, grid, block, shared, stream, arguments);
 }
 EXPORT cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block,
                                                void** arguments, std::size_t shared,
-                                               cudaStream_t) {
-  return launch(function, grid, block, shared, arguments);
+                                               cudaStream_t stream) {
+  return launch(function, grid, block, shared, stream, arguments, kCooperative);
 }
 EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
                                        void** arguments) {
+  if (config == nullptr) return result(cudaErrorInvalidValue);
   dim3 cluster(1, 1, 1);
-  for (unsigned i = 0; i < config->numAttrs; ++i)
-    if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) {
-      const auto& size = config->attrs[i].val.clusterDim;
-      cluster = dim3(size.x, size.y, size.z);
+  unsigned flags = 0;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const auto& value = config->attrs[i].val;
+    switch (config->attrs[i].id) {
+      case cudaLaunchAttributeClusterDimension:
+        cluster = dim3(value.clusterDim.x, value.clusterDim.y, value.clusterDim.z);
+        break;
+      case cudaLaunchAttributeCooperative:
+        if (value.cooperative) flags |= kCooperative;
+        break;
+      case cudaLaunchAttributeProgrammaticStreamSerialization:
+        if (value.programmaticStreamSerializationAllowed) flags |= kProgrammatic;
+        break;
+      case cudaLaunchAttributeProgrammaticEvent:
+        note(kUncovered, cudaSuccess, "an event of a programmatic launch");
+        break;
+      case cudaLaunchAttributeLaunchCompletionEvent:
+        note(kUncovered, cudaSuccess, "a launch completion event");
+        break;
+      default:
+        break;
     }
-  return launch(function, config->gridDim, config->blockDim, config->dynamicSmemBytes, arguments,
-                cluster);
+  }
+  return launch(function, config->gridDim, config->blockDim, config->dynamicSmemBytes,
+                config->stream, arguments, flags, cluster);
 }
+// Static shared bytes, threads a block, registers, local bytes, constant bytes, the most bytes of
+// shared memory of a block, the dynamic ones that a launch may have now.
+constexpr int kValues = 7;
+
 EXPORT cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute,
                                         int value) {
   if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-    int values[5] = {};
+    int values[kValues] = {};
     if (connected.attributes && connected.attributes(function, values) != cudaSuccess)
       return result(cudaErrorInvalidDeviceFunction);
-    if (value < 0 || value + values[0] > 227 * 1024) return result(cudaErrorInvalidValue);
+    if (value < 0 || value + values[0] > values[5]) return result(cudaErrorInvalidValue);
     dynamic_shared[function] = value;
   }
   return result(cudaSuccess);
 }
 EXPORT cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
 EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, const void* function) {
-  int values[5] = {};  // static shared, threads, registers, local, constant
+  int values[kValues] = {};
   if (!connected.attributes || connected.attributes(function, values) != cudaSuccess)
     return result(cudaErrorInvalidDeviceFunction);
   std::memset(found, 0, sizeof *found);
@@ -296,135 +482,191 @@ EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, const void* 
   found->numRegs = values[2];
   found->localSizeBytes = values[3];
   found->constSizeBytes = values[4];
-  found->binaryVersion = found->ptxVersion = major_version * 10 + minor_version;
-  found->maxDynamicSharedSizeBytes = cuda_host_dynamic_shared(function);
+  found->binaryVersion = found->ptxVersion = device.major * 10 + device.minor;
+  found->maxDynamicSharedSizeBytes = values[6];
   return cudaSuccess;
 }
 EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int* count, const void* function, int block, std::size_t dynamic, unsigned) {
-  int values[5] = {};
+  int values[kValues] = {};
   if (!connected.attributes || connected.attributes(function, values) != cudaSuccess)
     return result(cudaErrorInvalidDeviceFunction);
   if (block <= 0 || count == nullptr) return result(cudaErrorInvalidValue);
-  const int rounded = (block + 31) / 32 * 32;
-  int found = block > values[1] ? 0 : 2048 / rounded;
-  if (found > 32) found = 32;
-  const std::size_t shared = dynamic + values[0] + 1024;
-  const int by_shared = static_cast<int>(228 * 1024 / shared);
-  const int by_registers = 65536 / (values[2] * rounded);
-  if (by_shared < found) found = by_shared;
-  if (by_registers < found) found = by_registers;
-  *count = found;
+  *count = connected.resident(function, block, dynamic);
   return cudaSuccess;
 }
 EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* count, const void* function,
                                                                  int block, std::size_t dynamic) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(count, function, block, dynamic, 0);
 }
-EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void* data) {
-  function(data);
-  return result(cudaSuccess);
+EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return enqueue(stream, cudaGraphNodeTypeHost, [function, data](std::uint64_t id) {
+    order(kHostFunction, id, 1);
+    function(data);
+    order(kHostFunction, id, 0);
+    return cudaSuccess;
+  });
 }
 EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function,
                                          void* data, unsigned) {
-  function(stream, cudaSuccess, data);
-  return result(cudaSuccess);
+  return enqueue(stream, cudaGraphNodeTypeHost, [stream, function, data](std::uint64_t id) {
+    order(kHostFunction, id, 1);
+    function(stream, cudaSuccess, data);
+    order(kHostFunction, id, 0);
+    return cudaSuccess;
+  });
 }
 
 // Memory -----------------------------------------------------------------------------------------
 
 EXPORT cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
-  return allocate(pointer, bytes, true);
+  if (const cudaError_t error = forbidden(false)) return result(error);
+  return allocate(pointer, bytes, kDevice);
 }
-EXPORT cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t) {
-  return allocate(pointer, bytes, true);
+EXPORT cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stream) {
+  if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
+  const Stream* object = stream_of(stream);
+  if (object != nullptr && object->capture != nullptr) {
+    note(kUncovered, cudaSuccess, "cudaMallocAsync inside of a captured graph");
+    return result(cudaErrorNotSupported);
+  }
+  return allocate(pointer, bytes, kDevice, stream_id(stream));
 }
 EXPORT cudaError_t cudaMallocManaged(void** pointer, std::size_t bytes, unsigned) {
-  const cudaError_t error = allocate(pointer, bytes, true);
-  // the host writes it unseen
-  if (error == cudaSuccess && connected.written) connected.written(*pointer, bytes, nullptr);
-  return error;
+  return allocate(pointer, bytes, kManaged);
 }
 EXPORT cudaError_t cudaMallocPitch(void** pointer, std::size_t* pitch, std::size_t width,
                                    std::size_t height) {
   *pitch = (width + 511) / 512 * 512;
-  return allocate(pointer, *pitch * height, true);
+  return allocate(pointer, *pitch * height, kDevice);
 }
-EXPORT cudaError_t cudaFree(void* pointer) { return release(pointer); }
-EXPORT cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return release(pointer); }
+EXPORT cudaError_t cudaFree(void* pointer) {
+  if (const cudaError_t error = forbidden(false)) return result(error);
+  if (pointer != nullptr) order(kHostWaitsAll);
+  return release(pointer, {kDevice, kManaged}, 0, "cudaFree");
+}
+EXPORT cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
+  const Stream* object = stream_of(stream);
+  if (object != nullptr && object->capture != nullptr) {
+    note(kUncovered, cudaSuccess, "cudaFreeAsync inside of a captured graph");
+    return result(cudaErrorNotSupported);
+  }
+  return release(pointer, {kDevice, kManaged}, stream_id(stream), "cudaFreeAsync");
+}
 EXPORT cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
-  return allocate(pointer, bytes, false);
+  if (const cudaError_t error = forbidden(false)) return result(error);
+  return allocate(pointer, bytes, kPinned);
 }
 EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) {
-  return allocate(pointer, bytes, false);
+  if (const cudaError_t error = forbidden(false)) return result(error);
+  return allocate(pointer, bytes, kPinned);
 }
-EXPORT cudaError_t cudaFreeHost(void* pointer) { return release(pointer); }
+EXPORT cudaError_t cudaFreeHost(void* pointer) {
+  if (const cudaError_t error = forbidden(false)) return result(error);
+  if (pointer != nullptr) order(kHostWaitsAll);
+  return release(pointer, {kPinned}, 0, "cudaFreeHost");
+}
 EXPORT cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned) {
+  if (pointer == nullptr || bytes == 0) return result(cudaErrorInvalidValue);
   {
     std::lock_guard<std::mutex> lock(guard);
-    blocks[number(pointer)] = Block{bytes, false};
+    if (holder(pointer) != blocks.end()) return result(cudaErrorHostMemoryAlreadyRegistered);
+    blocks[number(pointer)] = Block{bytes, kRegistered};
   }
-  if (connected.allocated) connected.allocated(pointer, bytes, 1);
+  if (connected.allocated) connected.allocated(pointer, bytes, kRegistered, 0);
   return cudaSuccess;
 }
 EXPORT cudaError_t cudaHostUnregister(void* pointer) {
   {
     std::lock_guard<std::mutex> lock(guard);
-    if (blocks.erase(number(pointer)) == 0) return result(cudaErrorInvalidValue);
+    auto found = blocks.find(number(pointer));
+    if (found == blocks.end() || found->second.memory != kRegistered)
+      return result(cudaErrorHostMemoryNotRegistered);
+    blocks.erase(found);
   }
-  if (connected.freed) connected.freed(pointer);
+  if (connected.freed) connected.freed(pointer, 0, "cudaHostUnregister", here.file, here.line);
   return cudaSuccess;
 }
 EXPORT cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
   *device = host;
   return cudaSuccess;
 }
+EXPORT cudaError_t cudaHostGetFlags(unsigned* flags, void*) {
+  *flags = cudaHostAllocMapped;
+  return cudaSuccess;
+}
+
+namespace {
+cudaError_t copy_now(const Copy& one, const char* api) {
+  if (const cudaError_t error = forbidden(true)) return result(error);
+  return result(run_copy(one, stream_id(nullptr), true, api));
+}
+cudaError_t copy_later(const Copy& one, cudaStream_t stream, const char* api) {
+  if (const cudaError_t error = check_copy(one)) return error;
+  return enqueue(stream, cudaGraphNodeTypeMemcpy, [one, api](std::uint64_t id) {
+    return run_copy(one, id, false, api);
+  });
+}
+cudaError_t fill_now(void* to, int value, std::size_t width, std::size_t rows, std::size_t pitch,
+                     const char* api) {
+  if (const cudaError_t error = forbidden(true)) return result(error);
+  return run_fill(to, value, width, rows, pitch, 1, stream_id(nullptr), api);
+}
+cudaError_t fill_later(void* to, int value, std::size_t width, std::size_t rows, std::size_t pitch,
+                       cudaStream_t stream, const char* api) {
+  return enqueue(stream, cudaGraphNodeTypeMemset, [=](std::uint64_t id) {
+    return run_fill(to, value, width, rows, pitch, 1, id, api);
+  });
+}
+}  // namespace
+
 EXPORT cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  return copy(to, from, bytes, kind);
+  return copy_now(Copy{to, from, bytes, 1, 0, 0, kind}, "cudaMemcpy");
 }
 EXPORT cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
-                                   cudaMemcpyKind kind, cudaStream_t) {
-  return copy(to, from, bytes, kind);
+                                   cudaMemcpyKind kind, cudaStream_t stream) {
+  return copy_later(Copy{to, from, bytes, 1, 0, 0, kind}, stream, "cudaMemcpyAsync");
 }
 EXPORT cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from,
                                 std::size_t from_pitch, std::size_t width, std::size_t height,
                                 cudaMemcpyKind kind) {
   if (width > to_pitch || width > from_pitch) return result(cudaErrorInvalidPitchValue);
-  for (std::size_t row = 0; row < height; ++row) {
-    const cudaError_t error = copy(static_cast<char*>(to) + row * to_pitch,
-                                   static_cast<const char*>(from) + row * from_pitch, width, kind);
-    if (error != cudaSuccess) return error;
-  }
-  return result(cudaSuccess);
+  return copy_now(Copy{to, from, width, height, to_pitch, from_pitch, kind}, "cudaMemcpy2D");
 }
 EXPORT cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
                                      std::size_t from_pitch, std::size_t width, std::size_t height,
-                                     cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+                                     cudaMemcpyKind kind, cudaStream_t stream) {
+  if (width > to_pitch || width > from_pitch) return result(cudaErrorInvalidPitchValue);
+  return copy_later(Copy{to, from, width, height, to_pitch, from_pitch, kind}, stream,
+                    "cudaMemcpy2DAsync");
 }
 EXPORT cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-  return fill(to, value, bytes);
+  return fill_now(to, value, bytes, 1, 0, "cudaMemset");
 }
-EXPORT cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
-  return fill(to, value, bytes);
+EXPORT cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  return fill_later(to, value, bytes, 1, 0, stream, "cudaMemsetAsync");
 }
 EXPORT cudaError_t cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width,
                                 std::size_t height) {
-  for (std::size_t row = 0; row < height; ++row) {
-    const cudaError_t error = fill(static_cast<char*>(to) + row * pitch, value, width);
-    if (error != cudaSuccess) return error;
-  }
-  return result(cudaSuccess);
+  return fill_now(to, value, width, height, pitch, "cudaMemset2D");
+}
+EXPORT cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width,
+                                     std::size_t height, cudaStream_t stream) {
+  return fill_later(to, value, width, height, pitch, stream, "cudaMemset2DAsync");
 }
 EXPORT cudaError_t cudaMemGetInfo(std::size_t* available, std::size_t* total) {
   *total = std::size_t{80} << 30;
-  *available = std::size_t{79} << 30;
+  *available = kDeviceBytes - in_use;
   return cudaSuccess;
 }
 EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void* pointer) {
   std::memset(found, 0, sizeof *found);
-  found->type = is_device(pointer) || !knows_every_allocation ? cudaMemoryTypeDevice
-                                                              : cudaMemoryTypeUnregistered;
+  found->type = !knows_every_allocation            ? cudaMemoryTypeDevice
+                : is_in(pointer, {kManaged})       ? cudaMemoryTypeManaged
+                : is_in(pointer, {kDevice})        ? cudaMemoryTypeDevice
+                : is_pinned(pointer)               ? cudaMemoryTypeHost
+                                                   : cudaMemoryTypeUnregistered;
   found->devicePointer = const_cast<void*>(pointer);
   return cudaSuccess;
 }
@@ -432,8 +674,8 @@ EXPORT cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise, cud
   return cudaSuccess;
 }
 EXPORT cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsigned,
-                                        cudaStream_t) {
-  return cudaSuccess;
+                                        cudaStream_t stream) {
+  return enqueue(stream, cudaGraphNodeTypeEmpty, [](std::uint64_t) { return cudaSuccess; });
 }
 
 // Arrays, textures and surfaces ------------------------------------------------------------------
@@ -479,18 +721,16 @@ cudaError_t announce(Texels& texels, unsigned long long* handle) {
   return result(static_cast<cudaError_t>(connected.textured(&texels)));
 }
 
-cudaError_t copy_rows(const Array* array, std::size_t x, std::size_t y, char* memory,
-                      std::size_t pitch, std::size_t width, std::size_t height, bool to_array,
-                      cudaMemcpyKind kind) {
-  if (x + width > array->pitch() || y + height > array->height())
-    return result(cudaErrorInvalidValue);
-  for (std::size_t row = 0; row < height; ++row) {
-    char *inside = array->at(x, y + row, 0), *outside = memory + row * pitch;
-    const cudaError_t error =
-        to_array ? copy(inside, outside, width, kind) : copy(outside, inside, width, kind);
-    if (error != cudaSuccess) return error;
-  }
-  return result(cudaSuccess);
+// Rows of an array and of memory, one after the other.
+Copy rows_of(const Array* array, std::size_t x, std::size_t y, char* memory, std::size_t pitch,
+             std::size_t width, std::size_t height, bool to_array, cudaMemcpyKind kind) {
+  char* inside = array->at(x, y, 0);
+  return to_array ? Copy{inside, memory, width, height, array->pitch(), pitch, kind}
+                  : Copy{memory, inside, width, height, pitch, array->pitch(), kind};
+}
+bool has_rows(const Array* array, std::size_t x, std::size_t y, std::size_t width,
+              std::size_t height) {
+  return x + width <= array->pitch() && y + height <= array->height();
 }
 const Array* array_of(cudaArray_const_t array) { return reinterpret_cast<const Array*>(array); }
 }  // namespace
@@ -515,7 +755,7 @@ EXPORT cudaError_t cudaMalloc3DArray(cudaArray_t* made, const cudaChannelFormatD
   if (flags & cudaArrayCubemap) return result(cudaErrorNotSupported);
   auto* array = new Array{nullptr, *format, extent, flags};
   const cudaError_t error =
-      allocate(&array->data, array->pitch() * array->height() * array->depth(), true);
+      allocate(&array->data, array->pitch() * array->height() * array->depth(), kDevice);
   *made = reinterpret_cast<cudaArray_t>(array);
   return result(error);
 }
@@ -525,76 +765,92 @@ EXPORT cudaError_t cudaMallocArray(cudaArray_t* made, const cudaChannelFormatDes
 }
 EXPORT cudaError_t cudaFreeArray(cudaArray_t array) {
   if (array == nullptr) return result(cudaSuccess);
-  const cudaError_t error = release(array_of(array)->data);
+  order(kHostWaitsAll);
+  const cudaError_t error = release(array_of(array)->data, {kDevice}, 0, "cudaFreeArray");
   delete array_of(array);
   return error;
 }
 EXPORT cudaError_t cudaMemcpy2DToArray(cudaArray_t to, std::size_t x, std::size_t y,
                                        const void* from, std::size_t pitch, std::size_t width,
                                        std::size_t height, cudaMemcpyKind kind) {
-  return copy_rows(array_of(to), x, y, static_cast<char*>(const_cast<void*>(from)), pitch, width,
-                   height, true, kind);
+  if (!has_rows(array_of(to), x, y, width, height)) return result(cudaErrorInvalidValue);
+  return copy_now(rows_of(array_of(to), x, y, static_cast<char*>(const_cast<void*>(from)), pitch,
+                          width, height, true, kind), "cudaMemcpy2DToArray");
 }
 EXPORT cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t to, std::size_t x, std::size_t y,
                                             const void* from, std::size_t pitch, std::size_t width,
                                             std::size_t height, cudaMemcpyKind kind,
-                                            cudaStream_t) {
-  return cudaMemcpy2DToArray(to, x, y, from, pitch, width, height, kind);
+                                            cudaStream_t stream) {
+  if (!has_rows(array_of(to), x, y, width, height)) return result(cudaErrorInvalidValue);
+  return copy_later(rows_of(array_of(to), x, y, static_cast<char*>(const_cast<void*>(from)), pitch,
+                            width, height, true, kind), stream, "cudaMemcpy2DToArrayAsync");
 }
 EXPORT cudaError_t cudaMemcpy2DFromArray(void* to, std::size_t pitch, cudaArray_const_t from,
                                          std::size_t x, std::size_t y, std::size_t width,
                                          std::size_t height, cudaMemcpyKind kind) {
-  return copy_rows(array_of(from), x, y, static_cast<char*>(to), pitch, width, height, false,
-                   kind);
+  if (!has_rows(array_of(from), x, y, width, height)) return result(cudaErrorInvalidValue);
+  return copy_now(rows_of(array_of(from), x, y, static_cast<char*>(to), pitch, width, height,
+                          false, kind), "cudaMemcpy2DFromArray");
 }
 EXPORT cudaError_t cudaMemcpyToArray(cudaArray_t to, std::size_t x, std::size_t y,
                                      const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   const Array* array = array_of(to);
   const std::size_t start = y * array->pitch() + x;
   if (start + bytes > array->pitch() * array->height()) return result(cudaErrorInvalidValue);
-  return result(copy(array->at(start, 0, 0), from, bytes, kind));
+  return copy_now(Copy{array->at(start, 0, 0), from, bytes, 1, 0, 0, kind}, "cudaMemcpyToArray");
 }
 EXPORT cudaError_t cudaMemcpyFromArray(void* to, cudaArray_const_t from, std::size_t x,
                                        std::size_t y, std::size_t bytes, cudaMemcpyKind kind) {
   const Array* array = array_of(from);
   const std::size_t start = y * array->pitch() + x;
   if (start + bytes > array->pitch() * array->height()) return result(cudaErrorInvalidValue);
-  return result(copy(to, array->at(start, 0, 0), bytes, kind));
+  return copy_now(Copy{to, array->at(start, 0, 0), bytes, 1, 0, 0, kind}, "cudaMemcpyFromArray");
 }
 EXPORT cudaError_t cudaMalloc3D(cudaPitchedPtr* made, cudaExtent extent) {
   made->pitch = (extent.width + 511) / 512 * 512;
   made->xsize = extent.width;
   made->ysize = extent.height;
-  return allocate(&made->ptr, made->pitch * extent.height * extent.depth, true);
+  return allocate(&made->ptr, made->pitch * extent.height * extent.depth, kDevice);
 }
 EXPORT cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
   for (std::size_t row = 0; row < extent.height * extent.depth; ++row) {
     const std::size_t line = row / extent.height * to.ysize + row % extent.height;
-    const cudaError_t error = fill(static_cast<char*>(to.ptr) + line * to.pitch, value,
-                                   extent.width);
+    const cudaError_t error = fill_now(static_cast<char*>(to.ptr) + line * to.pitch, value,
+                                       extent.width, 1, 0, "cudaMemset3D");
     if (error != cudaSuccess) return error;
   }
   return result(cudaSuccess);
 }
-EXPORT cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
-  const Array *from = array_of(p->srcArray), *to = array_of(p->dstArray);
+namespace host {
+// The slices of a copy in three dimensions.
+std::vector<Copy> slices_of(const cudaMemcpy3DParms& p) {
+  const Array *from = array_of(p.srcArray), *to = array_of(p.dstArray);
   const std::size_t texel = from ? from->texel() : to ? to->texel() : 1;
-  const std::size_t width = p->extent.width * texel;
-  for (std::size_t z = 0; z < p->extent.depth; ++z)
-    for (std::size_t y = 0; y < p->extent.height; ++y) {
-      auto place = [&](const Array* array, const cudaPitchedPtr& pointer, const cudaPos& at) {
-        if (array) return array->at(at.x * texel, at.y + y, at.z + z);
-        return static_cast<char*>(pointer.ptr) +
-               ((at.z + z) * pointer.ysize + at.y + y) * pointer.pitch + at.x;
-      };
-      const cudaError_t error = copy(place(to, p->dstPtr, p->dstPos),
-                                     place(from, p->srcPtr, p->srcPos), width, p->kind);
-      if (error != cudaSuccess) return error;
-    }
+  std::vector<Copy> slices;
+  for (std::size_t z = 0; z < p.extent.depth; ++z) {
+    auto place = [&](const Array* array, const cudaPitchedPtr& pointer, const cudaPos& at) {
+      if (array) return array->at(at.x * texel, at.y, at.z + z);
+      return static_cast<char*>(pointer.ptr) +
+             ((at.z + z) * pointer.ysize + at.y) * pointer.pitch + at.x;
+    };
+    slices.push_back(Copy{place(to, p.dstPtr, p.dstPos), place(from, p.srcPtr, p.srcPos),
+                          p.extent.width * texel, p.extent.height,
+                          to ? to->pitch() : p.dstPtr.pitch, from ? from->pitch() : p.srcPtr.pitch,
+                          p.kind});
+  }
+  return slices;
+}
+}  // namespace host
+
+EXPORT cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
+  for (const Copy& one : slices_of(*p))
+    if (const cudaError_t error = copy_now(one, "cudaMemcpy3D")) return error;
   return result(cudaSuccess);
 }
-EXPORT cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t) {
-  return cudaMemcpy3D(p);
+EXPORT cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
+  for (const Copy& one : slices_of(*p))
+    if (const cudaError_t error = copy_later(one, stream, "cudaMemcpy3DAsync")) return error;
+  return result(cudaSuccess);
 }
 EXPORT cudaError_t cudaCreateTextureObject(cudaTextureObject_t* handle,
                                            const cudaResourceDesc* resource,
@@ -674,24 +930,29 @@ EXPORT cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, std:
                                       std::size_t offset, cudaMemcpyKind) {
   char* place = place_of(symbol, count, offset);
   if (place == nullptr) return result(cudaErrorInvalidSymbol);
-  std::memcpy(place, from, count);
-  return result(cudaSuccess);
+  return copy_now(Copy{place, from, count, 1, 0, 0, cudaMemcpyDefault}, "cudaMemcpyToSymbol");
 }
 EXPORT cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, std::size_t count,
-                                           std::size_t offset, cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpyToSymbol(symbol, from, count, offset, kind);
+                                           std::size_t offset, cudaMemcpyKind,
+                                           cudaStream_t stream) {
+  char* place = place_of(symbol, count, offset);
+  if (place == nullptr) return result(cudaErrorInvalidSymbol);
+  return copy_later(Copy{place, from, count, 1, 0, 0, cudaMemcpyDefault}, stream,
+                    "cudaMemcpyToSymbolAsync");
 }
 EXPORT cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t count,
                                         std::size_t offset, cudaMemcpyKind) {
   const char* place = place_of(symbol, count, offset);
   if (place == nullptr) return result(cudaErrorInvalidSymbol);
-  std::memcpy(to, place, count);
-  return result(cudaSuccess);
+  return copy_now(Copy{to, place, count, 1, 0, 0, cudaMemcpyDefault}, "cudaMemcpyFromSymbol");
 }
 EXPORT cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, std::size_t count,
-                                             std::size_t offset, cudaMemcpyKind kind,
-                                             cudaStream_t) {
-  return cudaMemcpyFromSymbol(to, symbol, count, offset, kind);
+                                             std::size_t offset, cudaMemcpyKind,
+                                             cudaStream_t stream) {
+  const char* place = place_of(symbol, count, offset);
+  if (place == nullptr) return result(cudaErrorInvalidSymbol);
+  return copy_later(Copy{to, place, count, 1, 0, 0, cudaMemcpyDefault}, stream,
+                    "cudaMemcpyFromSymbolAsync");
 }
 EXPORT cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
   *address = place_of(symbol, 0, 0);
@@ -702,66 +963,15 @@ EXPORT cudaError_t cudaGetSymbolSize(std::size_t* bytes, const void* symbol) {
   return result(known ? cudaSuccess : cudaErrorInvalidSymbol);
 }
 
-// Streams and events -----------------------------------------------------------------------------
-
-EXPORT cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  *stream = reinterpret_cast<cudaStream_t>(new int(0));
-  return result(cudaSuccess);
-}
-EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  return cudaStreamCreate(stream);
-}
-EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
-  return cudaStreamCreate(stream);
-}
-EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete reinterpret_cast<int*>(stream);
-  return result(cudaSuccess);
-}
-EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t) { return result(cudaSuccess); }
-EXPORT cudaError_t cudaStreamQuery(cudaStream_t) { return result(cudaSuccess); }
-EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
-  return result(cudaSuccess);
-}
-EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = cudaStreamCaptureStatusNone;
-  return result(cudaSuccess);
-}
-EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = 0;
-  *greatest = -5;
-  return cudaSuccess;
-}
-EXPORT cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = reinterpret_cast<cudaEvent_t>(new Event);
-  return result(cudaSuccess);
-}
-EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  return cudaEventCreate(event);
-}
-EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  auto* one = reinterpret_cast<Event*>(event);
-  one->at = std::chrono::steady_clock::now();
-  one->recorded = true;
-  return result(cudaSuccess);
-}
-EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t) { return result(cudaSuccess); }
-EXPORT cudaError_t cudaEventQuery(cudaEvent_t) { return result(cudaSuccess); }
-EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete reinterpret_cast<Event*>(event);
-  return result(cudaSuccess);
-}
-EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  const auto *first = reinterpret_cast<Event*>(start), *last = reinterpret_cast<Event*>(end);
-  if (!first->recorded || !last->recorded) return result(cudaErrorInvalidResourceHandle);
-  *milliseconds = std::chrono::duration<float, std::milli>(last->at - first->at).count();
-  return result(cudaSuccess);
-}
-
 // The device -------------------------------------------------------------------------------------
 
-EXPORT cudaError_t cudaDeviceSynchronize() { return result(cudaSuccess); }
+EXPORT cudaError_t cudaDeviceSynchronize() {
+  if (const cudaError_t error = forbidden(false)) return result(error);
+  order(kHostWaitsAll);
+  return result(cudaSuccess);
+}
 EXPORT cudaError_t cudaDeviceReset() {
+  order(kHostWaitsAll);
   lost = cudaSuccess;
   return cudaSuccess;
 }
@@ -802,23 +1012,26 @@ EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int) {
   std::memset(found, 0, sizeof *found);
   std::strncpy(found->name, "PTX machine (no GPU)", sizeof found->name - 1);
   found->totalGlobalMem = std::size_t{80} << 30;
-  found->sharedMemPerBlock = 48 * 1024;
-  found->sharedMemPerBlockOptin = 227 * 1024;
-  found->sharedMemPerMultiprocessor = 228 * 1024;
-  found->reservedSharedMemPerBlock = 1024;
-  found->regsPerBlock = found->regsPerMultiprocessor = 65536;
+  found->sharedMemPerBlock = device.shared;
+  found->sharedMemPerBlockOptin = device.shared_optin;
+  found->sharedMemPerMultiprocessor = device.shared_multiprocessor;
+  found->reservedSharedMemPerBlock = device.shared_reserved;
+  found->regsPerBlock = found->regsPerMultiprocessor = device.registers;
   found->warpSize = 32;
-  found->maxThreadsPerBlock = 1024;
-  found->maxThreadsPerMultiProcessor = 2048;
-  found->maxBlocksPerMultiProcessor = 32;
-  found->maxThreadsDim[0] = found->maxThreadsDim[1] = 1024;
-  found->maxThreadsDim[2] = 64;
-  found->maxGridSize[0] = 0x7fffffff;
-  found->maxGridSize[1] = found->maxGridSize[2] = 65535;
+  found->maxThreadsPerBlock = device.threads;
+  found->maxThreadsPerMultiProcessor = device.threads_multiprocessor;
+  found->maxBlocksPerMultiProcessor = device.blocks_multiprocessor;
+  for (int axis = 0; axis < 3; ++axis) {
+    found->maxThreadsDim[axis] = device.block[axis];
+    found->maxGridSize[axis] = device.grid[axis];
+  }
   found->totalConstMem = 65536;
-  found->major = major_version;
-  found->minor = minor_version;
-  found->multiProcessorCount = multiprocessors;
+  found->major = device.major;
+  found->minor = device.minor;
+  found->multiProcessorCount = device.multiprocessors;
+  found->asyncEngineCount = 3;
+  found->streamPrioritiesSupported = 1;
+  found->concurrentManagedAccess = 1;
   found->l2CacheSize = 50 << 20;
   found->memoryBusWidth = 5120;
   found->textureAlignment = 512;
@@ -837,21 +1050,26 @@ EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrMaxGridDimX: *value = all.maxGridSize[0]; break;
     case cudaDevAttrMaxGridDimY: *value = all.maxGridSize[1]; break;
     case cudaDevAttrMaxGridDimZ: *value = all.maxGridSize[2]; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 * 1024; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = 228 * 1024; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = device.shared; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = device.shared_optin; break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = device.shared_multiprocessor; break;
     case cudaDevAttrTotalConstantMemory: *value = 65536; break;
     case cudaDevAttrWarpSize: *value = 32; break;
-    case cudaDevAttrMaxRegistersPerBlock: *value = 65536; break;
-    case cudaDevAttrMaxRegistersPerMultiprocessor: *value = 65536; break;
-    case cudaDevAttrMultiProcessorCount: *value = multiprocessors; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 2048; break;
-    case cudaDevAttrMaxBlocksPerMultiprocessor: *value = 32; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = major_version; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = minor_version; break;
+    case cudaDevAttrMaxRegistersPerBlock: *value = device.registers; break;
+    case cudaDevAttrMaxRegistersPerMultiprocessor: *value = device.registers; break;
+    case cudaDevAttrMultiProcessorCount: *value = device.multiprocessors; break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = device.threads_multiprocessor; break;
+    case cudaDevAttrMaxBlocksPerMultiprocessor: *value = device.blocks_multiprocessor; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = device.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = device.minor; break;
     case cudaDevAttrL2CacheSize: *value = all.l2CacheSize; break;
     case cudaDevAttrCooperativeLaunch: *value = 1; break;
     case cudaDevAttrManagedMemory: *value = 1; break;
+    case cudaDevAttrConcurrentManagedAccess: *value = 1; break;
+    case cudaDevAttrStreamPrioritiesSupported: *value = 1; break;
+    case cudaDevAttrAsyncEngineCount: *value = 3; break;
+    case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
+    case cudaDevAttrClusterLaunch: *value = device.major >= 9; break;
     case cudaDevAttrConcurrentKernels: *value = 1; break;
     case cudaDevAttrUnifiedAddressing: *value = 1; break;
     case cudaDevAttrClockRate: *value = 1980000; break;

@@ -1,6 +1,10 @@
 // What host code of a CUDA program sees beside the toolkit's own headers, compiled by a plain C++
 // compiler: the two calls that a launch becomes, and what the headers declare for nvcc alone.
 #pragma once
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM  // the runtime here is told, and has no other functions
+#undef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define CUDA_HOST_PER_THREAD
+#endif
 #include <cuda_runtime.h>
 
 #include <assert.h>
@@ -33,10 +37,35 @@ namespace cub {}
 extern "C" void cuda_host_stub(const void* const* arguments);
 extern "C" void cuda_host_set(dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream);
 
+extern "C" void cuda_host_at(int line, const char* file);
+extern "C" void cuda_host_unseen(cudaError_t error, int line, const char* file);
+extern "C" void cuda_host_per_thread();
+
+// Where the program is: before a launch, and before each call of the runtime.
 inline void cuda_host_configure(dim3 grid, dim3 block, std::size_t shared = 0,
-                                cudaStream_t stream = nullptr) {
+                                cudaStream_t stream = nullptr, int line = __builtin_LINE(),
+                                const char* file = __builtin_FILE()) {
+  cuda_host_at(line, file);
   cuda_host_set(grid, block, shared, stream);
 }
+inline void cuda_host_here(int line = __builtin_LINE(), const char* file = __builtin_FILE()) {
+  cuda_host_at(line, file);
+}
+// Behind a call whose result a statement throws away, unless it has none.
+struct cuda_host_discard {
+  int line;
+  const char* file;
+  cuda_host_discard(int line = __builtin_LINE(), const char* file = __builtin_FILE())
+      : line(line), file(file) {}
+};
+inline void operator,(cudaError_t error, cuda_host_discard discard) {
+  cuda_host_unseen(error, discard.line, discard.file);
+}
+#ifdef CUDA_HOST_PER_THREAD
+namespace {
+const bool cuda_host_is_per_thread = (cuda_host_per_thread(), true);
+}
+#endif
 
 // cuda_runtime.h, the part that it guards with __CUDACC__.
 template <class T>

@@ -1,0 +1,116 @@
+// Memory that the host and the device share, while work that touches it may still be under way: the
+// host is kept from it by the processor's page protection, and its accesses are told to Python.
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "host_runtime.h"
+
+namespace host {
+namespace {
+
+constexpr std::uintptr_t kPage = 4096;
+// Bytes that work under way reads (`written` 0) or writes, one range after the other.
+struct Range {
+  std::uint64_t start, end;
+  std::uint64_t written;
+};
+struct Touch {
+  std::uint64_t address, written;
+  void* frames[16];
+  std::int64_t depth;
+};
+constexpr int kMost = 64;
+std::vector<Range> ranges;  // by their starts
+Touch touches[kMost];
+std::atomic<int> touched{0};
+std::atomic<bool> closed{false};
+struct sigaction before;
+std::uintptr_t low = 0, high = 0;
+
+std::uintptr_t down(std::uintptr_t address) { return address / kPage * kPage; }
+
+void protect(std::uintptr_t first, std::uintptr_t last, int how) {
+  mprotect(reinterpret_cast<void*>(first), last - first, how);
+}
+
+void caught(int signal, siginfo_t* info, void* context) {
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  if (!closed || address < low || address >= high) {
+    sigaction(signal, &before, nullptr);  // the access happens again, and is another's to catch
+    return;
+  }
+#if defined(__x86_64__)
+  const bool written = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2;
+#else
+  const bool written = true;
+#endif
+  for (const Range& one : ranges) {
+    if (address < one.start || address >= one.end || !(written || one.written)) continue;
+    const int place = touched.fetch_add(1);
+    if (place < kMost) {
+      Touch& made = touches[place];
+      made.address = address;
+      made.written = written;
+      made.depth = backtrace(made.frames, 16);
+    }
+    break;
+  }
+  protect(down(address), down(address) + kPage, PROT_READ | PROT_WRITE);
+}
+
+}  // namespace
+
+void watch_open() {
+  if (!closed) return;
+  for (const Range& one : ranges)
+    protect(down(one.start), down(one.end - 1) + kPage, PROT_READ | PROT_WRITE);
+  closed = false;
+}
+
+}  // namespace host
+
+using namespace host;
+
+// Keep the host from these bytes from now on; none: from nothing.
+EXPORT void cuda_host_watch(const Range* given, std::size_t count) {
+  static const bool ready = [] {
+    void* frames[1];
+    backtrace(frames, 1);  // it loads a library the first time
+    struct sigaction action;
+    std::memset(&action, 0, sizeof action);
+    action.sa_sigaction = caught;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigaction(SIGSEGV, &action, &before);
+    return true;
+  }();
+  (void)ready;
+  watch_open();
+  ranges.assign(given, given + count);
+  if (count == 0) return;
+  low = ~std::uintptr_t{0};
+  high = 0;
+  for (const Range& one : ranges) {
+    low = std::min(low, down(one.start));
+    high = std::max(high, down(one.end - 1) + kPage);
+  }
+  for (int written = 0; written < 2; ++written)  // a page that is written and read: nobody enters
+    for (const Range& one : ranges)
+      if (one.written == static_cast<std::uint64_t>(written))
+        protect(down(one.start), down(one.end - 1) + kPage, written ? PROT_NONE : PROT_READ);
+  closed = true;
+}
+
+// Give the accesses of the host that were seen, and forget them.
+EXPORT int cuda_host_touches(Touch* found, int most) {
+  const int count = std::min({touched.exchange(0), kMost, most});
+  std::copy(touches, touches + count, found);
+  return count;
+}

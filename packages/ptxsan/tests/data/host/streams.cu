@@ -1,0 +1,56 @@
+// Several streams at once. The first argument names what happens.
+#include <cstdio>
+#include <cstring>
+#include <cuda_runtime.h>
+__global__ void fill(float* y, int n, float v) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = v; }
+__global__ void add(const float* x, float* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] += x[i]; }
+__global__ void count(int* c) { atomicAdd(c, 1); }
+__device__ float shared_value;
+__global__ void put() { shared_value = 1; }
+__global__ void take(float* y) { y[0] = shared_value; }
+const int n = 1024;
+int main(int argc, char** argv) {
+  const char* w = argv[1];
+  float *x, *y, *h; int* c;
+  cudaMalloc(&x, n * 4); cudaMalloc(&y, n * 4); cudaMalloc(&c, 4); cudaMallocHost(&h, n * 4);
+  cudaMemset(x, 0, n * 4); cudaMemset(y, 0, n * 4); cudaMemset(c, 0, 4);
+  cudaDeviceSynchronize();
+  cudaStream_t a, b, blocking; cudaEvent_t e;
+  cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking); cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking);
+  cudaStreamCreate(&blocking); cudaEventCreate(&e);
+  auto is = [&](const char* name) { return !strcmp(w, name); };
+  if (is("two")) { fill<<<4, 256, 0, a>>>(x, n, 1); add<<<4, 256, 0, b>>>(x, y, n); }
+  if (is("event")) { fill<<<4, 256, 0, a>>>(x, n, 1); cudaEventRecord(e, a); cudaStreamWaitEvent(b, e, 0); add<<<4, 256, 0, b>>>(x, y, n); }
+  if (is("event_early")) { cudaEventRecord(e, a); fill<<<4, 256, 0, a>>>(x, n, 1); cudaStreamWaitEvent(b, e, 0); add<<<4, 256, 0, b>>>(x, y, n); }
+  if (is("default")) { fill<<<4, 256>>>(x, n, 1); add<<<4, 256, 0, a>>>(x, y, n); }
+  if (is("default_blocking")) { fill<<<4, 256>>>(x, n, 1); add<<<4, 256, 0, blocking>>>(x, y, n); add<<<4, 256>>>(y, x, n); }
+  if (is("atomics")) { count<<<4, 32, 0, a>>>(c); count<<<4, 32, 0, b>>>(c); }
+  if (is("atomic_read")) { count<<<4, 32, 0, a>>>(c); cudaMemcpyAsync(h, c, 4, cudaMemcpyDeviceToHost, b); }
+  if (is("halves")) { fill<<<2, 256, 0, a>>>(x, n / 2, 1); fill<<<2, 256, 0, b>>>(x + n / 2, n / 2, 1); }
+  if (is("overlap")) { fill<<<2, 256, 0, a>>>(x, n / 2, 1); fill<<<2, 256, 0, b>>>(x + n / 2 - 1, n / 2, 1); }
+  if (is("memset")) { cudaMemset(x, 0, n * 4); fill<<<4, 256, 0, a>>>(x, n, 1); }
+  if (is("pinned")) { fill<<<4, 256, 0, a>>>(x, n, 1); cudaMemcpyAsync(h, x, n * 4, cudaMemcpyDeviceToHost, a); printf("%g\n", h[5]); }
+  if (is("pinned_ok")) { fill<<<4, 256, 0, a>>>(x, n, 1); cudaMemcpyAsync(h, x, n * 4, cudaMemcpyDeviceToHost, a); cudaStreamSynchronize(a); printf("%g\n", h[5]); }
+  if (is("pinned_up")) { memset(h, 0, n * 4); cudaMemcpyAsync(x, h, n * 4, cudaMemcpyHostToDevice, a); float s = h[3]; h[7] = s + 1; }
+  if (is("query")) { fill<<<4, 256, 0, a>>>(x, n, 1); while (cudaStreamQuery(a) == cudaErrorNotReady) {} add<<<4, 256, 0, b>>>(x, y, n); }
+  if (is("host_function")) {
+    fill<<<4, 256, 0, a>>>(x, n, 1); cudaMemcpyAsync(h, x, n * 4, cudaMemcpyDeviceToHost, a);
+    cudaLaunchHostFunc(a, [](void* p) { printf("%g\n", *static_cast<float*>(p)); }, h);
+    cudaStreamSynchronize(a);
+  }
+  if (is("variable")) { put<<<1, 1, 0, a>>>(); take<<<1, 1, 0, b>>>(y); }
+  if (is("alloc_async")) { float* m; cudaMallocAsync(&m, n * 4, a); fill<<<4, 256, 0, b>>>(m, n, 1); }
+  if (is("managed_halves")) {
+    float* m; cudaMallocManaged(&m, 8192 * 4);
+    fill<<<16, 256, 0, a>>>(m, 4096, 3);
+    for (int i = 4096; i < 8192; ++i) m[i] = i;
+    cudaStreamSynchronize(a); printf("%g\n", m[7]);
+  }
+  if (is("free_async")) { fill<<<4, 256, 0, a>>>(x, n, 1); cudaFreeAsync(x, b); x = nullptr; }
+  if (is("free_ok")) { fill<<<4, 256, 0, a>>>(x, n, 1); cudaFreeAsync(x, a); x = nullptr; }
+  if (is("freed")) { cudaFree(x); fill<<<4, 256, 0, a>>>(x, n, 1); x = nullptr; }
+  if (is("destroyed")) { cudaStreamDestroy(a); fill<<<4, 256, 0, a>>>(x, n, 1); }
+  if (is("managed") || is("managed_ok")) { float* m; cudaMallocManaged(&m, n * 4); for (int i = 0; i < n; ++i) m[i] = i; fill<<<4, 256>>>(m, n, 3); if (is("managed_ok")) cudaDeviceSynchronize(); printf("%g\n", m[9]); }
+  cudaDeviceSynchronize();
+  return 0;
+}

@@ -1,0 +1,53 @@
+"""Small whole programs as CUDA's samples are: right ones are clean, each with a fault is found."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cuda.bindings.nvrtc")
+from ptxsan.findings import Kind
+from ptxsan.host.program import build_program, run_built
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+_SAMPLES = Path(__file__).parents[2] / "data" / "host" / "samples"
+_FAULTS = {
+    "async_api": Kind.STREAM_RACE,
+    "concurrent_kernels": Kind.STREAM_RACE,
+    "constant_filter": Kind.STREAM_RACE,
+    "cooperative_reduction": Kind.TRAP,
+    "dependent_launch": Kind.STREAM_RACE,
+    "graph_capture": Kind.STREAM_RACE,
+    "histogram": Kind.UNINITIALISED,
+    "host_callbacks": Kind.STREAM_RACE,
+    "large_shared": Kind.REFUSED_LAUNCH,
+    "matrix_pitch": Kind.UNWRITTEN_COPY,
+    "multi_copy": Kind.STREAM_RACE,
+    "ordered_allocation": Kind.STREAM_RACE,
+    "reduction": Kind.REFUSED_LAUNCH,
+    "scan": Kind.FREED,
+    "simple_streams": Kind.STREAM_RACE,
+    "unified_memory": Kind.STREAM_RACE,
+    "vector_add": Kind.UNWRITTEN_COPY,
+    "zero_copy": Kind.STREAM_RACE,
+}
+
+
+def test_every_sample_has_its_fault() -> None:
+    assert sorted(file.stem for file in _SAMPLES.glob("*.cu")) == sorted(_FAULTS)
+
+
+@pytest.mark.parametrize("name", sorted(_FAULTS))
+def test_a_right_sample_is_clean_and_its_fault_is_found(name: str, tmp_path: Path) -> None:
+    file = _SAMPLES / f"{name}.cu"
+    linked = build_program([file], tmp_path)
+    right = run_built(linked, file)
+    assert (right.output, right.status) == ("ok\n", 0)
+    assert not right.host
+    assert not right.wrong
+    assert not right.not_covered
+    wrong = run_built(linked, file, ["faulty"])
+    assert _FAULTS[name] in {one.kind for one in wrong.wrong}
