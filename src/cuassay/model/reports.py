@@ -65,4 +65,11 @@ class Holdings:
     found: tuple[Holding, ...]
 
 
-Report: TypeAlias = Laid | Repeats | Differentiated | Holdings
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A Serve: how many calls were made, fewer than asked for where they took too long."""
+
+    calls: int
+
+
+Report: TypeAlias = Laid | Repeats | Differentiated | Holdings | Served

@@ -406,6 +406,10 @@ class _Apart(Execution):
             pid = self._worker.pid
             if pid is not None:
                 found.append(holding(pid, calls=calls))
+        if step.result:
+            made = self._call(Call(slot=step.slot, result=step.result))
+            if isinstance(made, StepRaised):
+                return made
         return StepDone(index=self._index, report=Holdings(found=tuple(found)))
 
     async def _read(self, result: str) -> StepRecord:
