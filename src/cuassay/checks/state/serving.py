@@ -8,7 +8,8 @@ other signs, so that a fingerprint by sum, norm, extremes or first elements cann
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from math import prod
 from random import Random
 
 from cuassay.checks.base import Trial
@@ -17,6 +18,7 @@ from cuassay.checks.numeric.varied_scalars import varied_scalars
 from cuassay.checks.state.answers import placed, reseeded
 from cuassay.checks.state.histories import explicit_is_legal
 from cuassay.inputs.fills import default_fill
+from cuassay.model.axes import shape_of
 from cuassay.model.case import Case, Fill
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, ReadResult, Scenario, Step
@@ -26,6 +28,7 @@ from cuassay.model.verdict import Profile
 _TURNS = 64  # calls of a way to call, or as many as fit into its time
 _SAMPLED = 7  # results of these that are read, beside the first
 _GRID = 6  # bits of a number: bfloat16 holds them, and float32 the sum of 2^17
+_REORDERED = {Profile.QUICK: 3, Profile.STANDARD: 6, Profile.DEEP: 12}  # tensors
 _BUDGET_S = {Profile.QUICK: 0.15, Profile.STANDARD: 0.6, Profile.DEEP: 2.0}
 _LARGE_ELEMENTS = 1 << 18
 _LARGE_CALLS = 240
@@ -96,9 +99,9 @@ def _sample(trial: Trial, served: Sequence[Serve]) -> Iterator[Step]:
 
 
 def _alike(trial: Trial, base: Case) -> tuple[Case, ...]:
-    """Return a case, then cases that no sum, norm, extreme or end of a tensor tells from it.
+    """Return a case, then cases that no sum, norm, extreme or end of any tensor tells from it.
 
-    Where no tensor can be reordered the other one has other values.
+    One tensor differs, the larger ones first. Where none can be reordered all have other values.
     """
     specs = {
         spec.name: spec
@@ -112,18 +115,21 @@ def _alike(trial: Trial, base: Case) -> tuple[Case, ...]:
         return base, reseeded(base, label="other values", seed=seed)
     seed = trial.seed("STATE001", "order") % (1 << 31)
 
-    def changed(label: str, **more: int) -> Case:
+    def changed(label: str, names: Sequence[str] = (), **more: int) -> Case:
         fills: dict[str, Fill] = dict(base.fills)
         for name, spec in specs.items():
             fill = fills.get(name) or default_fill(spec)
-            parameters: Mapping[str, object] = {**fill.parameters, "grid": _GRID, **more}
-            fills[name] = Fill(kind=fill.kind, parameters=parameters)  # type: ignore[arg-type]
+            parameters = {**fill.parameters, "grid": _GRID, **(more if name in names else {})}
+            fills[name] = Fill(kind=fill.kind, parameters=parameters)
         return dataclasses.replace(base, label=label, fills=fills)
 
+    # One tensor at a time: a key that holds all of another one collides too.
+    names = sorted(specs, key=lambda name: -prod(shape_of(specs[name].shape, base.axes)))
+    names = names[: _REORDERED[trial.profile]]
     return (
         changed(base.label),
-        changed("the same values in another order", reorder=seed),
-        changed("half of the values with the other sign", negate=seed),
+        *(changed(f"{name} in another order", (name,), reorder=seed) for name in names),
+        changed(f"half of {names[0]} with the other sign", names[:1], negate=seed),
     )
 
 
