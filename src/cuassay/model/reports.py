@@ -72,4 +72,11 @@ class Served:
     calls: int
 
 
-Report: TypeAlias = Laid | Repeats | Differentiated | Holdings | Served
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """A Call: in what it returned its outputs: tuple, list, dict, a type's name, or '' (bare)."""
+
+    container: str
+
+
+Report: TypeAlias = Laid | Repeats | Differentiated | Holdings | Served | Returned

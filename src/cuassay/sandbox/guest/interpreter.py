@@ -21,6 +21,7 @@ from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
+from cuassay.model.reports import Returned
 from cuassay.model.scenario import (
     Allocate,
     Call,
@@ -84,6 +85,7 @@ class Interpreter:
         self._slots: dict[str, Slot] = {}
         self._results: dict[str, list[tuple[str, object]]] = {}
         self._sources: dict[str, str] = {}  # result -> slot that it was called on
+        self._container = ""  # in what the last call returned its outputs
         self._freed = FreedMemory(device)
         self._production = Production(self, around or Around())
 
@@ -244,7 +246,10 @@ class Interpreter:
             if self._device != "cpu":
                 torch.cuda.synchronize()
         self.hold(step.result, step.slot, held)
-        return Made(items=tuple(self._describe(step.result)))
+        described = tuple(self._describe(step.result))
+        if self._convention is not Convention.RETURNS:
+            return Made(items=described)
+        return Made(items=described, report=Returned(container=self._container))
 
     def invoke(
         self, slot: str, outputs: Sequence[tuple[str, torch.Tensor]]
@@ -256,6 +261,7 @@ class Interpreter:
         with self._production.around.call():
             returned = self._call(*arguments, *(tensor for _, tensor in outputs))
         if self._convention is Convention.RETURNS:
+            self._container = items.container_of(returned)
             return items.returned_items(returned, self._names)
         return list(outputs)
 

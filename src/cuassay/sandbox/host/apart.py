@@ -24,7 +24,7 @@ from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Candidate, Convention
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
-from cuassay.model.reports import Holding, Holdings
+from cuassay.model.reports import Holding, Holdings, Returned
 from cuassay.model.scenario import (
     Allocate,
     Autograd,
@@ -69,6 +69,7 @@ from cuassay.sandbox.ran import Ran, renumbered
 from cuassay.sandbox.syscalls import read_memory_into
 
 _CHUNK = 1 << 30
+_FLAGS = {"conj": "conjugate bit", "neg": "negative bit"}
 _OFTEN = "often"  # the name of the result of each of many calls
 _FAR, _MOST_AXES = 1 << 48, 64  # what torch can lay out
 _SPREAD = 4  # a result may span this many times the bytes it has, and is read as a whole
@@ -384,7 +385,12 @@ class _Apart(Execution):
         overlapping = with_overlaps([one.item for one in described], [one.at for one in described])
         for one, item in zip(described, overlapping, strict=True):
             one.item = item
-        record = StepDone(index=self._index, items=tuple(one.item for one in described))
+        report = None
+        if self._candidate.convention is Convention.RETURNS:
+            report = Returned(container=str(reply.get("container", ""))[:200])
+        record = StepDone(
+            index=self._index, items=tuple(one.item for one in described), report=report
+        )
         self._check_items(record)
         self._results[step.result] = tuple(described)
         return record
@@ -568,6 +574,8 @@ def _described(found: Mapping[str, Any], held: _Shared) -> _Described:
                     aliases=held.sharing(int(found.get("storage", 0))),
                     name=name,
                     requires_grad=found.get("requires_grad") is True,
+                    flags=tuple(words for key, words in _FLAGS.items() if found.get(key) is True),
+                    storage_bytes=int(found.get("storage_bytes", 0)),
                 )
                 at = int(found.get("at", 0))
                 far = any(abs(step) >= _FAR for step in item.strides)
