@@ -8,6 +8,7 @@ ended. On a GPU both are copies that the guest makes.
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -97,6 +98,33 @@ def _covered(step: Step) -> bool:
             return poison not in (Poison.NEGATED, Poison.RIGHT)  # they leave answers in memory
         case _:
             return False
+
+
+_US = "cuassay"
+
+
+def _imports_us(candidate: Candidate) -> bool:
+    """Whether a source of the candidate imports cuassay, at whatever place."""
+    for source in candidate.sources:
+        if not source.path.endswith(".py") or _US not in source.text:
+            continue
+        try:
+            nodes = list(ast.walk(ast.parse(source.text)))
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        for node in nodes:
+            match node:
+                case ast.Import(names=names) if any(_is_us(one.name) for one in names):
+                    return True
+                case ast.ImportFrom(module=str() as module, level=0) if _is_us(module):
+                    return True
+                case _:
+                    pass
+    return False
+
+
+def _is_us(module: str) -> bool:
+    return module.partition(".")[0] == _US
 
 
 class Apart(Closing):
@@ -199,6 +227,8 @@ class Apart(Closing):
                     "root": str(root),
                     "file": str(PurePosixPath(self._candidate.entry_file)),
                     "name": self._candidate.entry_function,
+                    # Some hold a problem beside the kernel, as they would where they are used.
+                    "package": ROOT if _imports_us(self._candidate) else "",
                 },
                 limit_s=self._limits.build_s,
             )

@@ -245,6 +245,8 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                     place = say.join(root, request["file"])
                     for folder in dict.fromkeys((root, say.dirname(place))):
                         insert(0, folder)
+                    if request.get("package"):  # that the candidate itself imports
+                        insert(1 << 20, request["package"])
                     stem = say.splitext(say.basename(place))[0]
                     inside = say.isfile(say.join(say.dirname(place), "__init__.py"))
                     if inside and say.dirname(request["file"]):
