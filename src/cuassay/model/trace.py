@@ -67,7 +67,7 @@ class Claim(enum.StrEnum):
     """What the candidate's process says that an exception is, by its class: nobody else saw it."""
 
     NO_MEMORY = "no memory"
-    NO_TOOL = "no tool"  # a compiler, device or package is missing
+    NO_TOOL = "no tool"  # a compiler, device or package is missing, or the disk is full
     UNCOVERED = "uncovered"  # a kernel that the PTX machine does not cover
     LAUNCH = "launch"  # a launch failed, and the candidate did not look
     BACKWARD = "backward"  # its own derivative raised

@@ -8,6 +8,7 @@ StepRaised; SystemExit passes, for it ends the process that the candidate runs i
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 import traceback
@@ -35,6 +36,7 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.trace import Claim, ResultItem, StepDone, StepRaised, StepRecord
+from cuassay.sandbox.environment_failure import environment_failure
 from cuassay.sandbox.guest import items
 from cuassay.sandbox.guest.callers import streams
 from cuassay.sandbox.guest.callers.autograd import BackwardError
@@ -380,4 +382,8 @@ def _claim(error: BaseException, message: str) -> Claim | None:
             return Claim.INPUT_CHANGED
         case RuntimeError() if says_no_memory(message):
             return Claim.NO_MEMORY
+        case OSError(errno=errno.ENOMEM):
+            return Claim.NO_MEMORY
+        case _ if environment_failure(error):
+            return Claim.NO_TOOL
     return None
