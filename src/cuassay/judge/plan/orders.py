@@ -11,22 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 TIES = ("small integers",)  # the regime in which many elements are equal, and not all of a row
 _ORDERING = frozenset(
     [
-        "sort",
-        "topk",
-        "argsort",
-        "msort",
-        "kthvalue",
-        "median",
-        "nanmedian",
-        "mode",
-        "argmax",
-        "argmin",
-        "searchsorted",
-        "bucketize",
-        "_unique2",
-        "unique_dim",
-        "cummax",
-        "cummin",
+        *("sort", "topk", "argsort", "msort", "kthvalue", "median", "nanmedian", "mode"),
+        *("argmax", "argmin", "searchsorted", "bucketize", "_unique2", "unique_dim"),
+        *("cummax", "cummin"),
     ]
 )
 
