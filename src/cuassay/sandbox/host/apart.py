@@ -443,7 +443,7 @@ class _Apart(Execution):
             if pid is not None:
                 found.append(holding(pid, calls=calls))
         if step.result:
-            made = self._call(Call(slot=step.slot, result=step.result))
+            made = await self._call(Call(slot=step.slot, result=step.result))
             if isinstance(made, StepRaised):
                 return made
         return StepDone(index=self._index, report=Holdings(found=tuple(found)))
