@@ -123,8 +123,12 @@ def job_of(
     seed: int | None = None,
     require: Sequence[str] = (),
     precision: Precision | str | None = None,
+    own_problem: bool = True,
 ) -> TrialJob:
-    """Return the job that a call of `check` means. Raises UsageError where it is off."""
+    """Return the job that a call of `check` means. Raises UsageError where it is off.
+
+    Without `own_problem` a candidate whose own file declares the problem is refused.
+    """
     from cuassay.model.jobs import TrialJob
 
     plain = reference is not None and not isinstance(reference, Decorated)
@@ -142,6 +146,7 @@ def job_of(
         seed=seed,
         require=required(require),
         precision=precision_named(precision),
+        own_problem=own_problem,
     )
 
 

@@ -103,12 +103,15 @@ def verify(
     device: str | None = None,
     require: Sequence[str] = (),
     precision: Precision | str | None = None,
+    own_problem: bool = False,
 ) -> Result:
     """Judge one kernel within `budget_s` seconds and return the result.
 
     `candidate` is a path, a function at the top level of a file, or the kernel's source text
     (anything with a newline in it). A budget that ends before the verdict gives INCONCLUSIVE,
-    or REJECTED where a wrong result was already seen and confirmed. Raises UsageError for a
+    or REJECTED where a wrong result was already seen and confirmed. A candidate whose own file
+    declares the problem is INVALID, unless `own_problem` agrees to run that file as trusted code;
+    the result then has the condition `own-problem`. Raises UsageError for a
     profile, budget or condition that does not exist.
     """
     from cuassay.engine import run
@@ -126,6 +129,7 @@ def verify(
             "device": device,
             "require": require,
             "precision": precision,
+            "own_problem": own_problem,
         },
     )
 
@@ -146,6 +150,7 @@ class Verifier(Closing):
         budget_s: float | None = None,
         require: Sequence[str] = (),
         precision: Precision | str | None = None,
+        own_problem: bool = False,
     ) -> None:
         from cuassay.engine.executors import local_lanes
         from cuassay.engine.pool import WarmPool
@@ -153,7 +158,12 @@ class Verifier(Closing):
         if workers is not None and workers < 1:
             raise UsageError(f"workers is {workers}, expected 1 or more")
         self._budget_s = _budget(budget_s)
-        self._options = {"profile": profile, "require": require, "precision": precision}
+        self._options = {
+            "profile": profile,
+            "require": require,
+            "precision": precision,
+            "own_problem": own_problem,
+        }
         job_of("-", problem="-", **self._options)  # type: ignore[arg-type]  # off: said at once
         lanes = local_lanes(device, workers)
         self._pool = WarmPool(lanes)

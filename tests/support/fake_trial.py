@@ -52,6 +52,7 @@ from cuassay.oracle.lift.run import lift
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import OutputTruth, Truth
+from cuassay.sandbox.guest.items import container_of
 from cuassay.sandbox.local import LocalRunner
 
 Function = Callable[..., object]
@@ -113,6 +114,10 @@ class FakeTrial:
     def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
         """Return the lifted reference's answer."""
         return lift(self.reference, list(self.inputs(case).values()))
+
+    def container(self, case: Case) -> str:
+        """Return in what the reference returns its outputs."""
+        return container_of(self.reference(*self.inputs(case).values()))
 
     def magnitudes(self, case: Case) -> tuple[float, ...]:
         """Return the largest magnitudes that the reference meets."""

@@ -135,3 +135,23 @@ def test_the_public_names_are_these() -> None:
     assert cuassay.Result is Result
     with pytest.raises(UsageError, match="workers is 0"):
         Verifier(workers=0)
+
+
+def test_who_asks_by_program_agrees_to_a_file_that_declares_its_own_problem() -> None:
+    seen: list[TrialJob] = []
+
+    def trial(job: TrialJob, timeout_s: float | None) -> list[Event]:
+        seen.append(job)
+        return [EngineStopped(exit_code=2, message="not judged here")]
+
+    for options in ({}, {"own_problem": True}):
+        verifying._verified(
+            trial,
+            "accept.py",
+            "accept.py:f",
+            budget_s=None,
+            options={"own_problem": False, **options},
+        )
+    assert [job.own_problem for job in seen] == [False, True]
+    with Verifier(workers=1, device="cpu") as pool:
+        assert pool._options["own_problem"] is False

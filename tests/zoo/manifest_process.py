@@ -47,6 +47,10 @@ static_batch_buffer       | linear_cross_entropy_backward@float32 | STATE001    
 # host-side state: a kept answer that its caller may write into
 kept_answer_handed_out    | softmax_masked          | STATE001          | S1 S8
 buffer_for_many_rows      | rmsnorm                 | STATE001          | S8
+# host-side state: what shows after many calls
+ring_of_buffers           | swiglu@float32          | STATE001          | S1 S8
+kept_by_fingerprint       | rmsnorm@float32         | STATE001          | S4
+static_input_found        | swiglu@float32          | STATE001 PROC001  | S7
 # host-side state: tuned on the caller's memory
 triton_tuned_in_place     | swiglu@float32          | STATE001          | S6
 # an autotuner's other choices

@@ -137,6 +137,7 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
         strict=header.strict,
         require=header.require,
         precision=header.precision,
+        own_problem=header.own_problem,
         run_label=text if re.fullmatch(r"[\w./+@:,=-]+", text) else text.replace(" ", "\\ "),
         isolated=True,
         hide=(str(folder.path),),

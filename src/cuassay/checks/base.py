@@ -120,6 +120,12 @@ class Trial(Protocol):
         Raises LiftError where the reference cannot be lifted, ReferenceError_ where it fails.
         """
 
+    def container(self, case: Case) -> str:
+        """Return in what the reference returns its outputs: tuple, list, dict, or '' (bare).
+
+        Raises ReferenceError_ where it fails.
+        """
+
     def magnitudes(self, case: Case) -> tuple[float, ...]:
         """Return the largest magnitude of each floating input and of what each operation makes.
 

@@ -79,6 +79,16 @@ def device_option(verb: _Verb) -> _Verb:
     return click.option("--device", metavar="DEVICE", help=text)(verb)
 
 
+def own_problem_option(verb: _Verb) -> _Verb:
+    """Add --own-problem."""
+    return click.option(
+        "--own-problem",
+        is_flag=True,
+        help="Also judge a kernel whose own file declares the problem: the file runs as trusted "
+        "code, and the verdict has the condition own-problem.",
+    )(verb)
+
+
 def precision_option(verb: _Verb) -> _Verb:
     """Add --precision."""
     return click.option(

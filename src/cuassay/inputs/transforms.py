@@ -13,6 +13,12 @@ roll_slices                roll slice i along this dimension by i places along a
 mirror, mirror_by          the second half of the slices along these dimensions is the first half,
                            along the first of them times a number: a sum of both cancels
 permute                    one random order (by this seed) of the last dimension, for all rows
+grid                       numbers are cut to multiples of 2^-grid of a power of two beyond the
+                           largest, within their range: sums are exact in any order
+reorder                    one random order (by this seed) of the flat tensor's elements; the first
+                           and the last few stay, so that a fingerprint by sums or ends is the same
+negate                     a random half (by this seed) of the elements takes the other sign, where
+                           there are both signs; the first and the last few stay
 vary, vary_seed            a constant c is replaced: floats by c * (1 +- vary), around 0 by normal
                            numbers times vary; integers by 1..c; of bools the ends of rows flip
 slices, slices_axis,       slices at these places along a dimension take other values: of a few
@@ -26,6 +32,7 @@ Everything is exact or rounded once to the tensor's dtype, and the same on every
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import torch
@@ -67,6 +74,7 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
         generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "permute")))
         order = torch.randperm(value.shape[-1], generator=generator)
         value = value.index_select(value.dim() - 1, order.to(value.device))
+    value = _hard_to_tell_apart(spec, fill, value)
     if "vary" in fill.parameters:
         value = _varied(spec, fill, value)
     if "slices" in fill.parameters:
@@ -80,6 +88,59 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
         flat[torch.tensor([int(p) for p in places], device=value.device)] = number
         value = flat.reshape(value.shape)
     return value.contiguous()
+
+
+def _hard_to_tell_apart(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    """Return the tensor under `grid`, `reorder` and `negate`."""
+    if "grid" in fill.parameters and _is_finite(value):
+        exponent = math.frexp(float(value.abs().max()))[1]
+        scale = 2.0 ** (int(_number(spec, fill, "grid")) - exponent)
+        units = value.double() * scale
+        low, high = float(units.min().ceil()), float(units.max().floor())
+        if low < high:  # within the range that the values have, which may be a legal one
+            value = (units.trunc().clamp(low, high) / scale).to(value.dtype)
+    if "reorder" in fill.parameters:
+        value = _reordered(value, seed=int(_number(spec, fill, "reorder")))
+    if "negate" in fill.parameters and _of_both_signs(value):
+        generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "negate")))
+        signs = torch.ones(value.numel(), dtype=value.dtype)
+        signs[_middle(value)] -= 2 * torch.randint(2, (value.numel(),), generator=generator)[
+            _middle(value)
+        ].to(value.dtype)
+        value = value * signs.reshape(value.shape).to(value.device)
+    return value
+
+
+_ENDS = 8  # elements at either end that stay where a tensor is reordered; fewer of a small one
+
+
+def _middle(value: torch.Tensor) -> slice:
+    """Return the places of the flat tensor that are not at its ends."""
+    ends = min(_ENDS, value.numel() // 4)
+    return slice(ends, value.numel() - ends)
+
+
+def _of_both_signs(value: torch.Tensor) -> bool:
+    """Whether a tensor holds finite numbers alone, some above and some below zero."""
+    return _is_finite(value) and bool((value > 0).any()) and bool((value < 0).any())
+
+
+def _is_finite(value: torch.Tensor) -> bool:
+    if not value.is_floating_point() or value.dtype.itemsize == 1 or not value.numel():
+        return False
+    return bool(value.isfinite().all())
+
+
+def _reordered(value: torch.Tensor, *, seed: int) -> torch.Tensor:
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    # Floats of 8 bits cannot be indexed everywhere: they move as bytes.
+    narrow = value.dtype.itemsize == 1
+    flat = (value.contiguous().view(torch.uint8) if narrow else value).reshape(-1)
+    places = torch.arange(flat.numel())
+    middle = places[_middle(value)]
+    places[_middle(value)] = middle[torch.randperm(len(middle), generator=generator)]
+    moved = flat[places.to(flat.device)]
+    return (moved.view(value.dtype) if narrow else moved).reshape(value.shape)
 
 
 def _taken(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw) -> torch.Tensor:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from cuassay.formats.own_problem import own_condition
 from cuassay.judge.decide.verdict import conditions
 from cuassay.judge.environment import environment
 from cuassay.judge.explain import lead, shown_sources
@@ -77,6 +78,7 @@ def assemble(
     own = (
         bench.executed_by(executor),
         unconfined,
+        own_condition(bench.job),
         domain.built_condition,
         domain.listed_condition,
         bench.budget.condition,

@@ -20,6 +20,7 @@ from cuassay.judge.domain import Domain, Knowledge, Named, Quieter, Varied
 from cuassay.judge.learning import Learning
 from cuassay.judge.measure import selection
 from cuassay.judge.plan.broken import FACTS, SLICES, Spend, broken_inputs
+from cuassay.judge.plan.orders import TIES, orders_elements
 from cuassay.judge.plan.reduced import reduced_axes
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
@@ -246,19 +247,31 @@ class Cases:
         domain = self.domain
         if domain.own_alone:
             return ()
-        known = None if self._isolated else selection.read_selection(domain.problem)
         return plan.plan_cases(
             domain.problem,
             purpose,
             profile=self._profile,
             root_seed=self._root,
             device=self._device,
-            first=known.regimes if known is not None and purpose == "numeric" else (),
+            first=self._first() if purpose == "numeric" else (),
             reduced=self.reduced if purpose in ("hot", "growth") else (),
             named=domain.named if purpose in _CALL_S else (),
             memory_gib=self._memory.gib,
             is_affordable=partial(self._is_affordable, purpose),
         )
+
+    def _first(self) -> tuple[str, ...]:
+        """Return the regimes that this problem needs most, as far as they are known.
+
+        Those that an earlier trial chose, and equal elements where the reference orders them.
+        """
+        problem = self.domain.problem
+        known = None if self._isolated else selection.read_selection(problem)
+        ties: tuple[str, ...] = ()
+        if small := self.plan("small"):
+            values = list(self._truths.inputs(small[0]).values())
+            ties = TIES if orders_elements(self._reference.call, values) else ()
+        return (*(known.regimes if known is not None else ()), *ties)
 
     def _is_affordable(self, purpose: str, sizes: Mapping[str, int]) -> bool:
         problem, costs = self.domain.problem, self._costs

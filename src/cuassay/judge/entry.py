@@ -36,6 +36,7 @@ from cuassay.model.jobs import (
     ShowJob,
     TrialJob,
 )
+from cuassay.sandbox.environment_failure import environment_failure
 from cuassay.sandbox.gpu_context import begin_context
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.syscalls import set_dumpable
@@ -170,7 +171,11 @@ def _guarded(
     except ImportError as error:
         emit(EngineStopped(exit_code=3, message=_import_message(error)))
         return 3
-    except Exception as error:  # our own fault: shown in full
+    except Exception as error:  # the machine's fault, or our own: shown in full
+        failure = environment_failure(error)
+        if failure:
+            emit(EngineStopped(exit_code=3, message=failure))
+            return 3
         text = f"{type(error).__name__}: {error}"
         emit(EngineStopped(exit_code=3, message=text, traceback=traceback.format_exc()))
         return 3

@@ -122,6 +122,10 @@ class JudgeTrial:
         self._spend(case, "exact", 1)
         return self.truths.exact(case)
 
+    def container(self, case: Case) -> str:
+        """Return in what the reference returns its outputs on a case (see `Returned`)."""
+        return self.truths.container(case)
+
     def magnitudes(self, case: Case) -> tuple[float, ...]:
         """Return the largest magnitude of each floating input and of what each operation makes."""
         self._spend(case, "magnitudes", 1)

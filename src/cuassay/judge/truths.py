@@ -28,6 +28,7 @@ from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
+from cuassay.sandbox.guest.items import container_of
 
 if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
@@ -115,6 +116,19 @@ class Truths:
         """Run the reference once in float64; its outputs in the problem's order."""
         values = list(self.inputs(case).values())
         return self._memory.capped(lambda: lift(self._reference.call, values, names=self._outputs))
+
+    def container(self, case: Case) -> str:
+        """Return in what the reference returns its outputs on a case (see `Returned`)."""
+        found: list[str] = []
+
+        def looked_at(*values: object) -> object:
+            returned = self._reference.call(*values)
+            found.append(container_of(returned))
+            return returned
+
+        values = list(self.inputs(case).values())
+        self._memory.capped(lambda: run_as_written(looked_at, values, names=self._outputs))
+        return found[-1]
 
     def magnitudes(self, case: Case) -> tuple[float, ...]:
         """Return the largest magnitude of each floating input and of what each operation makes."""

@@ -18,6 +18,7 @@ from cuassay.errors import CuassayError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
+from cuassay.formats.own_problem import own_condition
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import execute
 from cuassay.judge.kept.replay import replay
@@ -99,6 +100,7 @@ def check(
     if nursery is not None and nursery.device.startswith("cuda"):
         _begin_triton()
     notes: list[str] = []
+    own_condition(job)  # refused before the file runs here
     with ended_where_stuck(emit, "the problem's file"):
         problem = load_problem(job.problem, strict=job.strict, notes=notes, recorded=job.recorded)
         reference = load_reference(problem)

@@ -122,6 +122,7 @@ class AuditHeader:
     filters: tuple[str, ...] = ()
     budget_s: float | None = None
     strict: bool = False
+    own_problem: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -29,6 +29,7 @@ CONDITIONS = (
     "non-finite",
     "order",
     "own-kernels",
+    "own-problem",
     "padding",
     "precision",
     "process-state",

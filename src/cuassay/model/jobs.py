@@ -53,6 +53,8 @@ class TrialJob(_OnCandidate):
     that failed, the choice of regimes) and leaves nothing: the verdict depends on nothing but
     the files and the seed. `precision` is the policy to judge by, whatever the problem says
     (None: the problem's). `recorded` is a folder of calls that were recorded in a real program.
+    `own_problem`: the candidate's own file may declare its problem, under a condition;
+    `written_from` is that file where problem and candidate were written from one.
     `gpu_memory_gib` bounds what cuassay plans for itself on a GPU; None: 8 at `quick`.
     `budget_s` bounds the trial's time; None: two minutes at `quick`, no bound otherwise.
     """
@@ -62,6 +64,8 @@ class TrialJob(_OnCandidate):
     precision: Precision | None = None
     fail_fast: bool = False  # stop at the first wrong result, without a smallest input
     recorded: str = ""
+    own_problem: bool = True
+    written_from: str = ""
     run_dir: str = ""
     run_label: str = ""
     isolated: bool = False

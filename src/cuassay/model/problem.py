@@ -199,7 +199,8 @@ class Problem:
     `stated` are facts of inputs that every caller keeps, so that no case may break them. `state`
     are the inputs that a module's constructor draws (see `StateSource`), `built` the axes whose
     sizes it is told: each call says them by a scalar, and a module is built for each. `modes`
-    says that the module asks whether it is in training or in evaluation mode.
+    says that the module asks whether it is in training or in evaluation mode. `placeholders` are
+    the parts of the state that the constructor leaves unwritten: a checkpoint fills them.
     `entry` is the file through which a Python candidate is called where inputs do not go by
     position (empty: they do), `held` says what of such a call stays as the problem has it.
     """
@@ -224,6 +225,7 @@ class Problem:
     state: tuple[str, ...] = ()
     built: tuple[str, ...] = ()
     modes: bool = False
+    placeholders: tuple[str, ...] = ()
     entry: str = ""
     held: tuple[str, ...] = ()
     digest: str = ""

@@ -65,4 +65,18 @@ class Holdings:
     found: tuple[Holding, ...]
 
 
-Report: TypeAlias = Laid | Repeats | Differentiated | Holdings
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A Serve: how many calls were made, fewer than asked for where they took too long."""
+
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """A Call: in what it returned its outputs: tuple, list, dict, a type's name, or '' (bare)."""
+
+    container: str
+
+
+Report: TypeAlias = Laid | Repeats | Differentiated | Holdings | Served | Returned

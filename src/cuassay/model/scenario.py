@@ -36,6 +36,7 @@ from cuassay.model.steps import (
     RecordLaunches,
     Repeat,
     Replay,
+    Serve,
     StreamCall,
     Time,
     Together,
@@ -219,6 +220,7 @@ Production: TypeAlias = (
     | Replay
     | Repeat
     | CallOften
+    | Serve
     | Overwrite
     | ReadSlices
     | ReadState

@@ -217,7 +217,8 @@ class CallOften(StepBase):
 
     The report says what the process holds after the first calls, after two spans of a few calls,
     and after three of as many as fit into `budget_s`, `most` each. Garbage is collected
-    before each look. A kernel whose call takes long is looked at once.
+    before each look. A kernel whose call takes long is looked at once. With `result` one more
+    call is made at the end, whose result is held under that name.
     """
 
     words: ClassVar = "being called many times"
@@ -225,10 +226,55 @@ class CallOften(StepBase):
     slot: str
     most: int = 512
     budget_s: float = 0.5
+    result: str = ""
 
     def follow(self, held: Held) -> int | None:
         """Return the case it works on."""
-        return held.slots.get(self.slot)
+        if not self.result:
+            return held.slots.get(self.slot)
+        return held.called(self.slot, self.result)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serve(StepBase):
+    """Call `count` times as a server does, on `slots` in turn, and hold every result.
+
+    The result of call k, from 0, is held under `name(k)`. With `values` the tensors of the one
+    slot are refilled before each call, with those of these slots in turn; of a slot that is called
+    anew they are the same. No call begins after `budget_s` or once results of `most_bytes` are
+    held, except in a turn that has begun: what a name of a later call then holds is the result of
+    an earlier one in the same place of its turn. The report says how many calls were made.
+    """
+
+    words: ClassVar = "being called many times"
+
+    slots: tuple[str, ...]
+    count: int
+    result: str
+    values: tuple[str, ...] = ()
+    budget_s: float = 0.2
+    most_bytes: int = 1 << 26
+
+    def name(self, number: int) -> str:
+        """Return the name of the result of call `number`, from 0."""
+        return f"{self.result}.{number}"
+
+    @property
+    def turn(self) -> int:
+        """How many calls there are until tensors and values are those of the first again."""
+        return max(len(self.slots), len(self.values))
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case that it works on at last."""
+        position = None
+        for number in range(self.count):
+            slot = self.slots[number % len(self.slots)]
+            if self.values:
+                source = self.values[number % len(self.values)]
+                if source in held.slots:
+                    held.slots[slot] = held.slots[source]
+            position = held.called(slot, self.name(number))
+        return position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,9 @@ class ResultItem:
     `kind` is tensor, scalar, none or other; `type_name` the exact Python type. `aliases`
     names inputs whose storage this tensor shares, `overlaps` the positions of other outputs of the
     call that have a byte of this tensor. `buffer` is -1 where no bytes were sent: of an
-    input it is then the tensor itself that is described, not the bytes behind it.
+    input it is then the tensor itself that is described, not the bytes behind it. `flags` name
+    what makes its values others than those in memory; `storage_bytes` is the size of the memory
+    that it keeps alive.
     """
 
     kind: str
@@ -41,6 +43,8 @@ class ResultItem:
     buffer: int = -1
     name: str = ""
     requires_grad: bool = False
+    flags: tuple[str, ...] = ()
+    storage_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +67,7 @@ class Claim(enum.StrEnum):
     """What the candidate's process says that an exception is, by its class: nobody else saw it."""
 
     NO_MEMORY = "no memory"
-    NO_TOOL = "no tool"  # a compiler, device or package is missing
+    NO_TOOL = "no tool"  # a compiler, device or package is missing, or the disk is full
     UNCOVERED = "uncovered"  # a kernel that the PTX machine does not cover
     LAUNCH = "launch"  # a launch failed, and the candidate did not look
     BACKWARD = "backward"  # its own derivative raised

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from cuassay.checks.base import Run, Trial
 from cuassay.checks.interface.layout_trials import base_cases
+from cuassay.checks.numeric.varied_scalars import varied_scalars
 from cuassay.model.case import Case
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, TensorSpec
@@ -62,12 +63,20 @@ def float_outputs(problem: Problem) -> tuple[str, ...]:
 
 
 def scenarios(trial: Trial) -> Iterator[Scenario]:
-    """Yield one scenario per case: small sizes, from `standard` on listed ones as well."""
-    for number, case in enumerate(base_cases(trial)):
+    """Yield one scenario per case: small sizes, from `standard` on listed ones as well.
+
+    Then one with other scalars: a derivative may forget what usually is 1.
+    """
+    cases = base_cases(trial)
+    for number, case in enumerate(cases):
         yield _scenario(trial, case, seed=trial.seed("GRAD001", number))
+    for case in cases[:1]:
+        other = varied_scalars(trial, case)
+        if other is not case:
+            yield _scenario(trial, other, seed=trial.seed("GRAD001", "scalars"), variants=False)
 
 
-def _scenario(trial: Trial, case: Case, *, seed: int) -> Scenario:
+def _scenario(trial: Trial, case: Case, *, seed: int, variants: bool = True) -> Scenario:
     names = float_inputs(trial.problem)
     quick = trial.profile is Profile.QUICK
     made: list[tuple[tuple[str, ...], Upstream, Use]] = [
@@ -75,9 +84,10 @@ def _scenario(trial: Trial, case: Case, *, seed: int) -> Scenario:
         (names, Upstream.CONTIGUOUS, Use.FORWARD),
         (names, Upstream.CONTIGUOUS, Use.ONCE),
     ]
-    made += [(names, upstream, Use.ONCE) for upstream in _UPSTREAM]
-    made += [(names, Upstream.CONTIGUOUS, use) for use in _USES]
-    chosen = subsets(names)
+    if variants:
+        made += [(names, upstream, Use.ONCE) for upstream in _UPSTREAM]
+        made += [(names, Upstream.CONTIGUOUS, use) for use in _USES]
+    chosen = subsets(names) if variants else []
     for subset in chosen[:_QUICK_SUBSETS] if quick else chosen:
         made.append((subset, Upstream.CONTIGUOUS, Use.ONCE))
         if not quick:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -14,11 +14,18 @@ from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed, reads_of
 from cuassay.model.diagnosis import Cause
+from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Scenario
-from cuassay.model.trace import ResultItem
+from cuassay.model.reports import Returned
+from cuassay.model.scenario import Call, Scenario
+from cuassay.model.trace import ResultItem, done_steps
 
+# Their own evaluations take outputs in any of the plain containers.
+_TAKES_ANY = ("sol-execbench", "flashinfer-trace")
+_CONTAINERS = ("tuple", "list", "dict")
+_SPARE_BYTES, _SPARE_TIMES = 1 << 20, 4  # of memory behind outputs, beyond their own bytes
 _PLAIN = ("torch.Tensor", "Tensor")
+_BYTES = {dtype.value: dtype.itemsize for dtype in DType}
 _PARAMETER = "torch.nn.parameter.Parameter"
 
 
@@ -30,14 +37,16 @@ class Aspect(enum.StrEnum):
     ALIASING = "contract: aliasing with inputs"
     SHARING = "contract: outputs in each other's memory"
     LAYOUT = "contract: memory layout"
+    STORAGE = "contract: memory behind the outputs"
 
 
 class Api002(Check):
     """Output contract
 
     What it does
-        Looks at what a call returns: number of outputs, shape, dtype, device, exact type, and
-        whether an output shares memory with an input or with another output.
+        Looks at what a call returns: in a tuple, list, dict or bare, number of outputs, shape,
+        dtype, device, exact type, conjugate and negative bits, whether an output shares memory
+        with an input or with another output, and how much memory it keeps alive.
 
     Why it matters
         Code around the kernel relies on all of these. An output that lies in an input changes
@@ -46,10 +55,15 @@ class Api002(Check):
         they are compared.
 
     How it decides
-        Another count, shape, dtype, device or type than declared is wrong. So is an output
+        Another count, shape, dtype, device or type than declared is wrong. So is a container that
+        the reference does not return, `(y,)` for `y` or a dict for a tuple; a list for a tuple, and
+        a plain container where the problem's own evaluation takes any, are advice. Wrong is an
+        output with a conjugate or negative bit: its memory holds other values. So is one
         that shares an input's memory, and so are two outputs with a byte in common, unless the
         reference's are so too: slices of one buffer have none. A torch.nn.Parameter
-        and a layout that is not row-major are advice: values are right, `view` may fail.
+        and a layout that is not row-major are advice: values are right, `view` may fail. Outputs
+        that keep alive more than four times their own bytes and 1 MiB are the condition
+        `resources`.
         Whether an output keeps its values while it is held is STATE001's question.
 
     Can it be wrong?
@@ -82,7 +96,11 @@ class Api002(Check):
         """Judge the aspect that the scenario is about."""
         aspect = Aspect(scenario.label)
         for read in reads_of(scenario, run):
+            if aspect is Aspect.STORAGE:
+                yield from self._kept_alive(scenario, read.items)
+                continue
             if aspect is Aspect.STRUCTURE:
+                yield from self._container(trial, scenario, run)
                 compared = answers.compare(read.case, read.items)
                 messages = [comparison.mismatch for comparison in compared if comparison.mismatch]
                 device = trial.device.split(":", 1)[0]
@@ -111,6 +129,46 @@ class Api002(Check):
                     cause = Cause.OUTPUT_SHARES_OUTPUT
                     yield self._report(scenario, text, output=item.name, cause=cause)
 
+    def _container(self, trial: Trial, scenario: Scenario, run: Run) -> Iterator[Finding]:
+        """Yield the container where the reference returns its outputs in another one."""
+        for _, record in done_steps(scenario, run.result, Call):
+            if not isinstance(record.report, Returned):
+                continue
+            ours, theirs = record.report.container, trial.container(scenario.cases[0])
+            if ours == theirs:
+                continue
+            said, expected = _returned_in(ours), _returned_in(theirs)
+            text = f"the call returns {said}, the reference returns {expected}"
+            advice: dict[str, Any] = {
+                "finding_class": FindingClass.ADVICE,
+                "severity": Severity.LOW,
+            }
+            unpacked_alike = {ours, theirs} == {"tuple", "list"}
+            taken = trial.problem.origin in _TAKES_ANY and (not ours or ours in _CONTAINERS)
+            extra = advice if unpacked_alike or taken else {"severity": Severity.HIGH}
+            yield self._report(scenario, text, cause=Cause.WRONG_STRUCTURE, **extra)
+
+    def _kept_alive(self, scenario: Scenario, items: Sequence[ResultItem]) -> Iterator[Finding]:
+        """Yield the outputs whose storage is far larger than all outputs together."""
+        tensors = [item for item in items if item.kind == "tensor" and item.dtype in _BYTES]
+        own = sum(_BYTES[item.dtype] * prod(item.shape) for item in tensors)
+        for item in tensors:
+            if item.storage_bytes > _SPARE_TIMES * own + _SPARE_BYTES and not item.aliases:
+                name = item.name or "an output"
+                what = (
+                    f"{name} keeps {item.storage_bytes:,} bytes alive for {own:,} bytes of values"
+                )
+                yield self._report(
+                    scenario,
+                    what,
+                    output=item.name,
+                    cause=Cause.PROCESS_STATE,
+                    finding_class=FindingClass.UNSAFE,
+                    severity=Severity.HIGH,
+                    condition=f"resources: {what}",
+                )
+                return
+
     def _one(self, scenario: Scenario, aspect: Aspect, item: ResultItem) -> Iterable[Finding]:
         name = item.name or "an output"
         advice: dict[str, Any] = {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
@@ -119,6 +177,11 @@ class Api002(Check):
             extra = advice if item.type_name == _PARAMETER else {}
             extra = {**extra, "cause": Cause.WRONG_STRUCTURE}
             yield self._report(scenario, text, output=item.name, **extra)
+        if aspect is Aspect.TYPE and item.flags:
+            bits = " and ".join(item.flags)
+            text = f"{name} has its {bits} set: what reads its memory finds other values"
+            text += "; return resolve_conj() and resolve_neg() of it"
+            yield self._report(scenario, text, output=item.name, cause=Cause.WRONG_STRUCTURE)
         if aspect is Aspect.ALIASING and item.aliases:
             shared = ", ".join(f"'{alias}'" for alias in item.aliases)
             text = f"{name} shares the memory of input {shared}: writing to one changes the other"
@@ -131,6 +194,10 @@ class Api002(Check):
     def _report(self, scenario: Scenario, text: str, *, output: str = "", **extra: Any) -> Finding:
         place = Where(output=output, axes=dict(scenario.cases[0].axes))
         return self.finding(text, scenario=scenario, where=place, **extra)
+
+
+def _returned_in(container: str) -> str:
+    return f"a {container}" if container else "the bare output"
 
 
 def _row_major(item: ResultItem) -> bool:

@@ -12,9 +12,10 @@ from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import message, one_by_one, worst_statistic
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
 from cuassay.checks.plain_first import measured, with_scalars
-from cuassay.checks.state.answers import reads_of
+from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import elements, tensor_inputs
+from cuassay.model.axes import smallest_workload_axes
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.domain import Real
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import torch
 
 _CASES = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 8}
-_ELEMENTS = {Profile.QUICK: 1 << 13, Profile.STANDARD: 1 << 17, Profile.DEEP: 1 << 20}
+_ELEMENTS = {Profile.QUICK: 1 << 15, Profile.STANDARD: 1 << 17, Profile.DEEP: 1 << 20}
 _MOST = 8192  # places spoiled in one input
 _LARGE = {DType.FLOAT16: 6e4, DType.BFLOAT16: 1e30, DType.FLOAT32: 1e30, DType.FLOAT64: 1e30}
 _GARBAGE, _NAN = "garbage", "nan"
@@ -64,7 +65,7 @@ class Mem004(Check):
         `scores + (1 - mask) * -1e4`: "1e+30 behind the mask changes probabilities".
 
     Options
-        --require padding makes the condition binding; --profile sets the cases: 1, 3 or 8.
+        --require padding makes the condition binding; --profile sets the cases: 2, 4 or 9.
     """
 
     code = "MEM004"
@@ -80,7 +81,7 @@ class Mem004(Check):
         Raises NothingToCheckError where every value reaches an output.
         """
         nothing = True
-        for case in trial.cases("small")[: _CASES[trial.profile]]:
+        for case in _cases(trial):
             if elements(trial.problem, case.axes) > _ELEMENTS[trial.profile]:
                 continue
             base = with_scalars(trial, case)
@@ -125,6 +126,18 @@ class Mem004(Check):
             text += f": {message(found, worst_statistic(found))}"
             yield self.finding(text, scenario=scenario, statistic="spoiled padding", **extra)
             return
+
+
+def _cases(trial: Trial) -> list[Case]:
+    """Return small cases, then one at the smallest workload's sizes.
+
+    Where all axes are small, every page of a cache is somebody's: in a workload's there is room.
+    """
+    found = list(trial.cases("small")[: _CASES[trial.profile]])
+    if found and trial.problem.workloads:
+        listed = placed(found[0], smallest_workload_axes(trial.problem))
+        found += [listed] if listed not in found and trial.has_room(listed) else []
+    return found
 
 
 def unused(trial: Trial, base: Case) -> Mapping[str, Places]:

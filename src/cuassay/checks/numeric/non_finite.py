@@ -20,9 +20,9 @@ from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case, FillValue
-from cuassay.model.domain import Opaque
+from cuassay.model.domain import Choice, Opaque, Real
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.problem import TensorSpec
+from cuassay.model.problem import ScalarSpec, TensorSpec
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import torch
 
 _INPUTS = {Profile.QUICK: 4, Profile.STANDARD: 16, Profile.DEEP: 64}
+_ZEROS = {Profile.QUICK: 2, Profile.STANDARD: 8, Profile.DEEP: 32}  # scalars at 0
 _LEAST_BYTES = 2  # narrower floats have no infinity, or no NaN
 _PLACES = 3  # tried in an input until one reaches a floating output
 _CONDITION = "non-finite: a NaN in an input may be hidden, outputs then look like numbers"
@@ -40,7 +41,8 @@ class Num005(Check):
 
     What it does
         Puts one NaN into one floating input after another, at a random place from which it
-        reaches an output of the reference, and calls the kernel.
+        reaches an output of the reference, and calls the kernel; once more with each floating
+        scalar at 0, where its declared bounds hold 0.
 
     Why it matters
         Loss scalers skip a step, and monitors raise an alarm, where they see NaN or infinity. A
@@ -82,19 +84,23 @@ class Num005(Check):
 
         nothing = True
         for small in trial.cases("small")[:1]:
-            base = with_scalars(trial, small)
+            usual = with_scalars(trial, small)
             floating = [
                 spec
                 for spec in tensor_inputs(trial.problem)
                 if family(spec) == "real" and not isinstance(spec.domain, Opaque)
             ]
             floating = [spec for spec in floating if spec.dtype.itemsize >= _LEAST_BYTES]
-            for spec in floating[: _INPUTS[trial.profile]]:
+            tried = [(usual, spec) for spec in floating[: _INPUTS[trial.profile]]]
+            # A factor of 0 may leave the product out: 0 times NaN is NaN.
+            tried += [(base, spec) for base in _with_zeros(trial, usual) for spec in floating[:1]]
+            for base, spec in tried:
                 broken = _broken(trial, base, spec)
                 if broken is not None:
                     nothing = False
+                    more = base.label.removeprefix(usual.label) if base is not usual else ""
                     yield Scenario(
-                        label=f"NaN in {spec.name}",
+                        label=f"NaN in {spec.name}{more}",
                         cases=(base, broken),
                         steps=one_by_one(range(2)),
                     )
@@ -130,8 +136,30 @@ class Num005(Check):
             plain, got = run.tensor(before), run.tensor(after)
             if not _has_nan(got) and int(got.isinf().sum()) <= int(plain.isinf().sum()):
                 text = f"a NaN in {name} is hidden: no element of {spec.name} shows it"
+                zeros = [n for n, value in broken.scalars.items() if value == 0]
+                text += f" with {' and '.join(zeros)} = 0" if zeros else ""
                 where = dataclasses.replace(place, output=spec.name)
                 yield self.finding(text, scenario=scenario, where=where, condition=_CONDITION)
+
+
+def _with_zeros(trial: Trial, base: Case) -> list[Case]:
+    """Return the base with one floating scalar at 0 each, where its declared bounds hold 0."""
+    found = []
+    for spec in trial.problem.inputs:
+        if not isinstance(spec, ScalarSpec) or not spec.dtype.is_floating:
+            continue
+        match spec.domain:
+            case Real(low=float() | int() as low, high=float() | int() as high):
+                has_zero = low <= 0 <= high
+            case Choice(values=values):
+                has_zero = 0 in values
+            case _:
+                has_zero = False
+        if has_zero and base.scalars.get(spec.name) != 0:
+            scalars = {**base.scalars, spec.name: 0.0}
+            label = f"{base.label}, {spec.name} = 0"
+            found.append(dataclasses.replace(base, label=label, scalars=scalars))
+    return found[: _ZEROS[trial.profile]]
 
 
 def _broken(trial: Trial, base: Case, spec: TensorSpec) -> Case | None:

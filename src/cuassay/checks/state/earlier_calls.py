@@ -16,9 +16,11 @@ from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import message, where, worst_statistic
 from cuassay.checks.state.answers import Read, same_bits, truth_moved
 from cuassay.checks.state.histories import Tensors, history_scenarios
+from cuassay.checks.state.serving import serving_scenarios
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.reports import Served
 from cuassay.model.scenario import (
     Allocate,
     Autograd,
@@ -27,8 +29,16 @@ from cuassay.model.scenario import (
     Refill,
     Scenario,
 )
-from cuassay.model.steps import Arrange, Layout, Overwrite
-from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepRaised
+from cuassay.model.step import Held
+from cuassay.model.steps import Arrange, Layout, Overwrite, Serve
+from cuassay.model.trace import (
+    Finished,
+    ResultItem,
+    ScenarioResult,
+    StepDone,
+    StepRaised,
+    done_steps,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -57,7 +67,10 @@ class State001(Check):
         are made as modules make them: with torch.nn.Parameter inputs, with frozen ones under
         torch.no_grad(), then without under torch.no_grad() and torch.inference_mode(). What the
         caller holds is read again at the end. Two more calls are made without and with
-        torch.autocast.
+        torch.autocast. Then some 250 calls are made in a row: on one tensor, on several in turn, on
+        one that is refilled before each call. These tensors hold the same numbers in another
+        order, or with other signs. All results are held, and some of them read when the
+        calls are over; once more at a large size, until results take 64 MiB.
 
     Why it matters
         Caches keyed by address, identity or shape, packed weights that are not packed again,
@@ -84,7 +97,8 @@ class State001(Check):
         torch.inference_mode() is a condition. Results that share memory with an input are
         left to API002. Freed memory is poisoned before it is used again, so that a stale read
         cannot look right by luck. Single elements are changed in tensors of at most 4096
-        elements.
+        elements. Of a slow kernel fewer calls are made in a row, as many as fit into 0.15 s for
+        each way at `quick`; the result says how many.
 
     Example
         A CUDA graph kept by the inputs' addresses: "the result of call 1, which the caller still
@@ -104,8 +118,9 @@ class State001(Check):
     judges_failures = True  # a layout, a thread or gradients may be refused
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield the histories, each in a fresh process."""
+        """Yield the histories, each in a fresh process, then those as long as serving is."""
         yield from history_scenarios(trial)
+        yield from serving_scenarios(trial)
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
@@ -138,7 +153,9 @@ class State001(Check):
                 continue
             if answer.layouts and _first(calls, position):
                 return  # left to LAYOUT001; it may have written anywhere
-            text, cause = _blame(trial, run, answers, calls, position)
+            text, cause = _overwritten(trial, run, calls, position) or _blame(
+                trial, run, answers, calls, position
+            )
             if text:
                 failed = answers.wrong(answer.read)
                 worst = failed[0]
@@ -216,6 +233,15 @@ class State001(Check):
             )
             return
 
+    def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
+        """Say how many calls were made in a row: fewer of a slow kernel."""
+        made = [
+            sum(done.report.calls for _, done in served if isinstance(done.report, Served))
+            for served in (done_steps(scenario, result, Serve) for scenario, result in seen)
+            if served
+        ]
+        return f"{max(made)} calls in a row" if made else ""
+
 
 @dataclass(slots=True, kw_only=True)
 class HeldCall:
@@ -224,7 +250,7 @@ class HeldCall:
     `slot` names the tensors, `tensors` says where they came from since the call before, `refilled`
     whether values were copied into them. `written` is the call into whose result the caller
     had written just before, or 0. `read` is what came at once, `last` at the end where it was
-    held.
+    held. Of a `served` call it came when all calls were over.
     """
 
     number: int
@@ -237,6 +263,7 @@ class HeldCall:
     written: int
     read: Read
     last: Read | None = None
+    served: bool = False
     wrong: bool = False
     far: bool = False
 
@@ -316,6 +343,7 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[HeldCall]:
     """
     slots: dict[str, _Slot] = {}
     calls: dict[str, tuple[int, Case, str, Tensors, bool, Call, int]] = {}
+    served: set[str] = set()
     found: dict[str, HeldCall] = {}
     written = number = 0
     for index, step, held in followed(scenario):
@@ -336,6 +364,13 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[HeldCall]:
                 case = scenario.cases[held.slots[slot]]
                 calls[result] = number, case, slot, tensors, state.refilled, step, written
                 state.called, state.refilled, written = True, False, 0
+            case Serve() if record is not None:
+                for result, made_so in _served(scenario, step, record, held):
+                    slot = made_so[2]
+                    tensors = Tensors.SAME if slots[slot].called else slots[slot].tensors
+                    slots[slot].called = True
+                    calls[result] = (*made_so[:3], tensors, *made_so[3:], 0)
+                    served.add(result)
             case Overwrite(result=result) if record is not None and result in found:
                 answer = found.pop(result)
                 if any(item.aliases for item in answer.read.items):
@@ -357,10 +392,48 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[HeldCall]:
                     call=call,
                     written=wrote,
                     read=read,
+                    served=result in served,
                 )
                 yield answer
             case _:
                 pass
+
+
+def _served(
+    scenario: Scenario, step: Serve, record: StepDone, held: Held
+) -> Iterator[tuple[str, tuple[int, Case, str, bool, Call]]]:
+    """Yield each result of a Serve and its call: number, case, slot, whether it was refilled."""
+    made = record.report.calls if isinstance(record.report, Served) else step.count
+    first = held.calls - step.count + 1
+    for number in range(step.count):
+        result, slot = step.name(number), step.slots[number % len(step.slots)]
+        case = scenario.cases[held.results[result][0]]
+        call = Call(slot=slot, result=result)
+        yield result, (first + number % max(made, 1), case, slot, bool(step.values), call)
+
+
+def _overwritten(
+    trial: Trial, run: Run, calls: Sequence[HeldCall], position: int
+) -> tuple[str, Cause] | None:
+    """Return what to say of a held answer that is a later call's by now; None where it is not."""
+    answer = calls[position]
+    if not answer.served:
+        return None
+    others = [other for other in calls if not other.wrong and other.case != answer.case]
+    # What an earlier call has returned already may have been kept: nothing was overwritten then.
+    earlier = [other.case for other in others if other.number < answer.number]
+    for later in others:
+        if later.number <= answer.number or later.case in earlier:
+            continue
+        if same_bits(run, later.read.items, answer.read.items) and truth_moved(
+            trial, answer.case, later.case
+        ):
+            return (
+                f"returned a result that later calls change: read after {calls[-1].number} "
+                f"calls, it is the result of call {later.number}",
+                Cause.OUTPUT_REUSED,
+            )
+    return None
 
 
 def _blame(
@@ -393,7 +466,8 @@ def _blame(
     change = _when(before, answer)
     if known is not None:
         return f"is wrong {change}; call {known.number} on the same values is right", history
-    if earlier[0].wrong or not _first(calls, position):
+    # Served cases differ in more than seeds: one that is always wrong is left to the numbers.
+    if earlier[0].wrong or answer.served or not _first(calls, position):
         return "", history
     right_there = any(
         not other.wrong

@@ -258,7 +258,7 @@ class World:
                 for name in moved
                 if name in tensors
                 and name in base.fills
-                and _explicit_is_legal(tensors[name])
+                and explicit_is_legal(tensors[name])
                 and 2 <= prod(shape_of(tensors[name].shape, base.axes)) <= _ELEMENT_LIMIT
             ),
             scalars=scalars,
@@ -440,7 +440,7 @@ def _late(trial: Trial) -> Iterator[Scenario]:
         for spec in problem.inputs
         if isinstance(spec, TensorSpec)
         and spec.name in world.base.fills
-        and _explicit_is_legal(spec)
+        and explicit_is_legal(spec)
         and prod(shape_of(spec.shape, axes)) > _HEAD
     ]
     # There and back: between two changes the plain values are back.
@@ -676,7 +676,7 @@ class _Writer:
         return None
 
 
-def _explicit_is_legal(spec: TensorSpec) -> bool:
+def explicit_is_legal(spec: TensorSpec) -> bool:
     """Whether one element may change alone: not where elements constrain each other."""
     match spec.domain:
         case Real() | Positive() | IntegerRange():

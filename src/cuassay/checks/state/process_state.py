@@ -6,20 +6,22 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, Process
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
-from cuassay.checks.state.answers import placed
+from cuassay.checks.plain_first import measured
+from cuassay.checks.state.answers import placed, reads_of, same_bits
 from cuassay.checks.state.histories import odd_layouts
 from cuassay.checks.state.process_kinds import StateChange, StateKind, changes_of, kind_of
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.reports import Holding, Holdings
-from cuassay.model.scenario import Allocate, Call, Scenario, Step
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.steps import Arrange, CallOften, Mode, ReadState
-from cuassay.model.trace import StepDone, StepRaised
+from cuassay.model.trace import StepDone, StepRaised, done_steps
 from cuassay.model.verdict import Profile
 
 _SHOWN = 4
@@ -131,7 +133,14 @@ class Proc001(Check):
         fits = [of for of in sizes if elements_of(trial.problem, of) <= _LEAK_ELEMENTS]
         largest = max(fits or axes, key=lambda of: elements_of(trial.problem, of))
         budget_s = 0.4 if trial.profile is Profile.QUICK else 2.0
-        often = (Allocate(slot="a", case=0), CallOften(slot="a", budget_s=budget_s))
+        often = (
+            Allocate(slot="a", case=0),
+            Call(slot="a", result="first"),
+            ReadResult(result="first"),
+            CallOften(slot="a", budget_s=budget_s, result="last"),
+            ReadResult(result="first"),
+            ReadResult(result="last"),
+        )
         yield Scenario(
             label=StateTrying.KEPT, cases=(placed(small[0], dict(largest)),), steps=often
         )
@@ -161,6 +170,7 @@ class Proc001(Check):
                             severity=Severity.HIGH,
                             condition=f"resources: each call keeps {what}",
                         )
+            yield from self._served(scenario, run, answers)
             return
         seen: dict[StateKind, list[_Seen]] = {}
         wanted = (StateKind.DRAWS,) if scenario.label == StateTrying.GENERATORS else ()
@@ -195,6 +205,36 @@ class Proc001(Check):
                 condition=condition if finding_class is not FindingClass.WRONG else "",
                 details=details,
             )
+
+    def _served(self, scenario: Scenario, run: Run, answers: Answers) -> Iterator[Finding]:
+        """Yield what the calls in between did to the first result, or to the last one."""
+        reads = reads_of(scenario, run)
+        if len(reads) != len(_READS):
+            return
+        first, held, last = reads
+        reports = [done.report for _, done in done_steps(scenario, run.result, CallOften)]
+        calls = sum(one.found[-1].calls for one in reports if isinstance(one, Holdings))
+        wrong: dict[str, Any] = {"finding_class": FindingClass.WRONG, "severity": Severity.CRITICAL}
+        if not same_bits(run, first.items, held.items) and not any(
+            item.aliases for item in first.items
+        ):
+            text = (
+                f"a result that the caller holds changes within {calls} calls on the same tensors"
+            )
+            yield self.finding(text, scenario=scenario, cause=Cause.OUTPUT_REUSED, **wrong)
+        elif not same_bits(run, first.items, last.items) and not answers.wrong(first):
+            for comparison in answers.wrong(last)[:1]:
+                text = f"right at first, wrong after {calls} calls on the same tensors"
+                yield self.finding(
+                    f"{text} ({comparison.output})",
+                    scenario=scenario,
+                    cause=Cause.CALL_HISTORY,
+                    **wrong,
+                    **measured(comparison, last.case),
+                )
+
+
+_READS = ("first", "first", "last")  # of the scenario that calls the same again and again
 
 
 def _kept(found: Sequence[Holding]) -> Iterator[str]:

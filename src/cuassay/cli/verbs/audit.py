@@ -41,6 +41,7 @@ class Asked:
     require: tuple[str, ...]
     precision: Precision | None
     strict: bool
+    own_problem: bool
     budget_s: float | None
     timeout_s: float | None
     executor: str
@@ -96,6 +97,7 @@ class Asked:
     "--require", default="", metavar="LIST", help="Conditions that must hold, as for `check`."
 )
 @options.precision_option
+@options.own_problem_option
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--html", metavar="FILE", help="Also write a one-file HTML report.")
@@ -125,6 +127,7 @@ def audit(
     require: str,
     precision: str | None,
     strict: bool,
+    own_problem: bool,
     as_json: bool,
     html: str | None,
     traces: str | None,
@@ -156,6 +159,7 @@ def audit(
         require=options.required_conditions(require),
         precision=precision_named(precision),
         strict=strict,
+        own_problem=own_problem,
         budget_s=options.duration_s(budget, option="--budget"),
         timeout_s=options.duration_s(timeout or "30m", option="--timeout"),
         executor=executor,
@@ -222,11 +226,12 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
         filters=asked.choice.words(),
         budget_s=asked.budget_s,
         strict=asked.strict,
+        own_problem=asked.own_problem,
     )
     if is_audit(place):
         # The header of an audit that goes on: its seed stays. Raises UsageError.
         old = header_of(place)
-        for name in ("tree", "profile", "require", "precision", "strict"):
+        for name in ("tree", "profile", "require", "precision", "strict", "own_problem"):
             before, wanted = getattr(old, name), getattr(header, name)
             if before != wanted:
                 raise UsageError(

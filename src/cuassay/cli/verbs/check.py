@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from cuassay.cli import early, options
@@ -9,6 +11,9 @@ from cuassay.cli.drive import EXIT_CODES, drive, waiting
 from cuassay.cli.sinks import say
 from cuassay.model.verdict import Decision
 
+# An engineer at a terminal sees the condition. Where a program reads the verdict, who wrote the
+# kernel may not say what is right unless somebody agrees.
+_FOR_PROGRAMS = frozenset(("agent", "github"))
 PROFILES = ("quick", "standard", "deep")
 
 
@@ -52,6 +57,7 @@ PROFILES = ("quick", "standard", "deep")
     help="GPU memory that cuassay plans for itself, such as 8GiB. Default at quick: 8GiB.",
 )
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
+@options.own_problem_option
 @click.option(
     "--budget",
     metavar="SECONDS",
@@ -80,6 +86,7 @@ def check(
     budget: str | None,
     strict: bool,
     no_sandbox: bool,
+    own_problem: bool,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -89,6 +96,7 @@ def check(
 ) -> None:
     """Judge the kernel at PATH against a problem."""
     from cuassay.engine import run
+    from cuassay.formats.own_problem import require_agreement
     from cuassay.model.jobs import TrialJob
     from cuassay.model.precision import precision_named
     from cuassay.model.verdict import Profile
@@ -106,10 +114,14 @@ def check(
     broken = early.syntax_error(path)
     if broken is not None and all(target.form == "terminal" for target in output.targets):
         context.exit(_unparsable(path, broken))
+    agreed = own_problem or _FOR_PROGRAMS.isdisjoint(target.form for target in output.targets)
+    written_from = ""
     if not problem:
         found = early.found_problem(path)
         problem = found.problem
         if found.reference:
+            written_from = found.kernel.partition("::")[0]
+            require_agreement(Path(written_from), agreed=agreed)
             say(f"cuassay: judging {found.why}; the file runs as trusted code to learn its inputs")
             with waiting(f"runs {found.reference} to learn its inputs and outputs"):
                 problem, candidate = early.prepared(found)
@@ -128,6 +140,8 @@ def check(
         precision=precision_named(precision),
         fail_fast=fail_fast,
         no_sandbox=no_sandbox,
+        own_problem=agreed,
+        written_from=written_from,
         recorded=options.absolute_folder(recorded, option="--recorded"),
         gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
         budget_s=options.duration_s(budget, option="--budget"),

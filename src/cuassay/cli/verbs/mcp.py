@@ -24,7 +24,15 @@ from cuassay.errors import UsageError, missing_extra
 @click.option("--profile", type=click.Choice(PROFILES), default="quick", show_default=True)
 @click.option("--workers", type=int, metavar="N", help="Trials at a time. Default: one a GPU.")
 @options.device_option
-def mcp(*, folders: tuple[str, ...], profile: str, workers: int | None, device: str | None) -> None:
+@options.own_problem_option
+def mcp(
+    *,
+    folders: tuple[str, ...],
+    profile: str,
+    workers: int | None,
+    device: str | None,
+    own_problem: bool,
+) -> None:
     """Serve check, explain, power and replay to an agent, on stdin and stdout.
 
     Needs `pip install 'cuassay[mcp]'`. Ends when stdin closes.
@@ -42,7 +50,12 @@ def mcp(*, folders: tuple[str, ...], profile: str, workers: int | None, device: 
     from cuassay.agents.tools import Tools
     from cuassay.verifier import Verifier
 
-    with Verifier(workers=workers, device=options.device(device), profile=profile) as verifier:
+    with Verifier(
+        workers=workers,
+        device=options.device(device),
+        profile=profile,
+        own_problem=own_problem,
+    ) as verifier:
         tools = Tools(verifier, problems=problems, rule=_page, default_profile=profile)
         say("cuassay serves MCP on stdio")
         server(tools).run()

@@ -75,6 +75,18 @@ _cuassay_hollow = {{}}  # without data
 def _cuassay_make(sizes):
     model = _cuassay_build(Model, sizes)
     model._cuassay_modes = [(module, module.training) for module in model.modules()]
+    state = model.state_dict() if {unset} else {{}}
+    drawn = _cuassay_torch.Generator().manual_seed(_CUASSAY_SEED)
+    for name in {unset}:  # what a checkpoint fills holds numbers, not what memory held before
+        one = state[name]
+        if type(one) is not _cuassay_torch.Tensor or one.is_meta:
+            continue
+        if one.is_floating_point():
+            values = _cuassay_torch.randn(one.shape, generator=drawn)
+        else:
+            values = _cuassay_torch.randint(0, 2, one.shape, generator=drawn)
+        with _cuassay_torch.no_grad():
+            one.copy_(values)
     return model
 
 
@@ -292,6 +304,7 @@ def reference_source(
     arguments: Sequence[str],
     state: Mapping[str, str],
     buffers: Sequence[str],
+    unset: Sequence[str],
     axes: Mapping[str, tuple[str, int | None]],
     same: Mapping[str, str],
     built: Mapping[str, Sequence[Sequence[int]]],
@@ -299,7 +312,8 @@ def reference_source(
 ) -> str:
     """Return the problem's file with `_cuassay_run` and a generator below it.
 
-    `arguments` are the forward parameters, `state` maps the model's names to input names, `axes`
+    `arguments` are the forward parameters, `state` maps the model's names to input names, those in
+    `unset` are not written by the constructor, `axes`
     axes to the names and positions at the file's top level, `same` some of them to the axis that
     they always equal, `built` axes to their places in the constructor's arguments `init`, and
     `call` is what `call_text` returns.
@@ -319,6 +333,7 @@ def reference_source(
         axes=repr(dict(axes)),
         same=repr(dict(same)),
         names=repr(names),
+        unset=repr(tuple(unset)),
         evaluating=evaluating,
     )
     return text.rstrip("\n") + "\n" + common + adapter

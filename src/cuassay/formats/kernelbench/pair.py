@@ -17,12 +17,14 @@ import re
 import symtable
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cuassay.errors import ProblemError
 from cuassay.formats import adapted, shapes, signature
 from cuassay.formats.kernelbench import adapter
+from cuassay.formats.kernelbench.unset import unset_state
 from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.sol.reference_file import reference_path
 from cuassay.formats.structure import SCALARS, PathStep, Written, outputs, tensors_in
@@ -63,6 +65,7 @@ Place = tuple[str, int | None]  # a name of the file's top level, and the positi
 Positions = tuple[int, ...]  # positions in nested lists and tuples, outermost first
 # Up to here a module of its own sizes costs a trial next to nothing: truth runs it some ten times.
 _LARGE_BYTES = 1 << 26
+_BUILT_BYTES = 1 << 28  # of state, inputs and outputs
 _MANY_MULTIPLY_ADDS = 1 << 26
 _SMALL_SIZES = (2, 4, 8, 16, 32)  # that axes have in small cases
 
@@ -107,6 +110,9 @@ def load_kernelbench_problem(path: Path, text: str) -> Problem:
         )
         for axis in told
     )
+    # Seen of a module that is built with data, where that takes little memory.
+    small = bool(state) and probe.held_bytes <= _BUILT_BYTES
+    unset = unset_state(partial(values["Model"], *init), text) if small else ()
     source_spec = (_SOURCE,) if state else ()
     source = adapter.reference_source(
         text,
@@ -114,6 +120,7 @@ def load_kernelbench_problem(path: Path, text: str) -> Problem:
         arguments=[spec.name for spec in specs],
         state=state,
         buffers=probe.buffers,
+        unset=unset,
         axes={name: places[name] for name in (*learnt.axes, *learnt.same)},
         same=learnt.same,
         built=told,
@@ -148,6 +155,7 @@ def load_kernelbench_problem(path: Path, text: str) -> Problem:
         state=tuple(state.values()),
         built=tuple(told),
         modes=probe.modes,
+        placeholders=tuple(state[name] for name in unset if name in state),
         held=probe.held,
     )
     return dataclasses.replace(problem, digest=problem_digest(problem))

@@ -8,6 +8,7 @@ StepRaised; SystemExit passes, for it ends the process that the candidate runs i
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 import traceback
@@ -21,6 +22,7 @@ from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
+from cuassay.model.reports import Returned
 from cuassay.model.scenario import (
     Allocate,
     Call,
@@ -34,6 +36,7 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.trace import Claim, ResultItem, StepDone, StepRaised, StepRecord
+from cuassay.sandbox.environment_failure import environment_failure
 from cuassay.sandbox.guest import items
 from cuassay.sandbox.guest.callers import streams
 from cuassay.sandbox.guest.callers.autograd import BackwardError
@@ -84,6 +87,7 @@ class Interpreter:
         self._slots: dict[str, Slot] = {}
         self._results: dict[str, list[tuple[str, object]]] = {}
         self._sources: dict[str, str] = {}  # result -> slot that it was called on
+        self._container = ""  # in what the last call returned its outputs
         self._freed = FreedMemory(device)
         self._production = Production(self, around or Around())
 
@@ -244,7 +248,10 @@ class Interpreter:
             if self._device != "cpu":
                 torch.cuda.synchronize()
         self.hold(step.result, step.slot, held)
-        return Made(items=tuple(self._describe(step.result)))
+        described = tuple(self._describe(step.result))
+        if self._convention is not Convention.RETURNS:
+            return Made(items=described)
+        return Made(items=described, report=Returned(container=self._container))
 
     def invoke(
         self, slot: str, outputs: Sequence[tuple[str, torch.Tensor]]
@@ -256,6 +263,7 @@ class Interpreter:
         with self._production.around.call():
             returned = self._call(*arguments, *(tensor for _, tensor in outputs))
         if self._convention is Convention.RETURNS:
+            self._container = items.container_of(returned)
             return items.returned_items(returned, self._names)
         return list(outputs)
 
@@ -374,4 +382,8 @@ def _claim(error: BaseException, message: str) -> Claim | None:
             return Claim.INPUT_CHANGED
         case RuntimeError() if says_no_memory(message):
             return Claim.NO_MEMORY
+        case OSError(errno=errno.ENOMEM):
+            return Claim.NO_MEMORY
+        case _ if environment_failure(error):
+            return Claim.NO_TOOL
     return None

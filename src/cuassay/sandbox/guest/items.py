@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import torch
 
@@ -20,6 +21,8 @@ _CONTIGUOUS, _DETACH = torch.Tensor.contiguous, torch.Tensor.detach
 _OWN = frozenset(dir(torch.Tensor))
 _HASH_CHUNK = 1 << 22
 _OVERLAP_BYTES = 1 << 28  # of memory in which the bytes of two strided tensors are told apart
+# What makes a tensor's values others than those that lie in its memory
+_FLAGS = {"conjugate bit": torch.Tensor.is_conj, "negative bit": torch.Tensor.is_neg}
 _SUB_BYTE = re.compile(r"u?int[1-7]")  # shells without kernels: nothing can be copied
 
 
@@ -40,18 +43,44 @@ def itemsize(dtype: str) -> int:
     return DTYPES[dtype].itemsize
 
 
+_READ_BY = ("__getitem__", "__iter__", "__len__")
+
+
+def container_of(returned: object) -> str:
+    """Return in what a call returned its outputs: tuple, list, dict, or '' for what holds none.
+
+    Of a subclass that is read by methods of its own, its full name: what it shows to one reader
+    need not be what it shows to the next.
+    """
+    kind = type(returned)
+    for plain in (tuple, list, dict):
+        if issubclass(kind, plain):
+            if all(getattr(kind, name) is getattr(plain, name) for name in _READ_BY):
+                return plain.__name__
+            return _full_name(kind)
+    is_mapping = isinstance(returned, Mapping) and not isinstance(returned, torch.Tensor)
+    return _full_name(kind) if is_mapping else ""
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")[:_TEXT_CAP]
+
+
 def returned_items(returned: object, names: Sequence[str]) -> list[tuple[str, object]]:
     """Return (name, value) of everything that a call returned, in the declared order.
 
     A tensor or scalar is one element, a tuple or list its members; a dict with exactly the
-    declared names is put in their order, any other keeps its own.
+    declared names is put in their order, any other keeps its own. What a subclass says that it
+    holds is not asked.
     """
-    if isinstance(returned, Mapping):
-        found = {str(key)[:_TEXT_CAP]: value for key, value in list(returned.items())[:_MAX_ITEMS]}
+    if isinstance(returned, dict):
+        pairs = list(dict.items(returned))[:_MAX_ITEMS]
+        found = {str(key)[:_TEXT_CAP]: value for key, value in pairs}
         keys = list(names) if set(found) == set(names) else list(found)
         return [(key, found[key]) for key in keys]
     if isinstance(returned, tuple | list):
-        members = list(returned[:_MAX_ITEMS])
+        own = tuple.__iter__ if isinstance(returned, tuple) else list.__iter__
+        members = list(islice(own(returned), _MAX_ITEMS))  # type: ignore[arg-type]
         return [
             (names[i] if len(members) == len(names) else "", member)
             for i, member in enumerate(members)
@@ -72,8 +101,7 @@ def unshadowed(value: object) -> None:
 
 def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) -> ResultItem:
     """Return the structure of one returned value; nothing is evaluated or copied."""
-    exact = f"{type(value).__module__}.{type(value).__qualname__}"
-    exact = exact.removeprefix("builtins.")[:_TEXT_CAP]
+    exact = _full_name(type(value))
     if isinstance(value, torch.Tensor):
         # A subclass may evaluate itself when it is asked anything: read the base class's fields.
         with torch._C.DisableTorchFunctionSubclass():
@@ -92,6 +120,8 @@ def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) ->
                 aliases=tuple(other for other, tensor in inputs.items() if _shares(value, tensor)),
                 name=name,
                 requires_grad=value.requires_grad,
+                flags=tuple(name for name, is_set in _FLAGS.items() if is_set(value)),
+                storage_bytes=_storage_bytes(value),
             )
     if value is None:
         return ResultItem(kind="none", type_name="NoneType", name=name)
@@ -102,6 +132,13 @@ def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) ->
             number = math.inf
         return ResultItem(kind="scalar", type_name=exact, scalar=number, name=name)
     return ResultItem(kind="other", type_name=exact, name=name)
+
+
+def _storage_bytes(value: torch.Tensor) -> int:
+    try:
+        return int(_STORAGE(value).nbytes())
+    except RuntimeError:  # meta tensors and some subclasses have no storage to ask
+        return 0
 
 
 def _shares(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -28,6 +28,7 @@ from cuassay.model.steps import (
     RecordLaunches,
     Repeat,
     Replay,
+    Serve,
     StreamCall,
     Time,
     Together,
@@ -37,6 +38,7 @@ from cuassay.sandbox.guest.callers import (
     autograd,
     compiled,
     graphs,
+    serving,
     slices,
     streams,
     stress,
@@ -90,6 +92,8 @@ class Production:
                 return stress.repeat(self._host, step)
             case CallOften():
                 return timing.call_often(self._host, step)
+            case Serve():
+                return serving.serve(self._host, step)
             case Configurations():
                 return tuning.configurations(self._host, step)
             case Overwrite():

@@ -8,6 +8,7 @@ ended. On a GPU both are copies that the guest makes.
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Candidate, Convention
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
-from cuassay.model.reports import Holding, Holdings
+from cuassay.model.reports import Holding, Holdings, Returned
 from cuassay.model.scenario import (
     Allocate,
     Autograd,
@@ -69,6 +70,7 @@ from cuassay.sandbox.ran import Ran, renumbered
 from cuassay.sandbox.syscalls import read_memory_into
 
 _CHUNK = 1 << 30
+_FLAGS = {"conj": "conjugate bit", "neg": "negative bit"}
 _OFTEN = "often"  # the name of the result of each of many calls
 _FAR, _MOST_AXES = 1 << 48, 64  # what torch can lay out
 _SPREAD = 4  # a result may span this many times the bytes it has, and is read as a whole
@@ -96,6 +98,33 @@ def _covered(step: Step) -> bool:
             return poison not in (Poison.NEGATED, Poison.RIGHT)  # they leave answers in memory
         case _:
             return False
+
+
+_US = "cuassay"
+
+
+def _imports_us(candidate: Candidate) -> bool:
+    """Whether a source of the candidate imports cuassay, at whatever place."""
+    for source in candidate.sources:
+        if not source.path.endswith(".py") or _US not in source.text:
+            continue
+        try:
+            nodes = list(ast.walk(ast.parse(source.text)))
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        for node in nodes:
+            match node:
+                case ast.Import(names=names) if any(_is_us(one.name) for one in names):
+                    return True
+                case ast.ImportFrom(module=str() as module, level=0) if _is_us(module):
+                    return True
+                case _:
+                    pass
+    return False
+
+
+def _is_us(module: str) -> bool:
+    return module.partition(".")[0] == _US
 
 
 class Apart(Closing):
@@ -198,6 +227,8 @@ class Apart(Closing):
                     "root": str(root),
                     "file": str(PurePosixPath(self._candidate.entry_file)),
                     "name": self._candidate.entry_function,
+                    # Some hold a problem beside the kernel, as they would where they are used.
+                    "package": ROOT if _imports_us(self._candidate) else "",
                 },
                 limit_s=self._limits.build_s,
             )
@@ -384,7 +415,12 @@ class _Apart(Execution):
         overlapping = with_overlaps([one.item for one in described], [one.at for one in described])
         for one, item in zip(described, overlapping, strict=True):
             one.item = item
-        record = StepDone(index=self._index, items=tuple(one.item for one in described))
+        report = None
+        if self._candidate.convention is Convention.RETURNS:
+            report = Returned(container=str(reply.get("container", ""))[:200])
+        record = StepDone(
+            index=self._index, items=tuple(one.item for one in described), report=report
+        )
         self._check_items(record)
         self._results[step.result] = tuple(described)
         return record
@@ -406,6 +442,10 @@ class _Apart(Execution):
             pid = self._worker.pid
             if pid is not None:
                 found.append(holding(pid, calls=calls))
+        if step.result:
+            made = await self._call(Call(slot=step.slot, result=step.result))
+            if isinstance(made, StepRaised):
+                return made
         return StepDone(index=self._index, report=Holdings(found=tuple(found)))
 
     async def _read(self, result: str) -> StepRecord:
@@ -564,6 +604,8 @@ def _described(found: Mapping[str, Any], held: _Shared) -> _Described:
                     aliases=held.sharing(int(found.get("storage", 0))),
                     name=name,
                     requires_grad=found.get("requires_grad") is True,
+                    flags=tuple(words for key, words in _FLAGS.items() if found.get(key) is True),
+                    storage_bytes=int(found.get("storage_bytes", 0)),
                 )
                 at = int(found.get("at", 0))
                 far = any(abs(step) >= _FAR for step in item.strides)

@@ -339,3 +339,28 @@ def test_an_input_that_may_be_made_anew_of_others_is_a_condition() -> None:
         run = run_one(trial, kernel(of_first_row), scenario)
         (found,) = judged(Grad001(), trial, scenario, run)
         assert found.finding_class is expected
+
+
+class _Scaled(torch.autograd.Function):
+    """x * gain + bias, whose derivative may leave out the factor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, bias: Tensor, gain: float, forget: bool) -> Tensor:
+        ctx.factor = 1.0 if forget else gain
+        return x * gain + bias
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return grad * ctx.factor, grad.sum(0), None, None
+
+
+@pytest.mark.parametrize("forgets", [True, False])
+def test_a_derivative_that_forgets_a_scalar_is_wrong(forgets: bool) -> None:
+    applied: Any = _Scaled
+    trial = scaled_add()
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        return applied.apply(x, bias, gain, forgets)  # type: ignore[no-any-return]
+
+    found = examine(Grad001(), trial, lambda: call)
+    assert [f.finding_class for f in found] == [FindingClass.WRONG] * forgets

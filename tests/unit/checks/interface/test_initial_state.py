@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,3 +141,72 @@ def test_problems_without_a_state_ask_for_none(problem: Problem) -> None:
     kept = problem.with_state_from(StateSource.INITIAL)
     assert kept.usual_state == {"state_source": StateSource.INITIAL.value}
     assert all(kept.input(name).domain_source == "declared" for name in problem.state)
+
+
+# For inference alone: the weight lies in a buffer that a checkpoint fills.
+_INFERENCE = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, features, out):
+        super().__init__()
+        self.register_buffer("weight", torch.PLACEHOLDER(out, features))
+        self.register_buffer("scale", torch.ones(out))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight) * self.scale
+
+
+batch_size = 16
+features = 24
+out = 8
+
+
+def get_inputs():
+    return [torch.randn(batch_size, features)]
+
+
+def get_init_inputs():
+    return [features, out]
+"""
+_NEW = _INFERENCE.partition("batch_size")[0].replace("class Model", "class ModelNew")
+
+
+_NAN = ("torch.full(out, features)", "torch.full((out, features), torch.nan)")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "change", "accepted"),
+    [
+        ("empty", "empty", ("", ""), True),
+        ("empty", "zeros", ("", ""), True),
+        ("zeros", "empty", ("", ""), True),
+        ("zeros", "full", _NAN, True),
+        ("empty", "empty", ("torch.ones(out)", "torch.full((out,), 2.0)"), False),
+        ("empty", "zeros", ("* self.scale", "* 1.0"), False),
+        ("zeros", "zeros", ("* self.scale", "* 1.0"), False),
+    ],
+)
+def test_a_buffer_that_a_state_fills_has_no_first_value(
+    tmp_path: Path, gate: Gate, theirs: str, ours: str, change: tuple[str, str], accepted: bool
+) -> None:
+    place = tmp_path / "level1" / f"5_{theirs}.py"
+    problem = load_problem(str(trees.write(place, _INFERENCE.replace("PLACEHOLDER", theirs))))
+    text = _NEW.replace("PLACEHOLDER", ours).replace(*change)
+    number = hashlib.sha256(text.encode()).hexdigest()[:8]  # one process imports all of them
+    file = trees.write(tmp_path / f"new_{theirs}_{number}.py", text)
+    judged = gate.judge(problem, file, seed=11, only=_CHECKS)
+    assert judged.accepted is accepted, str(judged)
+
+
+def test_zeros_that_the_reference_can_start_with_are_values(tmp_path: Path, gate: Gate) -> None:
+    text = _INFERENCE.replace("PLACEHOLDER", "zeros").replace(
+        "self.scale\n", "self.scale + x[:, :1]\n"
+    )
+    problem = load_problem(str(trees.write(tmp_path / "level1" / "6_shift.py", text)))
+    new = text.partition("batch_size")[0].replace("class Model", "class ModelNew")
+    other = new.replace("torch.zeros(out, features)", "torch.randn(out, features)")
+    for number, (kernel, accepted) in enumerate(((new, True), (other, False))):
+        file = trees.write(tmp_path / f"shift_{number}.py", kernel)
+        assert gate.judge(problem, file, seed=11, only=_CHECKS).accepted is accepted

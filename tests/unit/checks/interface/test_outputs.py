@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+
 import pytest
 import torch
 
@@ -120,3 +123,80 @@ def test_two_outputs_in_one_memory_are_found_unless_the_references_are_so() -> N
     assert examine(Api002(), trial(), lambda: once, control=once) == []
     apart = examine(Api002(), trial(), lambda: slices)
     assert {finding.finding_class for finding in apart} <= {FindingClass.ADVICE}  # its strides
+
+
+class Pair(tuple[torch.Tensor, ...]):
+    """Shows its first member to an index, and another one to who iterates."""
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter([torch.zeros(1)])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda y: (y,), "returns a tuple, the reference returns the bare output"),
+        (lambda y: [y], "returns a list, the reference returns the bare output"),
+        (lambda y: {"y": y}, "returns a dict, the reference returns the bare output"),
+        (lambda y: Pair((y,)), "Pair, the reference returns the bare output"),
+    ],
+)
+def test_another_container_is_wrong(change: Function, words: str) -> None:
+    found = examine(Api002(), scaled_add(), lambda: lambda x, bias, gain: change(x * gain + bias))
+    assert any(words in finding.message for finding in found)
+    assert all(finding.finding_class is FindingClass.WRONG for finding in found)
+
+
+def test_the_reference_may_return_a_container_too() -> None:
+    trial = scaled_add()
+    trial.reference = lambda x, bias, gain: (x * gain + bias,)
+    assert examine(Api002(), trial, lambda: lambda x, bias, gain: (x * gain + bias,)) == []
+    for made, kind in (([], FindingClass.ADVICE), (None, FindingClass.WRONG)):
+
+        def other(x: torch.Tensor, bias: torch.Tensor, gain: float, made: object = made) -> object:
+            y = x * gain + bias
+            return y if made is None else [y]
+
+        (found, *_) = examine(Api002(), trial, functools.partial(_same, other))
+        assert found.finding_class is kind
+
+
+def _same(call: Function) -> Function:
+    return call
+
+
+def test_where_any_container_is_taken_another_one_is_advice() -> None:
+    trial = scaled_add()
+    trial.problem = dataclasses.replace(trial.problem, origin="sol-execbench")
+    found = examine(Api002(), trial, lambda: lambda x, bias, gain: {"y": x * gain + bias})
+    assert [one.finding_class for one in found] == [FindingClass.ADVICE] * len(found)
+    assert (
+        examine(Api002(), trial, lambda: lambda x, bias, gain: Pair((x * gain + bias,)))[
+            0
+        ].finding_class
+        is FindingClass.WRONG
+    )
+
+
+def test_a_bit_that_hides_values_is_wrong() -> None:
+    def negated(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        return torch._neg_view(-(x * gain + bias))
+
+    (found,) = examine(Api002(), scaled_add(declared=True), lambda: negated)
+    assert "negative bit" in found.message
+    assert found.finding_class is FindingClass.WRONG
+
+
+def test_memory_kept_alive_behind_an_output_is_a_condition() -> None:
+    def pooled(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        pool = torch.empty(1 << 22)
+        return torch.add(x * gain, bias, out=pool[: x.numel()].view(x.shape))
+
+    def padded(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        padded = torch.empty(128, 512)
+        return torch.add(x * gain, bias, out=padded[: x.shape[0], : x.shape[1]])
+
+    (found,) = examine(Api002(), scaled_add(declared=True), lambda: pooled)
+    assert found.condition.startswith("resources: y keeps 16,777,216 bytes alive")
+    kinds = {f.finding_class for f in examine(Api002(), scaled_add(), lambda: padded)}
+    assert kinds <= {FindingClass.ADVICE}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -10,8 +11,10 @@ from torch import Tensor
 
 from cuassay.checks.numeric.non_finite import Num005
 from cuassay.errors import NothingToCheckError
+from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import FindingClass
+from cuassay.model.problem import ScalarSpec
 from tests.support.fake_trial import FakeTrial, axis, examine, gather, problem, scaled_add, tensor
 
 Kernel = Callable[..., Tensor]
@@ -75,3 +78,25 @@ def test_integers_show_no_nan() -> None:
     )
     with pytest.raises(NothingToCheckError):
         list(Num005().propose(FakeTrial(made, lambda x: x.argmax(-1))))
+
+
+def test_a_factor_of_zero_hides_no_nan() -> None:
+    trial = scaled_add()
+    (gain,) = (spec for spec in trial.problem.inputs if isinstance(spec, ScalarSpec))
+    bounded = dataclasses.replace(gain, domain=Real(low=-4.0, high=4.0))
+    inputs = tuple(bounded if spec is gain else spec for spec in trial.problem.inputs)
+    trial.problem = dataclasses.replace(trial.problem, inputs=inputs)
+
+    def skips(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        return bias.expand(x.shape).clone() if gain == 0 else x * gain + bias
+
+    found = examine(Num005(), trial, lambda: skips)
+    assert ["with gain = 0" in finding.message for finding in found] == [True]
+    assert examine(Num005(), trial, lambda: lambda x, bias, gain: x * gain + bias) == []
+    # Bounds that nobody declared, or without 0, say nothing of it.
+    for domain in (Real(), Real(low=0.5, high=4.0)):
+        other = dataclasses.replace(gain, domain=domain)
+        inputs = tuple(other if spec is bounded else spec for spec in trial.problem.inputs)
+        trial.problem = dataclasses.replace(trial.problem, inputs=inputs)
+        bounded = other
+        assert examine(Num005(), trial, lambda: skips) == []

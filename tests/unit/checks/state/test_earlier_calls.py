@@ -522,7 +522,9 @@ def test_a_refill_that_does_not_move_truth_blames_nobody() -> None:
     trial.plans = {"small": (case,), "arguments": ()}
     assert not truth_moved(trial, case, dataclasses.replace(case, seed=case.seed + 1))
     trial.problem = dataclasses.replace(trial.problem, axes=small_axes(trial))
-    assert examine(State001(), trial, memo_by_shape) == []
+    for scenario in history_scenarios(trial):
+        run = run_one(trial, memo_by_shape(), scenario)
+        assert not State001().judge(trial, scenario, run).findings
 
 
 def small_axes(trial: FakeTrial) -> tuple[ConstAxis, ...]:

@@ -230,4 +230,4 @@ def test_calls_are_repeated_at_a_size_whose_leaks_show() -> None:
     sizes = [case.axes for what in ("small", "numeric") for case in trial.cases(what)]
     assert dict(scenario.cases[0].axes) in [dict(of) for of in sizes]
     assert isinstance(scenario.steps[0], Allocate)
-    assert isinstance(scenario.steps[1], CallOften)
+    assert any(isinstance(step, CallOften) for step in scenario.steps)

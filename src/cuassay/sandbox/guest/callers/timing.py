@@ -72,4 +72,8 @@ def call_often(host: Host, step: CallOften) -> Made:
         seen = holding(os.getpid(), calls=calls, device_bytes=on_device)
         # What cuassay keeps of each launch is memory of this process too.
         found.append(dataclasses.replace(seen, host_bytes=0))
+    if step.result:
+        held = host.invoke(step.slot, host.destinations(step.slot, Poison.NAN))
+        settle(host)
+        host.hold(step.result, step.slot, held)
     return Made(report=Holdings(found=tuple(found)))

@@ -201,6 +201,9 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]  # fmt: skip
     say, insert = os.path, sys.path.insert
     listed, texts, kind_of, get = isinstance, str, type, getattr
+    # What a subclass says that it holds is not asked.
+    of_tuple, of_list, entries = tuple.__iter__, list.__iter__, dict.items
+    reading = ("__getitem__", "__iter__", "__len__")
     least, most, chunk, text_most = min, _MOST, _CHUNK, _TEXT
     perturb = get(ctypes.CDLL(None), "mallopt", None)
     modules, importer, util = sys.modules, importlib.import_module, importlib.util
@@ -242,6 +245,8 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                     place = say.join(root, request["file"])
                     for folder in dict.fromkeys((root, say.dirname(place))):
                         insert(0, folder)
+                    if request.get("package"):  # that the candidate itself imports
+                        insert(1 << 20, request["package"])
                     stem = say.splitext(say.basename(place))[0]
                     inside = say.isfile(say.join(say.dirname(place), "__init__.py"))
                     if inside and say.dirname(request["file"]):
@@ -299,11 +304,20 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                     if names:
                         found = list(zip(names, arguments[-len(names) :], strict=True))
                     elif listed(returned, dict):
-                        found = [(texts(name)[:200], one) for name, one in returned.items()][:256]
+                        pairs = list(entries(returned))[:256]
+                        found = [(texts(name)[:200], one) for name, one in pairs]
                     elif listed(returned, (tuple, list)):
-                        found = [("", one) for one in returned[:256]]
+                        each = of_tuple if listed(returned, tuple) else of_list
+                        found = [("", one) for one in list(each(returned))[:256]]
                     else:
                         found = [("", returned)]
+                    container = ""
+                    for holder in (tuple, list, dict):
+                        if listed(returned, holder) and not names:
+                            own = kind_of(returned)
+                            read = all(get(own, n) is get(holder, n) for n in reading)
+                            exact = f"{own.__module__}.{own.__qualname__}"
+                            container = holder.__name__ if read else exact[:200]
                     del returned, arguments
                     held[request["result"]] = found
                     items = []
@@ -323,9 +337,12 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                                         "shape": list(shape_of(one)),
                                         "strides": list(strides_of(one)),
                                         "device": texts(device_of(one)),
+                                        "conj": conj(one),
+                                        "neg": neg(one),
                                     }
                                     try:
                                         item["storage"] = storage(one).data_ptr()
+                                        item["storage_bytes"] = storage(one).nbytes()
                                     except RuntimeError:
                                         item["storage"] = 0  # it has none to ask
                                     plain = own is torch.Tensor and not conj(one) and not neg(one)
@@ -341,7 +358,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         elif one is None:
                             item |= {"kind": "none", "type_name": "NoneType"}
                         items.append(item)
-                    reply = {"items": items}
+                    reply = {"items": items, "container": container}
                     del found, one, own
                 case "back":
                     now: list[dict[str, Any]] = []

@@ -38,6 +38,7 @@ from cuassay.model.trace import LOST_CHANNEL, Claim, StepRaised
 from cuassay.sandbox import environment, kernel_names, wire
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.device_memory import DeviceMemoryError
+from cuassay.sandbox.environment_failure import environment_failure
 from cuassay.sandbox.gpu_context import begin_context
 from cuassay.sandbox.guest import transport
 from cuassay.sandbox.guest.callers import compiled
@@ -254,6 +255,9 @@ class Worker:
         except MissingToolError as error:
             return {"missing": str(error)[:4096]}
         except BuildError as error:
+            failure = environment_failure(error, log=f"{error.what}\n{error.log}")
+            if failure:
+                return {"missing": failure}
             cause = error.__cause__ or error
             frames = call_trace.candidate_frames(cause)
             if isinstance(cause, SyntaxError) and cause.lineno:
@@ -263,6 +267,9 @@ class Worker:
         except SystemExit:
             raise
         except BaseException as error:
+            failure = environment_failure(error)
+            if failure:
+                return {"missing": failure}
             record = raised(0, error)
             what = f"{record.exception}: {record.message}"
             return {

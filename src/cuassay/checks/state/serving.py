@@ -1,0 +1,146 @@
+"""Histories as long as serving is: hundreds of calls in a row, every result held to the end.
+
+What a call costs here is the call: one step makes them all, and a secret sample of their results
+is read when all are over. The tensors of a turn hold the same numbers in another order, or with
+other signs, so that a fingerprint by sum, norm, extremes or first elements cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from math import prod
+from random import Random
+
+from cuassay.checks.base import Trial
+from cuassay.checks.numeric.listed_sizes import elements_of, settings
+from cuassay.checks.numeric.varied_scalars import varied_scalars
+from cuassay.checks.state.answers import placed, reseeded
+from cuassay.checks.state.histories import explicit_is_legal
+from cuassay.inputs.fills import default_fill
+from cuassay.model.axes import shape_of
+from cuassay.model.case import Case, Fill
+from cuassay.model.problem import TensorSpec
+from cuassay.model.scenario import Allocate, ReadResult, Scenario, Step
+from cuassay.model.steps import Serve
+from cuassay.model.verdict import Profile
+
+_TURNS = 64  # calls of a way to call, or as many as fit into its time
+_SAMPLED = 7  # results of these that are read, beside the first
+_GRID = 6  # bits of a number: bfloat16 holds them, and float32 the sum of 2^17
+_REORDERED = {Profile.QUICK: 3, Profile.STANDARD: 6, Profile.DEEP: 12}  # tensors
+_BUDGET_S = {Profile.QUICK: 0.15, Profile.STANDARD: 0.6, Profile.DEEP: 2.0}
+_LARGE_ELEMENTS = 1 << 18
+_LARGE_CALLS = 240
+_HELD_BYTES = 1 << 26
+
+
+def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
+    """Yield long histories: at one small size, and at one where results soon take much memory."""
+    small, sizes = trial.cases("small"), settings(trial)[-1:]
+    if not small or not sizes:
+        return
+    # A kernel that forgets a scalar is right where it has its usual value.
+    base, *others = _alike(trial, varied_scalars(trial, placed(small[0], sizes[0])))
+    names = [chr(ord("a") + number) for number in range(1 + len(others))]
+    budget_s = _BUDGET_S[trial.profile]
+    allocated = [Allocate(slot=name, case=number) for number, name in enumerate(names)]
+    served = (
+        Serve(slots=("a",), count=_TURNS, result="same", budget_s=budget_s),
+        Serve(slots=tuple(names[:2]), count=_TURNS, result="turns", budget_s=budget_s),
+        Serve(
+            slots=("static",),
+            values=tuple(names),
+            count=_TURNS // len(names) * len(names),
+            result="refilled",
+            budget_s=budget_s,
+        ),
+        Serve(slots=tuple(names[-1:]), count=_TURNS, result="last", budget_s=budget_s),
+    )
+    yield Scenario(
+        label="many calls in a row",
+        cases=(base, *others),
+        steps=(*allocated, Allocate(slot="static", case=0), *served, *_sample(trial, served)),
+        fresh=True,
+    )
+    large = _large(trial)
+    if large:
+        # What is held of the one is overwritten by the other, wherever memory comes round again.
+        steps = (
+            Serve(slots=("a",), count=_SAMPLED + 1, result="first", budget_s=budget_s),
+            Serve(
+                slots=("b",),
+                count=_LARGE_CALLS,
+                result="later",
+                budget_s=budget_s,
+                most_bytes=_HELD_BYTES,
+            ),
+        )
+        yield Scenario(
+            label="many calls in a row at a large size",
+            cases=large,
+            steps=(
+                Allocate(slot="a", case=0),
+                Allocate(slot="b", case=1),
+                *steps,
+                *_sample(trial, steps),
+            ),
+            fresh=True,
+        )
+
+
+def _sample(trial: Trial, served: Sequence[Serve]) -> Iterator[Step]:
+    """Yield the reads of some results: which ones is not known until all calls are over."""
+    for step in served:
+        random = Random(trial.seed("STATE001", "sample", step.result))
+        rest = range(1, step.count)
+        for number in (0, *sorted(random.sample(rest, min(_SAMPLED, len(rest))))):
+            yield ReadResult(result=step.name(number))
+
+
+def _alike(trial: Trial, base: Case) -> tuple[Case, ...]:
+    """Return a case, then cases that no sum, norm, extreme or end of any tensor tells from it.
+
+    One tensor differs, the larger ones first. Where none can be reordered all have other values.
+    """
+    specs = {
+        spec.name: spec
+        for spec in trial.problem.inputs
+        if isinstance(spec, TensorSpec)
+        and explicit_is_legal(spec)
+        and (spec.name in base.fills or not base.generator)
+    }
+    if not specs:
+        seed = trial.seed("STATE001", "served")
+        return base, reseeded(base, label="other values", seed=seed)
+    seed = trial.seed("STATE001", "order") % (1 << 31)
+
+    def changed(label: str, names: Sequence[str] = (), **more: int) -> Case:
+        fills: dict[str, Fill] = dict(base.fills)
+        for name, spec in specs.items():
+            fill = fills.get(name) or default_fill(spec)
+            parameters = {**fill.parameters, "grid": _GRID, **(more if name in names else {})}
+            fills[name] = Fill(kind=fill.kind, parameters=parameters)
+        return dataclasses.replace(base, label=label, fills=fills)
+
+    # One tensor at a time: a key that holds all of another one collides too.
+    names = sorted(specs, key=lambda name: -prod(shape_of(specs[name].shape, base.axes)))
+    names = names[: _REORDERED[trial.profile]]
+    return (
+        changed(base.label),
+        *(changed(f"{name} in another order", (name,), reorder=seed) for name in names),
+        changed(f"half of {names[0]} with the other sign", names[:1], negate=seed),
+    )
+
+
+def _large(trial: Trial) -> tuple[Case, ...]:
+    """Return two planned cases of one large shape; none where there is no such pair."""
+    shapes: dict[tuple[tuple[str, int], ...], list[Case]] = {}
+    for case in trial.cases("numeric"):
+        if case.in_domain and elements_of(trial.problem, case.axes) <= _LARGE_ELEMENTS:
+            shapes.setdefault(tuple(sorted(case.axes.items())), []).append(case)
+    pairs = [found for found in shapes.values() if len(found) > 1 and trial.has_room(found[0])]
+    if not pairs:
+        return ()
+    most = max(pairs, key=lambda found: elements_of(trial.problem, found[0].axes))
+    return most[0], most[1]

@@ -1,0 +1,198 @@
+"""STATE001 over hundreds of calls: what shows late is found, what serves honestly is not."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from cuassay.checks.state.earlier_calls import State001
+from cuassay.checks.state.serving import serving_scenarios
+from cuassay.model.diagnosis import Cause
+from cuassay.model.reports import Served
+from cuassay.model.scenario import Allocate, ReadResult, Scenario
+from cuassay.model.steps import Serve
+from cuassay.model.trace import StepDone
+from cuassay.sandbox.local import LocalRunner
+from tests.support.fake_trial import Function, run_one, scaled_add
+
+Tensor = torch.Tensor
+
+
+def ring(size: int) -> Function:
+    kept: dict[object, list[Tensor]] = {}
+    turn = [0]
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        buffers = kept.setdefault(tuple(x.shape), [torch.empty_like(x) for _ in range(size)])
+        turn[0] += 1
+        return torch.add(x * gain, bias, out=buffers[turn[0] % size])
+
+    return call
+
+
+def arena(elements: int) -> Function:
+    memory, used = torch.empty(elements), [0]
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        if used[0] + x.numel() > elements:
+            used[0] = 0
+        y = memory[used[0] : used[0] + x.numel()].view(x.shape)
+        used[0] += x.numel()
+        return torch.add(x * gain, bias, out=y)
+
+    return call
+
+
+def memo(fingerprint: Callable[[Tensor], object]) -> Function:
+    kept: dict[object, Tensor] = {}
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        key = x.data_ptr(), tuple(x.shape), fingerprint(x), fingerprint(bias), gain
+        if key not in kept:
+            kept[key] = x * gain + bias
+        return kept[key].clone()
+
+    return call
+
+
+def wrong_on_one_tensor_from(count: int) -> Function:
+    last: list[object] = [None, 0]
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        last[1] = last[1] + 1 if last[0] == x.data_ptr() else 1  # type: ignore[operator]
+        last[0] = x.data_ptr()
+        return x * gain + bias if last[1] < count else x + bias  # type: ignore[operator]
+
+    return call
+
+
+def wrong_in_turns() -> Function:
+    """Wrong once two tensors have come ten times in turn: as double buffers do."""
+    seen: deque[int] = deque(maxlen=20)
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        seen.append(x.data_ptr())
+        pair = list(seen)[:2]
+        turns = len(seen) == 20 and pair[0] != pair[1] and list(seen) == pair * 10
+        return x + bias if turns else x * gain + bias
+
+    return call
+
+
+def honest() -> Function:
+    return lambda x, bias, gain: x * gain + bias
+
+
+def workspace() -> Function:
+    kept: dict[object, Tensor] = {}
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        scratch = kept.setdefault(tuple(x.shape), torch.empty_like(x))
+        torch.mul(x, gain, out=scratch)
+        return scratch + bias
+
+    return call
+
+
+_LATE: dict[str, tuple[Callable[[], Function], Cause]] = {
+    "ring of 3": (lambda: ring(3), Cause.OUTPUT_REUSED),
+    "ring of 16": (lambda: ring(16), Cause.OUTPUT_REUSED),
+    "ring of 64": (lambda: ring(64), Cause.OUTPUT_REUSED),
+    "ring of 128": (lambda: ring(128), Cause.OUTPUT_REUSED),
+    "arena": (lambda: arena(20_000), Cause.OUTPUT_REUSED),
+    "sum": (lambda: memo(lambda t: float(t.sum())), Cause.STALE_ANSWER),
+    "sum in float64": (lambda: memo(lambda t: float(t.double().sum())), Cause.STALE_ANSWER),
+    "norm": (lambda: memo(lambda t: round(float(t.double().norm()), 4)), Cause.STALE_ANSWER),
+    "absolute sum": (lambda: memo(lambda t: float(t.abs().sum())), Cause.STALE_ANSWER),
+    "extremes": (lambda: memo(lambda t: (float(t.min()), float(t.max()))), Cause.STALE_ANSWER),
+    "sum of one, all of the other": (
+        lambda: memo(lambda t: float(t.sum()) if t.dim() > 1 else tuple(t.tolist())),
+        Cause.STALE_ANSWER,
+    ),
+    "ends": (
+        lambda: memo(lambda t: (*t.reshape(-1)[:2].tolist(), float(t.reshape(-1)[-1]))),
+        Cause.STALE_ANSWER,
+    ),
+    "magnitudes": (lambda: memo(lambda t: tuple(t.abs().reshape(-1).tolist())), Cause.STALE_ANSWER),
+    "one tensor": (lambda: wrong_on_one_tensor_from(6), Cause.CALL_HISTORY),
+    "one tensor for long": (lambda: wrong_on_one_tensor_from(30), Cause.CALL_HISTORY),
+    "turns": (wrong_in_turns, Cause.CALL_HISTORY),
+}
+_HONEST: dict[str, Callable[[], Function]] = {
+    "no state": honest,
+    "workspace": workspace,
+    "memo of all values": lambda: memo(lambda t: t.numpy().tobytes()),
+}
+
+
+def _findings(make: Callable[[], Function]) -> list[tuple[str, Cause | None]]:
+    trial, check = scaled_add(), State001()
+    found = []
+    for scenario in serving_scenarios(trial):
+        run = run_one(trial, make(), scenario)
+        found += [(f.message, f.cause) for f in check.judge(trial, scenario, run).findings]
+    return found
+
+
+@pytest.mark.parametrize("name", _LATE)
+def test_what_shows_late_is_found(name: str) -> None:
+    make, cause = _LATE[name]
+    found = _findings(make)
+    assert found, name
+    assert found[0][1] is cause, found
+
+
+@pytest.mark.parametrize("name", _HONEST)
+def test_what_serves_honestly_passes(name: str) -> None:
+    assert not _findings(_HONEST[name])
+
+
+def test_a_slow_kernel_is_called_as_often_as_fits() -> None:
+    import time
+
+    trial = scaled_add()
+    scenario = next(iter(serving_scenarios(trial)))
+
+    def slow(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        time.sleep(0.02)
+        return x * gain + bias
+
+    run = run_one(trial, slow, scenario)
+    made = [r.report.calls for r in run.result.records
+            if isinstance(r, StepDone) and isinstance(r.report, Served)]  # fmt: skip
+    assert len(made) == 4
+    assert all(2 <= calls < 20 for calls in made)
+    assert not State001().judge(trial, scenario, run).findings
+    assert State001().remark([(scenario, run.result)]) == f"{sum(made)} calls in a row"
+
+
+def test_no_call_begins_once_enough_is_held() -> None:
+    trial = scaled_add()
+    case = trial.cases("small")[0]
+    serve = Serve(slots=("a",), count=64, result="r", most_bytes=1)
+    steps = (Allocate(slot="a", case=0), serve, ReadResult(result=serve.name(63)))
+    scenario = Scenario(label="held", cases=(case,), steps=steps)
+    done = LocalRunner(lambda x, bias, gain: x * gain + bias, trial.problem).run(
+        scenario, trial.inputs, None
+    )
+    record = done.result.records[1]
+    assert isinstance(record, StepDone)
+    assert record.report == Served(calls=1)
+    assert isinstance(done.result.records[2], StepDone)
+
+
+def test_the_tensors_of_a_turn_have_the_same_sums_and_ends() -> None:
+    trial = scaled_add()
+    base, ordered, *_, signed = next(iter(serving_scenarios(trial))).cases
+    values = [trial.inputs(case)["x"] for case in (base, ordered, signed)]
+    first, second, third = (v for v in values if isinstance(v, Tensor))
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, third)
+    assert float(first.sum()) == float(second.sum())
+    assert torch.equal(first.abs(), third.abs())
+    for other in (second, third):
+        assert torch.equal(first.reshape(-1)[:4], other.reshape(-1)[:4])
+        assert torch.equal(first.reshape(-1)[-4:], other.reshape(-1)[-4:])
