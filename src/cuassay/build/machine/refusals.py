@@ -15,7 +15,7 @@ def launch_limits(data: bytes) -> LaunchLimits:
 
 def _limits(recording: Recording) -> LaunchLimits:
     from ptxsan.limits import refusal
-    from ptxsan.sources import plain_name
+    from ptxsan.names import plain_name
 
     launches = (*recording.launches, *recording.refused)
     refused: dict[str, str] = {}

@@ -20,8 +20,8 @@ from ptxsan.host.build import ANCHOR, Linked
 from ptxsan.host.journal import Place
 from ptxsan.host.order import Order
 from ptxsan.limits import Limit
+from ptxsan.names import plain_name
 from ptxsan.program import build
-from ptxsan.sources import plain_name
 from ptxsan.syntax import Function, Module
 
 Dim3 = tuple[int, int, int]

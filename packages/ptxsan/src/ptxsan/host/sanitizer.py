@@ -37,11 +37,11 @@ from ptxsan.host.runtime import (
 )
 from ptxsan.host.variants import Variants
 from ptxsan.launch import Buffer, Launch, Texture
+from ptxsan.names import plain_name
 from ptxsan.options import Options
 from ptxsan.parser import parse
 from ptxsan.program import build
 from ptxsan.schedules import every, once
-from ptxsan.sources import plain_name
 from ptxsan.syntax import Module
 from ptxsan.watching import Snapshot
 
