@@ -41,6 +41,7 @@ _CHECKS = {
     "NUM005": "numeric.non_finite",
     "META001": "numeric.relations",
     "SHP001": "numeric.shapes",
+    "SHP002": "numeric.large_sizes",
     "FUZZ001": "numeric.search",
     "NUM003": "numeric.precision",
     "LAYOUT001": "interface.layouts",
