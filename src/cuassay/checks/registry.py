@@ -72,6 +72,38 @@ _CHECKS = {
     "RACE001": "gpu.load",
     "MEM003": "memory.sanitizer",
 }
+# The checks that decide a condition: where none of them judged anything, it was not decided.
+DECIDED_BY = {
+    "aliasing": ("LAYOUT001",),
+    "autocast": ("STATE001",),
+    "autograd": ("GRAD001", "API001"),
+    "batch-invariant": ("DET002",),
+    "compile": ("COMPILE001", "OPCHECK001"),
+    "configurations": ("CONFIG001",),
+    "consistent": ("API004",),
+    "deterministic": ("DET001",),
+    "devices": ("DEVICE001",),
+    "evaluation-mode": ("API005",),
+    "graph-scalars": ("GRAPH001",),
+    "graphs": ("GRAPH001",),
+    "initial-values": ("API005",),
+    "large-tensors": ("BIG001",),
+    "layouts": ("LAYOUT001", "KERNEL001"),
+    "loaded-state": ("API005",),
+    "magnitudes": ("NUM004",),
+    "non-finite": ("NUM005",),
+    "own-kernels": ("GHOST001", "KERNEL001"),
+    "padding": ("MEM004",),
+    "precision": ("NUM001",),
+    "process-state": ("PROC001",),
+    "read-only-inputs": ("API001",),
+    "resources": ("PROC001",),
+    "shapes": ("SHP001", "SHP002"),
+    "streams": ("STREAM001",),
+    "structure": ("API004",),
+    "threads": ("STREAM001",),
+    "training-mode": ("API005",),
+}
 _ENDINGS = ("BUILD001", "RUN001", "RUN002", "RUN003", "RUN004", "RUN005", "RUN006", "RUN007")
 
 

@@ -62,6 +62,7 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
         "diagnoses": diagnoses,
         "wrong_findings": wrong,
         "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
+        "scope": list(words.scope_told(verdict)),
         "conditions": [one_line(text) for text in verdict.conditions],
         "undecided": [one_line(verdict.reason)] if inconclusive else [],
         "checks": counts,

@@ -234,8 +234,23 @@ class _Purse:
             before, before_s = seen[-2]
             power = math.log(took_s / before_s) / math.log(last / before)
         power = min(max(power, 1.0), _STEEP)
-        grown = max(count / last, 1.0) ** power
+        grown: float = max(count / last, 1.0) ** power
         return flat_s + _MARGIN * (took_s - flat_s) * grown
+
+
+def is_judged_whole(trial: Trial, case: Case) -> bool:
+    """Whether a truth of all outputs of a case is made, and not of slices alone."""
+    return elements_of(trial.problem, case.axes) <= _WHOLE[trial.profile]
+
+
+def workload_call(trial: Trial, workload: str) -> Scenario | None:
+    """Return the call at a listed workload, None where it cannot be judged."""
+    small = trial.cases("small")[0]
+    for way in _ways(trial, small):
+        if way.workload == workload:
+            case = _case(trial, small, way.top, way)
+            return None if case is None else _scenario(trial, case, independent_axes(trial))
+    return None
 
 
 def _ways(trial: Trial, small: Case) -> tuple[Way, ...]:
@@ -260,7 +275,7 @@ def _case(trial: Trial, small: Case, sizes: Mapping[str, int], way: Way) -> Case
 def _scenario(trial: Trial, case: Case, axes: Iterable[RowsIndependent]) -> Scenario | None:
     """Return a call that is judged as a whole, or on slices where that is too much."""
     problem, label = trial.problem, f"large: {case.label}"
-    if elements_of(problem, case.axes) <= _WHOLE[trial.profile]:
+    if is_judged_whole(trial, case):
         return single_call(case, label=label)
     sliced = [
         found

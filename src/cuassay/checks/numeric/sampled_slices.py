@@ -31,9 +31,13 @@ def independent_axes(trial: Trial) -> Iterator[RowsIndependent]:
     known = {one.axis for one in declared}
     verifier = RelationTrials(trial)
     for guess in (*declared, *guesses(problem)[0]):
-        if not isinstance(guess, RowsIndependent) or (guess not in declared and guess.axis in known):
+        if not isinstance(guess, RowsIndependent) or (
+            guess not in declared and guess.axis in known
+        ):
             continue
-        places = {s.shape.index(guess.axis) if guess.axis in s.shape else -1 for s in problem.outputs}
+        places = {
+            s.shape.index(guess.axis) if guess.axis in s.shape else -1 for s in problem.outputs
+        }
         if len(places) != 1 or -1 in places or not plain_axis(problem, guess.axis):
             continue
         found = guess if guess in declared else verifier.confirmed(guess)
@@ -46,7 +50,9 @@ def covers_all(problem: Problem, relation: RowsIndependent) -> bool:
     return not relation.outputs or {spec.name for spec in problem.outputs} <= set(relation.outputs)
 
 
-def secret_places(length: int, *, most: int, seed: int, wanted: Collection[int] = ()) -> tuple[int, ...]:
+def secret_places(
+    length: int, *, most: int, seed: int, wanted: Collection[int] = ()
+) -> tuple[int, ...]:
     """Return the slices that are judged, sorted: both ends, those `wanted`, and secret ones."""
     draw = random.Random(seed)
     found = {0, 1, length - 2, length - 1, *wanted}
