@@ -15,7 +15,7 @@ from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import elements, least, legal, step_to, try_sizes, workload_sizes
 from cuassay.model.problem import Problem, VarAxis
 
-_OTHERS = 256  # rows that the axes beside the growing one have together
+_OTHERS = 16  # rows that the axes beside the growing one have together
 _STEPS = 24  # of a bisection: finer than any size
 _NEAR = 0.02  # of a size, within which a secret size below it lies: no table of sizes names it
 

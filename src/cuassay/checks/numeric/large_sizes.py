@@ -34,11 +34,12 @@ from cuassay.model.verdict import Profile
 
 # Seconds of all calls together, their inputs and judgments included.
 _LIMIT_S = {Profile.QUICK: 1.5, Profile.STANDARD: 12.0, Profile.DEEP: 90.0}
-_FIRST = 1 << 15  # elements of the first call of a way: a few milliseconds
+_FIRST = 1 << 17  # elements of the first call of a way: some 20 ms, on slices
 _GROWTH = 8  # times the elements of the call before it
 _WORTH_IT = 2  # times the elements of the call before it, where the next one costs too much
-_WHOLE = {Profile.QUICK: 1 << 16, Profile.STANDARD: 1 << 18, Profile.DEEP: 1 << 20}
-_SLICED = {Profile.QUICK: 1 << 17, Profile.STANDARD: 1 << 19, Profile.DEEP: 1 << 21}
+_WHOLE = {Profile.QUICK: 1 << 13, Profile.STANDARD: 1 << 16, Profile.DEEP: 1 << 18}
+_SLICED = {Profile.QUICK: 1 << 15, Profile.STANDARD: 1 << 18, Profile.DEEP: 1 << 20}
+_NO_SLICES = {Profile.QUICK: 1 << 17, Profile.STANDARD: 1 << 20, Profile.DEEP: 1 << 22}
 _MOST_SLICES, _LEAST_SLICES = 48, 4
 _STEEP = 2.0  # power of the elements by which a call's time grows at most
 _MARGIN = 1.25  # on what the next call should take
@@ -116,9 +117,11 @@ class Shp002(Check):
             if case is None or not trial.has_room(case, truth=False):
                 going = [one for one in going if one is not way]
                 continue
-            started = time.monotonic()
-            if count > _WHOLE[trial.profile] and axes is None:
+            if axes is None:
+                started = time.monotonic()
                 axes = list(independent_axes(trial))
+                purse.left_s -= time.monotonic() - started
+            started = time.monotonic()
             scenario = _scenario(trial, case, axes or [])
             if scenario is None or trial.scenario_s(scenario) > purse.most_counted_s:
                 going = [one for one in going if one is not way]
@@ -284,7 +287,7 @@ def _scenario(trial: Trial, case: Case, axes: Iterable[RowsIndependent]) -> Scen
     ]
     if sliced:
         return min(sliced, key=lambda one: elements_of(problem, one.cases[0].axes))
-    if elements_of(problem, case.axes) <= _FIRST * _GROWTH:
+    if elements_of(problem, case.axes) <= _NO_SLICES[trial.profile]:
         return single_call(case, label=label)
     return None
 
