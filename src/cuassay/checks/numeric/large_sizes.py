@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
@@ -22,7 +23,7 @@ from cuassay.checks.numeric.sampled_slices import (
 )
 from cuassay.checks.numeric.shapes import ended_finding
 from cuassay.checks.state.answers import reads_of
-from cuassay.errors import CannotJudgeError
+from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.growing import Way, ways
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -39,7 +40,9 @@ _GROWTH = 8  # times the elements of the call before it
 _WORTH_IT = 2  # times the elements of the call before it, where the next one costs too much
 _WHOLE = {Profile.QUICK: 1 << 13, Profile.STANDARD: 1 << 16, Profile.DEEP: 1 << 18}
 _SLICED = {Profile.QUICK: 1 << 15, Profile.STANDARD: 1 << 18, Profile.DEEP: 1 << 20}
-_NO_SLICES = {Profile.QUICK: 1 << 17, Profile.STANDARD: 1 << 20, Profile.DEEP: 1 << 22}
+# Elements of the largest call that a truth is made of: of slices with what all of them need (a
+# weight), or of a call that has no slices.
+_JUDGED = {Profile.QUICK: 1 << 19, Profile.STANDARD: 1 << 22, Profile.DEEP: 1 << 24}
 _MOST_SLICES, _LEAST_SLICES = 48, 4
 _STEEP = 2.0  # power of the elements by which a call's time grows at most
 _MARGIN = 1.25  # on what the next call should take
@@ -103,6 +106,7 @@ class Shp002(Check):
         axes: list[RowsIndependent] | None = None
         going = [_Going(way=way) for way in _ways(trial, small)]
         tried: set[tuple[int, ...]] = set()
+        proposed = False
         while going:
             way = min(going, key=lambda one: one.next_elements)
             sizes = purse.affordable(way, seed=trial.seed(self.code, way.name, way.last))
@@ -126,8 +130,14 @@ class Shp002(Check):
             if scenario is None or trial.scenario_s(scenario) > purse.most_counted_s:
                 going = [one for one in going if one is not way]
                 continue
+            proposed = True
             yield scenario
             purse.spend(way, count, time.monotonic() - started)
+
+        if not proposed:
+            raise NothingToCheckError(
+                f"no larger call can be judged within what --profile {trial.profile.value} pays for"
+            )
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
@@ -225,16 +235,17 @@ class _Purse:
     def _expected_s(self, going: _Going, count: int) -> float:
         """Return what a call of so many elements should take, by those that were made.
 
-        By the last calls of its own way; before any by the slowest of the others.
+        By the last calls of its own way; before any by the middle one of the others that were
+        large enough to tell. A first small call takes what loading and compiling do.
         """
-        seen = going.seen or sorted(self.seen, key=lambda one: one[1] / one[0])[-1:]
-        if not seen:
-            return 0.0
-        flat_s = min(took_s for _, took_s in self.seen)
-        last, took_s = seen[-1]
+        flat_s = min((took_s for _, took_s in self.seen), default=0.0)
+        if not going.seen:
+            rates = [(took_s - flat_s) / n for n, took_s in self.seen if n >= _FIRST // 2]
+            return flat_s + _MARGIN * count * median(rates or [0.0])
+        last, took_s = going.seen[-1]
         power = 1.0
-        if len(seen) > 1 and took_s > _FLAT_S and last > seen[-2][0]:
-            before, before_s = seen[-2]
+        if len(going.seen) > 1 and took_s > _FLAT_S and last > going.seen[-2][0]:
+            before, before_s = going.seen[-2]
             power = math.log(took_s / before_s) / math.log(last / before)
         power = min(max(power, 1.0), _STEEP)
         grown: float = max(count / last, 1.0) ** power
@@ -287,7 +298,7 @@ def _scenario(trial: Trial, case: Case, axes: Iterable[RowsIndependent]) -> Scen
     ]
     if sliced:
         return min(sliced, key=lambda one: elements_of(problem, one.cases[0].axes))
-    if elements_of(problem, case.axes) <= _NO_SLICES[trial.profile]:
+    if elements_of(problem, case.axes) <= _JUDGED[trial.profile]:
         return single_call(case, label=label)
     return None
 
@@ -296,12 +307,14 @@ def _sliced(trial: Trial, case: Case, axis: str, *, label: str) -> Scenario | No
     problem, length = trial.problem, case.axes[axis]
     base = _shared_elements(problem, case, axis)
     per_slice = max(slice_elements(problem, case, axis) - base, 1)
-    most = min((_SLICED[trial.profile] - base) // per_slice, _MOST_SLICES)
-    if length < _LEAST_SLICES * 2 or base > _SLICED[trial.profile]:
+    most = min(_SLICED[trial.profile] // per_slice, _MOST_SLICES)
+    if length < _LEAST_SLICES * 2:
         return None
     places = secret_places(
         length, most=max(most - _LEAST_SLICES, _LEAST_SLICES), seed=trial.seed(label, axis)
     )
+    if base + len(places) * per_slice > _JUDGED[trial.profile]:
+        return None
     return sampled_call(problem, case, axis, places, label=label)
 
 
