@@ -99,6 +99,7 @@ DECIDED_BY = {
     "read-only-inputs": ("API001",),
     "resources": ("PROC001",),
     "shapes": ("SHP001", "SHP002"),
+    "storage": ("API002",),
     "streams": ("STREAM001",),
     "structure": ("API004",),
     "threads": ("STREAM001",),

@@ -39,6 +39,7 @@ CONDITIONS = (
     "resources",
     "shapes",
     "sizes",
+    "storage",
     "streams",
     "structure",
     "threads",

@@ -27,6 +27,7 @@ class ResultItem:
     names inputs whose storage this tensor shares, `overlaps` the positions of other outputs of the
     call that have a byte of this tensor. `buffer` is -1 where no bytes were sent: of an
     input it is then the tensor itself that is described, not the bytes behind it.
+    `storage_bytes` is the memory that it keeps alive.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class ResultItem:
     buffer: int = -1
     name: str = ""
     requires_grad: bool = False
+    storage_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,13 @@ from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed, reads_of
 from cuassay.model.diagnosis import Cause
+from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import ResultItem
 
 _PLAIN = ("torch.Tensor", "Tensor")
+_KEPT_TIMES, _KEPT_MORE = 8, 1 << 20  # times an output's bytes, and bytes beyond them
 _PARAMETER = "torch.nn.parameter.Parameter"
 
 
@@ -30,14 +32,16 @@ class Aspect(enum.StrEnum):
     ALIASING = "contract: aliasing with inputs"
     SHARING = "contract: outputs in each other's memory"
     LAYOUT = "contract: memory layout"
+    STORAGE = "contract: memory kept alive"
 
 
 class Api002(Check):
     """Output contract
 
     What it does
-        Looks at what a call returns: number of outputs, shape, dtype, device, exact type, and
-        whether an output shares memory with an input or with another output.
+        Looks at what a call returns: number of outputs, shape, dtype, device, exact type, how
+        much memory it keeps alive, and whether an output shares memory with an input or with
+        another output.
 
     Why it matters
         Code around the kernel relies on all of these. An output that lies in an input changes
@@ -50,6 +54,8 @@ class Api002(Check):
         that shares an input's memory, and so are two outputs with a byte in common, unless the
         reference's are so too: slices of one buffer have none. A torch.nn.Parameter
         and a layout that is not row-major are advice: values are right, `view` may fail.
+        An output that keeps alive more than eight times its own bytes, and 1 MiB more than
+        these, is the condition `storage`.
         Whether an output keeps its values while it is held is STATE001's question.
 
     Can it be wrong?
@@ -128,9 +134,26 @@ class Api002(Check):
             text += ", not the row-major ones: `view` may fail on it"
             yield self._report(scenario, text, output=item.name, cause=Cause.LAYOUT, **advice)
 
+        size = prod(item.shape) * DType(item.dtype).itemsize
+        if aspect is Aspect.STORAGE and not item.aliases and _keeps_much(item.storage_bytes, size):
+            kept = f"{item.storage_bytes / 2**20:,.1f} MiB"
+            text = f"{name} has {size:,} bytes and keeps {kept} of memory alive"
+            yield self._report(
+                scenario,
+                text,
+                output=item.name,
+                finding_class=FindingClass.UNSAFE,
+                severity=Severity.MEDIUM,
+                condition=f"storage: {text}",
+            )
+
     def _report(self, scenario: Scenario, text: str, *, output: str = "", **extra: Any) -> Finding:
         place = Where(output=output, axes=dict(scenario.cases[0].axes))
         return self.finding(text, scenario=scenario, where=place, **extra)
+
+
+def _keeps_much(kept: int, size: int) -> bool:
+    return kept > _KEPT_TIMES * size and kept > size + _KEPT_MORE
 
 
 def _row_major(item: ResultItem) -> bool:

@@ -25,6 +25,7 @@ from cuassay.checks.numeric.shapes import ended_finding
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.growing import Way, ways
+from cuassay.inputs.regimes import scalars_for
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.problem import Problem
@@ -275,12 +276,16 @@ def _case(trial: Trial, small: Case, sizes: Mapping[str, int], way: Way) -> Case
     """Return a case of plain values at some sizes, as the reference accepts it."""
     words = ", ".join(f"{axis.name}={sizes[axis.name]}" for axis in trial.problem.var_axes())
     named = f"workload {way.workload}" if way.workload else words
+    seed = trial.seed("SHP002", named)
+    listed = next((one for one in trial.problem.workloads if one.id == way.workload), None)
+    scalars = scalars_for(trial.problem, listed, seed=seed, usual=listed is not None)
     case = dataclasses.replace(
         small,
         label=named,
         axes=dict(sizes),
         fills={},
-        seed=trial.seed("SHP002", named),
+        scalars={**small.scalars, **scalars},
+        seed=seed,
         workload=way.workload,
     )
     return trial.settled(case)

@@ -92,6 +92,7 @@ def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) ->
                 aliases=tuple(other for other, tensor in inputs.items() if _shares(value, tensor)),
                 name=name,
                 requires_grad=value.requires_grad,
+                storage_bytes=_storage_bytes(value),
             )
     if value is None:
         return ResultItem(kind="none", type_name="NoneType", name=name)
@@ -102,6 +103,13 @@ def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) ->
             number = math.inf
         return ResultItem(kind="scalar", type_name=exact, scalar=number, name=name)
     return ResultItem(kind="other", type_name=exact, name=name)
+
+
+def _storage_bytes(tensor: torch.Tensor) -> int:
+    try:
+        return int(_STORAGE(tensor).nbytes())
+    except RuntimeError:  # meta tensors and some subclasses have no storage to ask
+        return 0
 
 
 def _shares(first: torch.Tensor, second: torch.Tensor) -> bool:

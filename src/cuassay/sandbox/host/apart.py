@@ -564,6 +564,7 @@ def _described(found: Mapping[str, Any], held: _Shared) -> _Described:
                     aliases=held.sharing(int(found.get("storage", 0))),
                     name=name,
                     requires_grad=found.get("requires_grad") is True,
+                    storage_bytes=min(max(int(found.get("kept", 0)), 0), 1 << 62),
                 )
                 at = int(found.get("at", 0))
                 far = any(abs(step) >= _FAR for step in item.strides)

@@ -326,6 +326,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                                     }
                                     try:
                                         item["storage"] = storage(one).data_ptr()
+                                        item["kept"] = storage(one).nbytes()
                                     except RuntimeError:
                                         item["storage"] = 0  # it has none to ask
                                     plain = own is torch.Tensor and not conj(one) and not neg(one)
