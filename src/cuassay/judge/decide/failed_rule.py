@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuassay.checks.numeric.common import single_call
-from cuassay.checks.numeric.large_sizes import Shp002, is_judged_whole, workload_call
+from cuassay.checks.numeric.large_sizes import Shp002, workload_call
 from cuassay.errors import CuassayError
 from cuassay.judge.decide.benchmark_rule import benchmark_case
 from cuassay.judge.decide.examine import judge_scenario
@@ -26,6 +26,9 @@ from cuassay.model.verdict import BenchmarkRule
 if TYPE_CHECKING:
     from cuassay.judge.decide.control import Control, RunScenario
     from cuassay.judge.trial import JudgeTrial
+
+
+_WHOLE_S = 16.0  # by count, of the benchmark's own call and its truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +58,17 @@ def answer_to_rule(
         ran = None if scenario is None else run(scenario)
         if scenario is None or ran is None:
             return RuleAnswer(undecided=_words(rule, "a truth of it costs too much"))
+        made = judge_scenario(trial, check, scenario, ran)
         found = [
-            dataclasses.replace(one, finding_class=FindingClass.WRONG)
-            for one in judge_scenario(trial, check, scenario, ran)
+            dataclasses.replace(one, finding_class=FindingClass.WRONG) for one in made.findings
         ]
         if found and not control.shares(check, scenario, found):
             return RuleAnswer(findings=tuple(map(name, found)))
-        compared = trial.comparisons[-len(trial.problem.outputs) :]
-        if not found and any(one.undecided for one in compared):
-            return RuleAnswer(undecided=_words(rule, compared[0].undecided))
+        unknown = next((one.undecided for one in made.comparisons if one.undecided), "")
+        if not found and len(scenario.cases) > 1:
+            unknown = "a truth of the whole call costs too much, and some slices of it are right"
+        if unknown:
+            return RuleAnswer(undecided=_words(rule, unknown))
     except CuassayError as error:
         return RuleAnswer(undecided=_words(rule, str(error)))
     why = "the reference fails it too" if found else "against truth the answer is right"
@@ -94,8 +99,9 @@ def with_findings(
 def _scenario(trial: JudgeTrial, workload: Workload) -> Scenario | None:
     """Return the benchmark's own call, or where its truth costs too much one on slices."""
     case = benchmark_case(trial, workload)
-    if is_judged_whole(trial, case) and trial.has_room(case):
-        return single_call(case, label=case.label, poison=Poison.ZEROS)
+    whole = single_call(case, label=case.label, poison=Poison.ZEROS)
+    if trial.has_room(case) and trial.scenario_s(whole) <= _WHOLE_S:
+        return whole
     return workload_call(trial, workload.id)
 
 
