@@ -12,6 +12,7 @@ from statistics import median
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
 from cuassay.checks.judgement import Answers
+from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.numeric.listed_sizes import elements_of, sizes_in_words
 from cuassay.checks.numeric.sampled_slices import (
@@ -88,7 +89,7 @@ class Shp002(Check):
     code = "SHP002"
     title = "Listed workloads and large sizes"
     classes = ("O7", "O8", "O10", "M1", "L12")
-    group = "shapes"
+    needs = Needs(group=Group.SHAPES)
     grades = True
     judges_failures = True
     severity = Severity.CRITICAL

@@ -22,6 +22,7 @@ from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
 from cuassay.model.problem import Workload
 from cuassay.model.scenario import Poison, Scenario
 from cuassay.model.verdict import BenchmarkRule
+from cuassay.sandbox.host.waits import run_now
 
 if TYPE_CHECKING:
     from cuassay.judge.decide.control import Control, RunScenario
@@ -62,7 +63,7 @@ def answer_to_rule(
         found = [
             dataclasses.replace(one, finding_class=FindingClass.WRONG) for one in made.findings
         ]
-        if found and not control.shares(check, scenario, found):
+        if found and not run_now(control.shares(check, scenario, found)):
             return RuleAnswer(findings=tuple(map(name, found)))
         unknown = next((one.undecided for one in made.comparisons if one.undecided), "")
         if not found and len(scenario.cases) > 1:

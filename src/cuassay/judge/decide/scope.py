@@ -9,30 +9,40 @@ from typing import TYPE_CHECKING
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, try_sizes, workload_sizes
 from cuassay.inputs.growing import largest
-from cuassay.judge.decide.tried import Sizes, Tried
+from cuassay.judge.decide.tried import called, outlined
 from cuassay.model.case import Case
 from cuassay.model.machine import LaunchCount
 from cuassay.model.outcome import CheckReport, Skipped
 from cuassay.model.problem import Problem
+from cuassay.model.scenario import Scenario
 from cuassay.model.scope import AxisScope, FamilyScope, Judged, Scope, WorkloadScope
 from cuassay.model.verdict import BenchmarkRule, Power
 
 if TYPE_CHECKING:
+    from cuassay.checks.base import Check
     from cuassay.judge.trial import JudgeTrial
 
 
 def scope_of(
     trial: JudgeTrial,
-    tried: Tried,
+    right: Iterable[tuple[Check, Scenario]],
     reports: Iterable[CheckReport],
     *,
     rule: BenchmarkRule | None,
     launches: LaunchCount,
     has_launches: bool,
 ) -> Scope:
-    """Return how far a trial looked. `has_launches`: the PTX machine was to execute kernels."""
+    """Return how far a trial looked.
+
+    `right` are the scenarios that were judged and showed nothing. `has_launches`: the PTX machine
+    was to execute kernels.
+    """
     problem = trial.problem
-    values, addresses = _in_full(problem, tried.values), _in_full(problem, tried.addresses)
+    judged = [(check.grades or check.asks_right, scenario) for check, scenario in right]
+    values = _sizes(
+        problem, (case for by_truth, one in judged if by_truth for case in called(one, read=True))
+    )
+    addresses = _sizes(problem, (case for _, one in judged for case in outlined(one)))
     return Scope(
         axes=tuple(
             AxisScope(
@@ -64,12 +74,16 @@ def with_power(scope: Scope, power: Power | None) -> Scope:
     return replace(scope, power_missing=why)
 
 
-def _in_full(problem: Problem, tried: Iterable[Sizes]) -> list[dict[str, int]]:
-    """Return the sizes of all axes at which calls were judged."""
+def _sizes(problem: Problem, cases: Iterable[Case]) -> list[dict[str, int]]:
+    """Return the sizes of all axes of cases, each once."""
     if not problem.workloads:
         return []
-    base = workload_sizes(problem, problem.workloads[0])
-    found = (try_sizes(problem, base, dict(sizes)) for sizes in tried)
+    base, free = workload_sizes(problem, problem.workloads[0]), problem.var_axes()
+    bound = {
+        tuple((axis.name, case.axes[axis.name]) for axis in free if axis.name in case.axes)
+        for case in cases
+    }
+    found = (try_sizes(problem, base, dict(sizes)) for sizes in bound)
     return [sizes for sizes in found if sizes is not None]
 
 
