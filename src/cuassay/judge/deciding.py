@@ -109,7 +109,8 @@ def has_launches(candidate: Candidate) -> bool:
 def _rule(bench: Bench, executor: Executor, checked: Checked) -> BenchmarkRule | None:
     """Return what the benchmark's own rule says, where a verdict states it."""
     rejected = any(report.wrong for report in checked.reports)
-    if not (bench.plan.extras and checked.built) or (bench.job.fail_fast and rejected):
+    ends = bench.budget.is_spent or (bench.job.fail_fast and rejected)
+    if ends or not (bench.plan.extras and checked.built):
         return None
     return bench.optional(
         "the benchmark's own rule", lambda: benchmark_rule.evaluate(bench.trial, executor)
