@@ -120,7 +120,7 @@ class JudgeTrial:
         None as well for sizes of ours where those of the workloads alone are judged.
         """
         alone = self.planned.domain.own_alone and not case.workload
-        return None if alone else self.planned.settle(case)
+        return None if alone else self.planned.learning.settle(case)
 
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the planned cases for a purpose (see inputs.plan)."""
