@@ -22,12 +22,19 @@ _NEAR = 0.02  # of a size, within which a secret size below it lies: no table of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """Axes that grow together from `low` to `top`; `workload` names the call that `top` lists."""
+    """Axes that grow together from `low` to `top`.
+
+    `workload` names the call that `top` lists.
+
+    Where it is not `is_exact`, its largest sizes are slightly less than `top`: an id that wraps in 16
+    bits is right again where a table has 65,536 rows.
+    """
 
     problem: Problem
     low: Mapping[str, int]
     top: Mapping[str, int]
     workload: str = ""
+    is_exact: bool = True
 
     @property
     def elements(self) -> int:
@@ -41,7 +48,7 @@ class Way:
         or where the problem does not allow them.
         """
         if self.elements <= most:
-            return dict(self.top)
+            return dict(self.top) if self.is_exact else self._at(1.0, below=random.Random(seed))
         low, high = 0.0, 1.0
         if self.workload or elements(self.problem, self._at(0.0) or self.top) > most:
             return None
@@ -74,6 +81,7 @@ def ways(
 ) -> tuple[Way, ...]:
     """Return the ways from small sizes: each axis alone, all together, and the listed workloads.
 
+    Each axis alone comes twice where workloads list less than is declared: up to there first.
     `small` has the sizes of a call that the reference accepts; axes that are `fixed` keep them.
     An axis ends at its declared maximum, or else at the largest size that a workload lists.
     """
@@ -84,14 +92,20 @@ def ways(
         axis.name: max(small[axis.name], min(least(axis, floor), tops[axis.name])) for axis in free
     }
     found: list[Way] = []
-    for grown in [[axis] for axis in free] + ([free] if len(free) > 1 else []):
-        start = {**others, **{axis.name: small[axis.name] for axis in grown}}
-        low = try_sizes(problem, small, start)
-        top = try_sizes(problem, small, {**start, **{axis.name: tops[axis.name] for axis in grown}})
+    alone = [({a.name: small[a.name]}, {a.name: tops[a.name]}, True) for a in free]
+    used = [
+        ({axis.name: small[axis.name]}, {axis.name: listed}, False)
+        for axis in free
+        if small[axis.name] < (listed := largest_listed(problem, axis)) < tops[axis.name]
+    ]
+    together = [({a.name: small[a.name] for a in free}, tops, True)] if len(free) > 1 else []
+    for begin, end, is_exact in (*used, *alone, *together):
+        low = try_sizes(problem, small, {**others, **begin})
+        top = try_sizes(problem, small, {**others, **end})
         if low is None or top is None or low == top:
             continue
         if legal(problem, low) and legal(problem, top):
-            found.append(Way(problem=problem, low=low, top=top))
+            found.append(Way(problem=problem, low=low, top=top, is_exact=is_exact))
     return (*found, *_listed(problem))
 
 
@@ -107,7 +121,12 @@ def _listed(problem: Problem) -> Iterator[Way]:
 
 def largest(problem: Problem, axis: VarAxis) -> int:
     """Return the largest size of an axis that a caller may use: declared, or else listed."""
-    listed = [one.axes[axis.name] for one in problem.workloads if axis.name in one.axes]
+    listed = largest_listed(problem, axis)
     if axis.declared and axis.maximum is not None:
-        return max(step_to(axis, axis.maximum), *listed, 1)
-    return max(listed, default=1)
+        return max(step_to(axis, axis.maximum), listed)
+    return listed
+
+
+def largest_listed(problem: Problem, axis: VarAxis) -> int:
+    """Return the largest size of an axis that a workload lists, 1 where none lists it."""
+    return max((one.axes.get(axis.name, 1) for one in problem.workloads), default=1)

@@ -32,30 +32,34 @@ def _problem(**cols: int | bool) -> Problem:
     )
 
 
-def test_each_axis_grows_alone_then_all_together_then_come_listed_calls() -> None:
+def test_each_axis_grows_alone_to_its_listed_size_and_on_then_all_together_then_listed_calls() -> (
+    None
+):
     found = ways(_problem(), _SMALL)
     assert [dict(way.top) for way in found] == [
+        {"rows": 4096, "cols": 16},
+        {"rows": 16, "cols": 64},
         {"rows": 1 << 20, "cols": 16},
         {"rows": 16, "cols": 1024},
         {"rows": 1 << 20, "cols": 1024},
         {"rows": 4096, "cols": 64},
     ]
-    assert [way.workload for way in found] == ["", "", "", "w0"]
+    assert [way.workload for way in found] == ["", "", "", "", "", "w0"]
 
 
 @pytest.mark.parametrize("most", [1 << 14, 1 << 17, 1 << 20])
 def test_sizes_within_a_number_of_elements_are_near_it_and_legal(most: int) -> None:
     problem = _problem()
-    for way in ways(problem, _SMALL)[:3]:
+    for way in ways(problem, _SMALL)[:5]:
         sizes = way.within(most, seed=1)
         assert sizes is not None
         assert elements(problem, sizes) <= most
-        assert elements(problem, sizes) >= min(0.7 * most, way.elements)
+        assert elements(problem, sizes) >= 0.7 * min(most, way.elements)
         assert sizes["cols"] % 8 == 0
 
 
 def test_sizes_are_secret_until_the_largest_which_is_exact() -> None:
-    way = ways(_problem(), _SMALL)[0]
+    way = ways(_problem(), _SMALL)[2]
     rows = {sizes["rows"] for seed in range(8) if (sizes := way.within(1 << 17, seed=seed))}
     assert len(rows) > 1
     assert way.within(1 << 40, seed=1) == {"rows": 1 << 20, "cols": 16}

@@ -38,6 +38,7 @@ from cuassay.model.verdict import Profile
 # Seconds of all calls together, their inputs and judgments included.
 _LIMIT_S = {Profile.QUICK: 1.5, Profile.STANDARD: 12.0, Profile.DEEP: 90.0}
 _FIRST = 1 << 17  # elements of the first call of a way: some 20 ms, on slices
+_AT_ONCE = 1 << 20  # elements of a way's largest call, up to which it is the first one
 _GROWTH = 8  # times the elements of the call before it
 _WORTH_IT = 2  # times the elements of the call before it, where the next one costs too much
 _WHOLE = {Profile.QUICK: 1 << 13, Profile.STANDARD: 1 << 16, Profile.DEEP: 1 << 18}
@@ -104,7 +105,8 @@ class Shp002(Check):
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield calls at growing sizes until the next one costs too much."""
         small = trial.cases("small")[0]
-        purse = _Purse(left_s=_LIMIT_S[trial.profile])
+        limit_s = _LIMIT_S[trial.profile]
+        purse = _Purse(limit_s=limit_s, left_s=limit_s)
         axes: list[RowsIndependent] | None = None
         going = [_Going(way=way) for way in _ways(trial, small)]
         tried: set[tuple[int, ...]] = set()
@@ -188,7 +190,7 @@ class _Going:
     @property
     def next_elements(self) -> int:
         """How many elements its next call has at most."""
-        if self.way.workload:
+        if self.way.workload or self.way.elements <= _AT_ONCE:
             return self.way.elements
         return min(max(_FIRST, self.last * _GROWTH), self.way.elements)
 
@@ -201,13 +203,14 @@ class _Going:
 class _Purse:
     """The seconds that are left, and what calls took so far: (elements, seconds)."""
 
+    limit_s: float
     left_s: float
     seen: list[tuple[int, float]] = field(default_factory=list)
 
     @property
     def most_counted_s(self) -> float:
         """The most that one call may take by count, which knows what the clock does not yet."""
-        return max(self.left_s, 0.0) * 4
+        return max(self.left_s, self.limit_s / 2) * 4
 
     def spend(self, going: _Going, count: int, took_s: float) -> None:
         """Note what a call took."""
@@ -218,9 +221,11 @@ class _Purse:
 
     def affordable(self, going: _Going, *, seed: int) -> dict[str, int] | None:
         """Return the next sizes along a way that the seconds left pay for, if there are any."""
+        wanted = going.next_elements
+        if not going.seen and wanted <= _AT_ONCE and self.left_s > -self.limit_s:
+            return going.way.within(wanted, seed=seed)  # cheap, unless the machine is busy
         if self.left_s <= 0.0:
             return None
-        wanted = going.next_elements
         while self._expected_s(going, wanted) > self.left_s:
             wanted //= 2
             if going.way.workload or wanted < max(_WORTH_IT * going.last, _FIRST):
