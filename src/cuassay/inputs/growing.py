@@ -24,10 +24,8 @@ _NEAR = 0.02  # of a size, within which a secret size below it lies: no table of
 class Way:
     """Axes that grow together from `low` to `top`.
 
-    `workload` names the call that `top` lists.
-
-    Where it is not `is_exact`, its largest sizes are slightly less than `top`: an id that wraps in 16
-    bits is right again where a table has 65,536 rows.
+    `workload` names the call that `top` lists. Where it is not `is_exact`, its largest sizes are
+    slightly less than `top`: an id that wraps in 16 bits is right in a table of 65,536 rows.
     """
 
     problem: Problem

@@ -72,12 +72,6 @@ def decide_trial(
     for finding in ruled.findings:
         bench.emit(FindingReported(finding=finding))
     reports = with_findings(checked.reports, ruled.findings)
-    decision, reason = decide(bind(reports, job.require), profile=job.profile)
-    if decision is Decision.ACCEPTED and ruled.undecided:
-        decision, reason = Decision.INCONCLUSIVE, ruled.undecided
-    wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
-    proved = prove(wanted) if wanted else ()
-    decision, reason = decide_proofs(decision, reason, proved, wanted)
     launches = has_launches(bench.candidate)
     scope = scope_of(
         trial,
@@ -87,6 +81,13 @@ def decide_trial(
         launches=bench.machine.count(),
         has_launches=launches and bench.device == "cpu" and not bench.machine.absent,
     )
+    stated = (*filter(None, (ruled.condition,)), *scope_conditions(scope, streams=launches))
+    decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)
+    if decision is Decision.ACCEPTED and ruled.undecided:
+        decision, reason = Decision.INCONCLUSIVE, ruled.undecided
+    wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
+    proved = prove(wanted) if wanted else ()
+    decision, reason = decide_proofs(decision, reason, proved, wanted)
     made = Decided(
         decision=decision,
         reason=reason,

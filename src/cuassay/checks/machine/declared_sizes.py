@@ -117,7 +117,12 @@ class Big002(MachineCheck):
             # How an input lies in memory has no say in which launches a GPU accepts.
             if self.reports(one) and not (one.kind == REFUSED and _packed(scenario))
         ]
-        for finding in self.found(machine, scenario, faults, case=scenario.cases[1]):
+        refused = [pair for pair in faults if pair[1].kind == REFUSED]
+        for finding in self.found(machine, scenario, refused, case=scenario.cases[1]):
+            cause = dataclasses.replace(finding, cause=Cause.REFUSES_SIZES)
+            yield _held_to_contract(trial, scenario, cause)
+        others = [pair for pair in faults if pair not in refused]
+        for finding in self.found(machine, scenario, others, case=scenario.cases[1]):
             yield _held_to_contract(trial, scenario, finding)
         if faults:
             return
