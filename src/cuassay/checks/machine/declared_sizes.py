@@ -154,6 +154,8 @@ def without_memory(small: Case, large: Case, *, packed: str = "") -> Scenario:
     """
     sizes = ", ".join(f"{name} = {size}" for name, size in large.axes.items())
     view = f", '{packed}' a part of a wider tensor" if packed else ""
+    # What was recorded is kept by its cases: with this view it is another one.
+    large = dataclasses.replace(large, label=large.label + view)
     return Scenario(
         label=f"without memory: {sizes}{view}",
         cases=(small, large),
