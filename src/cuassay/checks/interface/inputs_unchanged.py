@@ -13,7 +13,6 @@ from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
 from cuassay.inputs.growing import ways
-from cuassay.inputs.regimes import scalars_for
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
@@ -213,6 +212,8 @@ def _large(trial: Trial) -> Case | None:
 
     Fewer where the PTX machine executes the kernel.
     """
+    from cuassay.inputs.regimes import scalars_for  # with torch
+
     small = trial.cases("small")
     machine = trial.machine
     executed = trial.device == "cpu" and machine is not None and not machine.absent

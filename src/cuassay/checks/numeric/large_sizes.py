@@ -26,7 +26,6 @@ from cuassay.checks.numeric.shapes import ended_finding
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.growing import Way, ways
-from cuassay.inputs.regimes import scalars_for
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.problem import Problem
@@ -280,6 +279,8 @@ def _ways(trial: Trial, small: Case) -> tuple[Way, ...]:
 
 def _case(trial: Trial, small: Case, sizes: Mapping[str, int], way: Way) -> Case | None:
     """Return a case of plain values at some sizes, as the reference accepts it."""
+    from cuassay.inputs.regimes import scalars_for  # with torch
+
     words = ", ".join(f"{axis.name}={sizes[axis.name]}" for axis in trial.problem.var_axes())
     named = f"workload {way.workload}" if way.workload else words
     seed = trial.seed("SHP002", named)
