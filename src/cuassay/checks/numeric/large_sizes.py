@@ -35,7 +35,7 @@ from cuassay.model.trace import TimedOut
 from cuassay.model.verdict import Profile
 
 # Seconds of all calls together, their inputs and judgments included.
-_LIMIT_S = {Profile.QUICK: 1.5, Profile.STANDARD: 12.0, Profile.DEEP: 90.0}
+_LIMIT_S = {Profile.QUICK: 1.2, Profile.STANDARD: 12.0, Profile.DEEP: 90.0}
 _FIRST = 1 << 17  # elements of the first call of a way: some 20 ms, on slices
 _AT_ONCE = 1 << 20  # elements of a way's largest call, up to which it is the first one
 _GROWTH = 8  # times the elements of the call before it
@@ -82,7 +82,7 @@ class Shp002(Check):
         `y[2048:] = 0`: "at rows = 4096 sampled slices are wrong".
 
     Options
-        --profile sets how much time it has: 1.5, 12 or 90 s. --require sizes and --require
+        --profile sets how much time it has: 1.2, 12 or 90 s. --require sizes and --require
         workloads make the verdict INCONCLUSIVE where it does not come far enough.
     """
 
