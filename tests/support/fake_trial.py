@@ -91,6 +91,10 @@ class FakeTrial:
         """Return 0: nothing is counted."""
         return 0.0
 
+    def settled(self, case: Case) -> Case | None:
+        """Return the case: the reference takes all."""
+        return case
+
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the cases set in `plans`, else the planner's."""
         if purpose in LOOPS:

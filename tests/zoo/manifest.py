@@ -213,6 +213,10 @@ branch_above_local_limits   | rmsnorm                     | SHP001              
 branch_for_two_sizes        | rmsnorm                     | SHP001                 | O7
 last_rows_dropped           | rmsnorm_backward            | SHP001 NUM001          | O10
 triton_floor_grid           | swiglu@float32              | SHP001 MEM001 NUM001   | O10 M5
+# right at small sizes alone
+rows_beyond_a_loop          | rmsnorm@float32             | SHP002                 | O8
+ids_in_16_bits              | embedding                   | SHP002                 | O8
+scratch_when_large          | swiglu@float32              | API001                 | A3
 # over-fit to shapes: shape table
 shape_table                 | softmax_softcap             | SHP001                 | O7
 shape_table_silent          | rmsnorm                     | SHP001 NUM001          | O8

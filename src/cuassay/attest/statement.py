@@ -22,6 +22,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest, problem_digest
 from cuassay.model.outcome import Failed, Passed
 from cuassay.model.problem import Problem, Reference
+from cuassay.model.scope import scope_lines
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.model.walls import fallen
 
@@ -140,6 +141,7 @@ def _scope(
             "scenarios": {check.code: check.scenarios for check in ran},
             "sizes": {axis.axis: list(axis.values) for axis in verdict.coverage},
         },
+        "scope": list(scope_lines(verdict.scope)),
         "notDecided": [check.code for check in quiet],
         "power": None if power is None else {"mutants": power.mutants, "killed": power.killed},
         "problem": signature_of(problem),

@@ -108,6 +108,12 @@ class Trial(Protocol):
         Without `truth` where its answer is held against the reference as written.
         """
 
+    def settled(self, case: Case) -> Case | None:
+        """Return a case as the reference accepts it; None where it refuses it."""
+
+    def scenario_s(self, scenario: Scenario) -> float:
+        """Return the seconds that a scenario and its judgment take, by count."""
+
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the planned cases for a purpose: numeric, shapes, small, benchmark, growth."""
 

@@ -15,14 +15,14 @@ from cuassay.judge.explain import lead, shown_sources
 from cuassay.model import walls
 from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import CheckReport, Failed
-from cuassay.model.proofs import Proof
-from cuassay.model.verdict import Decision, Timing, Verdict
+from cuassay.model.verdict import Timing, Verdict
 from cuassay.oracle.grade import grade
 
 if TYPE_CHECKING:
     from cuassay.judge.bench import Bench
     from cuassay.judge.checking import Checked
     from cuassay.judge.decide.tried import Tried
+    from cuassay.judge.deciding import Decided
     from cuassay.judge.extras import Extras
     from cuassay.judge.run.executor import Executor
     from cuassay.judge.trial import JudgeTrial
@@ -61,11 +61,9 @@ def assemble(
     checked: Checked,
     reports: tuple[CheckReport, ...],
     *,
-    decision: Decision,
-    reason: str,
+    made: Decided,
     extras: Extras,
     diagnoses: tuple[Diagnosis, ...],
-    proved: tuple[Proof, ...],
     tried: Tried,
     toolchain: Mapping[str, str],
     build_s: float,
@@ -85,8 +83,8 @@ def assemble(
     )
     kind = "float32" if "float32" in kinds else "float64"
     return Verdict(
-        decision=decision,
-        reason=lead(diagnoses) or reason,
+        decision=made.decision,
+        reason=lead(diagnoses) or made.reason,
         problem=trial.problem.name,
         candidate=bench.candidate.name,
         profile=job.profile,
@@ -99,6 +97,7 @@ def assemble(
         conditions=(
             *conditions(reports),
             *filter(None, own),
+            *made.conditions,
             *plan_conditions(trial, cut_short=checked.cut_short, never_judged=checked.never_judged),
         ),
         benchmark_rule=extras.rule,
@@ -126,6 +125,7 @@ def assemble(
         workers=sum(one.started for one in bench.opened),
         walls=stood,
         diagnoses=diagnoses,
-        proved=proved,
+        proved=made.proved,
         launches=bench.machine.count(),
+        scope=made.scope,
     )

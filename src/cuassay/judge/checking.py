@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,11 +19,13 @@ from cuassay.judge.lanes import CheckLane, Lanes, Teller, Work
 from cuassay.judge.measure import power
 from cuassay.judge.run.reference import Reference
 from cuassay.judge.schedule import begins_ahead, needs_new_process, schedule
-from cuassay.model.outcome import CheckReport
+from cuassay.model.outcome import CheckReport, Finding
+from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Lane, Power
 from cuassay.sandbox.host.waits import first_of_group
 
 if TYPE_CHECKING:
+    from cuassay.checks.base import Check
     from cuassay.judge.bench import Bench
     from cuassay.judge.decide.tried import Tried
     from cuassay.judge.run.executor import Executor
@@ -36,7 +38,8 @@ class Checked:
 
     `never_judged` are outputs whose numbers decided nothing in any numeric case, and why;
     `cut_short` the codes of checks that had no time for every scenario. `power` is that of the
-    inputs where it was measured beside the last checks.
+    inputs where it was measured beside the last checks. `right` are the scenarios that were judged
+    and showed nothing, each with its check; `with_id` gives a later finding its id.
     """
 
     reports: tuple[CheckReport, ...]
@@ -45,6 +48,8 @@ class Checked:
     cut_short: tuple[str, ...] = ()
     built: bool = True
     power: Power | None = None
+    right: tuple[tuple[Check, Scenario], ...] = ()
+    with_id: Callable[[Finding], Finding]
 
 
 async def run_checks(
@@ -134,6 +139,7 @@ async def run_checks(
 def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
     """Return what the lanes found, in the order of the registry."""
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
+    by_code = {check.code: check for check in bench.plan.checks}
     grades = {check.code for check in bench.plan.checks if check.grades}
     told = lanes.teller.reports
     order = {report.code: number for number, report in enumerate(told)}
@@ -147,6 +153,10 @@ def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
         cut_short=tuple(sorted(one.report.code for one in examined if one.cut_short)),
         built=lanes.built,
         power=measured,
+        right=tuple(
+            (by_code[one.report.code], scenario) for one in examined for scenario in one.right
+        ),
+        with_id=lanes.teller.with_id,
     )
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuassay.judge.checking import power_of
-from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.decide.control import reference_candidate
 from cuassay.judge.measure import selection, speed
 from cuassay.judge.measure.choose import choose
@@ -28,11 +27,17 @@ class Extras:
 
 
 def extras_of(
-    bench: Bench, executor: Executor, reference: Reference, measured: Power | None
+    bench: Bench,
+    executor: Executor,
+    reference: Reference,
+    measured: Power | None,
+    *,
+    rule: BenchmarkRule | None,
 ) -> Extras:
     """Measure them, and choose the input regimes for later trials.
 
-    `measured` is the power of the inputs, where it was measured beside checks.
+    `measured` is the power of the inputs, where it was measured beside checks; the decision asked
+    for the benchmark's own `rule`.
     """
     trial = bench.trial
     # Its worker builds while the power is measured.
@@ -41,9 +46,6 @@ def extras_of(
         eager = bench.optional(
             "", lambda: reference.begin() if bench.quick else reference_to_time(bench)
         )
-    rule = bench.optional(
-        "the benchmark's own rule", lambda: benchmark_rule.evaluate(trial, executor)
-    )
     if measured is None:  # beside others there may have been no memory for it
         measured = power_of(bench)
     spent: Speed | None = None

@@ -68,7 +68,7 @@ class Teller:
         """Tell that the candidate cannot be built: that is the only report."""
         outcome = report.outcome
         if isinstance(outcome, Failed):
-            outcome = replace(outcome, findings=tuple(map(self._with_id, outcome.findings)))
+            outcome = replace(outcome, findings=tuple(map(self.with_id, outcome.findings)))
         self.reports = [replace(report, outcome=outcome)]
         self._emit(CheckFinished(report=self.reports[0]))
         self._order.clear()
@@ -90,18 +90,18 @@ class Teller:
     def _say(self, event: Event) -> None:
         match event:
             case FindingReported(finding=finding):
-                self._emit(FindingReported(finding=self._with_id(finding)))
+                self._emit(FindingReported(finding=self.with_id(finding)))
             case CheckFinished(report=report):
                 outcome = report.outcome
                 if isinstance(outcome, Failed):
-                    outcome = replace(outcome, findings=tuple(map(self._with_id, outcome.findings)))
-                advice = tuple(map(self._with_id, report.advice))
+                    outcome = replace(outcome, findings=tuple(map(self.with_id, outcome.findings)))
+                advice = tuple(map(self.with_id, report.advice))
                 self.reports.append(replace(report, outcome=outcome, advice=advice))
                 self._emit(CheckFinished(report=self.reports[-1]))
             case _:
                 self._emit(event)
 
-    def _with_id(self, finding: Finding) -> Finding:
+    def with_id(self, finding: Finding) -> Finding:
         """Give a finding its id within the run and the command that reproduces it."""
         if finding.id not in self._named or not finding.id:
             number = f"F{next(self._numbers)}"

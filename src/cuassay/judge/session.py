@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,8 +21,10 @@ from cuassay.judge.assemble import assemble
 from cuassay.judge.bench import Bench, TrialPlan, open_bench
 from cuassay.judge.checking import run_checks
 from cuassay.judge.decide.control import reference_candidate
+from cuassay.judge.decide.scope import with_power
 from cuassay.judge.decide.tried import Tried
-from cuassay.judge.decide.verdict import bind, decide, decide_proofs
+from cuassay.judge.decide.verdict import bind
+from cuassay.judge.deciding import decide_trial
 from cuassay.judge.explain import causes_of, with_smallest_inputs
 from cuassay.judge.extras import Extras, extras_of, reference_to_time
 from cuassay.judge.kept import failures
@@ -30,7 +33,6 @@ from cuassay.judge.run.reference import Reference
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.truths import TruthCache
 from cuassay.model.candidate import Candidate
-from cuassay.model.conditions import wanted_proofs
 from cuassay.model.events import DecisionReached, Event
 from cuassay.model.jobs import TrialJob
 from cuassay.model.problem import Problem
@@ -106,20 +108,21 @@ def judged(
         )
         tried = Tried(problem)
         checked = asyncio.run(run_checks(bench, executor, on_trial, tried, beside))
-        decision, reason = decide(bind(checked.reports, job.require), profile=job.profile)
-        wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
-        proved = _proved(bench, wanted) if wanted else ()
-        decision, reason = decide_proofs(decision, reason, proved, wanted)
-        emit(DecisionReached(decision=decision, reason=reason))
-        found, extras = checked.reports, Extras()
+        made = decide_trial(
+            bench, executor, on_trial.control, checked, prove=partial(_proved, bench)
+        )
+        emit(DecisionReached(decision=made.decision, reason=made.reason))
+        found, extras = made.reports, Extras(rule=made.rule)
         spent = bench.budget.is_spent
-        if checked.built and not spent and not (job.fail_fast and decision is Decision.REJECTED):
+        rejected = made.decision is Decision.REJECTED
+        if checked.built and not spent and not (job.fail_fast and rejected):
             if bench.plan.smallest:
                 found = with_smallest_inputs(bench, found, executor, on_trial.control)
             if not job.isolated:
                 failures.keep(problem, candidate.entry_file, failures.failing_cases(found))
             if bench.plan.extras:
-                extras = extras_of(bench, executor, on_trial, checked.power)
+                extras = extras_of(bench, executor, on_trial, checked.power, rule=made.rule)
+                made = made.bound(with_power(made.scope, extras.power), require=job.require)
         reports = bind(found, job.require)
         verdict = assemble(
             bench,
@@ -127,13 +130,11 @@ def judged(
             beside,
             checked,
             reports,
-            decision=decision,
-            reason=reason,
+            made=made,
             extras=extras,
             diagnoses=causes_of(bench, reports, executor)
             if bench.plan.causes and not spent
             else (),
-            proved=proved,
             tried=tried,
             toolchain=toolchain,
             build_s=executor.pool.build_s,

@@ -21,7 +21,7 @@ from cuassay.model.case import Case
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Call
-from cuassay.model.steps import Backward, CallInto, CompiledCall, StreamCall, Upstream
+from cuassay.model.steps import Backward, CallInto, CompiledCall, Outline, StreamCall, Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
 
@@ -91,8 +91,13 @@ class JudgeTrial:
         return derive(self.root_seed, *path)
 
     def scenario_s(self, scenario: Scenario) -> float:
-        """Return the seconds that a scenario and its judgment take, by count."""
-        runs_s = [self.memory.room.run_s(self.problem, case) for case in scenario.cases]
+        """Return the seconds that a scenario and its judgment take, by count.
+
+        A call on tensors without memory computes nothing.
+        """
+        bare = {step.case for step in scenario.steps if isinstance(step, Outline)}
+        cases = [case for place, case in enumerate(scenario.cases) if place not in bare]
+        runs_s = [self.memory.room.run_s(self.problem, case) for case in cases]
         calls = sum(isinstance(step, _CALLS) for step in scenario.steps)
         return _JUDGED_RUNS * sum(runs_s) + calls * max(runs_s, default=0.0)
 
@@ -108,6 +113,14 @@ class JudgeTrial:
         Without `truth` where its answer is held against the reference as written.
         """
         return self.memory.holds(case, truth=truth)
+
+    def settled(self, case: Case) -> Case | None:
+        """Return a case as the reference accepts it; None where it refuses it.
+
+        None as well for sizes of ours where those of the workloads alone are judged.
+        """
+        alone = self.planned.domain.own_alone and not case.workload
+        return None if alone else self.planned.learning.settle(case)
 
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the planned cases for a purpose (see inputs.plan)."""

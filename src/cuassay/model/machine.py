@@ -20,6 +20,9 @@ class Touch:
     thread: tuple[int, ...] = ()
 
 
+REFUSED = "refused-launch"  # kind of a fault: no GPU accepts the launch
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFault:
     """One fault of a launch (`kind` as in machine.findings), its first example and its count.

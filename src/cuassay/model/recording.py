@@ -72,6 +72,8 @@ class RecordedLaunch:
     last one, host code took numbers out of what launches that were not run would have written.
     `assumes` are the lines of TTIR that a Triton kernel's assumptions are made of.
     `order` is known of launches that an extension's host code made without a GPU.
+    `known` gives the bytes of those regions, by their place, that hold what a launch would find
+    there although it is recorded without memory: indices.
     """
 
     module: int
@@ -90,6 +92,7 @@ class RecordedLaunch:
     results_read: bool = False
     assumes: str = ""
     order: CallerOrder | None = None
+    known: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +235,8 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
         found["results_read"] = True
     if launch.order is not None:
         found["order"] = launch.order.value
+    if launch.known:
+        found["known"] = {str(k): put(data) for k, data in launch.known.items()}
     return found | ({"failure": launch.failure} if launch.failure else {})
 
 
@@ -389,6 +394,7 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
         results_read=bool(item.get("results_read", False)),
         assumes=blob(item["assumes"]).decode() if "assumes" in item else "",
         order=CallerOrder(item["order"]) if "order" in item else None,
+        known=_bytes_of(item.get("known", {}), regions, blob),
     )
 
 

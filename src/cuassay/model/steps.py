@@ -363,6 +363,8 @@ class Outline(StepBase):
     Scalars, and tensors of the same shape, are those of `slot`. What is launched with which
     arguments comes back as one uint8 tensor, as of a ReadRecording: as far as the call went
     without asking for data, and for `budget_s` at most. What it raises is a note of the recording.
+    Inputs of indices hold large legal values. The input named `packed` is a part of a
+    tensor three times as wide.
     """
 
     words: ClassVar = "being called on tensors without memory"
@@ -371,6 +373,7 @@ class Outline(StepBase):
     slot: str
     case: int
     budget_s: float = 30.0
+    packed: str = ""
 
     def follow(self, held: Held) -> int | None:
         """Return the case it works on."""

@@ -10,6 +10,7 @@ from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.machine import LaunchCount, SourceView
 from cuassay.model.outcome import CheckReport, Failed, Finding, worst_first
 from cuassay.model.proofs import Proof
+from cuassay.model.scope import Scope
 
 
 class Decision(enum.StrEnum):
@@ -148,7 +149,8 @@ class Verdict:
     says of each wall around the candidate's process whether it stood (see model.walls).
     `diagnoses` are the causes, the one to repair first in front; they explain the findings.
     `proved` is what was asked to hold for all sizes, with its exact scope and answer. `launches`
-    counts what the PTX machine judged of the launches that were recorded.
+    counts what the PTX machine judged of the launches that were recorded. `scope` says how far
+    the trial looked; it is empty for a replay.
     """
 
     decision: Decision
@@ -180,6 +182,7 @@ class Verdict:
     walls: Mapping[str, str] = field(default_factory=dict)
     proved: tuple[Proof, ...] = ()
     launches: LaunchCount = field(default_factory=LaunchCount)
+    scope: Scope = field(default_factory=Scope)
 
     @property
     def passed(self) -> bool:

@@ -20,6 +20,8 @@ _BY_CODE = {
     "KNOWN001": "an input that broke an earlier version breaks this one: repair the general case",
     "SHP001": "mask the last tile, and derive every bound, stride and loop count from the "
     "arguments instead of constants",
+    "SHP002": "compute every row and column at every legal size: no bound, tile count, index type "
+    "or scratch that is right for small tensors alone",
     "API001": "do not write into the inputs; clone what has to change",
     "API002": "return freshly allocated tensors of the declared shape, dtype and device",
     "API003": "every input has to take part in the result as the reference uses it",

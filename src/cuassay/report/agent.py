@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from cuassay.model.outcome import Failed, Finding, FindingClass
+from cuassay.model.scope import SIZES, WORKLOADS
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import words
 from cuassay.report.advice import advice
@@ -26,6 +27,8 @@ _NEXT = {
     Decision.REJECTED: "repair the general case; every trial draws new inputs",
     Decision.INCONCLUSIVE: "this is no pass: see `undecided`, then run `cuassay doctor`",
 }
+# Conditions of a trial that looked no farther, without the sizes at which it ended.
+_LOOKED = {SIZES: "the problem declares or lists", WORKLOADS: "the problem lists"}
 
 
 def agent_document(verdict: Verdict) -> dict[str, Any]:
@@ -62,7 +65,7 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
         "diagnoses": diagnoses,
         "wrong_findings": wrong,
         "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
-        "conditions": [one_line(text) for text in verdict.conditions],
+        "conditions": [_condition(text) for text in verdict.conditions],
         "undecided": [one_line(verdict.reason)] if inconclusive else [],
         "checks": counts,
         "run": one_line(verdict.run, limit=80),
@@ -81,6 +84,12 @@ def agent_error(
         "error": one_line(message, limit=2000),
         "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
     }
+
+
+def _condition(text: str) -> str:
+    """Return a condition; how far a trial looked is a limit to aim at, and left out."""
+    key = text.split(":", 1)[0]
+    return f"{key}: not judged as far as {_LOOKED[key]}" if key in _LOOKED else one_line(text)
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from cuassay.model.events import (
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Finding, Growth
 from cuassay.model.proofs import Proof
+from cuassay.model.scope import Scope
 from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Span, Speed, Timing, Verdict
 from cuassay.report import words
 from cuassay.report.clean import clean
@@ -62,6 +63,7 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "seed": verdict.seed,
         "run": clean(verdict.run),
         "notes": [clean(note) for note in verdict.notes],
+        "scope": _scope(verdict.scope),
         "coverage": [_coverage(axis) for axis in verdict.coverage],
         "executed": [_executed(view) for view in verdict.sources],
         "walls": _texts(verdict.walls),
@@ -71,6 +73,41 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
             "judged": verdict.launches.judged,
             "causes": {clean(why): count for why, count in verdict.launches.causes.items()},
         },
+    }
+
+
+def _scope(scope: Scope) -> dict[str, Any]:
+    """Return how far the trial looked, as JSON data."""
+    return {
+        "axes": {
+            clean(axis.axis): {
+                "declared": axis.declared,
+                "listed": axis.listed,
+                "values": axis.values,
+                "addresses": axis.addresses,
+            }
+            for axis in scope.axes
+        },
+        "elements": {"wanted": scope.wanted, "values": scope.values},
+        "workloads": [
+            {
+                "workload": clean(one.workload),
+                "axes": {clean(name): size for name, size in one.axes.items()},
+                "elements": one.elements,
+                "judged": one.judged.value,
+                "reason": clean(one.reason),
+            }
+            for one in scope.workloads
+        ],
+        "not_run": [
+            {"codes": list(one.codes), "reason": clean(one.reason)} for one in scope.families
+        ],
+        "launches": {
+            "made": scope.launches_made,
+            "judged": scope.launches_judged,
+            "expected": scope.has_launches,
+        },
+        "power_missing": clean(scope.power_missing),
     }
 
 

@@ -91,9 +91,18 @@ def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, 
         "automationDetails": {"id": "cuassay/"},
         "columnKind": "unicodeCodePoints",
         "invocations": [invocation],
+        "properties": {"scope": {name: lines for name, lines in map(_scope, trials) if lines}},
         "results": results[:RESULTS],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _scope(judged: Judged) -> tuple[str, list[str]]:
+    """Return a candidate's name and how far its trial looked."""
+    verdict = judged.verdict
+    if verdict is None:
+        return "", []
+    return one_line(verdict.candidate, limit=200), list(words.scope_told(verdict))
 
 
 def _codes(judged: Judged) -> Iterator[str]:

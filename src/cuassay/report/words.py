@@ -24,6 +24,7 @@ from cuassay.model.outcome import (
     Skipped,
 )
 from cuassay.model.proofs import ProofAnswer
+from cuassay.model.scope import Scope, scope_lines
 from cuassay.model.verdict import (
     AxisCoverage,
     Decision,
@@ -465,6 +466,15 @@ def coverage_line(axis: AxisCoverage) -> str:
     if len(told) <= _TOLD:
         return f"{name}: {', '.join(told)}"
     return f"{name}: {', '.join(told[: _TOLD - 1])} ... {told[-1]} ({len(told)} values)"
+
+
+def scope_told(verdict: Verdict) -> tuple[str, ...]:
+    """Return how far the trial looked, in at most four lines; none for a verdict without it."""
+    if verdict.scope == Scope():
+        return ()
+    power = verdict.power
+    told = f"{power.killed} of {power.mutants}" if power is not None else ""
+    return tuple(one_line(line) for line in scope_lines(verdict.scope, power=told))
 
 
 def next_step(verdict: Verdict) -> str:

@@ -35,6 +35,7 @@ def test_the_order_is_host_state_first() -> None:
         "NUM005",
         "META001",
         "SHP001",
+        "SHP002",
         "FUZZ001",
         "NUM003",
         "LAYOUT001",

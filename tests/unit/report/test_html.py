@@ -79,7 +79,7 @@ def test_policy_names_the_hashes_of_style_and_script() -> None:
 
 def test_sizes_tried_stand_in_a_section_of_their_own() -> None:
     text = render(samples.rejected())
-    assert "<h2>Which sizes were tried</h2>" in text
+    assert "<h2>How far the trial looked</h2>" in text
     assert "<summary>tokens: 1, 2, 3, 7, 31, 32, 33 ... 4096 (17 values)</summary>" in text
     assert "4095, 4096</p>" in text
     assert "sizes by check: NUM001 6, SHP001 11" in text

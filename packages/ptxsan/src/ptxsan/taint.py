@@ -9,11 +9,13 @@ into which data was stored.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ptxsan import isa
 from ptxsan.dataflow import definitions, registers_of, uses
 from ptxsan.isa import Ends, Memory
 from ptxsan.program import Program
-from ptxsan.syntax import Address, Instruction
+from ptxsan.syntax import Address, Instruction, Symbol
 
 
 def data_dependent(program: Program) -> tuple[int, ...]:
@@ -38,13 +40,15 @@ def data_dependent(program: Program) -> tuple[int, ...]:
     return tuple(sorted(lines))
 
 
-def decided_by_data(program: Program) -> frozenset[int]:
+def decided_by_data(program: Program, *, known: Mapping[str, bool] | None = None) -> frozenset[int]:
     """Return the PTX lines that data has a say in: whether they run, or where they point.
 
     All other lines run for the same threads at the same addresses whatever buffers hold, also
     where a branch beside them depends on data. A register that is written where data decides who
-    comes counts as data itself.
+    comes counts as data itself. `known` has the parameters that are pointers, and says of each
+    whether the memory behind it holds what a launch would find there: that counts as no data.
     """
+    given = _loads_of_known(program, known or {})
     deciding = _deciding_blocks(program)
     block_of = {
         site: number
@@ -61,9 +65,11 @@ def decided_by_data(program: Program) -> frozenset[int]:
             here = block_of[site] in by_data
             space = isa.space_of(one)
             writes = isa.row(one).memory in (Memory.WRITE, Memory.UPDATE, Memory.COPY)
-            if space not in memory and ((here and writes) or _puts_data(one, tainted, memory)):
+            puts = site not in given and _puts_data(one, tainted, memory)
+            if space not in memory and ((here and writes) or puts):
                 memory.add(space)
-            if here or _is_data(one, memory) or not tainted.isdisjoint(uses(one)):
+            fresh = site not in given and _is_data(one, memory)
+            if here or fresh or not tainted.isdisjoint(uses(one)):
                 tainted.update(definitions(one))
         for number, branches in deciding.items():
             last = (program.body[program.blocks[one].end - 1] for one in branches)
@@ -77,6 +83,51 @@ def decided_by_data(program: Program) -> frozenset[int]:
         for site, one in enumerate(program.body)
         if block_of[site] in by_data or not tainted.isdisjoint(_steering(one))
     )
+
+
+def _loads_of_known(program: Program, known: Mapping[str, bool]) -> frozenset[int]:
+    """Return the sites of loads and copies from memory whose contents are known.
+
+    Pointers are followed from parameters through registers, without regard to control flow: an
+    address that some unknown pointer has a part in is none of these, nor is one of no pointer.
+    """
+    if not any(known.values()):
+        return frozenset()
+    parts: dict[str, frozenset[str]] = {}
+    changed = True
+    while changed:
+        changed = False
+        for one in program.body:
+            found = frozenset[str]().union(*(parts.get(name, ()) for name in uses(one)))
+            if isa.space_of(one) == "param":
+                found |= {
+                    operand.base.name
+                    for operand in one.operands
+                    if isinstance(operand, Address) and isinstance(operand.base, Symbol)
+                } & known.keys()
+            for name in definitions(one):
+                if not found <= parts.get(name, frozenset()):
+                    parts[name] = parts.get(name, frozenset()) | found
+                    changed = True
+    sites = set()
+    for site, one in enumerate(program.body):
+        if isa.row(one).memory not in (Memory.READ, Memory.COPY):
+            continue
+        if isa.space_read(one) not in ("global", "generic"):
+            continue
+        through = frozenset[str]().union(*(parts.get(name, ()) for name in _read_through(one)))
+        if through and all(known[name] for name in through):
+            sites.add(site)
+    return frozenset(sites)
+
+
+def _read_through(one: Instruction) -> set[str]:
+    """Return the registers of the addresses of an instruction: of all of them, for a copy."""
+    names: set[str] = set()
+    for operand in one.operands:
+        if isinstance(operand, Address):
+            names.update(registers_of(operand))
+    return names
 
 
 def _deciding_blocks(program: Program) -> dict[int, set[int]]:

@@ -124,7 +124,7 @@ class HostedLaunches:
         """Keep why CUDA refuses a launch; where launches are recorded and not run, it as well."""
         plain = RecordedLaunch(
             module=0, kernel=entry, grid=grid, block=block, cluster=cluster,
-            shared_bytes=shared_bytes, arguments=(), regions=(),
+            shared_bytes=shared_bytes, arguments=(), regions=(), failure=why,
         )  # fmt: skip
         self.launcher.recorder.keep_refused(ptx, plain)
         where = f" ({how.place.file}:{how.place.line})" if how.place.line else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 Dim3 = tuple[int, int, int]
 _RECORDED_BYTES = 1 << 30
 _REFUSED = 64  # launches of one call
+_KNOWN_BYTES = 1 << 24  # of an allocation of an outline that holds what a launch would find
 _VARIABLES_BYTES = 1 << 22  # of a module's own variables, kept with every launch
 _LIMIT_S = 50.0  # of one call: a little less than a step may take
 _FATAL = {
@@ -63,7 +64,8 @@ class MachineRecorder:
     """Keeps launches with the memory that they started from, while `on`.
 
     With `outline` launches are kept without memory, and are not executed; with `operations` those
-    of torch are kept among them.
+    of torch are kept among them. `holds` says of an address of an outline whether what lies there
+    is real: it is kept then, where it is small.
     """
 
     on: bool = False
@@ -73,13 +75,21 @@ class MachineRecorder:
     launches: list[RecordedLaunch] = field(default_factory=list)
     refused: list[RecordedLaunch] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
+    holds: Callable[[int], bool] | None = None
     _left: dict[int, bytes] = field(default_factory=dict)  # base -> digest after a launch
     _bytes: int = 0
     _operations: list[RecordedOperation] = field(default_factory=list)
 
-    def start(self, *, outline: bool = False, operations: bool = False) -> None:
+    def start(
+        self,
+        *,
+        outline: bool = False,
+        operations: bool = False,
+        holds: Callable[[int], bool] | None = None,
+    ) -> None:
         """Forget what was recorded and record from now on."""
         self.on, self.outline, self.operations = True, outline, operations
+        self.holds = holds
         self.modules, self.launches, self._left, self._bytes = {}, [], {}, 0
         self._operations, self.refused = [], []
 
@@ -159,6 +169,19 @@ class MachineRecorder:
                 written[place] = _packed(flags)
         self._add_bytes(sum(map(len, contents.values())))
         self.keep(ptx, _replaced(launch, {"contents": contents, "written": written}))
+
+    def known(self, arena: StorageArena) -> dict[int, bytes]:
+        """Return the bytes of what is real in an outline, by the places of regions."""
+        if self.holds is None:
+            return {}
+        return {
+            place: region.buffer.data.tobytes()
+            for place, region in enumerate(arena.regions)
+            if region.buffer.data.nbytes <= _KNOWN_BYTES
+            and not region.pending
+            and not _partly_unwritten(region.buffer)
+            and self.holds(region.base + region.zone_bytes)
+        }
 
     def _add_bytes(self, count: int) -> None:
         self._bytes += count
@@ -313,7 +336,8 @@ class MachineLauncher:
                 assumes=assumes,
             )
             if outline:
-                self.recorder.keep(ptx, plain)
+                known = self.recorder.known(self.arena)
+                self.recorder.keep(ptx, _replaced(plain, {"known": known}) if known else plain)
                 self.recorder.keep_variables(self._variables(ptx, entry))
                 self.arena.postpone(plain.arguments)
                 return

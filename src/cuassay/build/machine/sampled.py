@@ -21,13 +21,14 @@ from cuassay.build.machine.memory import StorageArena
 from cuassay.build.machine.replay import evidence_of, set_variables
 from cuassay.errors import CuassayError
 from cuassay.model import serial
-from cuassay.model.machine import LaunchEvidence, MachineEvidence
+from cuassay.model.machine import REFUSED, LaunchEvidence, MachineEvidence, MachineFault
 from cuassay.model.recording import RecordedLaunch, Recording, decode
 from ptxsan import isa, pages
-from ptxsan.errors import MachineError
+from ptxsan.errors import LaunchError, MachineError
+from ptxsan.launch import Pointer
 from ptxsan.options import Options
 from ptxsan.parser import parse
-from ptxsan.program import build
+from ptxsan.program import Program, build
 from ptxsan.run import run
 from ptxsan.taint import decided_by_data
 
@@ -64,8 +65,19 @@ def execute(recording: Recording, *, limit_s: float) -> MachineEvidence:
         key = (launch.module, launch.kernel, launch.grid, launch.block, launch.arguments)
         if key not in seen and len(seen) < _MOST_LAUNCHES:
             seen[key] = _some_blocks(launch, modules[launch.module], limit_s)
+    launches = tuple(seen.values())
+    launches += tuple(
+        LaunchEvidence(
+            kernel=one.kernel[:_TEXT],
+            grid=one.grid,
+            block=one.block,
+            target="",
+            faults=(refused_launch(f"a grid of {one.grid} of {one.block} threads: {one.failure}"),),
+        )
+        for one in recording.refused[:1]
+    )
     return MachineEvidence(
-        launches=tuple(seen.values()),
+        launches=launches,
         notes=tuple(note[:_TEXT] for note in recording.notes[:_MOST_LAUNCHES]),
         left_out=recording.left_out,
     )
@@ -109,8 +121,12 @@ def _again(recording: Recording, asked: Mapping[str, Any], *, limit_s: float) ->
 
 def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchEvidence:
     arena = StorageArena()
-    for region in launch.regions:
-        arena.place(region.base, region.name, pages.mirror(region.nbytes), None)
+    for place, region in enumerate(launch.regions):
+        if place in launch.known:
+            memory = np.frombuffer(bytearray(launch.known[place]), np.uint8)
+        else:
+            memory = pages.mirror(region.nbytes)
+        arena.place(region.base, region.name, memory, None)
     options = Options(
         shadow=False, races=False, optimise=False, limit_s=limit_s,
         blocks=blocks_of(launch.grid, launch.block, launch.cluster),
@@ -118,13 +134,18 @@ def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchE
     try:
         set_variables(module, launch)
         report = run(module, prepared(launch, arena, hollow=True), options=options)
+    except LaunchError as error:
+        return LaunchEvidence(
+            kernel=launch.kernel[:_TEXT], grid=launch.grid, block=launch.block,
+            target=module.target[:40], faults=(refused_launch(str(error)),),
+        )  # fmt: skip
     except (MachineError, MemoryError) as error:
         return LaunchEvidence(
             kernel=launch.kernel[:_TEXT], grid=launch.grid, block=launch.block,
             target=module.target[:40], inconclusive=str(error)[:_TEXT],
         )  # fmt: skip
     program = build(module, launch.kernel)
-    by_data = decided_by_data(program)
+    by_data = decided_by_data(program, known=_pointers(launch, program, arena))
     found = evidence_of(launch, module, report)
     kept = tuple(
         one for one in found.faults if by_data.isdisjoint(touch.ptx_line for touch in one.touches)
@@ -137,6 +158,24 @@ def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchE
     if not kept and touching and by_data.issuperset(touching):
         return replace(found, faults=(), inconclusive=found.inconclusive or _DATA)
     return replace(found, faults=kept)
+
+
+def refused_launch(text: str) -> MachineFault:
+    """Return the fault of a launch that no GPU of the architecture accepts."""
+    return MachineFault(kind=REFUSED, severity="wrong", text=text[:_TEXT])
+
+
+def _pointers(launch: RecordedLaunch, program: Program, arena: StorageArena) -> dict[str, bool]:
+    """Return the parameters that hold addresses, and whether what lies behind them all is known."""
+    known = {launch.regions[place].base for place in launch.known}
+    found: dict[str, bool] = {}
+    for parameter, data in zip(program.params, launch.arguments, strict=False):
+        inside = [arena.argument(data[at : at + 8]) for at in range(0, len(data) - 7, 8)]
+        buffers = [one.buffer for one in inside if isinstance(one, Pointer)]
+        held = [region.base for one in buffers for region in arena.regions if region.buffer is one]
+        if held:
+            found[parameter.name] = known.issuperset(held)
+    return found
 
 
 def blocks_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator
 
@@ -9,14 +10,20 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import signal_name, termination_finding
 from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, Split
-from cuassay.checks.numeric.listed_sizes import settings
+from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
+from cuassay.inputs.growing import ways
+from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadInputs, Scenario
 from cuassay.model.trace import Killed, ResultItem, done_steps
 from cuassay.oracle.bits import raw_bytes
+
+_LARGE_ELEMENTS, _EXECUTED_ELEMENTS = 1 << 19, 1 << 15  # of inputs and outputs of a large call
+_SMALL_ELEMENTS = 1 << 12  # what is no larger is seen by the small calls
+_LARGE_INPUTS = 4
 
 
 class Api001(Check):
@@ -26,7 +33,8 @@ class Api001(Check):
         Reads the whole storage behind every input before and after a call, also the bytes
         outside of the tensor itself, and compares them. Compares shape, strides, dtype and
         place of the caller's tensors, and whether they require gradients. Without a GPU it calls
-        the kernel once more on inputs in pages that the process must not write.
+        the kernel once more on inputs in pages that the process must not write. The last calls are
+        large ones: scratch memory may be taken from an input only where it is needed.
 
     Why it matters
         A kernel that normalises in place or uses an input as scratch returns the right answer
@@ -71,14 +79,7 @@ class Api001(Check):
         alone = [one.name for one in _tensors(trial) if one.name not in trial.problem.state]
         for case in [placed(case, axes) for axes in settings(trial) for case in small]:
             for only in [*alone, *([""] if trial.problem.state else [])]:
-                steps = (
-                    Allocate(slot="a", case=0),
-                    ReadInputs(slot="a", only=only),
-                    Call(slot="a", result="r"),
-                    ReadInputs(slot="a", only=only),
-                )
-                what = only or "the state"
-                yield Scenario(label=f"inputs: {what} on {case.label}", cases=(case,), steps=steps)
+                yield _before_and_after(case, only, what=only or "the state")
             if trial.device == "cpu":
                 yield Scenario(
                     label=f"inputs: all read-only on {case.label}",
@@ -88,6 +89,12 @@ class Api001(Check):
                         Call(slot="a", result="r"),
                     ),
                 )
+
+        large = _large(trial)
+        if large is None:
+            return
+        for name in alone[:_LARGE_INPUTS]:
+            yield _before_and_after(large, name, what=name)
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
@@ -187,6 +194,52 @@ class Api001(Check):
             f"bytes of its storage differ{text}"
         )
         yield self.finding(message, scenario=scenario, where=place)
+
+
+def _before_and_after(case: Case, only: str, *, what: str) -> Scenario:
+    """Return a call around which the memory of an input, or of all of them, is read."""
+    steps = (
+        Allocate(slot="a", case=0),
+        ReadInputs(slot="a", only=only),
+        Call(slot="a", result="r"),
+        ReadInputs(slot="a", only=only),
+    )
+    return Scenario(label=f"inputs: {what} on {case.label}", cases=(case,), steps=steps)
+
+
+def _large(trial: Trial) -> Case | None:
+    """Return a case of as many elements as cost little, all axes grown together.
+
+    Fewer where the PTX machine executes the kernel.
+    """
+    from cuassay.inputs.regimes import scalars_for  # with torch
+
+    small = trial.cases("small")
+    machine = trial.machine
+    executed = trial.device == "cpu" and machine is not None and not machine.absent
+    grown = [] if not small else ways(trial.problem, small[0].axes, fixed=trial.problem.built)
+    for way in reversed([one for one in grown if not one.workload]):
+        most = _EXECUTED_ELEMENTS if executed else _LARGE_ELEMENTS
+        sizes = way.within(most, seed=trial.seed("API001", "large"))
+        if sizes is not None and elements_of(trial.problem, sizes) > _SMALL_ELEMENTS:
+            words = ", ".join(
+                f"{axis.name}={sizes[axis.name]}" for axis in trial.problem.var_axes()
+            )
+            seed = trial.seed("API001", words)
+            # Not the usual ones: to multiply by one changes nothing.
+            scalars = scalars_for(trial.problem, None, seed=seed, usual=False)
+            case = trial.settled(
+                dataclasses.replace(
+                    small[0],
+                    label=words,
+                    axes=sizes,
+                    fills={},
+                    scalars={**small[0].scalars, **scalars},
+                    seed=seed,
+                )
+            )
+            return case if case is not None and trial.has_room(case, truth=False) else None
+    return None
 
 
 def _at(data: object, like: object, index: tuple[int, ...]) -> str:

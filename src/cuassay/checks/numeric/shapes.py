@@ -11,6 +11,7 @@ from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.numeric.listed_sizes import refusal_condition, sizes_in_words
 from cuassay.checks.state.answers import reads_of
+from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Call, Scenario
@@ -78,7 +79,7 @@ class Shp001(Check):
         sizes = sizes_in_words(trial.problem, case)
         ended = termination_finding(scenario, run, problem=trial.problem)
         if ended is not None:
-            yield self._ended(trial, scenario, run, ended=ended)
+            yield ended_finding(self, trial, scenario, run, case=case, ended=ended)
             return
         for read in reads_of(scenario, run):
             for comparison in answers.wrong(read):
@@ -86,36 +87,43 @@ class Shp001(Check):
                     self, trial, scenario, case, comparison, lead=f"at {sizes}"
                 )
 
-    def _ended(self, trial: Trial, scenario: Scenario, run: Run, *, ended: Finding) -> Finding:
-        case = scenario.cases[0]
-        sizes = sizes_in_words(trial.problem, case)
-        # The exception of the call if the process lived on and no memory fault is named
-        raised = None
-        if isinstance(run.result.termination, Finished):
-            first = next((r for r in run.result.records if isinstance(r, StepRaised)), None)
-            if first is not None and isinstance(scenario.steps[first.index], Call):
-                raised = None if memory_fault(first) else first
-        kind, severity, condition = FindingClass.WRONG, Severity.HIGH, ""
-        cause = ended.cause if raised is None else Cause.REFUSES_SIZES
-        if raised is None:
-            message = f"at {sizes}: {ended.message}"
-        else:
-            message = f"at {sizes} the kernel refuses to run: {exception_text(raised)}"
-            condition = refusal_condition(trial.problem, case)
-            if condition:
-                kind, severity = FindingClass.UNSAFE, Severity.MEDIUM
-            elif case.in_domain:
-                message += "; the size lies within the problem's domain"
-        if not case.in_domain:
-            kind, severity, condition = FindingClass.ADVICE, Severity.LOW, ""
-        return self.finding(
-            message,
-            scenario=scenario,
-            where=Where(group=sizes, axes=dict(case.axes)),
-            finding_class=kind,
-            severity=severity,
-            condition=condition,
-            evidence=ended.evidence,
-            cause=cause,
-            lines=ended.lines,
-        )
+
+def ended_finding(
+    check: Check, trial: Trial, scenario: Scenario, run: Run, *, case: Case, ended: Finding
+) -> Finding:
+    """Return the finding of a call at a shape that did not end normally.
+
+    `ended` says how; `case` is the call's. A size that nobody promised, and that the kernel
+    refuses by an exception, is a condition of use.
+    """
+    sizes = sizes_in_words(trial.problem, case)
+    # The exception of the call if the process lived on and no memory fault is named
+    raised = None
+    if isinstance(run.result.termination, Finished):
+        first = next((r for r in run.result.records if isinstance(r, StepRaised)), None)
+        if first is not None and isinstance(scenario.steps[first.index], Call):
+            raised = None if memory_fault(first) else first
+    kind, severity, condition = FindingClass.WRONG, Severity.HIGH, ""
+    cause = ended.cause if raised is None else Cause.REFUSES_SIZES
+    if raised is None:
+        message = f"at {sizes}: {ended.message}"
+    else:
+        message = f"at {sizes} the kernel refuses to run: {exception_text(raised)}"
+        condition = refusal_condition(trial.problem, case)
+        if condition:
+            kind, severity = FindingClass.UNSAFE, Severity.MEDIUM
+        elif case.in_domain:
+            message += "; the size lies within the problem's domain"
+    if not case.in_domain:
+        kind, severity, condition = FindingClass.ADVICE, Severity.LOW, ""
+    return check.finding(
+        message,
+        scenario=scenario,
+        where=Where(group=sizes, axes=dict(case.axes)),
+        finding_class=kind,
+        severity=severity,
+        condition=condition,
+        evidence=ended.evidence,
+        cause=cause,
+        lines=ended.lines,
+    )

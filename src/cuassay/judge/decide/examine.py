@@ -79,13 +79,15 @@ class Examined:
     """What a check said of a candidate.
 
     `comparisons` are those of runs that count, `never_judged` the outputs that were set aside in
-    every case, and why; with `cut_short` the check had no time for all its scenarios.
+    every case, and why; with `cut_short` the check had no time for all its scenarios. `right` are
+    the scenarios that were judged and showed nothing.
     """
 
     report: CheckReport
     comparisons: tuple[Comparison, ...] = ()
     never_judged: dict[str, str] = field(default_factory=dict)
     cut_short: bool = False
+    right: tuple[Scenario, ...] = ()
 
 
 @dataclass(slots=True)
@@ -253,6 +255,7 @@ class Examination:
             comparisons=tuple(tally.comparisons),
             never_judged=tally.never_judged if tally.judged else {},
             cut_short=tally.cut_short,
+            right=tuple(scenario for scenario, _ in tally.seen),
         )
 
     async def help(self, proposed: Proposed) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.problem import Problem
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import ReadResult, Scenario
+from cuassay.model.step import Held
+from cuassay.model.steps import Outline, ReadSlices
 from cuassay.model.trace import BuildFailed, ToolMissing
 from cuassay.model.verdict import AxisCoverage, TriedSizes
 
@@ -36,12 +38,11 @@ class Tried:
         async def noted(scenario: Scenario) -> Run:
             ran = await run(scenario)
             unbuilt = isinstance(ran.result.termination, BuildFailed | ToolMissing)
-            for case in () if unbuilt else scenario.cases:
-                if case.in_domain:
-                    self._together.setdefault(self._sizes(case), None)
-                    for axis, by_code in self._seen.items():
-                        if axis in case.axes:
-                            by_code.setdefault(code, set()).add(case.axes[axis])
+            for case in () if unbuilt else called(scenario):
+                self._together.setdefault(self._sizes(case), None)
+                for axis, by_code in self._seen.items():
+                    if axis in case.axes:
+                        by_code.setdefault(code, set()).add(case.axes[axis])
             return ran
 
         return noted
@@ -75,3 +76,26 @@ class Tried:
             )
             for axis, by_code in self._seen.items()
         )
+
+
+def called(scenario: Scenario, *, read: bool = False) -> Iterator[Case]:
+    """Yield the legal cases that a scenario has memory for and works on.
+
+    With `read` those alone of which results are read.
+    """
+    held = Held()
+    for step in scenario.steps:
+        position = step.follow(held)
+        if position is None or isinstance(step, Outline):
+            continue
+        if read and not isinstance(step, ReadResult | ReadSlices):
+            continue
+        if scenario.cases[position].in_domain:
+            yield scenario.cases[position]
+
+
+def outlined(scenario: Scenario) -> Iterator[Case]:
+    """Yield the legal cases that a scenario calls on without memory."""
+    for step in scenario.steps:
+        if isinstance(step, Outline) and scenario.cases[step.case].in_domain:
+            yield scenario.cases[step.case]

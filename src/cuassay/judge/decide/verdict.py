@@ -48,8 +48,13 @@ def condition_key(finding: Finding) -> str:
     return finding.condition.split(":", 1)[0].strip()
 
 
-def decide(reports: Sequence[CheckReport], *, profile: Profile) -> tuple[Decision, str]:
-    """Return the decision and its reason in one sentence."""
+def decide(
+    reports: Sequence[CheckReport], *, profile: Profile, stated: Sequence[str] = ()
+) -> tuple[Decision, str]:
+    """Return the decision and its reason in one sentence.
+
+    `stated` are conditions beside those that the checks found.
+    """
     wrong = [finding for report in reports for finding in report.wrong]
     if wrong:
         order = ("critical", "high", "medium", "low")
@@ -59,7 +64,7 @@ def decide(reports: Sequence[CheckReport], *, profile: Profile) -> tuple[Decisio
     undecided = [reason for report in reports if (reason := _undecided(report, profile))]
     if undecided:
         return Decision.INCONCLUSIVE, undecided[0]
-    unsafe = conditions(reports)
+    unsafe = (*conditions(reports), *stated)
     passed = sum(isinstance(report.outcome, Passed) for report in reports)
     checks = f"{passed} checks passed" if passed != 1 else "1 check passed"
     if unsafe:

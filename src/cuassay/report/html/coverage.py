@@ -1,4 +1,4 @@
-"""The HTML section on sizes: which values of each axis the checks ran the kernel at."""
+"""The HTML section on scope: how far the trial looked, and which sizes of each axis it ran."""
 
 from __future__ import annotations
 
@@ -36,9 +36,11 @@ def coverage_section(verdict: Verdict) -> str:
     body = "".join(parts)
     more = len(verdict.coverage) - _AXES
     rest = f'<p class="key">and {more} more axes, all in the JSON report</p>' if more > 0 else ""
+    told = "".join(f"<li>{html_text(line)}</li>" for line in words.scope_told(verdict))
+    scope = f'<ul class="list">{told}</ul>' if told else ""
     plot = size_map(verdict.tried_sizes)
     drawn = f'<figure class="plot">{plot}</figure>' if plot else ""
     return (
-        "<section><h2>Which sizes were tried</h2>"
-        f'<div class="card">{drawn}<ul class="list">{body}</ul>{rest}</div></section>'
+        "<section><h2>How far the trial looked</h2>"
+        f'<div class="card">{scope}{drawn}<ul class="list">{body}</ul>{rest}</div></section>'
     )

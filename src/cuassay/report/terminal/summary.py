@@ -50,6 +50,7 @@ def summary(
     lines += _proofs(verdict, width=width, signs=signs)
     if not replayed:
         lines += _sides(verdict, width=width, verbose=verbose)
+        lines += _scope(verdict, width=width, verbose=verbose)
         lines += labelled("checks", words.counts_line(verdict), width=width)
         if verbose or verdict.decision is not Decision.REJECTED:
             lines += _open(verdict, width=width, signs=signs, verbose=verbose)
@@ -108,6 +109,16 @@ def _sides(verdict: Verdict, *, width: int, verbose: bool) -> list[Text]:
         return []
     text = f"{sides.theirs}: {sides.theirs_why}"
     return labelled("own rule", f"the problem's own tolerance gives {text}", width=width)
+
+
+def _scope(verdict: Verdict, *, width: int, verbose: bool) -> list[Text]:
+    """Return how far the trial looked: what an acceptance covers."""
+    if verdict.decision is Decision.REJECTED and not verbose:
+        return []
+    lines: list[Text] = []
+    for number, text in enumerate(words.scope_told(verdict)):
+        lines += labelled("" if number else "scope", text, width=width)
+    return lines
 
 
 def _tried(verdict: Verdict, *, width: int) -> list[Text]:

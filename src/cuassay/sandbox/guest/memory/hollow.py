@@ -53,6 +53,10 @@ class Hollow(UntracedMode):
         self._kept[made.untyped_storage().data_ptr()] = made
         return made
 
+    def holds(self, address: int) -> bool:
+        """Whether what lies at the address of a storage is real."""
+        return address not in self._kept
+
     def __torch_dispatch__(
         self,
         func: Any,

@@ -1,0 +1,52 @@
+"""What `--require` names and nothing decided: no verdict rests on a check that judged nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cuassay.checks.registry import DECIDED_BY
+from cuassay.model.outcome import CheckReport, Errored, Failed, Inconclusive, Passed, Skipped
+from cuassay.model.verdict import Decision
+
+
+def decide_required(
+    decision: Decision,
+    reason: str,
+    reports: Iterable[CheckReport],
+    *,
+    require: Sequence[str],
+    stated: Sequence[str] = (),
+) -> tuple[Decision, str]:
+    """Return the decision with the required conditions that nothing decided, or that do not hold.
+
+    `stated` are conditions that no check's finding leads to, those of the scope say. An acceptance
+    becomes INCONCLUSIVE where a required condition is among them, or where no check that could
+    decide it judged anything.
+    """
+    if decision is not Decision.ACCEPTED:
+        return decision, reason
+    by_code = {report.code: report for report in reports}
+    for name in require:
+        for condition in stated:
+            if condition.split(":", 1)[0] == name:
+                return Decision.INCONCLUSIVE, f"--require {name} is not met: {condition}"
+        asked = [by_code[code] for code in DECIDED_BY.get(name, ()) if code in by_code]
+        if asked and not any(map(_decided, asked)):
+            first = asked[0]
+            return Decision.INCONCLUSIVE, (
+                f"--require {name}: {first.code} decided nothing: {_why(first)}"
+            )
+    return decision, reason
+
+
+def _decided(report: CheckReport) -> bool:
+    passed = isinstance(report.outcome, Passed) and report.clean > 0
+    return passed or isinstance(report.outcome, Failed)
+
+
+def _why(report: CheckReport) -> str:
+    match report.outcome:
+        case Skipped(reason=reason) | Inconclusive(reason=reason) | Errored(reason=reason):
+            return reason
+        case Passed() | Failed():
+            return "no scenario was judged"

@@ -1,0 +1,118 @@
+"""The decision of a trial, and what it rests on beside the checks.
+
+The benchmark's own rule, proofs, how far the trial looked, and what `--require` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from cuassay.judge.decide import benchmark_rule
+from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
+from cuassay.judge.decide.required import decide_required
+from cuassay.judge.decide.scope import scope_of
+from cuassay.judge.decide.verdict import bind, decide, decide_proofs
+from cuassay.model.candidate import Candidate, Language
+from cuassay.model.conditions import wanted_proofs
+from cuassay.model.events import FindingReported
+from cuassay.model.outcome import CheckReport
+from cuassay.model.proofs import Proof, Property
+from cuassay.model.scope import Scope, scope_conditions
+from cuassay.model.verdict import BenchmarkRule, Decision
+
+if TYPE_CHECKING:
+    from cuassay.judge.bench import Bench
+    from cuassay.judge.checking import Checked
+    from cuassay.judge.decide.control import Control
+    from cuassay.judge.run.executor import Executor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A decision with what it rests on. `streams`: the candidate launches kernels of its own."""
+
+    decision: Decision
+    reason: str
+    reports: tuple[CheckReport, ...]
+    scope: Scope
+    streams: bool
+    proved: tuple[Proof, ...] = ()
+    rule: BenchmarkRule | None = None
+    ruled: RuleAnswer = field(default_factory=RuleAnswer)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What an acceptance depends on beside what checks found."""
+        own = (self.ruled.condition, *scope_conditions(self.scope, streams=self.streams))
+        return tuple(filter(None, own))
+
+    def bound(self, scope: Scope, *, require: Sequence[str]) -> Decided:
+        """Return the decision with a scope, held to what `--require` names."""
+        made = replace(self, scope=scope)
+        decision, reason = decide_required(
+            made.decision, made.reason, made.reports, require=require, stated=made.conditions
+        )
+        return replace(made, decision=decision, reason=reason)
+
+
+def decide_trial(
+    bench: Bench,
+    executor: Executor,
+    control: Control,
+    checked: Checked,
+    *,
+    prove: Callable[[tuple[Property, ...]], tuple[Proof, ...]],
+) -> Decided:
+    """Decide, once. `prove` is asked only where nothing rejects."""
+    job, trial = bench.job, bench.trial
+    rule = _rule(bench, executor, checked)
+    ruled = answer_to_rule(trial, executor, control, rule, name=checked.with_id)
+    for finding in ruled.findings:
+        bench.emit(FindingReported(finding=finding))
+    reports = with_findings(checked.reports, ruled.findings)
+    launches = has_launches(bench.candidate)
+    scope = scope_of(
+        trial,
+        checked.right,
+        reports,
+        rule=rule,
+        launches=bench.machine.count(),
+        has_launches=launches and bench.device == "cpu" and not bench.machine.absent,
+    )
+    stated = (*filter(None, (ruled.condition,)), *scope_conditions(scope, streams=launches))
+    decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)
+    if decision is Decision.ACCEPTED and ruled.undecided:
+        decision, reason = Decision.INCONCLUSIVE, ruled.undecided
+    wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
+    proved = prove(wanted) if wanted else ()
+    decision, reason = decide_proofs(decision, reason, proved, wanted)
+    made = Decided(
+        decision=decision,
+        reason=reason,
+        reports=reports,
+        scope=scope,
+        streams=launches,
+        proved=proved,
+        rule=rule,
+        ruled=ruled,
+    )
+    return made.bound(scope, require=job.require)
+
+
+def has_launches(candidate: Candidate) -> bool:
+    """Whether a candidate has kernels of its own, as far as its sources show."""
+    kernel = candidate.language is Language.CUDA_KERNEL
+    return kernel or candidate.names_triton or candidate.compiles_cuda
+
+
+def _rule(bench: Bench, executor: Executor, checked: Checked) -> BenchmarkRule | None:
+    """Return what the benchmark's own rule says, where a verdict states it."""
+    rejected = any(report.wrong for report in checked.reports)
+    ends = bench.budget.is_spent or (bench.job.fail_fast and rejected)
+    if ends or not (bench.plan.extras and checked.built):
+        return None
+    return bench.optional(
+        "the benchmark's own rule", lambda: benchmark_rule.evaluate(bench.trial, executor)
+    )

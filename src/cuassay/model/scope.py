@@ -1,0 +1,171 @@
+"""How far a trial looked: sizes, workloads, launches, checks that did not run, power.
+
+A verdict carries it, and an acceptance prints it. Where what was judged ends below what the problem
+declares or lists, that is a condition, which `--require` can bind.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+# The keys of the conditions that a scope leads to.
+SIZES, WORKLOADS, LAUNCHES, POWER, STREAMS = "sizes", "workloads", "launches", "power", "streams"
+SCOPE_CONDITIONS = (LAUNCHES, POWER, SIZES, WORKLOADS)
+_SHOWN = 4  # axes, workloads or checks that a line names
+
+
+class Judged(enum.StrEnum):
+    """How a listed workload was judged."""
+
+    VALUES = "values"  # its numbers, against truth
+    RULE = "rule"  # its numbers, by the benchmark's own rule alone
+    ADDRESSES = "addresses"  # the addresses of its launches alone
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisScope:
+    """One axis that varies: what is asked of it and how far it was judged.
+
+    `declared` is its largest size by the problem, None where nothing bounds it; `listed` the
+    largest of a workload, 0 for none. `values` is the largest size whose numbers were judged,
+    `addresses` the largest whose addresses were; 0 for none.
+    """
+
+    axis: str
+    declared: int | None = None
+    listed: int = 0
+    values: int = 0
+    addresses: int = 0
+
+    @property
+    def wanted(self) -> int:
+        """The largest size that a caller may use."""
+        return max(self.declared or 0, self.listed)
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether numbers were judged as far as a caller may go."""
+        return self.values >= self.wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadScope:
+    """One listed workload: its sizes, how it was judged, and why not by its values."""
+
+    workload: str
+    axes: Mapping[str, int]
+    judged: Judged
+    elements: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyScope:
+    """Checks that did not run for one reason: their codes, and what they look at."""
+
+    codes: tuple[str, ...]
+    titles: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """How far a trial looked.
+
+    `values` is the largest number of elements of inputs and outputs of one call whose numbers were
+    judged, `wanted` that of the largest call that the problem declares or lists. `launches_made`
+    and `launches_judged` count kernels that the PTX machine executed; `has_launches` says whether
+    the candidate has kernels of its own and the machine was to execute them. `power_missing` says
+    why no power was measured, empty where it was, or where nobody asked for it.
+    """
+
+    axes: tuple[AxisScope, ...] = ()
+    values: int = 0
+    wanted: int = 0
+    workloads: tuple[WorkloadScope, ...] = ()
+    families: tuple[FamilyScope, ...] = ()
+    launches_made: int = 0
+    launches_judged: int = 0
+    has_launches: bool = False
+    power_missing: str = ""
+
+
+def scope_conditions(scope: Scope, *, streams: bool) -> tuple[str, ...]:
+    """Return what an acceptance depends on because the trial looked no farther.
+
+    `streams` says whether streams matter to the candidate: it launches kernels of its own.
+    """
+    found: list[str] = []
+    short = [axis for axis in scope.axes if not axis.is_covered]
+    if short or scope.values < scope.wanted:
+        told = [_axis_words(axis) for axis in short]
+        if scope.values < scope.wanted:
+            told.append(f"a call to {scope.values:,} of {scope.wanted:,} elements")
+        found.append(f"{SIZES}: judged no farther than {_listed(told)}")
+    left = [one for one in scope.workloads if one.judged is not Judged.VALUES]
+    if left:
+        count = f"{len(left)} of {len(scope.workloads)} listed workloads"
+        found.append(f"{WORKLOADS}: {count} not judged by truth: {_listed(map(_work_words, left))}")
+    if scope.has_launches and not scope.launches_judged:
+        found.append(f"{LAUNCHES}: no launch of its kernels was executed by the PTX machine")
+    if scope.power_missing:
+        found.append(f"{POWER}: not measured: {scope.power_missing}")
+    gpu = [one for one in scope.families if "STREAM001" in one.codes]
+    if gpu and streams:
+        found.append(
+            f"{STREAMS}: not tried without an NVIDIA GPU: side streams, threads, CUDA graphs"
+        )
+    return tuple(found)
+
+
+def scope_lines(scope: Scope, *, power: str = "") -> tuple[str, ...]:
+    """Return the scope in at most four lines; `power` says what the inputs can tell apart."""
+    axes = [_axis_words(axis) for axis in scope.axes] or ["no axis varies"]
+    if scope.wanted:
+        axes.append(f"a call to {scope.values:,} of {scope.wanted:,} elements")
+    lines = [f"sizes: {_listed(axes)}"]
+    if scope.workloads:
+        by_values = sum(one.judged is Judged.VALUES for one in scope.workloads)
+        told = f"workloads: {by_values} of {len(scope.workloads)} judged by truth"
+        others = [one for one in scope.workloads if one.judged is not Judged.VALUES]
+        lines.append(f"{told}; {_listed(map(_work_words, others))}" if others else told)
+    if scope.families:
+        parts = [f"{_listed(one.codes)} ({one.reason})" for one in scope.families]
+        lines.append(f"not run: {'; '.join(parts)}")
+    launches = (
+        f"launches: {scope.launches_judged} of {scope.launches_made} executed by the PTX machine"
+        if scope.has_launches or scope.launches_made
+        else "launches: none by the PTX machine"
+    )
+    missing = f"not measured ({scope.power_missing})" if scope.power_missing else power
+    lines.append(f"{launches}; power: {missing}" if missing else launches)
+    return tuple(lines)
+
+
+def _axis_words(axis: AxisScope) -> str:
+    words = f"{axis.axis} to {axis.values:,} of {axis.wanted:,}"
+    if axis.addresses > axis.values:
+        words += f" (addresses to {axis.addresses:,})"
+    return words
+
+
+def _work_words(one: WorkloadScope) -> str:
+    name = one.workload or "unnamed"
+    match one.judged:
+        case Judged.VALUES:
+            return name
+        case Judged.RULE:
+            return f"{name} by the benchmark's own rule alone"
+        case Judged.ADDRESSES:
+            return f"{name} by addresses alone ({one.reason})"
+        case Judged.NO:
+            return f"{name} not at all ({one.reason})"
+
+
+def _listed(parts: Iterable[str]) -> str:
+    told = list(parts)
+    more = len(told) - _SHOWN
+    return ", ".join(told[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

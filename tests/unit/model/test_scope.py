@@ -1,0 +1,93 @@
+"""How far a trial looked, in words: conditions where it ends early, at most four lines."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from cuassay.model import serial
+from cuassay.model.scope import (
+    AxisScope,
+    FamilyScope,
+    Judged,
+    Scope,
+    WorkloadScope,
+    scope_conditions,
+    scope_lines,
+)
+
+_COVERED = Scope(
+    axes=(AxisScope(axis="rows", declared=4096, listed=16, values=4096),),
+    values=8192,
+    wanted=8192,
+    workloads=(WorkloadScope(workload="w0", axes={"rows": 16}, judged=Judged.VALUES, elements=32),),
+)
+
+
+def test_what_was_judged_to_its_end_has_no_condition() -> None:
+    assert scope_conditions(_COVERED, streams=True) == ()
+    assert scope_lines(_COVERED)[0] == (
+        "sizes: rows to 4,096 of 4,096, a call to 8,192 of 8,192 elements"
+    )
+
+
+def test_an_axis_that_ends_early_is_a_condition_that_names_both_sizes() -> None:
+    short = AxisScope(axis="rows", declared=1 << 20, listed=70_000, values=4096, addresses=1 << 20)
+    scope = dataclasses.replace(_COVERED, axes=(short,))
+    (condition,) = scope_conditions(scope, streams=False)
+    assert condition == (
+        "sizes: judged no farther than rows to 4,096 of 1,048,576 (addresses to 1,048,576)"
+    )
+
+
+def test_a_listed_size_counts_where_nothing_is_declared() -> None:
+    axis = AxisScope(axis="rows", listed=128, values=100)
+    assert axis.wanted == 128
+    assert not axis.is_covered
+
+
+def test_a_call_of_all_axes_together_is_asked_for_too() -> None:
+    scope = dataclasses.replace(_COVERED, wanted=1 << 20)
+    (condition,) = scope_conditions(scope, streams=False)
+    assert condition == "sizes: judged no farther than a call to 8,192 of 1,048,576 elements"
+
+
+def test_workloads_say_how_they_were_judged() -> None:
+    others = tuple(
+        WorkloadScope(workload=name, axes={}, judged=judged, elements=1 << 33, reason="no room")
+        for name, judged in (("w1", Judged.RULE), ("w2", Judged.ADDRESSES), ("w3", Judged.NO))
+    )
+    scope = dataclasses.replace(_COVERED, workloads=(*_COVERED.workloads, *others))
+    (condition,) = scope_conditions(scope, streams=False)
+    assert condition == (
+        "workloads: 3 of 4 listed workloads not judged by truth: w1 by the benchmark's own rule "
+        "alone, w2 by addresses alone (no room), w3 not at all (no room)"
+    )
+
+
+def test_streams_are_a_condition_of_kernels_that_no_gpu_ran() -> None:
+    family = FamilyScope(codes=("STREAM001", "GRAPH001"), titles=("a", "b"), reason="needs a GPU")
+    scope = dataclasses.replace(_COVERED, families=(family,))
+    assert scope_conditions(scope, streams=False) == ()
+    (condition,) = scope_conditions(scope, streams=True)
+    assert condition.startswith("streams: not tried")
+    assert "not run: STREAM001, GRAPH001 (needs a GPU)" in scope_lines(scope)
+
+
+def test_launches_and_power_that_are_missing_are_conditions() -> None:
+    scope = dataclasses.replace(_COVERED, has_launches=True, power_missing="it takes too long")
+    launches, power = scope_conditions(scope, streams=False)
+    assert launches.startswith("launches: no launch")
+    assert power == "power: not measured: it takes too long"
+
+
+def test_a_scope_takes_four_lines_at_most() -> None:
+    family = FamilyScope(codes=tuple("ABCDEFGH"), titles=(), reason="needs a GPU")
+    scope = dataclasses.replace(_COVERED, families=(family,), launches_made=3, launches_judged=2)
+    lines = scope_lines(scope, power="19 of 19")
+    assert len(lines) == 4
+    assert lines[2] == "not run: A, B, C, D and 4 more (needs a GPU)"
+    assert lines[3] == "launches: 2 of 3 executed by the PTX machine; power: 19 of 19"
+
+
+def test_it_is_kept_as_json() -> None:
+    assert serial.from_json(Scope, serial.to_json(_COVERED)) == _COVERED
