@@ -22,15 +22,18 @@ class Clue:
 class Clues:
     """What the experiments gave.
 
-    `numbers` is why the numbers are wrong. `alone` says whether the first call of a new process
-    is wrong too (None: not tried): if it is not, earlier calls are at fault. `some_sizes` says that
-    a kernel that raises does not at listed sizes. `lines` maps a cause to the line of the
+    `numbers` is why the numbers are wrong. `confirmed` are the causes whose prediction came true
+    (`hypotheses`), `instead` what an experiment showed in the place of another cause. `alone` says
+    that the first call of a new process is wrong too: earlier calls are not at fault. `some_sizes`
+    says that a kernel that raises does not at listed sizes. `lines` maps a cause to the line of the
     candidate that it would be found at; `repaired` are those causes whose line, once edited, makes
     the candidate right.
     """
 
     numbers: Clue | None = None
-    alone: bool | None = None
+    confirmed: frozenset[Cause] = frozenset()
+    instead: Mapping[Cause, Cause] = field(default_factory=dict)
+    alone: bool = False
     some_sizes: bool = False
     lines: Mapping[Cause, SourceLine] = field(default_factory=dict)
     repaired: frozenset[Cause] = frozenset()

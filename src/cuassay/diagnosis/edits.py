@@ -36,6 +36,7 @@ class EditKind(enum.StrEnum):
     FUNCTION = "function"  # a function becomes a related one
     FACTOR = "factor"  # a product gets a parameter that nothing uses
     MASK = "mask"  # a product with a mask becomes a selection
+    CONFIGURATIONS = "configurations"  # an autotuner gets its first configuration alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ _NUMBERS = (
     EditKind.FILL,
 )
 _STATE = (
+    EditKind.CONFIGURATIONS,
     EditKind.BRANCH,
     EditKind.COPY,
     EditKind.DECORATOR,
@@ -432,8 +434,24 @@ class _Source:
     def _decorators(self, node: ast.FunctionDef) -> Iterator[Edit]:
         for decorator in node.decorator_list:
             said = f"`@{self._of(decorator)}` left out"
+            yield from self._configurations(decorator)
             if not _is_jit(decorator):
                 yield self._edit(EditKind.DECORATOR, decorator, "(lambda function: function)", said)
+
+    def _configurations(self, decorator: ast.expr) -> Iterator[Edit]:
+        """Yield an autotuner's list cut to its first entry."""
+        for node in ast.walk(decorator):
+            match node:
+                case ast.keyword(arg="configs", value=ast.List(elts=[first, _, *_]) as listed):
+                    text = f"[{self._of(first)}]"
+                    said = "the autotuner's first configuration alone"
+                    yield self._edit(EditKind.CONFIGURATIONS, listed, text, said)
+                case ast.keyword(arg="configs", value=ast.Name() | ast.Call() as listed):
+                    text = f"list({self._of(listed)})[:1]"
+                    said = "the autotuner's first configuration alone"
+                    yield self._edit(EditKind.CONFIGURATIONS, listed, text, said)
+                case _:
+                    pass
 
     def _factors(self, node: ast.FunctionDef) -> Iterator[Edit]:
         """Yield products with a parameter that the function does not use."""

@@ -129,7 +129,9 @@ def judged(
             decision=decision,
             reason=reason,
             extras=extras,
-            diagnoses=causes_of(bench, reports, executor) if bench.plan.causes else (),
+            diagnoses=(
+                causes_of(bench, reports, checked.reports, executor) if bench.plan.causes else ()
+            ),
             proved=proved,
             tried=tried,
             toolchain=toolchain,

@@ -51,17 +51,17 @@ class Repair:
                 sums = accumulates or self.edit.filled or before is Cause.LOW_ACCUMULATION
                 return Cause.LOW_ACCUMULATION if sums else Cause.LOW_PRECISION
             case EditKind.BRANCH:
-                return Cause.TAIL if self.edit.sizes else Cause.SPECIAL_CASE
+                return Cause.SIZES if self.edit.sizes else Cause.SPECIAL_CASE
             case EditKind.INDEX:
                 return Cause.INPUT_MISREAD
             case EditKind.FACTOR:
                 return Cause.INPUT_IGNORED
             case EditKind.PARAMETER:
-                return Cause.TAIL if self.edit.sizes else Cause.INPUT_IGNORED
+                return Cause.SIZES if self.edit.sizes else Cause.INPUT_IGNORED
             case EditKind.ROUND_UP:
                 return Cause.TAIL
             case EditKind.PART if self.edit.sizes:
-                return Cause.TAIL
+                return before if before is Cause.TAIL else Cause.SIZES
             case EditKind.PART if self.edit.indexed:
                 return Cause.INPUT_MISREAD
             case EditKind.NUMBER if before in (Cause.WRONG_VALUES, Cause.SPECIAL_CASE):
@@ -79,6 +79,7 @@ class Repair:
                 | EditKind.ORDER
                 | EditKind.FUNCTION
                 | EditKind.MASK
+                | EditKind.CONFIGURATIONS
             ):
                 return before
 
