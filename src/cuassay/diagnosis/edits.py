@@ -44,7 +44,8 @@ class Edit:
     """One edit: `line` counts from 1, `words` say what was changed, `text` is the whole new file.
 
     `sizes` says that only sizes stand in what was edited, `indexed` that an element was picked
-    there by a fixed index, `filled` that memory is allocated there.
+    there by a fixed index, `filled` that memory is allocated there, `carried` that a value is
+    updated there from what it was.
     """
 
     kind: EditKind
@@ -54,6 +55,7 @@ class Edit:
     sizes: bool = False
     indexed: bool = False
     filled: bool = False
+    carried: bool = False
 
 
 _NUMBERS = (
@@ -507,6 +509,21 @@ class _Source:
         own = self._text.splitlines()[getattr(node, "lineno", 1) - 1].partition("=")[0].strip()
         return {name: size for name, size in names.items() if name != own}
 
+    def _carries(self, node: ast.AST) -> bool:
+        """Whether a node is of a statement that updates a value from what it was before."""
+        while not isinstance(node, ast.stmt):
+            if node not in self._parent:
+                return False
+            node = self._parent[node]
+        match node:
+            case ast.AugAssign():
+                return True
+            case ast.Assign(targets=[target], value=value):
+                before = {self._of(n) for n in ast.walk(value) if isinstance(n, ast.expr)}
+                return self._of(target) in before
+            case _:
+                return False
+
     def _called(self, node: ast.AST) -> bool:
         """Whether a node is the function of a call, not a value."""
         parent = self._parent.get(node)
@@ -560,6 +577,7 @@ class _Source:
             sizes=sizes or _of_sizes(node),
             indexed=indexed or kind is EditKind.INDEX,
             filled=any(f".{word}".encode() in row for word in ("zeros", "empty", "full")),
+            carried=self._carries(node),
         )
 
 

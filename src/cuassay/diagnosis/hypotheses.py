@@ -1,9 +1,9 @@
 """Each cause as a hypothesis: what would be seen if it were true, and the calls that show it.
 
 A cause that findings suggest is said only where its prediction came true. Most checks look for
-one cause, so what they saw is the experiment (`Observation`). The others (`Prediction`) need calls of their
-own: an `Experiment` is scenarios and a pure function of what they returned, so whoever holds a
-process may run it, and may wait for it. `judge.diagnose.clues` does.
+one cause, so what they saw is the experiment (`Observation`). The others (`Prediction`) need calls
+of their own: an `Experiment` is scenarios and a pure function of what they returned, so whoever
+holds a process may run it, and may wait for it. `judge.diagnose.clues` does.
 """
 
 from __future__ import annotations

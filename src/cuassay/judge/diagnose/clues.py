@@ -22,13 +22,13 @@ from cuassay.diagnosis.edits import EditKind
 from cuassay.diagnosis.hypotheses import (
     HYPOTHESES,
     Conclusion,
+    Prediction,
     Reply,
     Ruling,
     Subject,
-    Prediction,
 )
 from cuassay.errors import CuassayError
-from cuassay.inputs.geometry import elements
+from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
 from cuassay.judge.decide.structure import matched
 from cuassay.judge.diagnose import alike, blamed_lines, repairs
 from cuassay.judge.diagnose.alike import WrongOutputs
@@ -50,13 +50,14 @@ if TYPE_CHECKING:
     from cuassay.model.candidate import Candidate
     from cuassay.model.machine import MachineEvidence
 
-_SECONDS = {Profile.QUICK: 6.0, Profile.STANDARD: 20.0, Profile.DEEP: 60.0}
+_SECONDS = {Profile.QUICK: 10.0, Profile.STANDARD: 30.0, Profile.DEEP: 60.0}
 _MUTANTS = {Profile.QUICK: 90, Profile.STANDARD: 200, Profile.DEEP: 400}
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
 _ASKED_ELEMENTS = 1 << 18  # of one that an experiment asks for
 _ORDINARY = 64  # elements of a case whose values tell one expression from another
 _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
+_LARGER = 8  # times the largest axis, where a repaired kernel must be right too
 _HELD_CALLS = 4  # of a history, each asked for as the first call of a process
 # Where these were found no experiment on the numbers means anything.
 _NOT_NUMBERS = (
@@ -106,6 +107,11 @@ def gather(
     )
     clues = experiments.clues()
     return clues if runs is None else experiments.with_repair(clues, runs)
+
+
+def _may_grow(case: Case) -> bool:
+    explicit = any(fill.kind == "explicit" for fill in case.fills.values())
+    return not (case.benchmark or case.generator or explicit)
 
 
 def _size_rank(size: int) -> tuple[bool, int]:
@@ -202,7 +208,8 @@ class _Experiments:
             answer = self._answer(case)
             if answer is not None and not answer.right:
                 answers.append(answer)
-        return answers
+        # The grossest error leads: what is nearly right is right for other values of the recipe.
+        return sorted(answers, key=lambda answer: -min(alike.relative_error(answer), 1.0))
 
     def _of_state(self, state: Sequence[Finding], held: Clues) -> Clues:
         """Return what experiments say of histories whose calls were not wrong alone."""
@@ -282,7 +289,7 @@ class _Experiments:
             grows=self._lengths(),
             calls=calls,
             moved=moved,
-            most_elements=_ASKED_ELEMENTS,
+            most_elements=max(_ASKED_ELEMENTS, 2 * elements(self.trial.problem, case.axes)),
         )
 
     def _lengths(self) -> tuple[str, ...]:
@@ -372,8 +379,11 @@ class _Experiments:
         )
         if found is not None:
             self.found["exact"] = found
+            cause = alike.CAUSES[found.mutant.kind]
+            if cause is Cause.LOW_PRECISION and (lost := self._lost_sum(answers)) is not None:
+                return lost
             return Clue(
-                cause=alike.CAUSES[found.mutant.kind],
+                cause=cause,
                 words=f"gives the numbers of the reference with {found.mutant.words}",
                 basis=Basis.MUTANT,
             )
@@ -381,7 +391,7 @@ class _Experiments:
             return None
         error = alike.relative_error(worst)
         subject = self._subject(worst.case)
-        order = [Cause.TAIL, Cause.SIZES, Cause.MAGNITUDE, Cause.SPECIAL_CASE]
+        order = [Cause.TAIL, Cause.MAGNITUDE, Cause.SPECIAL_CASE, Cause.SIZES]
         if not math.isfinite(error):
             order.insert(0, Cause.OUT_OF_RANGE)
         elif error < _ROUNDING:
@@ -397,22 +407,8 @@ class _Experiments:
 
     def _lost_precision(self, answers: Sequence[WrongOutputs]) -> Clue | None:
         """Return which precision is lost, where the machine sees it or calls confirm it."""
-        line = self._sum_line()
-        if line is not None:
-            cause = Cause.LOW_ACCUMULATION
-            return Clue(cause=cause, words=PAGES[cause].words, basis=Basis.MACHINE, line=line)
-        grown = [f.scenario.cases[0] for f in self.wrong if f.growth is not None and f.scenario]
-        for case in dict.fromkeys((*map(repr, grown), repr(answers[0].case))):
-            base = next(c for c in (*grown, answers[0].case) if repr(c) == case)
-            said = self._tried(Cause.LOW_ACCUMULATION, self._subject(base))
-            if said.ruling is Ruling.CONFIRMED:
-                words = f"{PAGES[Cause.LOW_ACCUMULATION].words}; {said.words}"
-                return Clue(
-                    cause=Cause.LOW_ACCUMULATION,
-                    words=words,
-                    basis=Basis.CHECK,
-                    line=self._rounding_line(),
-                )
+        if (lost := self._lost_sum(answers)) is not None:
+            return lost
         if alike.systematic(answers[0]):
             return None
         line = self._rounding_line()
@@ -426,6 +422,22 @@ class _Experiments:
                 f"{self.trial.problem.low_type.value}",
                 basis=Basis.CHECK,
             )
+        return None
+
+    def _lost_sum(self, answers: Sequence[WrongOutputs]) -> Clue | None:
+        """Return that a sum loses terms, where the machine sees it or the error grows so."""
+        cause = Cause.LOW_ACCUMULATION
+        line = self._sum_line()
+        if line is not None:
+            return Clue(cause=cause, words=PAGES[cause].words, basis=Basis.MACHINE, line=line)
+        grown = [f.scenario.cases[0] for f in self.wrong if f.growth is not None and f.scenario]
+        bases = {repr(case): case for case in (*grown, *(one.case for one in answers[:1]))}
+        for base in bases.values():
+            said = self._tried(cause, self._subject(base))
+            if said.ruling is Ruling.CONFIRMED:
+                words = f"{PAGES[cause].words}; {said.words}"
+                line = self._rounding_line()
+                return Clue(cause=cause, words=words, basis=Basis.CHECK, line=line)
         return None
 
     def _explained(self, answer: WrongOutputs, family: Precision) -> bool:
@@ -465,10 +477,12 @@ class _Experiments:
         wrong = self.failing if numbers else []
         small = next((c for c in self.trial.cases("small") if c.in_domain), None)
         plain = [small] if small is not None and small not in [a.case for a in wrong] else []
+        # A larger tile hides what goes wrong between tiles: beyond it that shows again.
+        beyond = [one for answer in wrong[:1] if (one := self._larger(answer.case)) is not None]
         before = [case for case in plain if (a := self._answer(case)) and a.right]
 
         def right(run: Callable[[Scenario], Run]) -> bool:
-            cases = [*(answer.case for answer in wrong), *before]
+            cases = [*(answer.case for answer in wrong), *beyond, *before]
             given = (self._answer(case, run=run) for case in cases)
             return all(answer is not None and answer.right for answer in given)
 
@@ -495,7 +509,9 @@ class _Experiments:
                 lines={**clues.lines, Cause.AUTOTUNER: repair.line},
                 repaired=clues.repaired | {cause, Cause.AUTOTUNER},
             )
-        accumulates = cause is Cause.LOW_ACCUMULATION or any(f.growth for f in self.wrong)
+        accumulates = repair.edit.kind is EditKind.PRECISION and (
+            repair.edit.carried or self._lost_sum(self.failing) is not None
+        )
         if numbers and cause in NUMBERS:
             cause = repair.cause(made.cause, accumulates=accumulates)
             words = clue.words if clue is not None and cause is clue.cause else ""
@@ -511,6 +527,21 @@ class _Experiments:
             lines={**clues.lines, cause: repair.line},
             repaired=clues.repaired | {cause},
         )
+
+    def _larger(self, case: Case) -> Case | None:
+        """Return a case at far larger sizes, None where truth cannot tell there."""
+        problem = self.trial.problem
+        for axis in sorted(problem.var_axes(), key=lambda one: -case.axes[one.name]):
+            sizes = try_sizes(
+                problem, case.axes, {axis.name: step_to(axis, _LARGER * case.axes[axis.name])}
+            )
+            if sizes is None or not legal(problem, sizes) or not _may_grow(case):
+                continue
+            larger = dataclasses.replace(case, axes=sizes, workload=None)
+            if sizes != dict(case.axes) and elements(problem, sizes) <= _ASKED_ELEMENTS:
+                answer = self._answer(larger)
+                return larger if answer is not None else None
+        return None
 
     def _answer(
         self, case: Case, *, run: Callable[[Scenario], Run] | None = None
