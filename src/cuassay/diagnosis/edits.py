@@ -44,8 +44,8 @@ class Edit:
     """One edit: `line` counts from 1, `words` say what was changed, `text` is the whole new file.
 
     `sizes` says that only sizes stand in what was edited, `indexed` that an element was picked
-    there by a fixed index, `filled` that memory is allocated there, `carried` that a value is
-    updated there from what it was.
+    there by a fixed index, `filled` that memory is allocated there, `carried` that a loop updates
+    a value there from what it was.
     """
 
     kind: EditKind
@@ -510,12 +510,13 @@ class _Source:
         return {name: size for name, size in names.items() if name != own}
 
     def _carries(self, node: ast.AST) -> bool:
-        """Whether a node is of a statement that updates a value from what it was before."""
-        while not isinstance(node, ast.stmt):
-            if node not in self._parent:
-                return False
-            node = self._parent[node]
-        match node:
+        """Whether a node is of a statement of a loop that updates a value from what it was."""
+        around = [node]
+        while around[-1] in self._parent:
+            around.append(self._parent[around[-1]])
+        if not any(isinstance(one, ast.For | ast.While) for one in around):
+            return False
+        match next(one for one in around if isinstance(one, ast.stmt)):
             case ast.AugAssign():
                 return True
             case ast.Assign(targets=[target], value=value):

@@ -48,7 +48,8 @@ class Repair:
         """
         match self.edit.kind:
             case EditKind.PRECISION:
-                sums = accumulates or self.edit.carried or before is Cause.LOW_ACCUMULATION
+                carried = self.edit.carried or self.edit.filled
+                sums = accumulates or carried or before is Cause.LOW_ACCUMULATION
                 return Cause.LOW_ACCUMULATION if sums else Cause.LOW_PRECISION
             case EditKind.BRANCH:
                 return Cause.SIZES if self.edit.sizes else Cause.SPECIAL_CASE

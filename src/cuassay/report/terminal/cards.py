@@ -74,7 +74,7 @@ def diagnosis_card(
     if own:
         told = [
             f"{one_line(f.id, limit=20)} {one_line(f.code, limit=20)}"
-            + (f" ({words.times(f.share)})" if f.share is not None else "")
+            + (f" ({words.times(f.share)})" if f is own[0] and f.share is not None else "")
             for f in own[:_EVIDENCE]
         ]
         more = f", and {len(own) - _EVIDENCE} more" if len(own) > _EVIDENCE else ""
@@ -90,7 +90,7 @@ def _example(text: str, *, width: int, lines: int) -> list[Text]:
     for row in words.block(text, lines=lines):
         first, *more = wrapped(row, width=width - _BESIDE) if len(row) > width - _BESIDE else [row]
         rows += [first, *(f"#   {one}" for one in more)]
-    return code("smallest", rows, style="cyan")
+    return code("smallest", rows[:lines], style="cyan")
 
 
 def brief(finding: Finding, *, signs: Marks) -> Text:

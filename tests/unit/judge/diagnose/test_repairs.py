@@ -64,7 +64,7 @@ def test_the_edit_that_makes_it_right_names_the_line() -> None:
     assert (repair.line.file, repair.line.line) == ("k.py", 2)
     assert repair.line.text == "if x.shape[0] > 8:"
     assert "never true" in repair.line.what
-    assert repair.cause(Cause.WRONG_VALUES, accumulates=False) is Cause.TAIL
+    assert repair.cause(Cause.WRONG_VALUES, accumulates=False) is Cause.SIZES
 
 
 def test_nothing_is_named_where_no_edit_helps_and_the_limit_holds() -> None:
