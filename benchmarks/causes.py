@@ -202,7 +202,13 @@ def main(arguments: Sequence[str]) -> int:
             for text in [(KERNELS / f"{name}.py").read_text()]
         ]
     faults = [f for f in listed if not chosen.only or any(o in f["name"] for o in chosen.only)]
-    faults.sort(key=lambda fault: "triton" in fault["kernel"])  # what compiles nothing first
+    # One fault a kernel in turn, those that compile nothing first: a run may be cut short.
+    turn: Counter[str] = Counter()
+    order = {}
+    for fault in faults:
+        order[fault["name"]] = ("triton" in fault["kernel"], turn[fault["kernel"]])
+        turn[fault["kernel"]] += 1
+    faults.sort(key=lambda fault: order[fault["name"]])
     rows: list[dict[str, Any]] = []
     if chosen.out.exists():
         rows = json.loads(chosen.out.read_text())["rows"]

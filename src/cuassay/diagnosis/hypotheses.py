@@ -176,7 +176,7 @@ def _called_twice(subject: Subject) -> Experiment | None:
 
 def _held_results(subject: Subject) -> Experiment | None:
     """Hold a result while another call is made, and while only the inputs take other values."""
-    first, second = subject.wrong, _redrawn(subject.wrong, 1)
+    first, second = subject.wrong, redrawn(subject.wrong, 1)
     if not _fits(subject, first):
         return None
     begin = (Allocate(slot="a", case=0), Call(slot="a", result="held"), ReadResult(result="held"))
@@ -262,7 +262,7 @@ def _partial_tile(subject: Subject) -> Experiment | None:
         return Conclusion(ruling=Ruling.OPEN, then=_whole_tiles(subject, padded))
 
     questions = (
-        _ask("same", _redrawn(wrong, 1)),
+        _ask("same", redrawn(wrong, 1)),
         *(_ask(f"listed {number}", case) for number, case in enumerate(listed)),
     )
     return Experiment(questions=questions, conclude=conclude)
@@ -275,7 +275,7 @@ def _whole_tiles(
     if not padded:
         return None
     (whole, tail), *rest = padded
-    questions = (_ask("whole", _redrawn(whole, draw)), _ask("tail", _redrawn(tail, draw)))
+    questions = (_ask("whole", redrawn(whole, draw)), _ask("tail", redrawn(tail, draw)))
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         if not (_is(replies, "whole", True) and _is(replies, "tail", False)):
@@ -305,7 +305,7 @@ def _some_sizes(subject: Subject) -> Experiment | None:
     if not others:
         return None
     questions = (
-        _ask("same", _redrawn(wrong, 1)),
+        _ask("same", redrawn(wrong, 1)),
         *(_ask(f"other {number}", case) for number, case in enumerate(others)),
     )
 
@@ -370,7 +370,7 @@ def _turning_point(
 def _sharp(axis: VarAxis, right: Case, wrong: Case) -> Experiment:
     """Ask for both sides of the turning point, with new values."""
     questions = tuple(
-        _ask(f"{name} {n}", _redrawn(case, n))
+        _ask(f"{name} {n}", redrawn(case, n))
         for name, case in (("right", right), ("wrong", wrong))
         for n in range(_DRAWS)
     )
@@ -417,7 +417,7 @@ def _grows(subject: Subject) -> Experiment | None:
     if not series:
         return None
     questions = tuple(
-        _ask(f"{name} {length} {n}", _redrawn(case, n))
+        _ask(f"{name} {length} {n}", redrawn(case, n))
         for name, found in series.items()
         for length, case in found
         for n in range(_DRAWS)
@@ -487,7 +487,7 @@ def _magnitude(subject: Subject) -> Experiment | None:
         "smaller": _scaled(subject.problem, wrong, 1.0 / _FAR),
     }
     questions = (
-        _ask("same", _redrawn(wrong, 1)),
+        _ask("same", redrawn(wrong, 1)),
         *(_ask(name, case) for name, case in changed.items()),
     )
 
@@ -499,7 +499,7 @@ def _magnitude(subject: Subject) -> Experiment | None:
             return Conclusion(ruling=Ruling.REFUTED)
         times = "times" if right[0] == "larger" else "divided by"
         words = f"wrong for these values, right for the same values {times} {_FAR:.0f}"
-        again = _confirmed(_redrawn(changed[right[0]], 1), words)
+        again = _confirmed(redrawn(changed[right[0]], 1), words)
         return Conclusion(ruling=Ruling.OPEN, then=again)
 
     return Experiment(questions=questions, conclude=conclude)
@@ -521,13 +521,13 @@ def _ordinary_values(subject: Subject) -> Experiment | None:
     if plain is None or wrong.benchmark:
         return None
     at = dataclasses.replace(plain, axes=wrong.axes, workload=None)
-    questions = (_ask("same", _redrawn(wrong, 1)), _ask("ordinary", at))
+    questions = (_ask("same", redrawn(wrong, 1)), _ask("ordinary", at))
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         if not _is(replies, "same", False) or not _is(replies, "ordinary", True):
             return Conclusion(ruling=Ruling.REFUTED)
         words = f"right for ordinary values, wrong for others of the same sizes ({wrong.label})"
-        return Conclusion(ruling=Ruling.OPEN, then=_confirmed(_redrawn(at, 1), words))
+        return Conclusion(ruling=Ruling.OPEN, then=_confirmed(redrawn(at, 1), words))
 
     return Experiment(questions=questions, conclude=conclude)
 
@@ -538,7 +538,7 @@ def _overflows(subject: Subject) -> Experiment | None:
     if wrong.benchmark or any(fill.kind == "explicit" for fill in wrong.fills.values()):
         return None
     small = _scaled(subject.problem, wrong, 1.0 / _FAR)
-    questions = (_ask("same", _redrawn(wrong, 0)), _ask("smaller", _redrawn(small, 0)))
+    questions = (_ask("same", redrawn(wrong, 0)), _ask("smaller", redrawn(small, 0)))
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         same, smaller = replies.get("same"), replies.get("smaller")
@@ -560,7 +560,7 @@ def _scenario(label: str, cases: tuple[Case, ...], steps: tuple[object, ...]) ->
     return Scenario(label=f"diagnosis: {label}", cases=cases, steps=steps, fresh=True)  # type: ignore[arg-type]
 
 
-def _redrawn(case: Case, number: int) -> Case:
+def redrawn(case: Case, number: int) -> Case:
     """Return a case with other values by the same recipes; number 0 is the case itself."""
     if not number:
         return case

@@ -11,10 +11,10 @@ import pytest
 from cuassay.diagnosis.hypotheses import (
     HYPOTHESES,
     Conclusion,
+    Prediction,
     Reply,
     Ruling,
     Subject,
-    Prediction,
     fitted_exponent,
 )
 from cuassay.model.case import Case, Fill

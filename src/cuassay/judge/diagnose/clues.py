@@ -26,6 +26,7 @@ from cuassay.diagnosis.hypotheses import (
     Reply,
     Ruling,
     Subject,
+    redrawn,
 )
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
@@ -54,7 +55,7 @@ _SECONDS = {Profile.QUICK: 10.0, Profile.STANDARD: 30.0, Profile.DEEP: 60.0}
 _MUTANTS = {Profile.QUICK: 90, Profile.STANDARD: 200, Profile.DEEP: 400}
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
-_ASKED_ELEMENTS = 1 << 18  # of one that an experiment asks for
+_ASKED_ELEMENTS = 1 << 16  # of one that an experiment asks for
 _ORDINARY = 64  # elements of a case whose values tell one expression from another
 _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
 _LARGER = 8  # times the largest axis, where a repaired kernel must be right too
@@ -208,8 +209,16 @@ class _Experiments:
             answer = self._answer(case)
             if answer is not None and not answer.right:
                 answers.append(answer)
-        # The grossest error leads: what is nearly right is right for other values of the recipe.
-        return sorted(answers, key=lambda answer: -min(alike.relative_error(answer), 1.0))
+        # The grossest error leads, of what is wrong for other values by the same recipes too.
+        again = {
+            id(answer): (other := self._answer(redrawn(answer.case, 1))) is not None
+            and not other.right
+            for answer in answers
+        }
+        return sorted(
+            answers,
+            key=lambda answer: (not again[id(answer)], -min(alike.relative_error(answer), 1.0)),
+        )
 
     def _of_state(self, state: Sequence[Finding], held: Clues) -> Clues:
         """Return what experiments say of histories whose calls were not wrong alone."""
