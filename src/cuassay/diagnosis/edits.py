@@ -405,7 +405,9 @@ class _Source:
             others = ['float("-inf")', "1.0", "0.0"]
         for other in others:
             text = f"({other})"
-            yield self._edit(EditKind.NUMBER, node, text, f"`{other}` for `{said}`")
+            words = f"`{other}` for `{said}`"
+            indexed = self._in_index(node)
+            yield self._edit(EditKind.NUMBER, node, text, words, indexed=indexed)
         for name, size in list(self._scalars(node).items())[:_NAMES]:
             yield self._edit(EditKind.PARAMETER, node, name, f"`{name}` for `{said}`", sizes=size)
             if self._kernels and isinstance(value, int) and value >= _BLOCK:
@@ -508,6 +510,15 @@ class _Source:
                 names.setdefault(name, False)
         own = self._text.splitlines()[getattr(node, "lineno", 1) - 1].partition("=")[0].strip()
         return {name: size for name, size in names.items() if name != own}
+
+    def _in_index(self, node: ast.AST) -> bool:
+        """Whether a node stands in the index of a subscript that is read."""
+        while node in self._parent and not isinstance(node, ast.stmt):
+            above = self._parent[node]
+            if isinstance(above, ast.Subscript) and above.slice is node:
+                return True
+            node = above
+        return False
 
     def _carries(self, node: ast.AST) -> bool:
         """Whether a node is of a statement of a loop that updates a value from what it was."""

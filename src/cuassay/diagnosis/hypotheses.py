@@ -33,6 +33,7 @@ _LENGTHS = (1, 4, 16, 64)  # times the shortest sum
 _SHORTEST = 32
 _GROWS = 0.2  # exponent of an error that grows with the length of a sum
 _STEADY = 0.35  # half the width of that exponent's interval
+_SMALL = 16  # a size that fits into one tile of most kernels
 _LISTED = 3  # workloads at whose sizes a failing case is tried
 _BISECTED = 12  # rounds of a search for the size at which right turns into wrong
 _SHARP = 8.0  # times smaller the error must be on the right side of that size
@@ -352,7 +353,9 @@ def _turning_point(
     else:
         middle = None
     if middle is None:
-        return _sharp(axis, right, wrong) if not others else None
+        # Of one row or column no other can be taken: that it is right there says nothing of sizes.
+        alone = min(low, high) <= axis.multiple_of and low < high
+        return None if others or alone else _sharp(axis, right, wrong)
     asked = middle
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
@@ -602,12 +605,10 @@ def _listed(subject: Subject) -> list[Case]:
 
 
 def _moved_one_axis(subject: Subject) -> Iterator[Case]:
-    """Yield the failing case with one axis at half, at a power of two, and at twice its size."""
+    """Yield the failing case with one axis small, at half, beside its size, and at twice that."""
     for axis in subject.problem.var_axes():
-        size = subject.wrong.axes[axis.name]
-        step = axis.multiple_of
-        power = 1 << (size.bit_length() - 1)
-        for other in (size // 2, power, size - step, size + step, 2 * size):
+        size, step = subject.wrong.axes[axis.name], axis.multiple_of
+        for other in (_SMALL, size // 2, size - step, size + step, 2 * size):
             fitted = _up(other, step)
             case = _at(subject, {axis.name: fitted}) if fitted != size else None
             if case is not None:

@@ -34,7 +34,6 @@ from cuassay.judge.decide.structure import matched
 from cuassay.judge.diagnose import alike, blamed_lines, repairs
 from cuassay.judge.diagnose.alike import WrongOutputs
 from cuassay.model.axes import resolve
-from cuassay.model.candidate import Language
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Basis, Cause, SourceLine
 from cuassay.model.outcome import Finding, FindingClass
@@ -79,6 +78,7 @@ _WRONG_NUMBERS = (Cause.WRONG_VALUES, Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, C
 _NO_EDIT = (Cause.NOT_BUILT, Cause.COMPILED, Cause.SLOW_HOST, Cause.STREAM, Cause.DEVICE)
 _EDITS = {Profile.QUICK: 80, Profile.STANDARD: 150, Profile.DEEP: 400}
 _EDIT_SECONDS = {Profile.QUICK: 12.0, Profile.STANDARD: 30.0, Profile.DEEP: 90.0}
+_GROWTH_SECONDS = 3.0
 _ROUNDING = 0.25  # relative error up to which roundings and lost sums are thought of
 # Largest relative error that one rounding of an output makes, by dtype.
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-14}
@@ -166,7 +166,7 @@ class _Experiments:
             return dataclasses.replace(held, confirmed=held.confirmed | {first}, lines=lines)
         clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed)
         trace = None
-        if not self.candidate.names_triton and self.candidate.language is Language.PYTHON:
+        if self.candidate.computes_in_torch:
             # A few equal values are the values of many expressions: the first answer has many.
             trace = blamed_lines.traced(self.run, answers[0].case)
             self.ran.update(trace.ran if trace is not None else ())
@@ -518,8 +518,10 @@ class _Experiments:
                 lines={**clues.lines, Cause.AUTOTUNER: repair.line},
                 repaired=clues.repaired | {cause, Cause.AUTOTUNER},
             )
+        # The edits took their time: growth may take some of its own.
+        more = dataclasses.replace(self, until=time.monotonic() + _GROWTH_SECONDS)
         accumulates = repair.edit.kind is EditKind.PRECISION and (
-            repair.edit.carried or self._lost_sum(self.failing) is not None
+            repair.edit.carried or more._lost_sum(self.failing) is not None
         )
         if numbers and cause in NUMBERS:
             cause = repair.cause(made.cause, accumulates=accumulates)

@@ -61,9 +61,7 @@ class Repair:
                 return Cause.SIZES if self.edit.sizes else Cause.INPUT_IGNORED
             case EditKind.ROUND_UP:
                 return Cause.TAIL
-            case EditKind.PART if self.edit.sizes:
-                return before if before is Cause.TAIL else Cause.SIZES
-            case EditKind.PART if self.edit.indexed:
+            case EditKind.PART | EditKind.NUMBER if self.edit.indexed and not self.edit.sizes:
                 return Cause.INPUT_MISREAD
             case EditKind.NUMBER if before in (Cause.WRONG_VALUES, Cause.SPECIAL_CASE):
                 return Cause.WRONG_CONSTANT
