@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from cuassay.diagnosis.causes import PAGES
-from cuassay.diagnosis.clues import Clue, Clues
-from cuassay.diagnosis.hypotheses import HYPOTHESES, Prediction, grows_steadily
+from cuassay.diagnosis.clues import TESTED, Clue, Clues
+from cuassay.diagnosis.growth import grows_steadily
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
 from cuassay.model.outcome import Finding, FindingClass, worst_first
 
@@ -107,7 +107,7 @@ def _cause(finding: Finding, clues: Clues) -> Cause | None:
         return None
     if finding.growth is not None and grows_steadily(finding.growth):
         return cause  # several lengths: the check's own experiment
-    tested = isinstance(HYPOTHESES[cause], Prediction)
+    tested = cause in TESTED
     held = cause in clues.confirmed or cause in clues.repaired
     return clues.instead.get(cause, cause) if held or not tested else None
 

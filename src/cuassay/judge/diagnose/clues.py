@@ -1,8 +1,8 @@
 """Experiments with a rejected candidate that say why its numbers are wrong, and on which line.
 
 Each is one or a few calls, bounded in time by the profile; what it predicts, asks and concludes is
-data (`diagnosis.hypotheses`). Nothing here decides anything: the verdict stands before the first
-experiment begins.
+data (`judge.diagnose.hypotheses`). Nothing here decides anything: the verdict stands before the
+first experiment begins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import reads_of, same_bits
 from cuassay.diagnosis import NUMBERS, PAGES, Clue, Clues, diagnose
 from cuassay.diagnosis.edits import EditKind
-from cuassay.diagnosis.hypotheses import (
+from cuassay.errors import CuassayError
+from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
+from cuassay.judge.decide.structure import matched
+from cuassay.judge.diagnose import alike, blamed_lines, repairs
+from cuassay.judge.diagnose.alike import WrongOutputs
+from cuassay.judge.diagnose.hypotheses import (
     HYPOTHESES,
     Conclusion,
     Prediction,
@@ -28,11 +33,6 @@ from cuassay.diagnosis.hypotheses import (
     Subject,
     redrawn,
 )
-from cuassay.errors import CuassayError
-from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
-from cuassay.judge.decide.structure import matched
-from cuassay.judge.diagnose import alike, blamed_lines, repairs
-from cuassay.judge.diagnose.alike import WrongOutputs
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Basis, Cause, SourceLine

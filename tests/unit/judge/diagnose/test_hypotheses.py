@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from cuassay.diagnosis.hypotheses import (
+from cuassay.diagnosis.clues import TESTED
+from cuassay.diagnosis.growth import fitted_exponent
+from cuassay.judge.diagnose.hypotheses import (
     HYPOTHESES,
     Conclusion,
     Prediction,
     Reply,
     Ruling,
     Subject,
-    fitted_exponent,
 )
 from cuassay.model.case import Case, Fill
 from cuassay.model.diagnosis import Cause
@@ -214,6 +215,8 @@ def test_every_cause_has_a_hypothesis() -> None:
     assert set(HYPOTHESES) == set(Cause)
     for hypothesis in HYPOTHESES.values():
         assert hypothesis.prediction
+    tested = {c for c, hypothesis in HYPOTHESES.items() if isinstance(hypothesis, Prediction)}
+    assert tested == TESTED
 
 
 @pytest.mark.parametrize(

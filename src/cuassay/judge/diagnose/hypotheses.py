@@ -17,12 +17,12 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from cuassay.checks.numeric.common import single_call
+from cuassay.diagnosis.growth import LEAST_GROWTH, fitted_exponent, is_growth
 from cuassay.inputs.elements import has_magnitude
 from cuassay.inputs.geometry import elements, legal, tensor_inputs, try_sizes, workload_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.model.case import Case, Fill
 from cuassay.model.diagnosis import Cause
-from cuassay.model.outcome import Growth
 from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
 
@@ -31,8 +31,6 @@ _DRAWS = 2  # of values under which sizes must tell right from wrong
 _FAR = 2.0**10  # times the values, up and down, where their magnitude is asked for
 _LENGTHS = (1, 4, 16, 64)  # times the shortest sum
 _SHORTEST = 32
-_GROWS = 0.2  # exponent of an error that grows with the length of a sum
-_STEADY = 0.35  # half the width of that exponent's interval
 _SMALL = 16  # a size that fits into one tile of most kernels
 _LISTED = 3  # workloads at whose sizes a failing case is tried
 _BISECTED = 12  # rounds of a search for the size at which right turns into wrong
@@ -440,44 +438,13 @@ def _grows(subject: Subject) -> Experiment | None:
             if len(points) < 2 * 3:
                 continue
             told = True
-            if _is_growth(points):
+            if is_growth(points):
                 exponent, _ = fitted_exponent(points)
                 words = f"the error grows as {name}^{exponent:.1f}"
                 return Conclusion(ruling=Ruling.CONFIRMED, words=words)
         return Conclusion(ruling=Ruling.REFUTED if told else Ruling.OPEN)
 
     return Experiment(questions=questions, conclude=conclude)
-
-
-def fitted_exponent(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return a of error ~ length**a, by least squares of logarithms, and twice its standard error.
-
-    Ordinary least squares: the error of the slope is that of independent residuals.
-    """
-    xs = [math.log(length) for length, _ in points]
-    ys = [math.log(error) for _, error in points]
-    x, y = sum(xs) / len(xs), sum(ys) / len(ys)
-    square = sum((one - x) ** 2 for one in xs)
-    if not square or len(points) < 3:
-        return 0.0, math.inf
-    slope = sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / square
-    left = sum((b - y - slope * (a - x)) ** 2 for a, b in zip(xs, ys, strict=True))
-    return slope, 2.0 * math.sqrt(left / (len(points) - 2) / square)
-
-
-def grows_steadily(growth: Growth) -> bool:
-    """Whether the points of a growth check lie on one power of the length that surely grows."""
-    points = [(float(p.length), p.error) for p in growth.points if 0 < p.error < math.inf]
-    return len(points) >= 3 and _is_growth(points)
-
-
-def _is_growth(points: Sequence[tuple[float, float]]) -> bool:
-    """Whether errors lie on one power of the length, its interval above `_GROWS`.
-
-    Terms that are left out beyond some length make an error that jumps: no power fits that.
-    """
-    exponent, spread = fitted_exponent(points)
-    return spread < _STEADY and exponent - spread > _GROWS
 
 
 def _magnitude(subject: Subject) -> Experiment | None:
@@ -739,7 +706,7 @@ HYPOTHESES: Mapping[Cause, Hypothesis] = MappingProxyType(
         ),
         Cause.LOW_ACCUMULATION: Prediction(
             prediction="the error grows with the length of the sum, the exponent's interval above "
-            f"{_GROWS}; or the machine sees the bits go",
+            f"{LEAST_GROWTH}; or the machine sees the bits go",
             experiment=_grows,
         ),
         Cause.OUT_OF_RANGE: Prediction(
