@@ -427,8 +427,8 @@ class _Experiments:
         if all(self._explained(answer, Precision.MIXED) for answer in answers):
             return Clue(
                 cause=Cause.LOW_PRECISION,
-                words="the error is that of intermediates that are rounded to "
-                f"{self.trial.problem.low_type.value}",
+                words="the error is as large as intermediates in 16 bits make it, and does not grow "
+                "with the length of a sum",
                 basis=Basis.CHECK,
             )
         return None

@@ -58,7 +58,8 @@ class Repair:
             case EditKind.FACTOR:
                 return Cause.INPUT_IGNORED
             case EditKind.PARAMETER:
-                return Cause.SIZES if self.edit.sizes else Cause.INPUT_IGNORED
+                # A name that is used elsewhere is no argument that is ignored.
+                return Cause.SIZES if self.edit.sizes else before
             case EditKind.ROUND_UP:
                 return Cause.TAIL
             case EditKind.PART | EditKind.NUMBER if self.edit.indexed and not self.edit.sizes:

@@ -88,8 +88,8 @@ def _example(text: str, *, width: int, lines: int) -> list[Text]:
     """Return a smallest input within the width: what follows a long line begins with `#`."""
     rows: list[str] = []
     for row in words.block(text, lines=lines):
-        first, *more = wrapped(row, width=width - _BESIDE) if len(row) > width - _BESIDE else [row]
-        rows += [first, *(f"#   {one}" for one in more)]
+        parts = wrapped(row, width=width - _BESIDE) if len(row) > width - _BESIDE else [row]
+        rows += [parts[0], *(f"#   {one}" for one in parts[1:])]
     return code("smallest", rows[:lines], style="cyan")
 
 
