@@ -67,12 +67,11 @@ class SlowError(CuassayError):
 class Reloaded(InProcess):
     """Runs scenarios in this process, a module of its own for each that asks for a new one."""
 
-    nursery = None
-
     def __init__(
         self, trial: JudgeTrial, candidate: Candidate, *, device: str, **ignored: Any
     ) -> None:
         super().__init__(trial, candidate, device=device, **ignored)
+        self.pool.nursery = None  # type: ignore[attr-defined]  # edited candidates need none either
         self._candidate, self._device = candidate, device
         self._folder = cache_dir() / candidate_digest(candidate, build.toolchain(device))
 

@@ -304,7 +304,7 @@ class _Experiments:
     def _lengths(self) -> tuple[str, ...]:
         """Return the axes that are reduced: those that a check lengthened, then all known ones."""
         grown = [f.growth.axis for f in self.wrong if f.growth is not None]
-        return tuple(dict.fromkeys((*grown, *self.trial.reduced)))
+        return tuple(dict.fromkeys((*grown, *self.trial.planned.reduced)))
 
     def _tried(self, cause: Cause, subject: Subject) -> Conclusion:
         """Run the experiment of a cause to its end, as far as time allows."""
@@ -400,7 +400,7 @@ class _Experiments:
             return None
         error = alike.relative_error(worst)
         subject = self._subject(worst.case)
-        order = [Cause.TAIL, Cause.MAGNITUDE, Cause.SPECIAL_CASE, Cause.SIZES]
+        order = [Cause.TAIL, Cause.SIZES, Cause.MAGNITUDE, Cause.SPECIAL_CASE]
         if not math.isfinite(error):
             order.insert(0, Cause.OUT_OF_RANGE)
         elif error < _ROUNDING:
@@ -427,8 +427,7 @@ class _Experiments:
         if all(self._explained(answer, Precision.MIXED) for answer in answers):
             return Clue(
                 cause=Cause.LOW_PRECISION,
-                words="the error is as large as intermediates in 16 bits make it, and does not grow "
-                "with the length of a sum",
+                words="the error is as large as 16-bit intermediates make it",
                 basis=Basis.CHECK,
             )
         return None
