@@ -67,8 +67,8 @@ def diagnosis_card(
     elif own and own[0].evidence and own[0].measured is None:
         lines += code("evidence", _excerpt(own[0].evidence, lines=5), style="dim")
     elif own and own[0].where.axes:
-        if made.cause is not Cause.WRONG_VALUES and (told := words.values(own[0])):
-            lines += labelled("where", f"{words.place(own[0])}: {told}", width=width)
+        if made.cause is not Cause.WRONG_VALUES and (seen := words.values(own[0])):
+            lines += labelled("where", f"{words.place(own[0])}: {seen}", width=width)
         lines += labelled("input", words.sizes(own[0].where.axes), width=width, style="cyan")
     lines += labelled("do", made.remedy, width=width)
     if own:

@@ -115,7 +115,7 @@ def test_a_program_that_cannot_run_says_so_and_ends_with_77(
     scenario = single_call(trial.cases("numeric")[0], label="numbers")
     candidate = _candidate(trial)
     place = tmp_path / "repro.py"
-    with Runner(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
         export(trial, candidate, _finding(scenario), runner(scenario), place)
     assert place.read_text().startswith('"""Needs torch. ')
     kernel = tmp_path / "repro_kernel" / _PAIR.bug.name
@@ -145,7 +145,7 @@ def test_a_triton_kernel_runs_without_a_gpu_and_a_race_may_not_show(
         _finding(scenario), cause=Cause.RACE, reproduce="cuassay replay R/F1"
     )
     place = tmp_path / "repro.py"
-    with Runner(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
         export(trial, candidate, finding, runner(scenario), place)
     text = place.read_text()
     assert text.startswith('"""Needs torch and triton. ')
