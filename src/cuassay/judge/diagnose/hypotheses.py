@@ -647,6 +647,8 @@ HYPOTHESES: Mapping[Cause, Hypothesis] = MappingProxyType(
             prediction="it shows with this alone changed, and with nothing else",
         ),
         **_seen(
+            Cause.MISALIGNED,
+            Cause.FALSE_ASSUMPTION,
             Cause.OUT_OF_BOUNDS,
             Cause.UNINITIALISED,
             Cause.UNWRITTEN,
