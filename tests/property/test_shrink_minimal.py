@@ -227,3 +227,23 @@ def test_runs_are_bounded() -> None:
 
     generalise(start(4, 65), fails, TWO_AXES, max_runs=20)
     assert len(ran) == 20
+
+
+def test_a_law_that_an_unused_size_contradicts_is_not_said() -> None:
+    """Every probed size from 5 on fails; 7 does not, and nobody used it to find the law."""
+    assert law(lambda size: size >= 5, 5) == "any cols >= 5"
+    assert law(lambda size: size >= 5 and size != 7, 5) == ""
+
+
+def test_a_law_of_sizes_is_about_drawn_values() -> None:
+    """Listed values of a smallest case are another tensor at another size."""
+    drawn = {"x": Fill(kind="normal")}
+    listed = dataclasses.replace(
+        start(1, 4), fills={"x": Fill(kind="explicit", parameters={"values": (0.0, 0.0, 0.0, 5.0)})}
+    )
+
+    def fails(case: Case) -> bool:  # listed values are repeated: the last one stands at 3, 7, 11
+        return case.fills["x"].kind == "explicit" and case.axes["cols"] % 4 == 0
+
+    said = generalise(listed, fails, TWO_AXES, max_runs=80, drawn=drawn)
+    assert "cols" not in said

@@ -56,7 +56,7 @@ def test_assert_correct_tells_the_story(monkeypatch: pytest.MonkeyPatch) -> None
     fake_engine.install(monkeypatch, samples.rejected())
     with pytest.raises(cuassay.CuassayAssertionError) as caught:
         cuassay.assert_correct("k.py", problem="p")
-    assert "18.4 x the budget" in str(caught.value)
+    assert "18.4 times the allowed error" in str(caught.value)
     assert f"cuassay replay {samples.RUN}/F1" in str(caught.value)
     assert caught.value.verdict == samples.rejected()
 

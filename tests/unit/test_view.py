@@ -104,7 +104,7 @@ def test_an_audit_links_to_every_trial_s_own_report(tmp_path: Path) -> None:
         assert f'href="{link}"' in text
         assert "Refresh" not in headers
         base = address.partition(f"/{secret}")[0]
-        assert "18.4 x the budget" in _get(f"{base}{link}")[0]
+        assert "18.4 times the allowed error" in _get(f"{base}{link}")[0]
         for wrong in (
             "/", "/wrong/", f"/{secret}/x", f"/{secret}/run/", f"/{secret}/run/..",
             f"/{secret}/run/candidates/../../../../etc", f"/{secret}/run/%2e%2e/home",

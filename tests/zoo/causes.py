@@ -16,7 +16,7 @@ _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY)
 _SUM = (Cause.LOW_ACCUMULATION,)
 _ROUNDING = (Cause.LOW_PRECISION,)
 _IGNORED = (Cause.INPUT_IGNORED,)
-_TAIL = (Cause.TAIL,)
+_TAIL = (Cause.TAIL, Cause.SIZES)
 
 # By the first words of the pair's lesson; the longest that fits counts.
 _BY_LESSON: Mapping[str, tuple[Cause, ...]] = {
@@ -40,13 +40,13 @@ _BY_LESSON: Mapping[str, tuple[Cause, ...]] = {
     "TF32 inside": _ROUNDING,
     "low precision inside": _ROUNDING,
     "arithmetic: truncated": (Cause.WRONG_VALUES, Cause.SPECIAL_CASE, Cause.WRONG_CONSTANT),
-    "special-casing": (Cause.SPECIAL_CASE,),
+    "special-casing": (Cause.SPECIAL_CASE, Cause.MAGNITUDE),
     "arithmetic: N - 1": (Cause.WRONG_REDUCTION,),
     "arithmetic: rounded": _ROUNDING,
     "low-precision accumulation": _SUM,
     "outputs not written": (Cause.UNWRITTEN, Cause.UNINITIALISED),
     "over-fit to shapes": _TAIL,
-    "over-fit to shapes: shape table": (Cause.TAIL, Cause.REFUSES_SIZES),
+    "over-fit to shapes: shape table": (*_TAIL, Cause.REFUSES_SIZES),
     "over-fit to shapes: abort": (Cause.ENDS_PROCESS,),
     "output and input contract: input mutated": (Cause.INPUT_CHANGED,),
     "output and input contract: input returned": (
@@ -112,14 +112,14 @@ _BY_NAME: Mapping[str, tuple[Cause, ...]] = {
     "dropout_unscaled": (Cause.TERM_OMITTED, Cause.WRONG_REDUCTION, Cause.INPUT_IGNORED),
     "gamma_ignored": (Cause.INPUT_IGNORED, Cause.TERM_OMITTED),
     "beta_ignored": (Cause.INPUT_IGNORED, Cause.TERM_OMITTED),
-    "baked_stride": (Cause.TAIL,),
+    "baked_stride": _TAIL,
     "triton_fixed_block": (Cause.TAIL, Cause.UNWRITTEN),
     "triton_floor_grid": (Cause.TAIL, Cause.UNWRITTEN),
     "unwritten_tail": (Cause.TAIL, Cause.UNWRITTEN),
-    "whole_page_read": (Cause.TAIL, Cause.WRONG_REDUCTION, Cause.INPUT_MISREAD),
-    "tile_border": (Cause.TAIL,),
-    "residue_64_of_128": (Cause.TAIL, Cause.SPECIAL_CASE),
-    "size_gate": (Cause.TAIL, Cause.SPECIAL_CASE, Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION),
+    "whole_page_read": (*_TAIL, Cause.WRONG_REDUCTION, Cause.INPUT_MISREAD),
+    "tile_border": _TAIL,
+    "residue_64_of_128": _TAIL,
+    "size_gate": (*_TAIL, Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION),
     "public_seed": (Cause.SPECIAL_CASE, Cause.WRONG_VALUES, Cause.TRIVIAL_ANSWER),
     "greedy_token": (Cause.INPUT_IGNORED, Cause.SPECIAL_CASE),
     "equal_lengths": (Cause.INPUT_IGNORED, Cause.SPECIAL_CASE, Cause.INPUT_MISREAD),

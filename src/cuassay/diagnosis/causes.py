@@ -101,6 +101,12 @@ PAGES: Mapping[Cause, CausePage] = MappingProxyType(
             words="the first call is wrong, later ones on the same values are right",
             remedy="compute before tuning, and initialise all scratch memory before the first use",
         ),
+        Cause.AUTOTUNER: CausePage(
+            name="autotuner's trial runs",
+            words="the first call keeps what the autotuner's trial runs left in its outputs",
+            remedy="name the tensors that the kernel adds to in reset_to_zero, those that it "
+            "updates in restore_value",
+        ),
         Cause.CALL_HISTORY: CausePage(
             name="depends on earlier calls",
             words="an answer depends on the calls before it",
@@ -246,21 +252,33 @@ PAGES: Mapping[Cause, CausePage] = MappingProxyType(
             remedy="check the bounds, axis and divisor of the reduction",
         ),
         Cause.TAIL: CausePage(
+            name="last partial tile",
+            words="the kernel is right at sizes of whole tiles and wrong where the last one is "
+            "partial",
+            remedy="mask the last tile, and derive every bound and loop count from the arguments",
+        ),
+        Cause.SIZES: CausePage(
             name="wrong at some sizes",
             words="the kernel is right at some sizes and wrong at others",
-            remedy="mask the last tile, and derive every bound, stride and loop count from the "
-            "arguments",
+            remedy="look at what the source does differently there: a dispatch on the size, a "
+            "template constant, a table, a stride or loop count that is a number",
         ),
         Cause.TRIVIAL_ANSWER: CausePage(
             name="computes nothing",
             words="the answer is one that needs no computation",
             remedy="compute the operator; a constant or a copied input is no answer",
         ),
+        Cause.MAGNITUDE: CausePage(
+            name="wrong for large or small values",
+            words="the kernel is right for the same values at another magnitude",
+            remedy="look for what matters at that magnitude alone: an epsilon and where it stands, "
+            "a constant, a clamp, the range of a format",
+        ),
         Cause.SPECIAL_CASE: CausePage(
             name="right for some values only",
             words="the kernel is right for some values or rows and wrong for others",
-            remedy="remove branches on the values; handle large, tiny, equal, zero and "
-            "mixed-sign inputs alike",
+            remedy="follow these values through the kernel: a branch on them, a mask, a term that "
+            "ordinary values hide",
         ),
         Cause.WRONG_VALUES: CausePage(
             name="wrong values",

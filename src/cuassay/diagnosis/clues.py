@@ -7,6 +7,24 @@ from dataclasses import dataclass, field
 
 from cuassay.model.diagnosis import Basis, Cause, SourceLine
 
+# Causes that are said only where calls of their own confirmed them; what is tried of each is in
+# `judge.diagnose.hypotheses`.
+TESTED = frozenset(
+    {
+        Cause.STALE_ANSWER,
+        Cause.CALL_HISTORY,
+        Cause.FIRST_CALL,
+        Cause.OUTPUT_REUSED,
+        Cause.INPUT_IGNORED,
+        Cause.LOW_ACCUMULATION,
+        Cause.OUT_OF_RANGE,
+        Cause.TAIL,
+        Cause.SIZES,
+        Cause.MAGNITUDE,
+        Cause.SPECIAL_CASE,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clue:
@@ -22,15 +40,18 @@ class Clue:
 class Clues:
     """What the experiments gave.
 
-    `numbers` is why the numbers are wrong. `alone` says whether the first call of a new process
-    is wrong too (None: not tried): if it is not, earlier calls are at fault. `some_sizes` says that
-    a kernel that raises does not at listed sizes. `lines` maps a cause to the line of the
+    `numbers` is why the numbers are wrong. `confirmed` are the causes whose prediction came true
+    (`TESTED`), `instead` what an experiment showed in the place of another cause. `alone` says
+    that the first call of a new process is wrong too: earlier calls are not at fault. `some_sizes`
+    says that a kernel that raises does not at listed sizes. `lines` maps a cause to the line of the
     candidate that it would be found at; `repaired` are those causes whose line, once edited, makes
     the candidate right.
     """
 
     numbers: Clue | None = None
-    alone: bool | None = None
+    confirmed: frozenset[Cause] = frozenset()
+    instead: Mapping[Cause, Cause] = field(default_factory=dict)
+    alone: bool = False
     some_sizes: bool = False
     lines: Mapping[Cause, SourceLine] = field(default_factory=dict)
     repaired: frozenset[Cause] = frozenset()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from cuassay.diagnosis.causes import PAGES
-from cuassay.diagnosis.clues import Clue, Clues
+from cuassay.diagnosis.clues import TESTED, Clue, Clues
+from cuassay.diagnosis.growth import grows_steadily
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
 from cuassay.model.outcome import Finding, FindingClass, worst_first
 
@@ -25,7 +27,13 @@ _ALONE = (
 )
 # What a call does beside its arguments explains whatever later calls show.
 _CONTRACT = (Cause.INPUT_CHANGED, Cause.OUTPUT_SHARES_INPUT, Cause.OUTPUT_SHARES_OUTPUT)
-_STATE = (Cause.STALE_ANSWER, Cause.FIRST_CALL, Cause.CALL_HISTORY, Cause.OUTPUT_REUSED)
+_STATE = (
+    Cause.STALE_ANSWER,
+    Cause.FIRST_CALL,
+    Cause.AUTOTUNER,
+    Cause.CALL_HISTORY,
+    Cause.OUTPUT_REUSED,
+)
 _MEMORY = (
     Cause.FALSE_ASSUMPTION,
     Cause.MISALIGNED,
@@ -47,20 +55,15 @@ NUMBERS = (
     Cause.OTHER_FORM,
     Cause.WRONG_REDUCTION,
     Cause.TAIL,
+    Cause.SIZES,
     Cause.TRIVIAL_ANSWER,
+    Cause.MAGNITUDE,
     Cause.SPECIAL_CASE,
     Cause.WRONG_VALUES,
     Cause.TRAINING,
 )
 _LAWS = ("META001",)  # relations and laws say that something is wrong, never what
-_SHAPES, _NUMERIC, _HOT = "SHP001", "NUM001", "NUM002"
 _LEFT_BEHIND = (Cause.UNINITIALISED, Cause.UNWRITTEN)
-_WITH_THE_MESSAGE = (
-    Cause.INPUT_IGNORED,
-    Cause.INPUT_MISREAD,
-    Cause.WRONG_VALUES,
-    Cause.OUT_OF_RANGE,
-)
 # What the check's own message says better than the page of the cause.
 _IN_ITS_OWN_WORDS = frozenset(Cause) - frozenset(NUMBERS)
 
@@ -68,18 +71,20 @@ _IN_ITS_OWN_WORDS = frozenset(Cause) - frozenset(NUMBERS)
 def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[Diagnosis, ...]:
     """Return one to three causes of the wrong findings; none where nothing is wrong.
 
-    Order: broken contracts, which are named alone; then causes with a line, then those with a
-    smallest input, then the rest. Every wrong finding belongs to one of them, as far as three
-    causes go.
+    A cause that must be tested is said only where `clues` confirm it: else its findings say that
+    the numbers are wrong, and where. Order: broken contracts, which are named alone; then causes
+    with a line, then those with a smallest input, then the rest. Every wrong finding belongs to
+    one of them, as far as three causes go.
     """
     clues = clues or Clues()
     wrong = [f for f in worst_first(findings) if f.finding_class is FindingClass.WRONG]
     if not wrong:
         return ()
-    state = any(finding.cause in _STATE for finding in wrong) and not clues.alone
+    causes = {id(finding): _cause(finding, clues) for finding in wrong}
+    state = any(cause in _STATE for cause in causes.values()) and not clues.alone
     for cause in (*_ALONE, *_CONTRACT):
-        held = [finding for finding in wrong if finding.cause is cause]
-        if cause is Cause.RAISES and any(f.cause is Cause.INPUT_CHANGED for f in wrong):
+        held = [finding for finding in wrong if causes[id(finding)] is cause]
+        if cause is Cause.RAISES and Cause.INPUT_CHANGED in causes.values():
             continue  # a call on inputs that an earlier one changed; the first would show no change
         if cause is Cause.WRONG_STRUCTURE and state and all(f.code != "API002" for f in held):
             continue
@@ -90,22 +95,34 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
             )
         if held:
             return (_diagnosis(cause, [*held, *(f for f in wrong if f not in held)], clues),)
-    groups = _groups(wrong, clues)
+    groups = _groups(wrong, causes, clues)
     made = [_diagnosis(cause, held, clues) for cause, held in groups]
     return tuple(sorted(made, key=_rank)[:MOST])
 
 
-def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Finding]]]:
+def _cause(finding: Finding, clues: Clues) -> Cause | None:
+    """Return the cause of a finding where it is seen or confirmed, else None."""
+    cause = finding.cause
+    if cause is None:
+        return None
+    if finding.growth is not None and grows_steadily(finding.growth):
+        return cause  # several lengths: the check's own experiment
+    tested = cause in TESTED
+    held = cause in clues.confirmed or cause in clues.repaired
+    return clues.instead.get(cause, cause) if held or not tested else None
+
+
+def _groups(
+    wrong: Sequence[Finding], causes: Mapping[int, Cause | None], clues: Clues
+) -> list[tuple[Cause, list[Finding]]]:
     """Return the findings by cause; what another cause explains joins its group."""
-    numbers = [
-        f
-        for f in wrong
-        if f.cause is None or f.cause in NUMBERS or f.cause is Cause.WRONG_STRUCTURE
-    ]
+    facets = (None, Cause.WRONG_STRUCTURE, *NUMBERS)
+    numbers = [finding for finding in wrong if causes[id(finding)] in facets]
     groups: dict[Cause, list[Finding]] = {}
     for finding in wrong:
-        if finding not in numbers and finding.cause is not None:
-            groups.setdefault(finding.cause, []).append(finding)
+        cause = causes[id(finding)]
+        if cause is not None and cause not in facets:
+            groups.setdefault(cause, []).append(finding)
     state = _merge(groups, _STATE)
     memory = _merge(groups, _MEMORY)
     if state is not None and not clues.alone and memory in _LEFT_BEHIND:
@@ -129,7 +146,7 @@ def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Fi
         else:
             explained = None
         if explained is None:
-            groups = {_of_numbers(numbers, clues): numbers, **groups}
+            groups = {_of_numbers(numbers, causes, clues): numbers, **groups}
         else:
             groups[explained] += numbers
     return list(groups.items())
@@ -150,23 +167,18 @@ def _merge(groups: dict[Cause, list[Finding]], causes: Sequence[Cause]) -> Cause
     return lead
 
 
-def _of_numbers(numbers: Sequence[Finding], clues: Clues) -> Cause:
+def _of_numbers(
+    numbers: Sequence[Finding], causes: Mapping[int, Cause | None], clues: Clues
+) -> Cause:
     """Return the cause of wrong numbers: what experiments say, else what the checks say."""
-    known = [finding.cause for finding in numbers if finding.cause in NUMBERS]
+    known = {causes[id(finding)] for finding in numbers}
     if clues.numbers is not None:
         omitted = clues.numbers.cause in (Cause.TERM_OMITTED, Cause.WRONG_CONSTANT)
         # The operation that is missing is the one that would have used the input.
         ignored = omitted and Cause.INPUT_IGNORED in known
         return Cause.INPUT_IGNORED if ignored else clues.numbers.cause
-    for cause in (Cause.INPUT_IGNORED, Cause.OUT_OF_RANGE, Cause.LOW_ACCUMULATION):
-        if cause in known:
-            return cause
-    codes = {finding.code for finding in numbers if finding.code not in _LAWS}
-    if codes <= {_SHAPES}:
-        return Cause.TAIL if codes else Cause.WRONG_VALUES
-    if codes <= {_HOT}:
-        return Cause.LOW_ACCUMULATION
-    return next((cause for cause in known if cause is not None), Cause.WRONG_VALUES)
+    seen = (cause for cause in Cause if cause in known and cause in NUMBERS)
+    return next(seen, Cause.WRONG_VALUES)
 
 
 def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis:
@@ -182,22 +194,17 @@ def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis
         basis = Basis.MACHINE if lead.code.endswith("101") else Basis.CHECK
     else:
         basis = Basis.TRACE if cause in clues.lines else Basis.CHECK
-    lead = ordered[0]
     if cause in _IN_ITS_OWN_WORDS:
         words = lead.message
+    elif cause is Cause.WRONG_VALUES:
+        words = _wrong_numbers(ordered)
     else:
-        said = clue.words if clue is not None else PAGES[cause].words
+        words = clue.words if clue is not None else PAGES[cause].words
         growth = next((f.growth for f in ordered if f.growth is not None), None)
-        if cause is Cause.LOW_ACCUMULATION and growth is not None:
-            words = f"{said}; the error grows as {growth.axis}^{growth.exponent:.1f}"
-        else:
-            general = next((f.holds_for for f in ordered if f.holds_for), "")
-            if cause is Cause.TAIL and general:
-                words = f"{said} ({general})"
-            elif clue is None and cause in _WITH_THE_MESSAGE:
-                words = f"{said}: {lead.message}"
-            else:
-                words = said
+        if clue is None and growth is not None and cause is Cause.LOW_ACCUMULATION:
+            words += f"; the error grows as {growth.axis}^{growth.exponent:.1f}"
+        elif clue is None and cause in (Cause.INPUT_IGNORED, Cause.OUT_OF_RANGE):
+            words += f": {lead.message}"
     return Diagnosis(
         cause=cause,
         words=words,
@@ -207,6 +214,40 @@ def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis
         example=example,
         findings=tuple(finding.id for finding in ordered if finding.id),
     )
+
+
+def _wrong_numbers(held: Sequence[Finding]) -> str:
+    """Return where the numbers are wrong, with the grossest error that was seen."""
+    placed = [f for f in held if f.where.got and f.where.expected and f.code not in _LAWS]
+    if not placed:
+        return held[0].message
+    worst = max(placed, key=_error)
+    where = worst.where
+    index = f"[{', '.join(map(str, where.index))}]" if where.index else ""
+    sizes = ", ".join(f"{name}={size}" for name, size in where.axes.items())
+    at = f" at {sizes}" if sizes else ""
+    return (
+        f"wrong numbers: {where.output}{index} is {_short(where.got)}, "
+        f"expected {_short(where.expected)}{at}"
+    )
+
+
+def _error(finding: Finding) -> float:
+    """Return the relative error of the worst element, at most 1; 0 where it is no number."""
+    try:
+        got, want = float(finding.where.got), float(finding.where.expected)
+    except ValueError:
+        return 0.0
+    if not math.isfinite(got) or not want:
+        return 1.0
+    return min(abs(got - want) / abs(want), 1.0)
+
+
+def _short(value: str) -> str:
+    try:
+        return f"{float(value):.6g}"
+    except ValueError:
+        return value
 
 
 def _line(

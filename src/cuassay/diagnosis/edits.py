@@ -38,6 +38,7 @@ class EditKind(enum.StrEnum):
     FUNCTION = "function"  # a function becomes a related one
     FACTOR = "factor"  # a product gets a parameter that nothing uses
     MASK = "mask"  # a product with a mask becomes a selection
+    CONFIGURATIONS = "configurations"  # an autotuner gets its first configuration alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,8 @@ class Edit:
     """One edit: `line` counts from 1, `words` say what was changed, `text` is the whole new file.
 
     `sizes` says that only sizes stand in what was edited, `indexed` that an element was picked
-    there by a fixed index, `filled` that memory is allocated there.
+    there by a fixed index, `filled` that memory is allocated there, `carried` that a loop updates
+    a value there from what it was.
     """
 
     kind: EditKind
@@ -55,6 +57,7 @@ class Edit:
     sizes: bool = False
     indexed: bool = False
     filled: bool = False
+    carried: bool = False
 
 
 _NUMBERS = (
@@ -73,6 +76,7 @@ _NUMBERS = (
     EditKind.FILL,
 )
 _STATE = (
+    EditKind.CONFIGURATIONS,
     EditKind.BRANCH,
     EditKind.COPY,
     EditKind.DECORATOR,
@@ -405,7 +409,9 @@ class _Source:
             others = ['float("-inf")', "1.0", "0.0"]
         for other in others:
             text = f"({other})"
-            yield self._edit(EditKind.NUMBER, node, text, f"`{other}` for `{said}`")
+            words = f"`{other}` for `{said}`"
+            indexed = self._in_index(node)
+            yield self._edit(EditKind.NUMBER, node, text, words, indexed=indexed)
         for name, size in list(self._scalars(node).items())[:_NAMES]:
             yield self._edit(EditKind.PARAMETER, node, name, f"`{name}` for `{said}`", sizes=size)
             if self._kernels and isinstance(value, int) and value >= _BLOCK:
@@ -436,8 +442,24 @@ class _Source:
     def _decorators(self, node: ast.FunctionDef) -> Iterator[Edit]:
         for decorator in node.decorator_list:
             said = f"`@{self._of(decorator)}` left out"
+            yield from self._configurations(decorator)
             if not _is_jit(decorator):
                 yield self._edit(EditKind.DECORATOR, decorator, "(lambda function: function)", said)
+
+    def _configurations(self, decorator: ast.expr) -> Iterator[Edit]:
+        """Yield an autotuner's list cut to its first entry."""
+        for node in ast.walk(decorator):
+            match node:
+                case ast.keyword(arg="configs", value=ast.List(elts=[first, _, *_]) as listed):
+                    text = f"[{self._of(first)}]"
+                    said = "the autotuner's first configuration alone"
+                    yield self._edit(EditKind.CONFIGURATIONS, listed, text, said)
+                case ast.keyword(arg="configs", value=ast.Name() | ast.Call() as listed):
+                    text = f"list({self._of(listed)})[:1]"
+                    said = "the autotuner's first configuration alone"
+                    yield self._edit(EditKind.CONFIGURATIONS, listed, text, said)
+                case _:
+                    pass
 
     def _factors(self, node: ast.FunctionDef) -> Iterator[Edit]:
         """Yield products with a parameter that the function does not use."""
@@ -501,6 +523,31 @@ class _Source:
                 names.setdefault(name, False)
         return names
 
+    def _in_index(self, node: ast.AST) -> bool:
+        """Whether a node stands in the index of a subscript that is read."""
+        while node in self._parent and not isinstance(node, ast.stmt):
+            above = self._parent[node]
+            if isinstance(above, ast.Subscript) and above.slice is node:
+                return True
+            node = above
+        return False
+
+    def _carries(self, node: ast.AST) -> bool:
+        """Whether a node is of a statement of a loop that updates a value from what it was."""
+        around = [node]
+        while around[-1] in self._parent:
+            around.append(self._parent[around[-1]])
+        if not any(isinstance(one, ast.For | ast.While) for one in around):
+            return False
+        match next(one for one in around if isinstance(one, ast.stmt)):
+            case ast.AugAssign():
+                return True
+            case ast.Assign(targets=[target], value=value):
+                before = {self._of(n) for n in ast.walk(value) if isinstance(n, ast.expr)}
+                return self._of(target) in before
+            case _:
+                return False
+
     def _called(self, node: ast.AST) -> bool:
         """Whether a node is the function of a call, not a value."""
         parent = self._parent.get(node)
@@ -554,6 +601,7 @@ class _Source:
             sizes=sizes or _of_sizes(node),
             indexed=indexed or kind is EditKind.INDEX,
             filled=any(f".{word}".encode() in row for word in ("zeros", "empty", "full")),
+            carried=self._carries(node),
         )
 
 

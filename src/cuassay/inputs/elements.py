@@ -115,7 +115,10 @@ def minimal_subset(
 def _simplest_value(
     values: tuple[float, ...], index: int, fails: Callable[[Sequence[float]], bool]
 ) -> tuple[float, ...]:
-    """Return `values` with one element simpler: 1, -1, or the least integer of its sign."""
+    """Return `values` with one element simpler.
+
+    1, -1, the least integer of its sign, or the value with one or two significant digits.
+    """
 
     def with_value(value: float) -> tuple[float, ...]:
         return _replaced(values, {index: value})
@@ -126,7 +129,9 @@ def _simplest_value(
             return with_value(simple)
     sign, high = math.copysign(1.0, present), math.ceil(abs(present))
     if not fails(with_value(sign * high)):
-        return values
+        rounded = (float(f"{present:.{digits}g}") for digits in (1, 2))
+        simpler = (with_value(value) for value in rounded if value != present)
+        return next(filter(fails, simpler), values)
     low = 1  # passes: tried above
     while high - low > 1:
         middle = (low + high) // 2

@@ -7,7 +7,7 @@ of the failure; a part that the budget did not reach is left out.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from cuassay.inputs.fills import family, kinds_for
@@ -46,6 +46,7 @@ class _Search:
     problem: Problem
     max_runs: int
     max_elements: int
+    drawn: Mapping[str, Fill]
     runs: int = 0
     known: dict[str, bool | None] = field(default_factory=dict)
 
@@ -68,15 +69,22 @@ def generalise(
     max_runs: int,
     max_elements: int = 1 << 16,
     fills: int = 3,
+    drawn: Mapping[str, Fill] | None = None,
 ) -> str:
     """Return in words for which other inputs the failure of `case` shows; empty if unknown.
 
     `fails` runs one changed case: True where it fails, False where it passes, None where it
     cannot tell, OutOfBudget raised where time is over. `fills` other fills of each input are
-    tried, and no case larger than `max_elements` elements of inputs and outputs.
+    tried, and no case larger than `max_elements` elements of inputs and outputs. Listed values
+    belong to one size: laws of sizes are found on the recipes that were `drawn` before.
     """
     search = _Search(
-        case=case, fails=fails, problem=problem, max_runs=max_runs, max_elements=max_elements
+        case=case,
+        fails=fails,
+        problem=problem,
+        max_runs=max_runs,
+        max_elements=max_elements,
+        drawn=drawn or {},
     )
     parts: list[str] = []
     for part in _parts(search, fills):
@@ -129,8 +137,11 @@ def _seed(search: _Search) -> str:
 
 def _axis(search: _Search, axis: VarAxis) -> str:
     step, start = axis.multiple_of, search.case.axes[axis.name]
-    if start % step:
+    drawn = _drawn(search)
+    if start % step or any(fill.kind == "explicit" for fill in drawn.fills.values()):
         return ""
+    if drawn != search.case and search.ask(drawn) is not True:
+        return ""  # drawn values do not fail there: a law would be about other tensors
     low = start
     high = low + (1 << 14) if axis.maximum is None else axis.maximum
     while low < high:
@@ -155,7 +166,16 @@ def _at_size(search: _Search, axis: VarAxis, size: int) -> bool | None:
     sizes = try_sizes(search.problem, search.case.axes, {axis.name: size})
     if sizes is None or (search.case.in_domain and not legal(search.problem, sizes)):
         return None
-    return search.ask(dataclasses.replace(search.case, axes=sizes, workload=None))
+    return search.ask(dataclasses.replace(_drawn(search), axes=sizes, workload=None))
+
+
+def _drawn(search: _Search) -> Case:
+    """Return the case with recipes in the place of listed values."""
+    fills = {
+        name: search.drawn.get(name, fill) if fill.kind == "explicit" else fill
+        for name, fill in search.case.fills.items()
+    }
+    return dataclasses.replace(search.case, fills=fills)
 
 
 def _fill(search: _Search, spec: TensorSpec, count: int) -> str:

@@ -226,5 +226,5 @@ def _plainer(search: _Search, spec: TensorSpec) -> Iterator[Fill]:
         if present is not None and present.kind == "constant":
             yield present
         value = peak(search.inputs(search.best)[spec.name])
-        if value:
-            yield Fill(kind="constant", parameters={"value": value})
+        for told in dict.fromkeys((float(f"{value:.1g}"), value)) if value else ():
+            yield Fill(kind="constant", parameters={"value": told})

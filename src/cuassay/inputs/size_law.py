@@ -2,18 +2,30 @@
 
 Sizes count in steps of the axis. The start fails; larger sizes are probed in growing steps
 and at multiples of 256, a change is located by bisection, and a power of two is looked for
-that explains it as a remainder. What is said is what the probes bear out, no more.
+that explains it as a remainder. A law is then held against sizes that nobody used to find it: one
+that contradicts leaves nothing to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 _JUMPS = (1, 8, 64, 512, 4096)
 _LISTED = 4
 _TILE = 256
 _ROUNDS = 10  # how often a remainder may be refined
+
+
+_UNUSED = (3 / 7, 5 / 11, 9 / 13)  # where between start and cap a law is tried, unlike any power
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """A law in words, and the sizes, in steps, at which it says that the failure shows."""
+
+    words: str
+    shows: Callable[[int], bool]
 
 
 class OutOfBudget(Exception):
@@ -60,37 +72,61 @@ def size_law(probe: SizeProbe) -> str:
     """Return in words for which sizes the failure shows; empty where nothing was learnt."""
     probe.known[probe.start] = True
     try:
-        if probe.start > probe.low:
-            probe.ask(probe.start - 1)
-        # Probe upwards until a size passes: growing steps, then multiples of 256 (and the one
-        # after).
-        jumps = [probe.start + jump for jump in _JUMPS]
-        tile = -(-(probe.start + 1) // _TILE) * _TILE
-        sizes = [*jumps[:3], tile, *jumps[3:], tile + 1]
-        if probe.start == probe.low:  # most likely an axis that does not matter
-            sizes = [jumps[0], jumps[1], tile]
-        first_passing = None
-        for size in [size for size in dict.fromkeys(sizes) if size <= probe.cap]:
-            if probe.ask(size) is False:
-                first_passing = size
-                break
-        if first_passing is None:
-            failing = probe.failing
-            if len(failing) < 2:
-                return ""
-            below = probe.known.get(probe.start - 1)
-            if probe.start == probe.low:
-                return f"any {probe.name}"
-            if below is False:
-                return f"any {probe.name} >= {probe.start * probe.step}"
+        law = _law(probe)
+        if law is None:
             return _listed(probe)
-        return _remainder(probe) or _listed(probe)
+        return law.words if _holds(probe, law) else ""
     except OutOfBudget:
         return _listed(probe)
 
 
-def _remainder(probe: SizeProbe) -> str:
-    """Return the law as a remainder of a power of two, or nothing where none explains it."""
+def _law(probe: SizeProbe) -> Law | None:
+    """Return the law that the probes bear out, None where they bear out none."""
+    if probe.start > probe.low:
+        probe.ask(probe.start - 1)
+    # Probe upwards until a size passes: growing steps, then multiples of 256 (and the one after).
+    jumps = [probe.start + jump for jump in _JUMPS]
+    tile = -(-(probe.start + 1) // _TILE) * _TILE
+    sizes = [*jumps[:3], tile, *jumps[3:], tile + 1]
+    if probe.start == probe.low:  # most likely an axis that does not matter
+        sizes = [jumps[0], jumps[1], tile]
+    first_passing = None
+    for size in [size for size in dict.fromkeys(sizes) if size <= probe.cap]:
+        if probe.ask(size) is False:
+            first_passing = size
+            break
+    if first_passing is not None:
+        return _remainder(probe)
+    if len(probe.failing) < 2:
+        return None
+    if probe.start == probe.low:
+        return Law(words=f"any {probe.name}", shows=lambda size: True)
+    if probe.known.get(probe.start - 1) is False:
+        words = f"any {probe.name} >= {probe.start * probe.step}"
+        return Law(words=words, shows=lambda size: size >= probe.start)
+    return None
+
+
+def _holds(probe: SizeProbe, law: Law) -> bool:
+    """Whether sizes that were not used to find a law bear it out."""
+    for size in _unused(probe):
+        answer = probe.ask(size)
+        if answer is not None and answer is not law.shows(size):
+            return False
+    return True
+
+
+def _unused(probe: SizeProbe) -> Iterable[int]:
+    found = [round(probe.start + part * (probe.cap - probe.start)) for part in _UNUSED]
+    found += [probe.start + 2, probe.start + 5]
+    if probe.start > probe.low + 1:
+        found.append((probe.low + probe.start) // 2)
+    inside = [size for size in found if probe.low <= size <= probe.cap]
+    return [size for size in dict.fromkeys(inside) if size not in probe.known]
+
+
+def _remainder(probe: SizeProbe) -> Law | None:
+    """Return the law as a remainder of a power of two, None where none explains it."""
     for _ in range(_ROUNDS):
         # The last size of the run of failing ones from the start, by bisection.
         high = min(size for size in probe.passing if size > probe.start)
@@ -103,14 +139,12 @@ def _remainder(probe: SizeProbe) -> str:
                 high = middle
         period = _period(probe, last)
         if period is None:
-            if any(size > last for size in probe.failing):
-                return ""
-            tried = f"of {len(probe.known)} sizes tried only"
+            if any(size > last for size in probe.failing) or probe.start != probe.low:
+                return None
             if last == probe.start:
-                return f"{tried} {probe.name} = {probe.start * probe.step}"
-            if probe.start == probe.low:
-                return f"only when {probe.name} <= {last * probe.step}"
-            return f"{tried} {probe.name} from {probe.start * probe.step} to {last * probe.step}"
+                return None
+            words = f"only when {probe.name} <= {last * probe.step}"
+            return Law(words=words, shows=lambda size, last=last: size <= last)  # type: ignore[misc]
         inner = probe.start - 1 + period // 2
         if probe.start <= inner <= last and probe.ask(inner) is False:
             continue  # the run of failing sizes has a gap: look again below it
@@ -119,14 +153,18 @@ def _remainder(probe: SizeProbe) -> str:
             if size <= probe.cap:
                 probe.ask(size)
         first, length = probe.start % period, last - probe.start
+
+        def shows(
+            size: int, *, first: int = first, length: int = length, period: int = period
+        ) -> bool:
+            return size >= probe.start and (size - first) % period <= length
+
         if all(
-            ((size - first) % period <= length) == failed
-            for size, failed in probe.known.items()
-            if size >= probe.start
+            shows(size) == failed for size, failed in probe.known.items() if size >= probe.start
         ):
-            return _remainder_text(probe, last, period)
-        return ""
-    return ""
+            return Law(words=_remainder_text(probe, last, period), shows=shows)
+        return None
+    return None
 
 
 def _period(probe: SizeProbe, last: int) -> int | None:

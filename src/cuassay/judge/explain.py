@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cuassay.diagnosis import diagnose
 from cuassay.judge.diagnose.blamed_lines import with_text
 from cuassay.judge.diagnose.clues import gather
-from cuassay.judge.diagnose.minimise import Minimiser
+from cuassay.judge.diagnose.minimise import Minimiser, convinces
 from cuassay.judge.diagnose.source_views import source_views
 from cuassay.judge.run.executor import Executor
 from cuassay.model.diagnosis import Diagnosis
@@ -33,9 +33,7 @@ def with_smallest_inputs(
     out = list(reports)
     left = _MINIMISED
     for place, report in enumerate(reports):
-        worst = max(
-            filter(_shrinks, report.wrong), key=lambda finding: finding.share or 0.0, default=None
-        )
+        worst = max(filter(_shrinks, report.wrong), key=_conviction, default=None)
         if not left or worst is None or report.code not in by_code:
             continue
         left -= 1
@@ -49,6 +47,11 @@ def with_smallest_inputs(
     return tuple(out)
 
 
+def _conviction(finding: Finding) -> tuple[bool, float]:
+    """Order findings by how well their counterexample would convince: gross errors first."""
+    return convinces(finding), finding.share or 0.0
+
+
 def _shrinks(finding: Finding) -> bool:
     """Whether a finding is about one case that is no state of a loop."""
     cases = finding.scenario.cases if finding.scenario is not None else ()
@@ -56,22 +59,30 @@ def _shrinks(finding: Finding) -> bool:
 
 
 def causes_of(
-    bench: Bench, reports: Sequence[CheckReport], executor: Executor
+    bench: Bench,
+    reports: Sequence[CheckReport],
+    before: Sequence[CheckReport],
+    executor: Executor,
 ) -> tuple[Diagnosis, ...]:
-    """Return the causes of what was found, by experiments with the candidate."""
+    """Return the causes of what was found, by experiments with the candidate.
+
+    They use the cases on which it was first found (`before`): a smallest one may be of values that
+    have no recipe at other sizes.
+    """
     if not any(report.wrong for report in reports):
         return ()
-    outcomes = [report.outcome for report in reports]
-    found = [f for one in outcomes if isinstance(one, Failed) for f in one.findings]
+    found = _findings(reports)
+    scenarios = {finding.id: finding.scenario for finding in _findings(before)}
+    seen = [replace(f, scenario=scenarios.get(f.id) or f.scenario) for f in found]
     clues = bench.optional(
         "the cause",
         lambda: gather(
             bench.trial,
             executor,
             bench.candidate,
-            found,
+            seen,
             bench.machine.seen,
-            runs=lambda edited: Executor(
+            runs=lambda edited: bench.plan.start(
                 bench.trial,
                 edited,
                 device=bench.device,
@@ -82,6 +93,11 @@ def causes_of(
         ),
     )
     return tuple(with_text(made, bench.candidate) for made in diagnose(found, clues))
+
+
+def _findings(reports: Sequence[CheckReport]) -> list[Finding]:
+    outcomes = [report.outcome for report in reports]
+    return [f for one in outcomes if isinstance(one, Failed) for f in one.findings]
 
 
 def lead(diagnoses: Sequence[Diagnosis]) -> str:

@@ -12,6 +12,10 @@ from pathlib import Path
 _TRITON_LIBRARIES = ("liger_kernel", "flag_gems", "unsloth", "gemlite")
 
 
+# What a Python source says where it compiles kernels by another compiler than Triton's.
+_COMPILERS = ("cuda.jit", "RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "nvrtc")
+
+
 def speaks_of_triton(text: str) -> bool:
     """Whether a Python source may launch Triton kernels, its own or a library's."""
     return any(word in text for word in ("triton", *_TRITON_LIBRARIES))
@@ -153,6 +157,17 @@ class Candidate:
         """Whether a Python candidate's sources speak of Triton: it may launch its kernels."""
         python = self.language is Language.PYTHON
         return python and any(speaks_of_triton(source.text) for source in self.sources)
+
+    @property
+    def computes_in_torch(self) -> bool:
+        """Whether torch's own operations make all values: no kernel of its own is compiled.
+
+        Of compiled kernels Python sees the line of the launch alone, whatever line is at fault.
+        """
+        if self.language is not Language.PYTHON or self.names_triton or self.compiles_cuda:
+            return False
+        text = "\n".join(source.text for source in self.sources)
+        return not any(word in text for word in _COMPILERS)
 
     @property
     def compiles_cuda(self) -> bool:

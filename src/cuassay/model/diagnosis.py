@@ -27,6 +27,7 @@ class Cause(enum.StrEnum):
     OUTPUT_REUSED = "output-reused"  # a later call overwrites what an earlier one returned
     STALE_ANSWER = "stale-answer"  # the answer, or a part of it, belongs to an earlier call
     FIRST_CALL = "first-call"  # wrong once, right afterwards
+    AUTOTUNER = "autotuner"  # the first call keeps what an autotuner's trial runs left
     CALL_HISTORY = "call-history"  # wrong only after other calls
     HOW_CALLED = "how-called"  # wrong from another thread, on a stream, or in a gradient mode
     PROCESS_STATE = "process-state"
@@ -57,8 +58,10 @@ class Cause(enum.StrEnum):
     WRONG_CONSTANT = "wrong-constant"
     OTHER_FORM = "other-form"  # of a function: gelu's tanh form for the one with erf
     WRONG_REDUCTION = "wrong-reduction"
-    TAIL = "tail"  # a last partial tile, or sizes beside the listed ones
+    TAIL = "tail"  # a last partial tile
+    SIZES = "some-sizes"  # right at some sizes and wrong at others, whatever tiles they fill
     TRIVIAL_ANSWER = "trivial-answer"
+    MAGNITUDE = "magnitude"  # right for the same values times a thousand, or divided by it
     SPECIAL_CASE = "special-case"  # right for some values or rows, wrong for others
     WRONG_VALUES = "wrong-values"
     # Conditions of use.

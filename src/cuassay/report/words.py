@@ -77,12 +77,14 @@ def count(value: int) -> str:
 
 
 def times(share: float | None) -> str:
-    """Return the share of a budget in words: `73 % of the budget` or `18.4 x the budget`."""
+    """Return a share in words: `73 % of the allowed error`, `18.4 times the allowed error`."""
     if share is None:
         return ""
     if not math.isfinite(share):
-        return f"{number(share)} x the budget" if share > 0 else number(share)
-    return f"{number(share)} x the budget" if share > 1 else f"{share * 100:.0f} % of the budget"
+        return f"{number(share)} times the allowed error" if share > 0 else number(share)
+    if share > 1:
+        return f"{number(share)} times the allowed error"
+    return f"{share * 100:.0f} % of the allowed error"
 
 
 def seconds(value_s: float) -> str:

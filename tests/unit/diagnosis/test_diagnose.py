@@ -6,7 +6,14 @@ import pytest
 
 from cuassay.diagnosis import PAGES, Clue, Clues, diagnose
 from cuassay.model.diagnosis import Basis, Cause, SourceLine
-from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.outcome import (
+    Finding,
+    FindingClass,
+    Growth,
+    GrowthPoint,
+    Severity,
+    Where,
+)
 
 _LINE = SourceLine(file="kernel.py", line=7, text="acc += x", what="adds")
 
@@ -67,10 +74,58 @@ def test_numbers_are_one_cause_with_the_smallest_input_of_any_of_them() -> None:
     assert set(made.findings) == {"NUM001", "SHP001", "META001"}
 
 
-def test_wrong_at_other_sizes_alone_is_a_tail() -> None:
-    (made,) = diagnose([_finding("SHP001", holds_for="cols = 3, 5, not 2, 4")])
-    assert made.cause is Cause.TAIL
-    assert "cols = 3, 5, not 2, 4" in made.words
+def test_wrong_at_other_sizes_alone_is_no_tail_until_calls_show_it() -> None:
+    found = _finding("SHP001", holds_for="cols = 3, 5, not 2, 4")
+    (made,) = diagnose([found])
+    assert made.cause is Cause.WRONG_VALUES
+    clue = Clue(cause=Cause.TAIL, words="wrong at cols=3", basis=Basis.CHECK)
+    (made,) = diagnose([found], Clues(numbers=clue))
+    assert (made.cause, made.words) == (Cause.TAIL, "wrong at cols=3")
+
+
+def test_a_cause_that_must_be_tested_is_not_said_untested() -> None:
+    place = Where(output="y", index=(2, 7), got="0.0312500000001", expected="1.5", axes={"n": 9})
+    small = Where(output="y", index=(0,), got="1.5000001", expected="1.5")
+    found = [
+        _finding("NUM002", Cause.LOW_ACCUMULATION, where=small, measured=99.0, allowed=1.0),
+        _finding("NUM001", Cause.OUT_OF_RANGE, where=place, measured=50.0, allowed=1.0),
+    ]
+    (made,) = diagnose(found)
+    assert made.cause is Cause.WRONG_VALUES
+    assert made.words == "wrong numbers: y[2, 7] is 0.03125, expected 1.5 at n=9"
+    (made,) = diagnose(found, Clues(confirmed=frozenset({Cause.LOW_ACCUMULATION})))
+    assert made.cause is Cause.LOW_ACCUMULATION
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ((1e-3, 4e-3, 1.6e-2, 6.4e-2), Cause.LOW_ACCUMULATION),
+        ((2e-2, 2.1e-2, 1.9e-2, 2e-2), Cause.WRONG_VALUES),  # K^0.0 is no growth
+        ((1e-7, 1e-7, 0.6, 0.8), Cause.WRONG_VALUES),  # terms left out beyond a length
+    ],
+)
+def test_an_error_is_a_lost_sum_only_where_one_power_of_the_length_fits(
+    errors: tuple[float, ...], said: Cause
+) -> None:
+    points = tuple(
+        GrowthPoint(length=64 * 4**n, error=error, trusted=1e-7) for n, error in enumerate(errors)
+    )
+    growth = Growth(
+        axis="k", points=points, exponent=0.5, target=10**6, projected=1.0, trusted_exponent=0.0
+    )
+    (made,) = diagnose([_finding("NUM002", Cause.LOW_ACCUMULATION, growth=growth)])
+    assert made.cause is said
+
+
+def test_what_an_experiment_shows_instead_is_said_instead() -> None:
+    held = _finding("STATE001", Cause.OUTPUT_REUSED)
+    instead = {Cause.OUTPUT_REUSED: Cause.OUTPUT_SHARES_INPUT}
+    confirmed = frozenset({Cause.OUTPUT_REUSED})
+    (made,) = diagnose([held], Clues(confirmed=confirmed, instead=instead))
+    assert made.cause is Cause.OUTPUT_SHARES_INPUT
+    (made,) = diagnose([held])
+    assert (made.cause, made.words) == (Cause.WRONG_VALUES, "message of STATE001")
 
 
 def test_a_mutant_names_the_cause_and_the_line() -> None:
@@ -84,12 +139,16 @@ def test_an_input_that_reaches_nothing_is_the_cause_of_the_missing_operation() -
     clue = Clue(cause=Cause.TERM_OMITTED, words="without `* scale`", basis=Basis.MUTANT)
     ignored = _finding("API003", Cause.INPUT_IGNORED)
     (made,) = diagnose([_finding("NUM001"), ignored], Clues(numbers=clue))
+    assert made.cause is Cause.TERM_OMITTED
+    confirmed = frozenset({Cause.INPUT_IGNORED})
+    (made,) = diagnose([_finding("NUM001"), ignored], Clues(numbers=clue, confirmed=confirmed))
     assert made.cause is Cause.INPUT_IGNORED
 
 
 def test_state_explains_wrong_numbers_unless_a_first_call_is_wrong_too() -> None:
     found = [_finding("STATE001", Cause.STALE_ANSWER), _finding("NUM001")]
-    (made,) = diagnose(found, Clues(alone=False))
+    confirmed = frozenset({Cause.STALE_ANSWER})
+    (made,) = diagnose(found, Clues(confirmed=confirmed))
     assert made.cause is Cause.STALE_ANSWER
     (made,) = diagnose(found, Clues(alone=True))
     assert made.cause is Cause.WRONG_VALUES

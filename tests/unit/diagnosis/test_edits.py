@@ -88,3 +88,28 @@ def test_sizes_are_told_from_values() -> None:
 
 def test_what_is_no_python_has_no_edits() -> None:
     assert edits("def run(:", cause=Cause.TAIL) == ()
+
+
+def test_an_update_in_a_loop_is_told_from_a_rounding() -> None:
+    text = (
+        "def run(x):\n"
+        "    x = x.half().float()\n"
+        "    total = 0\n"
+        "    for c in range(4):\n"
+        "        total = (total + x[c]).bfloat16()\n"
+        "    return total\n"
+    )
+    found = [e for e in edits(text, cause=Cause.LOW_PRECISION) if e.kind is EditKind.PRECISION]
+    assert {edit.line: edit.carried for edit in found} == {2: False, 5: True}
+
+
+@pytest.mark.parametrize(
+    ("listed", "cut"),
+    [("[A, B]", "configs=[A],"), ("configurations()", "configs=list(configurations())[:1],")],
+)
+def test_an_autotuner_keeps_its_first_configuration(listed: str, cut: str) -> None:
+    text = f"@triton.autotune(configs={listed}, key=['n'])\n@triton.jit\ndef k(x, n): pass\n"
+    found = edits(text, cause=Cause.FIRST_CALL)
+    (edit,) = [one for one in found if one.kind is EditKind.CONFIGURATIONS]
+    assert cut in edit.text
+    assert edit.line == 1

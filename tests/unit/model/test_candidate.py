@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuassay.model.candidate import BuildFlags
+from cuassay.model.candidate import BuildFlags, Candidate, Language, SourceFile
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,23 @@ def test_flags_are_the_words_that_a_shell_makes_of_them(
 ) -> None:
     flags = BuildFlags.as_written(cflags=written, cuda_cflags=(), ld_flags=written)
     assert flags == BuildFlags(cflags=words, ld_flags=words)
+
+
+@pytest.mark.parametrize(
+    ("text", "computes"),
+    [
+        ("import torch\ndef f(x): return x * 2", True),
+        ("import triton\n@triton.jit\ndef k(x): pass", False),
+        ("from numba import cuda\n@cuda.jit\ndef k(x): pass", False),
+        ("from torch.utils.cpp_extension import load_inline\next = load_inline()", False),
+    ],
+)
+def test_which_kernels_torch_sees_the_values_of(text: str, computes: bool) -> None:
+    candidate = Candidate(
+        name="k",
+        sources=(SourceFile(path="k.py", text=text),),
+        entry_file="k.py",
+        entry_function="f",
+        language=Language.PYTHON,
+    )
+    assert candidate.computes_in_torch is computes

@@ -98,7 +98,7 @@ def test_page_reads_with_scripts_off() -> None:
         "Hot rows of grad_embed_weight",
         f"cuassay replay {samples.RUN}/F1",
         "input_ids     = zeros",
-        "18.4 x the budget",
+        "18.4 times the allowed error",
         "own tolerance",
         "What was not checked",
         "DET001 Run-to-run spread",

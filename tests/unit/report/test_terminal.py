@@ -64,7 +64,8 @@ def test_a_compiler_log_shows_from_its_first_error() -> None:
 
 def test_verdict_findings_and_command_are_there() -> None:
     text = _show(samples.told())
-    for part in ("REJECTED", "18.4 x the budget", "cuassay replay", "kernel.py:9", "ACCEPTED:"):
+    share = "18.4 times the allowed error"
+    for part in ("REJECTED", share, "cuassay replay", "kernel.py:9", "ACCEPTED:"):
         assert part in text
     assert "projected 61 %" not in text
     assert "projected 61 %" in _show(samples.rejected(), verbose=True)

@@ -39,9 +39,9 @@ def test_number(value: float | None, expected: str) -> None:
     ("share", "expected"),
     [
         (None, ""),
-        (0.734, "73 % of the budget"),
-        (18.354, "18.4 x the budget"),
-        (math.inf, "infinite x the budget"),
+        (0.734, "73 % of the allowed error"),
+        (18.354, "18.4 times the allowed error"),
+        (math.inf, "infinite times the allowed error"),
         (math.nan, "NaN"),
     ],
 )
@@ -86,8 +86,8 @@ def test_sides_differ_only_where_both_decided() -> None:
 
 
 def test_our_side_names_the_measure() -> None:
-    assert "NUM002, 18.4 x the budget" in words.rule_sides(samples.rejected()).ours_why
-    assert "73 % of the budget" in words.rule_sides(samples.accepted()).ours_why
+    assert "NUM002, 18.4 times the allowed error" in words.rule_sides(samples.rejected()).ours_why
+    assert "73 % of the allowed error" in words.rule_sides(samples.accepted()).ours_why
 
 
 def test_findings_without_id_get_one_and_a_command() -> None:

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison, Statistic
 
 _SHOWN_VALUES = 8
+# Relative errors from which on wrong numbers are this bad.
+_SEVERITIES = ((1e-2, Severity.CRITICAL), (1e-3, Severity.HIGH))
 _STATISTICS = {
-    "W": "worst element",
-    "G": "energy of the error",
-    "Z": "normalised error",
-    "P": "projection (gain or bias)",
-    "class": "NaN, infinity or finite class",
+    "W": "the worst element's error",
+    "G": "the mean error",
+    "Z": "the mean error, each element by its own rounding",
+    "P": "a constant gain or bias",
+    "class": "NaN, infinite or finite where the truth is not",
     "exact": "exact values",
 }
 
@@ -55,6 +57,9 @@ def comparison_finding(
         cause = Cause.OUT_OF_RANGE if worst is not None and worst.name == "class" and born else None
     if cause is not None:
         extra["cause"] = cause
+    extra["severity"] = min(
+        (check.severity, _severity(comparison)), key=lambda one: -list(Severity).index(one)
+    )
     if not case.in_domain:
         extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
     return check.finding(
@@ -101,10 +106,7 @@ def message(comparison: Comparison, worst: Statistic | None, *, low: str = "16 b
     if worst is None:
         return f"{comparison.output}: outside the achievable error"
     if worst.name in ("class", "exact"):
-        return (
-            f"{comparison.output}{list(comparison.worst_index)} is {comparison.got}, "
-            f"expected {comparison.expected} ({_STATISTICS[worst.name]}, {worst.group})"
-        )
+        return f"{_values(comparison)} ({_STATISTICS[worst.name]}, {worst.group})"
     name = _STATISTICS.get(worst.name, worst.name)
     # The hit-count group whose error is furthest above the trusted one, else the whole.
     whole = ("", comparison.relative_error, comparison.trusted_relative_error)
@@ -115,10 +117,27 @@ def message(comparison: Comparison, worst: Statistic | None, *, low: str = "16 b
     advice = comparison.precision.advice(low)
     more = f"; {advice}" if advice else ""
     return (
-        f"{comparison.output}: {name} is {worst.value:.3g} times the achievable error on "
+        f"{_values(comparison)}; {name} is {worst.value:.3g} times what rounding explains on "
         f"{worst.group}, allowed {worst.limit:.3g}; relative error {ours:.2e}{place} "
         f"where a trusted kernel has {trusted:.2e}{more}"
     )
+
+
+def _values(comparison: Comparison) -> str:
+    """Return `y[3, 17] is 0.52, expected 0.61`."""
+    index = ", ".join(map(str, comparison.worst_index))
+    got, expected = comparison.got, comparison.expected
+    return f"{comparison.output}[{index}] is {got:.6g}, expected {expected:.6g}"
+
+
+def _severity(comparison: Comparison) -> Severity:
+    """Return how bad an error is by its size, beside values that are not finite the worst."""
+    if comparison.mismatch or not math.isfinite(comparison.got - comparison.expected):
+        return Severity.CRITICAL
+    size = max(abs(comparison.got), abs(comparison.expected))
+    worst = abs(comparison.got - comparison.expected) / size if size else 0.0
+    error = max(worst, comparison.relative_error)
+    return next((how for least, how in _SEVERITIES if error >= least), Severity.MEDIUM)
 
 
 def details(comparison: Comparison) -> tuple[tuple[str, str], ...]:

@@ -223,13 +223,11 @@ class State001(Check):
             later = _holder(run, answers, answer, calls)
             if later is not None:
                 text += f": it is the result of call {later.number} {_when(answer, later)}"
-            else:
-                text += " when the inputs change: it is computed when it is read, or overwritten"
             yield self.finding(
                 f"{text} ({', '.join(changed)})",
                 scenario=scenario,
                 where=Where(output=changed[0], axes=dict(answer.case.axes)),
-                cause=Cause.OUTPUT_SHARES_INPUT if later is None else Cause.OUTPUT_REUSED,
+                cause=Cause.OUTPUT_REUSED,
             )
             return
 

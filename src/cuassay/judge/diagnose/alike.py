@@ -1,8 +1,8 @@
 """Which broken version of the reference gives the candidate's wrong numbers.
 
 The mutants of the power test say what wrong kernels look like. One whose outputs lie within a
-small part of the candidate's own error on every failing case names the fault; roundings, whose
-errors never agree element by element, are told by how large their error is.
+small part of the candidate's own error on every failing case names the fault. Of roundings in
+another order no error agrees element by element: other experiments are there for them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 # leave 0.5 and more; the same fault in another order of summation leaves less than 0.01.
 _UNEXPLAINED = 0.02
 _SYSTEMATIC = 0.5  # share of one sign in an error that roundings do not have
-_SIMILAR = math.log(3.0)  # how far apart the sizes of two rounding errors may be
-_LARGEST_ROUNDING = 0.25  # relative error above which nobody speaks of rounding
 _FEW = 16  # elements of which signs say nothing
-_ROUNDINGS = ("low", "cast")
 
 CAUSES = {
     "bypass": Cause.TERM_OMITTED,
@@ -46,7 +43,7 @@ CAUSES = {
     "low": Cause.LOW_ACCUMULATION,
     "cast": Cause.LOW_PRECISION,
     "divisor": Cause.WRONG_REDUCTION,
-    "dropped": Cause.TAIL,
+    "dropped": Cause.WRONG_REDUCTION,
     "tile": Cause.TAIL,
     "axis": Cause.WRONG_REDUCTION,
     "neighbour": Cause.INPUT_MISREAD,
@@ -61,19 +58,19 @@ CAUSES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongOutputs:
-    """What the candidate gave on a case on which it fails, one tensor an output."""
+    """What the candidate gave on a case, one tensor an output; `right` by the problem's policy."""
 
     case: Case
     outputs: tuple[torch.Tensor, ...]
     truth: Truth
+    right: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alike:
-    """A mutant and how it was found: `exact` where it explains the error element by element."""
+    """A mutant that explains the candidate's errors element by element."""
 
     mutant: Mutant
-    exact: bool
 
 
 def same_fault(
@@ -81,14 +78,13 @@ def same_fault(
     answers: Sequence[WrongOutputs],
     *,
     right: Sequence[WrongOutputs] = (),
-    accumulates: bool = False,
     limit: int,
     until: float,
 ) -> Alike | None:
     """Return the mutant that is wrong as the candidate is, and right as it is, or None.
 
-    `answers` are wrong, `right` are right ones. With `accumulates` an error is known to grow with
-    a reduction. At most `limit` mutants are run, and none after `until` (of time.monotonic).
+    `answers` are wrong, `right` are right ones. At most `limit` mutants are run, and none after
+    `until` (of time.monotonic).
     """
     if not answers:
         return None
@@ -97,27 +93,15 @@ def same_fault(
     except CuassayError:
         return None
     best: tuple[float, Mutant] | None = None
-    near: list[tuple[float, Mutant]] = []
     for mutant in _in_turns([m for m in mutants if m.kind in CAUSES]):
         if time.monotonic() > until:
             break
-        left, apart = _compared(trial, mutant, answers)
-        exact = left is not None and left < _UNEXPLAINED
-        share = left or 0.0
-        if exact and (best is None or share < best[0] / 2) and _right_too(trial, mutant, right):
-            best = share, mutant
-        if apart is not None and mutant.kind in _ROUNDINGS:
-            near.append((apart, mutant))
-    if best is not None:
-        return Alike(mutant=best[1], exact=True)
-    rounding = max(map(relative_error, answers)) < _LARGEST_ROUNDING
-    wanted = _ROUNDINGS if accumulates else ("cast",)
-    near = [pair for pair in near if pair[1].kind in wanted]
-    if near and rounding and (accumulates or not systematic(answers[0])):
-        apart, mutant = min(near, key=lambda pair: pair[0])
-        if apart < _SIMILAR:
-            return Alike(mutant=mutant, exact=False)
-    return None
+        left = _left(trial, mutant, answers)
+        if left is None or left >= _UNEXPLAINED:
+            continue
+        if (best is None or left < best[0] / 2) and _right_too(trial, mutant, right):
+            best = left, mutant
+    return None if best is None else Alike(mutant=best[1])
 
 
 def systematic(answer: WrongOutputs) -> bool:
@@ -171,30 +155,24 @@ def _in_turns(mutants: Sequence[Mutant]) -> list[Mutant]:
     return [group[n] for n in range(most) for group in by_kind.values() if n < len(group)]
 
 
-def _compared(
-    trial: JudgeTrial, mutant: Mutant, answers: Sequence[WrongOutputs]
-) -> tuple[float | None, float | None]:
-    """Return the unexplained share of the error, and how far apart the error's sizes are.
+def _left(trial: JudgeTrial, mutant: Mutant, answers: Sequence[WrongOutputs]) -> float | None:
+    """Return the unexplained share of the error, the worst over the cases.
 
-    The worst over the cases; None where the mutant cannot run or leaves nothing to compare.
+    None where the mutant cannot run or leaves nothing to compare.
     """
-    left = apart = 0.0
+    left = 0.0
     for answer in answers:
         try:
             outputs = mutant.run(list(trial.inputs(answer.case).values()))
         except (*CANNOT_RUN, CuassayError):
-            return None, None
+            return None
         share = _unexplained(answer, outputs)
         if share is None:
-            return None, None
+            return None
         left = max(left, share)
-        theirs = relative_error(WrongOutputs(case=answer.case, outputs=outputs, truth=answer.truth))
-        ours = relative_error(answer)
-        both = 0 < theirs < math.inf and 0 < ours < math.inf
-        apart = max(apart, abs(math.log(ours / theirs)) if both else math.inf)
-        if left > _UNEXPLAINED and mutant.kind not in _ROUNDINGS:
-            return left, None
-    return left, apart
+        if left > _UNEXPLAINED:
+            return left
+    return left
 
 
 def _unexplained(answer: WrongOutputs, outputs: Sequence[torch.Tensor]) -> float | None:

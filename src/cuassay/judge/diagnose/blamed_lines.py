@@ -165,7 +165,7 @@ def by_cause(trace: Traced, candidate: Candidate) -> dict[Cause, SourceLine]:
     if empty is not None:
         line = source_line(candidate, empty.file, empty.line, what="allocates without filling")
         found |= {Cause.UNWRITTEN: line, Cause.UNINITIALISED: line}
-    if trace.returned[1]:
+    if trace.returned[1] and candidate.computes_in_torch:
         line = source_line(candidate, *trace.returned, what="returns the outputs")
         shares = (Cause.OUTPUT_SHARES_INPUT, Cause.OUTPUT_SHARES_OUTPUT)
         found |= dict.fromkeys((Cause.WRONG_STRUCTURE, *shares), line)

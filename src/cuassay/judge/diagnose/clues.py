@@ -1,7 +1,8 @@
 """Experiments with a rejected candidate that say why its numbers are wrong, and on which line.
 
-Each is one or a few calls, bounded in time by the profile. Nothing here decides anything: the
-verdict stands before the first experiment begins.
+Each is one or a few calls, bounded in time by the profile; what it predicts, asks and concludes is
+data (`judge.diagnose.hypotheses`). Nothing here decides anything: the verdict stands before the
+first experiment begins.
 """
 
 from __future__ import annotations
@@ -9,25 +10,36 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import done
 from cuassay.checks.numeric.common import single_call
+from cuassay.checks.state.answers import reads_of, same_bits
 from cuassay.diagnosis import NUMBERS, PAGES, Clue, Clues, diagnose
 from cuassay.diagnosis.edits import EditKind
 from cuassay.errors import CuassayError
-from cuassay.inputs.geometry import elements, legal, with_sizes
+from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
 from cuassay.judge.decide.structure import matched
 from cuassay.judge.diagnose import alike, blamed_lines, repairs
 from cuassay.judge.diagnose.alike import WrongOutputs
+from cuassay.judge.diagnose.hypotheses import (
+    HYPOTHESES,
+    Conclusion,
+    Prediction,
+    Reply,
+    Ruling,
+    Subject,
+    redrawn,
+)
 from cuassay.model.axes import resolve
-from cuassay.model.candidate import Language
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Basis, Cause, SourceLine
 from cuassay.model.outcome import Finding, FindingClass
-from cuassay.model.scenario import Scenario
+from cuassay.model.precision import Precision
+from cuassay.model.scenario import ReadResult, Scenario
+from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -38,14 +50,15 @@ if TYPE_CHECKING:
     from cuassay.model.candidate import Candidate
     from cuassay.model.machine import MachineEvidence
 
-_SECONDS = {Profile.QUICK: 6.0, Profile.STANDARD: 20.0, Profile.DEEP: 60.0}
+_SECONDS = {Profile.QUICK: 10.0, Profile.STANDARD: 30.0, Profile.DEEP: 60.0}
 _MUTANTS = {Profile.QUICK: 90, Profile.STANDARD: 200, Profile.DEEP: 400}
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
+_ASKED_ELEMENTS = 1 << 16  # of one that an experiment asks for
 _ORDINARY = 64  # elements of a case whose values tell one expression from another
-_SEEDS = 3  # draws of values that sizes alone must tell apart
-_ROUND = 128  # sizes that are a multiple of it have no tail in any usual kernel
 _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
+_LARGER = 8  # times the largest axis, where a repaired kernel must be right too
+_HELD_CALLS = 4  # of a history, each asked for as the first call of a process
 # Where these were found no experiment on the numbers means anything.
 _NOT_NUMBERS = (
     Cause.NOT_BUILT,
@@ -65,7 +78,8 @@ _WRONG_NUMBERS = (Cause.WRONG_VALUES, Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, C
 _NO_EDIT = (Cause.NOT_BUILT, Cause.COMPILED, Cause.SLOW_HOST, Cause.STREAM, Cause.DEVICE)
 _EDITS = {Profile.QUICK: 80, Profile.STANDARD: 150, Profile.DEEP: 400}
 _EDIT_SECONDS = {Profile.QUICK: 12.0, Profile.STANDARD: 30.0, Profile.DEEP: 90.0}
-_SMALL = 0.05  # relative error up to which rounding explains more than a special case
+_GROWTH_SECONDS = 3.0
+_ROUNDING = 0.25  # relative error up to which roundings and lost sums are thought of
 # Largest relative error that one rounding of an output makes, by dtype.
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-14}
 
@@ -96,6 +110,11 @@ def gather(
     return clues if runs is None else experiments.with_repair(clues, runs)
 
 
+def _may_grow(case: Case) -> bool:
+    explicit = any(fill.kind == "explicit" for fill in case.fills.values())
+    return not (case.benchmark or case.generator or explicit)
+
+
 def _size_rank(size: int) -> tuple[bool, int]:
     """Order cases: some hundred elements first, then larger ones, the smallest last."""
     return size < _ORDINARY, size if size >= _ORDINARY else -size
@@ -118,11 +137,61 @@ class _Experiments:
         state = [f for f in self.wrong if f.cause in _STATE]
         structure = [f for f in self.wrong if f.cause is Cause.WRONG_STRUCTURE]
         contract = [f for f in self.wrong if f.cause in _NOT_NUMBERS]
+        if (
+            contract
+            and all(f.cause is Cause.RAISES for f in contract)
+            and self._only_later(contract)
+        ):
+            found = self._of_state([*state, *contract], Clues())
+            later = {Cause.RAISES: Cause.CALL_HISTORY, Cause.REFUSES_SIZES: Cause.CALL_HISTORY}
+            confirmed = found.confirmed | {Cause.CALL_HISTORY}
+            return dataclasses.replace(found, confirmed=confirmed, instead=later)
         if contract or (structure and not state):
             raises = any(finding.cause is Cause.RAISES for finding in contract)
             return Clues(lines=self._lines(), some_sizes=raises and self._runs_at_listed_sizes())
-        # Cases of ordinary size stand before the smallest ones, on which many faults look alike
-        findings = state or self.wrong
+        held = self._ignored_inputs(self._held_results())
+        answers = self._wrong_alone(state or self.wrong)
+        self.failing.extend(answers)
+        if state and not answers:
+            return self._of_state(state, held)
+        lines = self._lines()
+        layout = next((f for f in self.wrong if f.cause is Cause.LAYOUT), None)
+        if layout is not None and layout.scenario is not None:
+            line = blamed_lines.of_layout(self.run, self.candidate, layout.scenario)
+            lines |= {Cause.LAYOUT: line} if line is not None else {}
+        if not answers:
+            return dataclasses.replace(held, lines=lines)
+        first = self._first_call_alone(answers[0].case)
+        if first is not None:
+            return dataclasses.replace(held, confirmed=held.confirmed | {first}, lines=lines)
+        clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed)
+        trace = None
+        if self.candidate.computes_in_torch:
+            # A few equal values are the values of many expressions: the first answer has many.
+            trace = blamed_lines.traced(self.run, answers[0].case)
+            self.ran.update(trace.ran if trace is not None else ())
+        for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
+            line = blamed_lines.of_numbers(
+                self.trial, trace, self.candidate, answers[0], self.found.get("exact"), cause
+            )
+            lines |= {cause: line} if line is not None else {}
+        if clue is not None and clue.line is None:
+            line = lines.get(clue.cause) or self._of_machine(clue.cause)
+            clue = dataclasses.replace(clue, line=line)
+        return dataclasses.replace(held, numbers=clue, alone=bool(state), lines=lines)
+
+    def _only_later(self, raised: Sequence[Finding]) -> bool:
+        """Whether every call that raised is right as the first one of a process."""
+        scenarios = [f.scenario for f in raised if f.scenario is not None]
+        cases = {repr(case): case for one in scenarios for case in one.cases}
+        answers = [self._answer(case) for case in list(cases.values())[:_HELD_CALLS]]
+        return bool(answers) and all(one is not None and one.right for one in answers)
+
+    def _wrong_alone(self, findings: Sequence[Finding]) -> list[WrongOutputs]:
+        """Return wrong answers of first calls of new processes, on cases of these findings.
+
+        Cases of ordinary size stand before the smallest ones, on which many faults look alike.
+        """
         cases: dict[str, Case] = {}
         for finding in findings:
             for case in finding.scenario.cases if finding.scenario is not None else ():
@@ -138,35 +207,156 @@ class _Experiments:
             if len(answers) >= _CASES or time.monotonic() > self.until:
                 break
             answer = self._answer(case)
-            if answer is not None and not self._right(answer):
+            if answer is not None and not answer.right:
                 answers.append(answer)
-        self.failing.extend(answers)
-        alone = bool(answers) if state else None
-        if not answers and state:
-            where = blamed_lines.of_calls(self.run, self.candidate, state[0].scenario)
-            return Clues(alone=alone, lines=dict.fromkeys(_STATE, where) if where else {})
-        lines = self._lines()
-        layout = next((f for f in self.wrong if f.cause is Cause.LAYOUT), None)
-        if layout is not None and layout.scenario is not None:
-            line = blamed_lines.of_layout(self.run, self.candidate, layout.scenario)
-            lines |= {Cause.LAYOUT: line} if line is not None else {}
-        if not answers:
-            return Clues(alone=alone, lines=lines)
-        clue = self._clue(answers)
-        trace = None
-        if not self.candidate.names_triton and self.candidate.language is Language.PYTHON:
-            # A few equal values are the values of many expressions: the first answer has many.
-            trace = blamed_lines.traced(self.run, answers[0].case)
-            self.ran.update(trace.ran if trace is not None else ())
-        for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
-            line = blamed_lines.of_numbers(
-                self.trial, trace, self.candidate, answers[0], self.found.get("exact"), cause
+        # The grossest error leads, of what is wrong for other values by the same recipes too.
+        again = {
+            id(answer): (other := self._answer(redrawn(answer.case, 1))) is not None
+            and not other.right
+            for answer in answers
+        }
+        return sorted(
+            answers,
+            key=lambda answer: (not again[id(answer)], -min(alike.relative_error(answer), 1.0)),
+        )
+
+    def _of_state(self, state: Sequence[Finding], held: Clues) -> Clues:
+        """Return what experiments say of histories whose calls were not wrong alone."""
+        calls = {
+            repr(case): case
+            for finding in state
+            for case in (finding.scenario.cases if finding.scenario is not None else ())
+        }
+        case = next(iter(calls.values()), None)
+        if case is None:
+            return held
+        first = self._first_call_alone(case)
+        if first is not None:
+            return dataclasses.replace(held, confirmed=held.confirmed | {first})
+        subject = self._subject(case, calls=tuple(calls.values())[:_HELD_CALLS])
+        causes = {f.cause for f in state if f.cause in (Cause.STALE_ANSWER, Cause.CALL_HISTORY)}
+        confirmed = {
+            cause
+            for cause in causes
+            if cause is not None and self._tried(cause, subject).ruling is Ruling.CONFIRMED
+        }
+        where = blamed_lines.of_calls(self.run, self.candidate, state[0].scenario)
+        return dataclasses.replace(
+            held,
+            confirmed=held.confirmed | confirmed,
+            lines=dict.fromkeys(_STATE, where) if where else {},
+        )
+
+    def _held_results(self) -> Clues:
+        """Return whether results that callers hold change by a later call, or by their inputs."""
+        found = next((f for f in self.wrong if f.cause is Cause.OUTPUT_REUSED), None)
+        if found is None or found.scenario is None:
+            return Clues()
+        said = self._tried(Cause.OUTPUT_REUSED, self._subject(found.scenario.cases[0]))
+        if said.ruling is not Ruling.CONFIRMED:
+            return Clues()
+        instead = {} if said.cause is None else {Cause.OUTPUT_REUSED: said.cause}
+        return Clues(confirmed=frozenset({Cause.OUTPUT_REUSED}), instead=instead)
+
+    def _ignored_inputs(self, held: Clues) -> Clues:
+        """Return `held` with INPUT_IGNORED where an argument does not reach the output indeed."""
+        found = [f for f in self.wrong if f.cause is Cause.INPUT_IGNORED and f.scenario is not None]
+        pairs = [
+            (base, moved)
+            for finding in found
+            if finding.scenario is not None
+            for moved, base in zip(
+                finding.scenario.cases[::2], finding.scenario.cases[1::2], strict=False
             )
-            lines |= {cause: line} if line is not None else {}
-        if clue is not None and clue.line is None:
-            line = lines.get(clue.cause) or self._of_machine(clue.cause)
-            clue = dataclasses.replace(clue, line=line)
-        return Clues(numbers=clue, alone=alone, lines=lines)
+            if dict(moved.axes) == dict(finding.where.axes)
+        ]
+        if not pairs:
+            return held
+        said = self._tried(Cause.INPUT_IGNORED, self._subject(pairs[0][0], moved=pairs))
+        if said.ruling is not Ruling.CONFIRMED:
+            return held
+        return dataclasses.replace(held, confirmed=held.confirmed | {Cause.INPUT_IGNORED})
+
+    def _first_call_alone(self, case: Case) -> Cause | None:
+        """Return FIRST_CALL where of two equal calls in a new process the first alone is wrong."""
+        if not any(f.cause is Cause.FIRST_CALL or f.code == "APART001" for f in self.wrong):
+            return None
+        said = self._tried(Cause.FIRST_CALL, self._subject(case))
+        return Cause.FIRST_CALL if said.ruling is Ruling.CONFIRMED else None
+
+    def _subject(
+        self,
+        case: Case,
+        *,
+        calls: Sequence[Case] = (),
+        moved: Sequence[tuple[Case, Case]] = (),
+    ) -> Subject:
+        return Subject(
+            problem=self.trial.problem,
+            wrong=case,
+            ordinary=next((c for c in self.trial.cases("small") if c.in_domain), None),
+            grows=self._lengths(),
+            calls=calls,
+            moved=moved,
+            most_elements=max(_ASKED_ELEMENTS, 2 * elements(self.trial.problem, case.axes)),
+        )
+
+    def _lengths(self) -> tuple[str, ...]:
+        """Return the axes that are reduced: those that a check lengthened, then all known ones."""
+        grown = [f.growth.axis for f in self.wrong if f.growth is not None]
+        return tuple(dict.fromkeys((*grown, *self.trial.planned.reduced)))
+
+    def _tried(self, cause: Cause, subject: Subject) -> Conclusion:
+        """Run the experiment of a cause to its end, as far as time allows."""
+        hypothesis = HYPOTHESES[cause]
+        assert isinstance(hypothesis, Prediction)
+        experiment = hypothesis.experiment(subject)
+        said = Conclusion(ruling=Ruling.OPEN)
+        while experiment is not None:
+            replies: dict[str, Reply] = {}
+            for question in experiment.questions:
+                if time.monotonic() > self.until:
+                    return Conclusion(ruling=Ruling.OPEN)
+                reply = self._reply(question.scenario)
+                if reply is not None:
+                    replies[question.name] = reply
+            said = experiment.conclude(replies)
+            experiment = said.then
+        return said
+
+    def _reply(self, scenario: Scenario) -> Reply | None:
+        """Return what the results that a scenario reads are; None where it did not end."""
+        try:
+            ran = self.run(scenario)
+            reads = reads_of(scenario, ran)
+            if len(reads) < sum(isinstance(step, ReadResult) for step in scenario.steps):
+                return None
+            before: dict[str, tuple[ResultItem, ...]] = {}
+            right: list[bool | None] = []
+            errors: list[float] = []
+            kept = True
+            for read in reads:
+                if read.result in before:
+                    kept = kept and same_bits(ran, before[read.result], read.items)
+                    continue
+                before[read.result] = read.items
+                if self.trial.truth(read.case).ill_conditioned:
+                    right.append(None)
+                    errors.append(math.nan)
+                    continue
+                compared = self.trial.compare(read.case, ran, read.items)
+                right.append(all(one.passed and not one.undecided for one in compared))
+                born = any(
+                    not math.isfinite(one.got) and math.isfinite(one.expected) and not one.passed
+                    for one in compared
+                )
+                error = max((one.relative_error for one in compared), default=0.0)
+                errors.append(math.inf if born or not math.isfinite(error) else error)
+        except CuassayError:
+            return None
+        first = next(iter(before.values()), ())
+        same = len(before) > 1 and all(same_bits(ran, first, one) for one in before.values())
+        return Reply(right=tuple(right), errors=tuple(errors), kept=kept, same=same)
 
     def _lines(self) -> dict[Cause, SourceLine]:
         """Return what a traced call says of lines, without a look at its numbers."""
@@ -184,64 +374,91 @@ class _Experiments:
                 return self._answer(dataclasses.replace(small, axes=sizes)) is not None
         return False
 
-    def _clue(self, answers: Sequence[WrongOutputs]) -> Clue | None:
-        """Return why the numbers are wrong, by the most certain experiment that says anything."""
-        plain = self._plain(answers[0].case)
-        right = [plain] if plain is not None and self._right(plain) else []
+    def _clue(self, answers: Sequence[WrongOutputs], *, ignored: bool) -> Clue | None:
+        """Return why the numbers are wrong, by the most certain experiment that says so."""
+        worst = answers[0]
+        plain = self._plain(worst.case)
+        right = [plain] if plain is not None and plain.right else []
         found = alike.same_fault(
             self.trial,
             answers,
             right=right,
-            accumulates=self._grows(),
             limit=_MUTANTS[self.trial.profile],
             until=self.until,
         )
-        if found is not None and found.exact:
+        if found is not None:
             self.found["exact"] = found
+            cause = alike.CAUSES[found.mutant.kind]
+            if cause is Cause.LOW_PRECISION and (lost := self._lost_sum(answers)) is not None:
+                return lost
             return Clue(
-                cause=alike.CAUSES[found.mutant.kind],
+                cause=cause,
                 words=f"gives the numbers of the reference with {found.mutant.words}",
                 basis=Basis.MUTANT,
             )
-        known = {finding.cause for finding in self.wrong}
-        if Cause.INPUT_IGNORED in known:
+        if ignored:
             return None
-        if self._grows() and (line := self._sum_line()) is not None:
-            return Clue(
-                cause=Cause.LOW_ACCUMULATION,
-                words=PAGES[Cause.LOW_ACCUMULATION].words,
-                basis=Basis.MACHINE,
-                line=line,
-            )
-        error = alike.relative_error(answers[0])
-        # Terms that a tail loses are no rounding error: small errors have other causes.
-        sizes = self._right_at_other_sizes(answers[0].case) if not error < _SMALL else ""
-        if sizes:
-            return Clue(cause=Cause.TAIL, words=sizes, basis=Basis.CHECK)
-        if Cause.OUT_OF_RANGE in known or not math.isfinite(error):
+        error = alike.relative_error(worst)
+        subject = self._subject(worst.case)
+        order = [Cause.TAIL, Cause.SIZES, Cause.MAGNITUDE, Cause.SPECIAL_CASE]
+        if not math.isfinite(error):
+            order.insert(0, Cause.OUT_OF_RANGE)
+        elif error < _ROUNDING:
+            lost = self._lost_precision(answers)
+            if lost is not None:
+                return lost
+        for cause in order:
+            said = self._tried(cause, subject)
+            if said.ruling is Ruling.CONFIRMED:
+                words = said.words or PAGES[cause].words
+                return Clue(cause=said.cause or cause, words=words, basis=Basis.CHECK)
+        return None
+
+    def _lost_precision(self, answers: Sequence[WrongOutputs]) -> Clue | None:
+        """Return which precision is lost, where the machine sees it or calls confirm it."""
+        if (lost := self._lost_sum(answers)) is not None:
+            return lost
+        if alike.systematic(answers[0]):
             return None
         line = self._rounding_line()
         if line is not None:
+            words = "this line loses the precision that the result needs"
+            return Clue(cause=Cause.LOW_PRECISION, words=words, basis=Basis.MACHINE, line=line)
+        if all(self._explained(answer, Precision.MIXED) for answer in answers):
             return Clue(
-                cause=Cause.LOW_ACCUMULATION if self._grows() else Cause.LOW_PRECISION,
-                words="this line loses the precision that the result needs",
-                basis=Basis.MACHINE,
-                line=line,
+                cause=Cause.LOW_PRECISION,
+                words="the error is as large as 16-bit intermediates make it",
+                basis=Basis.CHECK,
             )
-        if Cause.LOW_ACCUMULATION in known:
-            return None
-        if found is not None and (error < _SMALL or not right):
-            kind = alike.CAUSES[found.mutant.kind]
-            words = f"the error is as large as with {found.mutant.words}"
-            return Clue(cause=kind, words=words, basis=Basis.MUTANT)
-        if right:
-            label = answers[0].case.label
-            words = f"right for ordinary values, wrong for others of the same sizes ({label})"
-            return Clue(cause=Cause.SPECIAL_CASE, words=words, basis=Basis.CHECK)
         return None
 
-    def _grows(self) -> bool:
-        return any(f.cause is Cause.LOW_ACCUMULATION for f in self.wrong)
+    def _lost_sum(self, answers: Sequence[WrongOutputs]) -> Clue | None:
+        """Return that a sum loses terms, where the machine sees it or the error grows so."""
+        cause = Cause.LOW_ACCUMULATION
+        line = self._sum_line()
+        if line is not None:
+            return Clue(cause=cause, words=PAGES[cause].words, basis=Basis.MACHINE, line=line)
+        grown = [f.scenario.cases[0] for f in self.wrong if f.growth is not None and f.scenario]
+        bases = {repr(case): case for case in (*grown, *(one.case for one in answers[:1]))}
+        for base in bases.values():
+            said = self._tried(cause, self._subject(base))
+            if said.ruling is Ruling.CONFIRMED:
+                words = f"{PAGES[cause].words}; {said.words}"
+                line = self._rounding_line()
+                return Clue(cause=cause, words=words, basis=Basis.CHECK, line=line)
+        return None
+
+    def _explained(self, answer: WrongOutputs, family: Precision) -> bool:
+        """Whether trusted programs of a family make such errors on a case."""
+        from cuassay.oracle.compare.outputs import compare
+
+        try:
+            truth = self.trial.truth(answer.case, family)
+        except (CuassayError, RuntimeError):
+            return False
+        return all(
+            compare(*pair).passed for pair in zip(answer.outputs, truth.outputs, strict=True)
+        )
 
     def with_repair(self, clues: Clues, runs: repairs.Runs) -> Clues:
         """Return the clues with an edit that makes the candidate right, where one is found.
@@ -268,12 +485,14 @@ class _Experiments:
         wrong = self.failing if numbers else []
         small = next((c for c in self.trial.cases("small") if c.in_domain), None)
         plain = [small] if small is not None and small not in [a.case for a in wrong] else []
-        before = [case for case in plain if (a := self._answer(case)) and self._right(a)]
+        # A larger tile hides what goes wrong between tiles: beyond it that shows again.
+        beyond = [one for answer in wrong[:1] if (one := self._larger(answer.case)) is not None]
+        before = [case for case in plain if (a := self._answer(case)) and a.right]
 
         def right(run: Callable[[Scenario], Run]) -> bool:
-            cases = [*(answer.case for answer in wrong), *before]
+            cases = [*(answer.case for answer in wrong), *beyond, *before]
             given = (self._answer(case, run=run) for case in cases)
-            return all(answer is not None and self._right(answer) for answer in given)
+            return all(answer is not None and answer.right for answer in given)
 
         repair = repairs.find_repair(
             self.trial,
@@ -291,8 +510,20 @@ class _Experiments:
         if repair is None:
             return clues
         cause, clue = made.cause, clues.numbers
+        if repair.edit.kind is EditKind.CONFIGURATIONS:
+            return dataclasses.replace(
+                clues,
+                instead={**clues.instead, cause: Cause.AUTOTUNER},
+                lines={**clues.lines, Cause.AUTOTUNER: repair.line},
+                repaired=clues.repaired | {cause, Cause.AUTOTUNER},
+            )
+        # The edits took their time: growth may take some of its own.
+        more = dataclasses.replace(self, until=time.monotonic() + _GROWTH_SECONDS)
+        accumulates = repair.edit.kind is EditKind.PRECISION and (
+            repair.edit.carried or more._lost_sum(self.failing) is not None
+        )
         if numbers and cause in NUMBERS:
-            cause = repair.cause(made.cause, accumulates=self._grows())
+            cause = repair.cause(made.cause, accumulates=accumulates)
             words = clue.words if clue is not None and cause is clue.cause else ""
             clue = Clue(
                 cause=cause,
@@ -306,6 +537,21 @@ class _Experiments:
             lines={**clues.lines, cause: repair.line},
             repaired=clues.repaired | {cause},
         )
+
+    def _larger(self, case: Case) -> Case | None:
+        """Return a case at far larger sizes, None where truth cannot tell there."""
+        problem = self.trial.problem
+        for axis in sorted(problem.var_axes(), key=lambda one: -case.axes[one.name]):
+            sizes = try_sizes(
+                problem, case.axes, {axis.name: step_to(axis, _LARGER * case.axes[axis.name])}
+            )
+            if sizes is None or not legal(problem, sizes) or not _may_grow(case):
+                continue
+            larger = dataclasses.replace(case, axes=sizes, workload=None)
+            if sizes != dict(case.axes) and elements(problem, sizes) <= _ASKED_ELEMENTS:
+                answer = self._answer(larger)
+                return larger if answer is not None else None
+        return None
 
     def _answer(
         self, case: Case, *, run: Callable[[Scenario], Run] | None = None
@@ -324,73 +570,13 @@ class _Experiments:
                 return None
             shapes = [tuple(output.value.shape) for output in truth.outputs]
             tensors = matched(self.trial.problem, shapes, ran, record.items)
+            right = all(one.passed for one in self.trial.compare(case, ran, record.items))
         except CuassayError:
             return None
         outputs: list[torch.Tensor] = [t for t in tensors if not isinstance(t, str)]
         if len(outputs) != len(truth.outputs):
             return None
-        return WrongOutputs(case=case, outputs=tuple(outputs), truth=truth)
-
-    def _is_right(self, case: Case, sizes: Mapping[str, int]) -> bool | None:
-        """Return whether the candidate is right at other sizes; None where nothing tells."""
-        if not legal(self.trial.problem, dict(sizes)):
-            return None
-        answer = self._answer(dataclasses.replace(case, axes=dict(sizes)))
-        return None if answer is None else self._right(answer)
-
-    def _right(self, answer: WrongOutputs) -> bool:
-        from cuassay.oracle.compare.outputs import compare
-
-        pairs = zip(answer.outputs, answer.truth.outputs, strict=True)
-        return all(compare(got, want).passed for got, want in pairs)
-
-    def _right_at_other_sizes(self, case: Case) -> str:
-        """Return in words that other sizes are right where this case is wrong, if they are."""
-        said = self._right_at_round_sizes(case)
-        if said or case.generator or case.benchmark:
-            return said
-        problem = self.trial.problem
-        fills = {name: fill for name, fill in case.fills.items() if fill.kind != "explicit"}
-        plain = dataclasses.replace(case, fills=fills)
-        for workload in problem.workloads:
-            sizes = resolve(problem.axes, workload.axes)
-            if elements(problem, sizes) <= _ELEMENTS and self._is_right(plain, sizes):
-                names = [axis.name for axis in problem.var_axes()]
-                wrong = ", ".join(f"{name}={case.axes[name]}" for name in names)
-                right = ", ".join(f"{name}={sizes[name]}" for name in names)
-                return f"wrong at {wrong} and right at the listed {right}" if names else ""
-        return ""
-
-    def _right_at_round_sizes(self, case: Case) -> str:
-        """Return in words that sizes without a tail are right where this case is wrong."""
-        problem = self.trial.problem
-        moved = [
-            axis
-            for axis in problem.var_axes()
-            if case.axes[axis.name] % _ROUND and axis.name in case.axes
-        ]
-        if not moved or case.generator or case.benchmark:
-            return ""
-        bound = {axis.name: case.axes[axis.name] for axis in problem.var_axes()}
-        # One axis at a time first: what matters is the one whose tail is wrong.
-        choices = [[axis] for axis in moved] + ([moved] if len(moved) > 1 else [])
-        for axes in choices:
-            larger = {a.name: -(-case.axes[a.name] // _ROUND) * _ROUND for a in axes}
-            sizes = with_sizes(problem, case.axes, {**bound, **larger})
-            if not legal(problem, sizes) or elements(problem, sizes) > _ELEMENTS:
-                continue
-            fills = {name: fill for name, fill in case.fills.items() if fill.kind != "explicit"}
-            plain = dataclasses.replace(case, fills=fills)
-            beyond = {a.name: larger[a.name] + case.axes[a.name] % _ROUND for a in axes}
-            tail = with_sizes(problem, case.axes, {**bound, **beyond})
-            seeds = [dataclasses.replace(plain, seed=case.seed + n) for n in range(_SEEDS)]
-            if all(
-                self._is_right(one, sizes) and self._is_right(one, tail) is False for one in seeds
-            ):
-                wrong = ", ".join(f"{a.name}={case.axes[a.name]}" for a in axes)
-                right = ", ".join(f"{name}={size}" for name, size in larger.items())
-                return f"wrong at {wrong} and right at {right}"
-        return ""
+        return WrongOutputs(case=case, outputs=tuple(outputs), truth=truth, right=right)
 
     def _plain(self, case: Case) -> WrongOutputs | None:
         """Return the answer for ordinary values at the sizes of a case."""

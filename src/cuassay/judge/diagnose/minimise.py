@@ -1,14 +1,16 @@
-"""From a failing case to a minimal one, what does not matter to it, and its text."""
+"""From a failing case to one that convinces: gross first, then small, then of simple numbers."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import torch
+
 from cuassay.checks.base import Check
-from cuassay.checks.numeric.common import fill_text
 from cuassay.errors import CuassayError
 from cuassay.inputs.generalise import generalise
 from cuassay.inputs.geometry import elements
@@ -17,11 +19,12 @@ from cuassay.inputs.shrink import shrink
 from cuassay.inputs.size_law import OutOfBudget
 from cuassay.judge.decide.examine import judge_scenario
 from cuassay.judge.decide.steady import steady
-from cuassay.model.axes import shape_of
-from cuassay.model.case import Case, Fill
+from cuassay.judge.diagnose.tensor_words import tensor_words
+from cuassay.model.case import Case
 from cuassay.model.outcome import Finding
-from cuassay.model.problem import Problem, ScalarSpec, TensorSpec
+from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Backward, Upstream
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.host.waits import run_now
 
@@ -29,17 +32,19 @@ if TYPE_CHECKING:
     from cuassay.judge.decide.control import Control, RunScenario
     from cuassay.judge.trial import JudgeTrial
 
-_TRIES = {Profile.QUICK: 40, Profile.STANDARD: 120, Profile.DEEP: 400}
+_TRIES = {Profile.QUICK: 60, Profile.STANDARD: 120, Profile.DEEP: 400}
 # A smaller case counts while it overspends its budget clearly: a counterexample that stands
 # at 1.01 of the limit convinces nobody.
 _CLEAR_SHARE = 3.0
-_BUDGET_S = {Profile.QUICK: 2.5, Profile.STANDARD: 15.0, Profile.DEEP: 60.0}
+_GROSS_SHARE = 10.0
+_GROSS_ERROR = 0.01  # of the larger of the two values
+_LEAST_SIZE = 1e-6  # of a value that convinces: smaller ones look like rounding
+_BUDGET_S = {Profile.QUICK: 5.0, Profile.STANDARD: 15.0, Profile.DEEP: 60.0}
 # Runs and seconds for telling what does not matter, and fills tried for each input.
 _GENERAL_RUNS = {Profile.QUICK: 20, Profile.STANDARD: 80, Profile.DEEP: 200}
 _GENERAL_S = {Profile.QUICK: 1.0, Profile.STANDARD: 8.0, Profile.DEEP: 30.0}
 _GENERAL_FILLS = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 5}
 _GENERAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 22}
-_SHOWN_ELEMENTS = 8
 _CONFIRMED = 5  # further runs that must show the smallest case too
 
 
@@ -89,9 +94,11 @@ class Minimiser:
         told, shows_again = steady(self._trial, self._check, small, run=self._run, again=_CONFIRMED)
         if not shows_again:
             return told
-        general = self._holds_for(last, scenario, smallest)
+        general = self._holds_for(last, scenario, scenario.cases[0], smallest)
         details = [("smallest failing case", last.message)]
-        text = counterexample_text(self._trial.problem, smallest, last)
+        text = counterexample_text(
+            self._trial.problem, smallest, last, self._trial.inputs(smallest)
+        )
         if general:
             details.append(("holds for", general))
             text += f"\n# holds for {general}"
@@ -103,7 +110,7 @@ class Minimiser:
             details=(*details, *finding.details),
         )
 
-    def _holds_for(self, finding: Finding, scenario: Scenario, smallest: Case) -> str:
+    def _holds_for(self, finding: Finding, scenario: Scenario, first: Case, smallest: Case) -> str:
         profile, problem = self._trial.profile, self._trial.problem
         deadline = time.perf_counter() + _GENERAL_S[profile]
 
@@ -117,6 +124,7 @@ class Minimiser:
             smallest,
             fails,
             problem,
+            drawn=first.fills,
             max_runs=_GENERAL_RUNS[profile],
             max_elements=max(limit, 2 * elements(problem, smallest.axes)),
             fills=_GENERAL_FILLS[profile],
@@ -150,48 +158,70 @@ class Minimiser:
 
 def _clear(original: Finding, smaller: Finding) -> bool:
     """Whether a smaller case still fails about as clearly as the original needs to."""
+    if convinces(original):
+        return convinces(smaller)
     if original.share is None or smaller.share is None:
         return True
     return smaller.share >= min(original.share / 2, _CLEAR_SHARE)
 
 
-def counterexample_text(problem: Problem, case: Case, finding: Finding) -> str:
-    """Return the minimal failing input as commented Python-like text."""
+def convinces(finding: Finding) -> bool:
+    """Whether a finding shows a gross error: its worst element is no matter of rounding."""
+    if finding.share is not None and finding.share < _GROSS_SHARE:
+        return False
+    try:
+        got, want = float(finding.where.got), float(finding.where.expected)
+    except ValueError:
+        return False
+    if not math.isfinite(got) or not math.isfinite(want):
+        return repr(got) != repr(want)
+    size = max(abs(got), abs(want))
+    return size >= _LEAST_SIZE and abs(got - want) >= _GROSS_ERROR * size
+
+
+def counterexample_text(
+    problem: Problem,
+    case: Case,
+    finding: Finding,
+    values: Mapping[str, torch.Tensor | Scalar],
+) -> str:
+    """Return the minimal failing input as commented Python-like text.
+
+    `values` are the inputs of the case: what is said of them is what they hold.
+    """
     sizes = ", ".join(f"{name}={size}" for name, size in case.axes.items())
     lines = [f"# {problem.name} with {sizes}"]
+    place = finding.where
     for spec in problem.inputs:
+        value = values.get(spec.name)
         if isinstance(spec, ScalarSpec):
             given = {**case.scalars, **sizes_given(problem, case.axes)}
-            value = given.get(spec.name, spec.default)
-            lines.append(f"{spec.name} = {value}")
-        else:
-            fill = case.fills.get(spec.name)
-            usual = "the problem's own generator" if case.generator else "its domain's default"
-            text = _fill_words(fill, spec, case) if fill else usual
+            shown = given.get(spec.name, spec.default if value is None else value)
+            lines.append(f"{spec.name} = {shown}")
+        elif isinstance(value, torch.Tensor):
+            row = _failing_row(problem, spec, finding)
+            text = tensor_words(value, case.fills.get(spec.name), row=row)
             lines.append(f"{spec.name} = {spec.dtype.value}[{', '.join(spec.shape)}]: {text}")
-    place = finding.where
+    for step in finding.scenario.steps if finding.scenario is not None else ():
+        if isinstance(step, Backward):
+            lines.append(f"# upstream gradient: {_upstream_words(step)}")
     if place.got:
         index = ", ".join(str(i) for i in place.index)
         lines.append(f"# {place.output}[{index}]: got {place.got}, expected {place.expected}")
     return "\n".join(lines)
 
 
-def _fill_words(fill: Fill, spec: TensorSpec, case: Case) -> str:
-    """Return a fill as text; of explicit values only the elements that are not zero."""
-    values = fill.parameters.get("values")
-    if fill.kind != "explicit" or not isinstance(values, tuple):
-        return fill_text(fill)
-    shape = shape_of(spec.shape, case.axes)
-    hot = [(place, value) for place, value in enumerate(values) if value]
-    if len(values) != math.prod(shape) or not hot or len(hot) > _SHOWN_ELEMENTS:
-        return fill_text(fill)
-    shown = ", ".join(f"[{_index(place, shape)}] = {value:g}" for place, value in hot)
-    return f"zeros but {shown}" if len(hot) < len(values) else shown
+def _upstream_words(step: Backward) -> str:
+    match step.upstream:
+        case Upstream.ONES:
+            return "ones"
+        case _:
+            return f"normal numbers of seed {step.seed}, {step.upstream.value}"
 
 
-def _index(place: int, shape: tuple[int, ...]) -> str:
-    index: list[str] = []
-    for size in reversed(shape):
-        index.append(str(place % size))
-        place //= size
-    return ", ".join(reversed(index))
+def _failing_row(problem: Problem, spec: TensorSpec, finding: Finding) -> int | None:
+    """Return the row of an input that has the worst element, where it shares the first axis."""
+    place = finding.where
+    output = next((one for one in problem.outputs if one.name == place.output), None)
+    shares = output is not None and output.shape and spec.shape[:1] == output.shape[:1]
+    return place.index[0] if shares and place.index and len(spec.shape) > 1 else None

@@ -48,21 +48,21 @@ class Repair:
         """
         match self.edit.kind:
             case EditKind.PRECISION:
-                sums = accumulates or self.edit.filled or before is Cause.LOW_ACCUMULATION
+                carried = self.edit.carried or self.edit.filled
+                sums = accumulates or carried or before is Cause.LOW_ACCUMULATION
                 return Cause.LOW_ACCUMULATION if sums else Cause.LOW_PRECISION
             case EditKind.BRANCH:
-                return Cause.TAIL if self.edit.sizes else Cause.SPECIAL_CASE
+                return Cause.SIZES if self.edit.sizes else Cause.SPECIAL_CASE
             case EditKind.INDEX:
                 return Cause.INPUT_MISREAD
             case EditKind.FACTOR:
                 return Cause.INPUT_IGNORED
             case EditKind.PARAMETER:
-                return Cause.TAIL if self.edit.sizes else Cause.INPUT_IGNORED
+                # A name that is used elsewhere is no argument that is ignored.
+                return Cause.SIZES if self.edit.sizes else before
             case EditKind.ROUND_UP:
                 return Cause.TAIL
-            case EditKind.PART if self.edit.sizes:
-                return Cause.TAIL
-            case EditKind.PART if self.edit.indexed:
+            case EditKind.PART | EditKind.NUMBER if self.edit.indexed and not self.edit.sizes:
                 return Cause.INPUT_MISREAD
             case EditKind.NUMBER if before in (Cause.WRONG_VALUES, Cause.SPECIAL_CASE):
                 return Cause.WRONG_CONSTANT
@@ -79,6 +79,7 @@ class Repair:
                 | EditKind.ORDER
                 | EditKind.FUNCTION
                 | EditKind.MASK
+                | EditKind.CONFIGURATIONS
             ):
                 return before
 

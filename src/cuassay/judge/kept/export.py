@@ -19,6 +19,7 @@ from cuassay.checks.state.answers import Read, reads_of
 from cuassay.errors import CuassayError, UsageError
 from cuassay.judge.decide.structure import matched
 from cuassay.model.candidate import Candidate, Convention, Language
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import ConstAxis, Scalar, TensorSpec
 from cuassay.model.scenario import (
@@ -39,30 +40,59 @@ if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
 
+_COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
+# Faults that one run may not show, and those that an exception is.
+_BY_CHANCE = (
+    Cause.RACE,
+    Cause.BARRIER,
+    Cause.UNINITIALISED,
+    Cause.OUT_OF_BOUNDS,
+    Cause.NOT_DETERMINISTIC,
+)
+_RAISES = (Cause.RAISES, Cause.REFUSES_SIZES, Cause.ENDS_PROCESS)
 _INLINE = 64  # elements of a tensor that is written into the program
 _HEAD = '''\
-"""{title}
+"""Needs {needs}. {title}
 
 {message}
-Found by cuassay as {code}. Run this file: it fails while the kernel is wrong.
+Found by cuassay as {code}. Run this file: it fails while the kernel is wrong, and ends with
+exit code 77 where it cannot run.{doubt}
 """
 
 import importlib.util
+import os
 import sys
 import threading
 from pathlib import Path
 
+
+def leave(why):
+    """End where this program cannot run: that says nothing of the kernel."""
+    print(f"cannot run here: {{why}}", file=sys.stderr)
+    sys.exit(77)
+
+
+for name in {packages!r}:
+    if importlib.util.find_spec(name) is None:
+        leave(f"the package {{name}} is missing")
+
 import torch
 
+device = {device!r}
+if {needs_gpu!r} and not torch.cuda.is_available():
+    leave("the kernel needs an NVIDIA GPU")
+if device != "cpu" and not torch.cuda.is_available():
+    device = "cpu"
+if device == "cpu" and {triton!r}:
+    os.environ["TRITON_INTERPRET"] = "1"
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE / {folder!r}
 sys.path.insert(0, str(FOLDER))
-spec = importlib.util.spec_from_file_location({module!r}, FOLDER / {entry!r})
-module = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = module
-spec.loader.exec_module(module)
+try:
+{load}
+except Exception as error:
+    leave(f"the kernel does not load: {{type(error).__name__}}: {{error}}")
 kernel = module.{function}
-device = {device!r}
 {stored}
 
 def outputs(result):
@@ -112,22 +142,80 @@ def export(
         file = folder / source.path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(source.text, encoding="utf-8")
+    needs_gpu = candidate.compiles_cuda or (
+        trial.device.startswith("cuda")
+        and not candidate.names_triton
+        and any("cuda" in source.text for source in candidate.sources)
+    )
     stored = ""
     if files:
         stored = f"stored = torch.load(HERE / {files[0].name!r}, weights_only=True)\n"
+    packages = ["torch", *(("triton",) if candidate.names_triton else ())]
     head = _HEAD.format(
+        needs=_needs(packages, needs_gpu=needs_gpu),
+        packages=tuple(packages),
+        needs_gpu=needs_gpu,
+        triton=candidate.names_triton,
+        load=_load(candidate),
+        doubt=_doubt(finding),
         title=_quoted(f"{trial.problem.name}: {finding.title}"),
         message=_quoted(finding.message),
         code=finding.code,
         folder=folder.name,
-        module=Path(candidate.entry_file).stem,
-        entry=candidate.entry_file,
         function=candidate.entry_function,
         device=trial.device,
         stored=stored,
     )
-    place.write_text(head + "\n" + "\n".join(lines) + '\nprint("no fault shown")\n')
+    place.write_text(head + "\n" + _guarded(lines, finding) + '\nprint("no fault shown")\n')
     return (place, folder, *files)
+
+
+def _needs(packages: Sequence[str], *, needs_gpu: bool) -> str:
+    """Return what a program needs, in words."""
+    gpu = ["an NVIDIA GPU and nvcc"] if needs_gpu else []
+    every = [*packages, *gpu]
+    return every[0] if len(every) == 1 else f"{', '.join(every[:-1])} and {every[-1]}"
+
+
+def _load(candidate: Candidate) -> str:
+    """Return the lines that load the kernel as `module`, indented."""
+    name, entry = Path(candidate.entry_file).stem, candidate.entry_file
+    if candidate.language is Language.CUDA_EXTENSION:
+        files = [s.path for s in candidate.sources if Path(s.path).suffix in _COMPILED]
+        lines = [
+            "from torch.utils.cpp_extension import load",
+            f"module = load({name!r}, [str(FOLDER / path) for path in {files!r}])",
+        ]
+    else:
+        lines = [
+            f"spec = importlib.util.spec_from_file_location({name!r}, FOLDER / {entry!r})",
+            "module = importlib.util.module_from_spec(spec)",
+            "sys.modules[spec.name] = module",
+            "spec.loader.exec_module(module)",
+        ]
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _doubt(finding: Finding) -> str:
+    """Return what a run that shows nothing means, where one run may not show the fault."""
+    if finding.cause not in _BY_CHANCE:
+        return ""
+    shown = finding.reproduce or "cuassay replay"
+    return (
+        f"\nOne run may not show this fault ({finding.cause.value}): `{shown}` executes the "
+        "kernel in cuassay's PTX machine,\nwhich sees it every time."
+    )
+
+
+def _guarded(lines: Sequence[str], finding: Finding) -> str:
+    """Return the calls; an exception that is not the fault ends the program with 77."""
+    if finding.cause in _RAISES:
+        return "\n".join(lines)
+    body = "\n".join(f"    {line}" for line in lines) or "    pass"
+    return (
+        f"try:\n{body}\nexcept AssertionError:\n    raise\nexcept Exception as error:\n"
+        '    leave(f"the call does not end: {type(error).__name__}: {error}")\n'
+    )
 
 
 class _Writer:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from cuassay.model.diagnosis import Diagnosis
+from cuassay.model.diagnosis import Cause, Diagnosis
 from cuassay.model.failure_classes import class_names
 from cuassay.model.outcome import Finding
 from cuassay.report import words
@@ -15,6 +15,7 @@ from cuassay.report.clean import clean, one_line
 from cuassay.report.terminal.layout import STYLES, Marks, bar, code, command, labelled, wrapped
 
 LINES = 16  # twelve, and room for a smallest input
+_BESIDE = 18  # columns of the label, and of the mark of a row that goes on
 _EVIDENCE = 4  # findings named below a cause
 _ERROR = re.compile(r"\b(error|fatal)\b", re.IGNORECASE)
 
@@ -44,8 +45,7 @@ def card(finding: Finding, *, width: int, signs: Marks) -> list[Text]:
         )
         summary = "; ".join(part for part in (short, fills) if part)
         if finding.counterexample:
-            rows = words.block(finding.counterexample, lines=room)
-            example = code("smallest", rows, style="cyan")
+            example = _example(finding.counterexample, width=width, lines=room)
         else:
             example = (
                 labelled("input", summary, width=width, style="cyan", lines=room) if summary else []
@@ -60,19 +60,21 @@ def diagnosis_card(
     label = "cause" if number == 1 else f"cause {number}"
     lines = labelled(label, one_line(made.words), width=width, style="bold")
     if made.line is not None:
-        lines += code("line", [words.source_text(made.line)], style="cyan")
+        lines += labelled("line", words.source_text(made.line), width=width, style="cyan")
     own = [finding for name in made.findings for finding in findings if finding.id == name]
     if made.example:
-        lines += code("smallest", words.block(made.example, lines=12), style="cyan")
+        lines += _example(made.example, width=width, lines=12)
     elif own and own[0].evidence and own[0].measured is None:
         lines += code("evidence", _excerpt(own[0].evidence, lines=5), style="dim")
     elif own and own[0].where.axes:
+        if made.cause is not Cause.WRONG_VALUES and (seen := words.values(own[0])):
+            lines += labelled("where", f"{words.place(own[0])}: {seen}", width=width)
         lines += labelled("input", words.sizes(own[0].where.axes), width=width, style="cyan")
     lines += labelled("do", made.remedy, width=width)
     if own:
         told = [
             f"{one_line(f.id, limit=20)} {one_line(f.code, limit=20)}"
-            + (f" ({words.times(f.share)})" if f.share is not None else "")
+            + (f" ({words.times(f.share)})" if f is own[0] and f.share is not None else "")
             for f in own[:_EVIDENCE]
         ]
         more = f", and {len(own) - _EVIDENCE} more" if len(own) > _EVIDENCE else ""
@@ -80,6 +82,15 @@ def diagnosis_card(
         if own[0].reproduce:
             lines += command("reproduce", one_line(own[0].reproduce))
     return lines
+
+
+def _example(text: str, *, width: int, lines: int) -> list[Text]:
+    """Return a smallest input within the width: what follows a long line begins with `#`."""
+    rows: list[str] = []
+    for row in words.block(text, lines=lines):
+        parts = wrapped(row, width=width - _BESIDE) if len(row) > width - _BESIDE else [row]
+        rows += [parts[0], *(f"#   {one}" for one in parts[1:])]
+    return code("smallest", rows[:lines], style="cyan")
 
 
 def brief(finding: Finding, *, signs: Marks) -> Text:

@@ -73,9 +73,9 @@ def test_partial_sums_that_are_cut_off_are_no_fault() -> None:
 def test_two_blocks_that_are_rounded_are_one() -> None:
     found = examine(Num002(), products(), lambda: rounded_once_a_block)
     assert {finding.statistic for finding in found} <= {
-        "worst element",
-        "energy of the error",
-        "normalised error",
-        "projection (gain or bias)",
+        "the worst element's error",
+        "the mean error",
+        "the mean error, each element by its own rounding",
+        "a constant gain or bias",
     }
     assert any("hot halves" in finding.scenario.label for finding in found if finding.scenario)

@@ -64,7 +64,7 @@ def test_the_edit_that_makes_it_right_names_the_line() -> None:
     assert (repair.line.file, repair.line.line) == ("k.py", 2)
     assert repair.line.text == "if x.shape[0] > 8:"
     assert "never true" in repair.line.what
-    assert repair.cause(Cause.WRONG_VALUES, accumulates=False) is Cause.TAIL
+    assert repair.cause(Cause.WRONG_VALUES, accumulates=False) is Cause.SIZES
 
 
 def test_nothing_is_named_where_no_edit_helps_and_the_limit_holds() -> None:
@@ -94,7 +94,11 @@ def test_what_is_not_python_is_not_edited() -> None:
         (EditKind.PRECISION, {}, Cause.TAIL, Cause.LOW_PRECISION),
         (EditKind.BRANCH, {}, Cause.TERM_OMITTED, Cause.SPECIAL_CASE),
         (EditKind.INDEX, {}, Cause.WRONG_VALUES, Cause.INPUT_MISREAD),
-        (EditKind.PARAMETER, {}, Cause.TERM_OMITTED, Cause.INPUT_IGNORED),
+        (EditKind.PARAMETER, {}, Cause.TERM_OMITTED, Cause.TERM_OMITTED),
+        (EditKind.PARAMETER, {"sizes": True}, Cause.WRONG_VALUES, Cause.SIZES),
+        (EditKind.FACTOR, {}, Cause.TERM_OMITTED, Cause.INPUT_IGNORED),
+        (EditKind.PRECISION, {"carried": True}, Cause.WRONG_VALUES, Cause.LOW_ACCUMULATION),
+        (EditKind.NUMBER, {"indexed": True}, Cause.WRONG_VALUES, Cause.INPUT_MISREAD),
         (EditKind.NUMBER, {}, Cause.WRONG_VALUES, Cause.WRONG_CONSTANT),
         (EditKind.NUMBER, {}, Cause.TAIL, Cause.TAIL),
         (EditKind.STATEMENT, {}, Cause.OUT_OF_RANGE, Cause.OUT_OF_RANGE),

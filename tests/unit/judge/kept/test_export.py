@@ -17,6 +17,7 @@ from cuassay.judge.kept.export import export
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.candidate import Candidate
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Autograd, Call, Scenario
 from cuassay.model.steps import ReadState
@@ -105,6 +106,73 @@ def test_a_call_is_made_from_the_thread_and_in_the_mode_that_were_wrong(
             ended = _run(program)
             assert ended.returncode == code, ended.stderr
             assert code == 0 or "AssertionError: y: relative error" in ended.stderr
+
+
+def test_a_program_that_cannot_run_says_so_and_ends_with_77(
+    trial: JudgeTrial, nursery: Nursery, tmp_path: Path
+) -> None:
+    """A kernel that does not load, and a call that raises for a reason of its own, are no fault."""
+    scenario = single_call(trial.cases("numeric")[0], label="numbers")
+    candidate = _candidate(trial)
+    place = tmp_path / "repro.py"
+    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+        export(trial, candidate, _finding(scenario), runner(scenario), place)
+    assert place.read_text().startswith('"""Needs torch. ')
+    kernel = tmp_path / "repro_kernel" / _PAIR.bug.name
+    for text, said in (
+        ("import a_package_that_is_not_there", "cannot run here: the kernel does not load: "),
+        (
+            f"def {candidate.entry_function}(*given): raise RuntimeError('busy')",
+            "RuntimeError: busy",
+        ),
+    ):
+        kernel.write_text(text)
+        ended = _run(place)
+        assert ended.returncode == 77
+        assert said in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_a_triton_kernel_runs_without_a_gpu_and_a_race_may_not_show(
+    trial: JudgeTrial, nursery: Nursery, tmp_path: Path
+) -> None:
+    pytest.importorskip("triton")
+    file = tmp_path / "kernel.py"
+    file.write_text(_TRITON)
+    candidate = load_candidate(str(file), trial.problem)
+    scenario = single_call(trial.cases("small")[0], label="numbers")
+    finding = dataclasses.replace(
+        _finding(scenario), cause=Cause.RACE, reproduce="cuassay replay R/F1"
+    )
+    place = tmp_path / "repro.py"
+    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+        export(trial, candidate, finding, runner(scenario), place)
+    text = place.read_text()
+    assert text.startswith('"""Needs torch and triton. ')
+    assert "One run may not show this fault" in text
+    assert "`cuassay replay R/F1` executes the kernel in cuassay's PTX machine" in text
+    ended = _run(place)
+    assert ended.returncode == 1, ended.stderr
+    assert "AssertionError: y: relative error" in ended.stderr
+
+
+_TRITON = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+
+def run(x, weight, eps):
+    y = torch.empty_like(x)
+    double[(triton.cdiv(x.numel(), 128),)](x, y, x.numel(), BLOCK=128)
+    return y
+"""
 
 
 def test_what_torch_alone_cannot_do_is_said(
