@@ -4,18 +4,12 @@ import triton.language as tl
 
 
 @triton.jit
-def _att(
-    Q, K, V, O, L, scale, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr
-):
+def _att(Q, K, V, O, L, scale, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
     start = tl.program_id(0) * BM
     base = tl.program_id(1) * L * D
     rm = start + tl.arange(0, BM)
     rd = tl.arange(0, DP)
-    q = tl.load(
-        Q + base + rm[:, None] * D + rd[None, :],
-        mask=(rm[:, None] < L) & (rd[None, :] < D),
-        other=0.0,
-    )
+    q = tl.load(Q + base + rm[:, None] * D + rd[None, :], mask=(rm[:, None] < L) & (rd[None, :] < D), other=0.0)
     m = tl.full([BM], float("-inf"), dtype=tl.float32)
     l = tl.zeros([BM], dtype=tl.float32)
     acc = tl.zeros([BM, DP], dtype=tl.float32)
@@ -32,11 +26,7 @@ def _att(
         l = l * a + tl.sum(p, 1)
         acc = acc * a[:, None] + tl.dot(p, v, input_precision="ieee")
         m = top
-    tl.store(
-        O + base + rm[:, None] * D + rd[None, :],
-        acc / l[:, None],
-        mask=(rm[:, None] < L) & (rd[None, :] < D),
-    )
+    tl.store(O + base + rm[:, None] * D + rd[None, :], acc / l[:, None], mask=(rm[:, None] < L) & (rd[None, :] < D))
 
 
 def attention(q, k, v):

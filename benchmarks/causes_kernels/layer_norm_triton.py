@@ -23,7 +23,5 @@ def layer_norm(x, weight, bias):
     x = x.contiguous()
     rows, N = x.shape
     y = torch.empty_like(x)
-    _ln_fwd[(rows,)](
-        x, weight.contiguous(), bias.contiguous(), y, N, 1e-5, BLOCK_N=triton.next_power_of_2(N)
-    )
+    _ln_fwd[(rows,)](x, weight.contiguous(), bias.contiguous(), y, N, 1e-5, BLOCK_N=triton.next_power_of_2(N))
     return y

@@ -80,10 +80,7 @@ def cross_entropy(
 
 @problem(
     axes={"tokens": (1, 8192), "vocab": (1, 4096), "hidden": (1, 512)},
-    workloads=[
-        {"tokens": 300, "vocab": 64, "hidden": 16},
-        {"tokens": 64, "vocab": 100, "hidden": 8},
-    ],
+    workloads=[{"tokens": 300, "vocab": 64, "hidden": 16}, {"tokens": 64, "vocab": 100, "hidden": 8}],
 )
 def embedding_gradient(
     grad: Annotated[T, tensor("bfloat16", "tokens", "hidden")],
@@ -133,9 +130,7 @@ def bias_gelu(
     workloads=[{"rows": 16, "groups": 4}, {"rows": 5, "groups": 3}],
 )
 def dequantize(
-    codes: Annotated[
-        T, tensor("int8", "rows", "groups*32", domain=IntegerRange(low=-127, high=127))
-    ],
+    codes: Annotated[T, tensor("int8", "rows", "groups*32", domain=IntegerRange(low=-127, high=127))],
     scales: Annotated[T, tensor("float32", "rows", "groups", domain=Real(low=0.001, high=0.1))],
 ) -> Annotated[T, tensor("float32", "rows", "groups*32", name="y")]:
     return codes.float() * scales.repeat_interleave(32, 1)
