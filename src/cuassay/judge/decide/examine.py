@@ -45,6 +45,7 @@ from cuassay.model.outcome import (
     Errored,
     Failed,
     Finding,
+    FindingClass,
     Inconclusive,
     Outcome,
     Skipped,
@@ -416,7 +417,8 @@ class Examination:
             tally.withheld.append(reason)
         elif reason:
             tally.undecided.append(reason)
-        elif not findings:
+        elif all(finding.finding_class is FindingClass.ADVICE for finding in findings):
+            # Advice is about what the contract leaves open: the scenario is passed.
             tally.clean += 1
             tally.seen.append((scenario, run.result))
         seen.events += [FindingReported(finding=finding) for finding in findings]

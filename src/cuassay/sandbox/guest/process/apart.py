@@ -237,6 +237,10 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                 case "hello":
                     reply = {"walls": report["walls"], "state": report.get("state")}
                 case "look":
+                    # A candidate that imports the package may have changed what looks.
+                    own = request["import"].partition(".")[0]
+                    for name in [one for one in modules if one.partition(".")[0] == own]:
+                        del modules[name]
                     insert(0, request["path"])
                     reply = {"state": importer(request["import"]).look()}
                 case "load":
