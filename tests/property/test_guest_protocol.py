@@ -44,6 +44,7 @@ from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import ForkServer
 from cuassay.sandbox.host.segments import Segments
+from cuassay.sandbox.host.waits import run_now
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.ran import Ran
 
@@ -311,7 +312,7 @@ def _run(script: list[tuple[str, Any]], folder: Path, *, apart: bool) -> tuple[l
     else:
         execution = Execution(worker, segments, trial, limits=_LIMITS, problem=over, device="cpu")
     try:
-        end = execution.run(ramp, None)
+        end = run_now(execution.run(ramp, None))
     except UnbornError:
         return [], None  # nothing of a candidate was loaded yet
     finally:

@@ -379,7 +379,7 @@ def test_every_purpose_keeps_to_the_limit_of_work_and_workloads_may_take_more(
     problem = _attention(tmp_path)
     limit = _limit(machine=2**17)
     quick = dataclasses.replace(budget_for(Profile.QUICK, device="cpu"), work=limit)
-    monkeypatch.setattr("cuassay.judge.trial.budget_for", lambda profile, device: quick)
+    monkeypatch.setattr("cuassay.judge.memory.budget_for", lambda profile, device: quick)
     monkeypatch.setattr("cuassay.contract.memory.Room.is_small", lambda *_: False)
     trial = trial_of(problem)
     work = {

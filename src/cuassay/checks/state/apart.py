@@ -44,8 +44,8 @@ class Apart001(Check):
 
     How it decides
         Two sets of values and the first again, three calls. Every answer must be right, the
-        first must not change by the calls after it, and no byte of an input may change. What the
-        reference does too is not reported.
+        first must not change by the call on other values, and no byte of an input may change. What
+        the reference does too is not reported.
 
     Can it be wrong?
         It uses the oracle's limits, and bytes. It does not see a kernel that recognizes its judge
@@ -82,9 +82,11 @@ class Apart001(Check):
                         Call(slot="a", result="first"),
                         ReadResult(result="first"),
                         Call(slot="b", result="second"),
-                        Call(slot="a", result="again"),
+                        # Before the next call on the same slot: a kernel that is given its outputs
+                        # writes them again then, with other bits where it adds up by atomics.
                         ReadResult(result="first"),
                         ReadResult(result="second"),
+                        Call(slot="a", result="again"),
                         ReadResult(result="again"),
                         ReadInputs(slot="a"),
                         ReadInputs(slot="b"),

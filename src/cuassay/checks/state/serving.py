@@ -17,7 +17,6 @@ from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.numeric.varied_scalars import varied_scalars
 from cuassay.checks.state.answers import placed, reseeded
 from cuassay.checks.state.histories import explicit_is_legal
-from cuassay.inputs.fills import default_fill
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case, Fill
 from cuassay.model.problem import TensorSpec
@@ -114,6 +113,8 @@ def _alike(trial: Trial, base: Case) -> tuple[Case, ...]:
         seed = trial.seed("STATE001", "served")
         return base, reseeded(base, label="other values", seed=seed)
     seed = trial.seed("STATE001", "order") % (1 << 31)
+
+    from cuassay.inputs.fills import default_fill  # with torch
 
     def changed(label: str, names: Sequence[str] = (), **more: int) -> Case:
         fills: dict[str, Fill] = dict(base.fills)

@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.large_sizes import Shp002, workload_call
 from cuassay.errors import CuassayError
+from cuassay.formats.generated import is_stated, outside_domain
 from cuassay.judge.decide.benchmark_rule import benchmark_case
 from cuassay.judge.decide.examine import judge_scenario
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
-from cuassay.model.problem import Workload
+from cuassay.model.problem import TensorSpec, Workload
 from cuassay.model.scenario import Poison, Scenario
 from cuassay.model.verdict import BenchmarkRule
 from cuassay.sandbox.host.waits import run_now
@@ -55,6 +58,8 @@ def answer_to_rule(
     check = Shp002()
     workload = next(one for one in trial.problem.workloads if one.id == rule.workload)
     try:
+        if beyond := _beyond_domain(trial, workload):
+            return RuleAnswer(condition=f"benchmark: {_words(rule, beyond)}")
         scenario = _scenario(trial, workload)
         ran = None if scenario is None else run(scenario)
         if scenario is None or ran is None:
@@ -95,6 +100,24 @@ def with_findings(
             )
         )
     return tuple(found)
+
+
+def _beyond_domain(trial: JudgeTrial, workload: Workload) -> str:
+    """Return which of the benchmark's own inputs no caller may pass; '' where callers may pass all.
+
+    What a problem's author declares of its inputs holds for the kernel; the benchmark may not.
+    """
+    case = benchmark_case(trial, workload)
+    values = trial.inputs(case)
+    for spec in trial.problem.inputs:
+        value = values[spec.name]
+        if isinstance(spec, TensorSpec) and is_stated(spec) and isinstance(value, torch.Tensor):
+            beyond = outside_domain(spec, value, case.axes)
+            if beyond:
+                return (
+                    f"its input '{spec.name}' lies outside of what the problem declares: {beyond}"
+                )
+    return ""
 
 
 def _scenario(trial: JudgeTrial, workload: Workload) -> Scenario | None:

@@ -16,6 +16,7 @@ same answers give the same recipes.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import math
 import os
 import time
@@ -170,6 +171,7 @@ async def search(
     effort = effort or effort_for(trial.profile, device=trial.device)
     if effort is None:
         return 0
+    importlib.import_module("hypothesis")  # takes a while, which is no time of the search
     seed = trial.seed("search")
     planner = Planner(
         problem=trial.problem,

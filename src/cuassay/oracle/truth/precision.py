@@ -117,6 +117,12 @@ class Drawn:
         return self.noise.place(terms)
 
 
+# Additions that follow one another in a result. Beyond these it is a sum, whatever it is made of: a
+# recurrence adds one term a step, and sums are never kept in 16 bits.
+_ADDITIONS = frozenset({"add", "sub", "rsub", "addcmul", "lerp"})
+_MOST_ADDITIONS = 8
+
+
 class _Kind(enum.Enum):
     """What a tensor of a draw is: in 16 bits, 8-bit codes times scales, a sum, or none of these."""
 
@@ -135,7 +141,8 @@ class Stored:
 
     def __init__(self, family: Family, rounder: Rounder) -> None:
         self.family, self._rounder = family, rounder
-        self._kinds: dict[int, tuple[weakref.ref[UntypedStorage], _Kind]] = {}
+        # Of a storage: what it is, and how many additions follow one another in it.
+        self._kinds: dict[int, tuple[weakref.ref[UntypedStorage], _Kind, int]] = {}
 
     def replace(self, asked: Operation) -> object:
         """Return the result of an operation on rounded operands; NotImplemented for others."""
@@ -218,11 +225,14 @@ class Stored:
         first, plain = (noisy[0], out[0]) if several else (noisy, out)
         if not isinstance(first, Tensor) or not floating_in(first) or first.is_complex():
             return noisy
-        kind = self._kind_of_result(asked, first)
-        nominal = nominal_of(plain)
+        kind, nominal = self._kind_of_result(asked, first), nominal_of(plain)
+        added = max(map(self._additions, tensors_of(asked)), default=0)
+        added += asked.name in _ADDITIONS
+        if kind is _Kind.LOW and added > _MOST_ADDITIONS:
+            kind = _Kind.SUM
         if kind is _Kind.LOW and nominal is torch.float32 and asked.name not in EXACT:
             first = self._rounder.intermediate(first, GRIDS[dtype])
-        self._note(first, _Kind.LOW if nominal in GRIDS else kind)
+        self._note(first, _Kind.LOW if nominal in GRIDS else kind, added)
         if not several:
             return first
         for other in noisy[1:]:  # statistics of a norm, gradients of weights
@@ -255,9 +265,13 @@ class Stored:
         known = self._kinds.get(value.untyped_storage().data_ptr())
         return _Kind.WIDE if known is None or known[0]() is None else known[1]
 
-    def _note(self, value: Tensor, kind: _Kind) -> None:
+    def _additions(self, value: Tensor) -> int:
+        known = self._kinds.get(value.untyped_storage().data_ptr())
+        return 0 if known is None or known[0]() is None else known[2]
+
+    def _note(self, value: Tensor, kind: _Kind, additions: int = 0) -> None:
         storage = value.untyped_storage()
-        self._kinds[storage.data_ptr()] = weakref.ref(storage), kind
+        self._kinds[storage.data_ptr()] = weakref.ref(storage), kind, additions
 
 
 def tensors_of(asked: Operation) -> list[Tensor]:

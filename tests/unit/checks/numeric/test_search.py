@@ -13,6 +13,7 @@ from cuassay.checks.numeric.values import Num001
 from cuassay.checks.one_call import copies_explain
 from cuassay.judge import truths
 from cuassay.judge.decide.examine import judge_scenario
+from cuassay.judge.domain import KnownCases
 from cuassay.judge.plan import search as searching
 from cuassay.model import serial
 from cuassay.model.case import Case
@@ -125,7 +126,8 @@ def test_a_single_element_is_left_of_a_magnitude_gate() -> None:
     case = small.scenario.cases[0]
     assert dict(case.axes) == {"rows": 1, "cols": 1}
     assert case.fills["x"].kind == "explicit"
-    assert case.fills["x"].parameters["values"] in ((3001.0,), (-3001.0,))
+    ((value),) = case.fills["x"].parameters["values"]  # beyond the gate at 3000, in few digits
+    assert 3000 < abs(value) < 3100
 
 
 def test_a_refused_size_is_left_to_the_shapes_check() -> None:
@@ -177,7 +179,7 @@ def test_known_failures_are_tried_first_and_judged_as_ever() -> None:
     assert small.scenario is not None
     for call, failing in ((last_tile_lost, True), (summed, False)):
         again = bench(row_sum(), call, profile=Profile.QUICK)
-        again.trial.planned.preset("known", small.scenario.cases)
+        again.trial.planned.learning.replan(KnownCases(cases=small.scenario.cases))
         known = again.examine(Known001())[0]
         assert isinstance(known.outcome, Failed if failing else Passed)
         assert known.scenarios == 1
