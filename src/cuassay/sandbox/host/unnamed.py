@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _DELETED = b"(deleted)"
+_ANONYMOUS = b"/dev/zero (deleted)\n"
 
 # Device and inode of what this process made, with its bytes: a process could make it longer.
 _made: dict[tuple[int, int], int] = {}
@@ -31,11 +32,13 @@ def make_memory(name: str, *, size: int = 0, flags: int = os.MFD_CLOEXEC) -> int
 def unnamed_bytes(pids: Iterable[int]) -> int:
     """Return the bytes of files without a name that these processes hold, each counted once.
 
-    What is open counts by the blocks that it has, what is mapped alone by the length of its
-    mappings. Nothing is counted where /proc does not show a process.
+    A file counts by the blocks that it has. What is mapped alone, where nobody may look behind a
+    mapping, counts by the parts that mappings show: one page may stand at many addresses. Shared
+    anonymous memory counts for nothing there: most of a sparse table is never touched. Nor does
+    anything count where /proc does not show a process.
     """
     held: dict[tuple[int, int], int] = {}
-    mapped: dict[tuple[int, int], int] = {}
+    mapped: dict[tuple[int, int], set[tuple[int, int]]] = {}
     for pid in pids:
         with contextlib.suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd"):
@@ -43,19 +46,34 @@ def unnamed_bytes(pids: Iterable[int]) -> int:
                     found = os.stat(f"/proc/{pid}/fd/{number}")
                     if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
                         held[found.st_dev, found.st_ino] = 512 * found.st_blocks
-        own: dict[tuple[int, int], int] = {}
         with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", "rb") as file:
             for line in file:
                 if line.endswith(_DELETED + b"\n"):
-                    span, _, _, device, inode = line.split(None, 5)[:5]
+                    span, _, offset, device, inode = line.split(None, 5)[:5]
                     first, _, last = span.partition(b"-")
                     major, _, minor = device.partition(b":")
                     key = (os.makedev(int(major, 16), int(minor, 16)), int(inode))
-                    own[key] = own.get(key, 0) + int(last, 16) - int(first, 16)
-        for key, length in own.items():
-            mapped[key] = max(length, mapped.get(key, 0))
-    whole = mapped | held
+                    try:
+                        behind = os.stat(f"/proc/{pid}/map_files/{span.decode()}")
+                        held[key] = 512 * behind.st_blocks
+                        continue
+                    except OSError:
+                        if line.endswith(_ANONYMOUS):
+                            continue
+                    begin = int(offset, 16)
+                    part = (begin, begin + int(last, 16) - int(first, 16))
+                    mapped.setdefault(key, set()).add(part)
+    whole = {key: _covered(parts) for key, parts in mapped.items()} | held
     return sum(max(0, size - _rounded(_made.get(key, 0))) for key, size in whole.items())
+
+
+def _covered(parts: Iterable[tuple[int, int]]) -> int:
+    """Return how many bytes of a file lie in some of its parts, each from its begin to its end."""
+    covered = reached = 0
+    for begin, end in sorted(parts):
+        covered += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return covered
 
 
 def _rounded(size: int) -> int:

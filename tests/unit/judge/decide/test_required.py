@@ -60,6 +60,6 @@ def test_what_is_not_required_and_what_is_rejected_stay_as_they_are() -> None:
 
 
 def test_every_condition_has_a_check_that_decides_it_or_is_one_of_the_verdict_itself() -> None:
-    own = {*SCOPE_CONDITIONS, "benchmark"}
+    own = {*SCOPE_CONDITIONS, "benchmark", "own-problem"}
     assert set(DECIDED_BY) | own == set(CONDITIONS)
     assert {code for found in DECIDED_BY.values() for code in found} <= set(codes())
