@@ -66,7 +66,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
         "model", "errors", "home", "engine", "report", "store", "audit", "capture",
         "catalog.registry",
         "checks.registry", "diagnosis", "__version__", "inputs.seeds",
-        "attest", "agents", "verifier", "view",
+        "attest", "agents", "verifier", "view", "formats.own_problem",
     },
     "api": {"model", "errors", "home", "engine", "report", "store", "formats"},
     "view": {"model", "errors", "report", "store"},

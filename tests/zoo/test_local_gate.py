@@ -32,14 +32,13 @@ def test_bug_is_rejected_and_twin_accepted(pair: Pair, local: Gate, secret_seed:
     assert local.judge(problem, pair.twin, seed=secret_seed, only=only).accepted
 
 
-@pytest.mark.parametrize("code", ["SHP001", "PROC001"])
 def test_what_asks_no_more_than_right_or_wrong_makes_no_truth(
-    code: str, local: Gate, secret_seed: int
+    local: Gate, secret_seed: int
 ) -> None:
-    """Answers within the reference's own error are right, and where none is read none matters."""
+    """Answers within the reference's own error are right."""
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
     problem = load(pair.problem)
-    found = local.judge(problem, pair.twin, seed=secret_seed + 1, only=(code,))
+    found = local.judge(problem, pair.twin, seed=secret_seed + 1, only=("SHP001",))
     (report,) = found.verdict.checks
     assert isinstance(report.outcome, Passed)
     assert report.scenarios > 2

@@ -14,8 +14,9 @@ class Precision(enum.StrEnum):
 
     strict  the arithmetic of the reference as written, sums in the declared accumulation
     tf32    products of float32 operands may round them to TF32 (11 bits)
-    mixed   any elementwise intermediate may be rounded once to the problem's 16-bit type, and
-            float32 inputs may be cast to it where they meet 16-bit ones; sums stay in float32
+    mixed   results of products, and elementwise results that a 16-bit tensor went into, may be
+            rounded once to the problem's 16-bit type, and float32 tensors may be cast to it where
+            they meet 16-bit ones; sums stay in float32
     fp8     products of 8-bit floats may be summed in the short accumulators of tensor cores
     """
 

@@ -69,7 +69,8 @@ from tests.unit.contract.problems import trial_of
 
 trial = trial_of(load_problem(sys.argv[1]))
 with ended_where_stuck(lambda event: print(event.exit_code, event.message, flush=True),
-                       "the reference", progress=lambda: len(trial.tried), limit_s=2.0):
+                       "the reference", limit_s=2.0,
+                       progress=lambda: len(trial.planned.learning.tried)):
     smoke(trial)
 """
 

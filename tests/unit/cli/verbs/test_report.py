@@ -35,10 +35,10 @@ def _kept(verdict: Verdict | None, last: Event | None = None) -> str:
 
 
 def test_a_run_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    run = _kept(samples.rejected())
+    run = _kept(samples.told())
     assert main(["report", run]) == 0
     out = capsys.readouterr().out
-    assert "cause       a sum is kept in a precision that is too low" in out
+    assert "cause       Hot rows of grad_embed_weight lose 9 % of their gradient" in out
     assert "REJECTED  kernels/bf16_accumulate.py" in out
     assert main(["report", run, "--verbose"]) == 0
     assert "✗ NUM002" in capsys.readouterr().out

@@ -27,7 +27,7 @@ class _Caller:
     def __init__(self, nursery: object, *, name: str) -> None:
         pass
 
-    def call(self, function: str, buffers: Sequence[memoryview], *, timeout_s: float) -> bytes:
+    async def ask(self, function: str, buffers: Sequence[memoryview], *, timeout_s: float) -> bytes:
         type(self).sent = tuple(buffer.nbytes for buffer in buffers[:2])
         if self.answer is None:
             raise CannotJudgeError("MemoryError: too large")

@@ -33,11 +33,11 @@ def test_a_machine_without_an_answer_is_asked_once(
 ) -> None:
     calls = []
 
-    def silent(*given: object, **named: object) -> MachineEvidence:
+    async def silent(*given: object, **named: object) -> MachineEvidence:
         calls.append(given)
         raise CannotJudgeError("no end within 60 s")
 
-    monkeypatch.setattr(machine, "asked", silent)
+    monkeypatch.setattr(machine, "ask", silent)
     for label in ("memory", "races"):
         with pytest.raises(CannotJudgeError, match="no end within 60 s"):
             replayer.execute(RECORDING, scenario(label))
@@ -51,11 +51,11 @@ def test_an_answer_is_asked_for_once(replayer: Replayer, monkeypatch: pytest.Mon
     calls = []
     launch = LaunchEvidence(kernel="k", grid=(1, 1, 1), block=(32, 1, 1), target="sm_90")
 
-    def answers(*given: object, **named: object) -> MachineEvidence:
+    async def answers(*given: object, **named: object) -> MachineEvidence:
         calls.append(given)
         return MachineEvidence(launches=(launch,))
 
-    monkeypatch.setattr(machine, "asked", answers)
+    monkeypatch.setattr(machine, "ask", answers)
     for label in ("memory", "races"):
         assert replayer.execute(RECORDING, scenario(label)).judged == 1
     assert len(calls) == 1
