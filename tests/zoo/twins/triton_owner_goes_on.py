@@ -9,7 +9,7 @@ PARTS = 4
 
 @triton.jit
 def _kernel(x, weight, y, sums, ready, hidden, eps, PARTS: tl.constexpr, BLOCK: tl.constexpr):
-    part, row = tl.program_id(0), tl.program_id(1)
+    part, row = tl.program_id(0) % PARTS, (tl.program_id(0) // PARTS).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     share = tl.cdiv(hidden, PARTS)
     inside = (columns < share) & (part * share + columns < hidden)
@@ -39,5 +39,5 @@ def run(x, weight, eps):
     sums = torch.zeros((rows, PARTS), dtype=torch.float32, device=x.device)
     ready = torch.zeros((rows,), dtype=torch.int32, device=x.device)
     block = triton.next_power_of_2(triton.cdiv(hidden, PARTS))
-    _kernel[(PARTS, rows)](x, weight, y, sums, ready, hidden, eps, PARTS=PARTS, BLOCK=block)
+    _kernel[(PARTS * rows,)](x, weight, y, sums, ready, hidden, eps, PARTS=PARTS, BLOCK=block)
     return y
