@@ -14,7 +14,7 @@ import importlib.util
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from common import ROOT, save
 from gate_trials import Row, Trial, cuda_or_cpu, gpus, run_trials, say, seconds_of
@@ -59,6 +59,19 @@ def honest_kernels() -> tuple[Honest, ...]:
     return (*HONEST, *(honest for honest in later if honest not in HONEST))
 
 
+def trusted_kernels() -> Iterator[Trial]:
+    """Yield the kernels that everybody runs, of the libraries that are installed."""
+    for one in TRUSTED:
+        if one.installed:
+            yield Trial(
+                kind="trusted",
+                name=one.name,
+                path=str(one.path),
+                problem=one.problem,
+                dtype=one.variant or "",
+            )
+
+
 def kernels(device: str) -> Iterator[Trial]:
     """Yield each correct kernel once, as a trial to be repeated."""
     for honest in honest_kernels():
@@ -79,15 +92,7 @@ def kernels(device: str) -> Iterator[Trial]:
                 problem=pair.problem,
                 require=pair.require,
             )
-    for one in TRUSTED:
-        if one.installed:
-            yield Trial(
-                kind="trusted",
-                name=one.name,
-                path=str(one.path),
-                problem=one.problem,
-                dtype=one.variant or "",
-            )
+    yield from trusted_kernels()
 
 
 def trials(given: argparse.Namespace) -> list[Trial]:
@@ -100,16 +105,7 @@ def trials(given: argparse.Namespace) -> list[Trial]:
         and (not given.dtypes or trial.dtype in given.dtypes)
     ]
     return [
-        Trial(
-            kind=trial.kind,
-            name=trial.name,
-            path=trial.path,
-            problem=trial.problem,
-            dtype=trial.dtype,
-            profile=profile,
-            number=number,
-            require=trial.require,
-        )
+        replace(trial, profile=profile, number=number)
         for profile in given.profile
         for number in range(given.seeds)
         for trial in wanted

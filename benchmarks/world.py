@@ -22,9 +22,9 @@ from importlib import metadata
 from pathlib import Path
 
 from common import ROOT, save
+from false_alarms import trusted_kernels
 from gate_trials import Row, Trial, cuda_or_cpu, run_trials, say, seconds_of
 from tests.zoo.manifest_models import CODES, MODELS
-from tests.zoo.manifest_trusted import TRUSTED
 from world_kernels import ADAPTERS
 
 SETS = ("models", "transformers", "trusted")
@@ -62,15 +62,7 @@ def kernels(name: str, packages: Path | None) -> Iterator[Trial]:
                 title = f"{model.name}.{fault}"
                 yield Trial(kind="fault", name=title, path=path, problem=model.problem)
     elif name == "trusted":
-        for one in TRUSTED:
-            if one.installed:
-                yield Trial(
-                    kind="trusted",
-                    name=one.name,
-                    path=str(one.path),
-                    problem=one.problem,
-                    dtype=one.variant or "",
-                )
+        yield from trusted_kernels()
     else:
         if packages is None:
             raise SystemExit(f"the set '{name}' needs --packages FOLDER (pip install --target)")

@@ -36,7 +36,6 @@ from transformers.activations import ACT2FN
 def run(gate, up):
     return ACT2FN[{name!r}](gate) * up
 """
-_LLAMA = "transformers.models.llama.modeling_llama"
 _ATTENTION = """
 from types import SimpleNamespace
 

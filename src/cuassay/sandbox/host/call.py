@@ -34,10 +34,6 @@ class Caller(Closing):
         self._folder: Path = cache_dir() / name
         self._worker: WorkerHandle | None = None
 
-    def call(self, function: str, buffers: Sequence[memoryview], *, timeout_s: float) -> bytes:
-        """Wait for what a function returns; see `ask`."""
-        return run_now(self.ask(function, buffers, timeout_s=timeout_s))
-
     async def ask(self, function: str, buffers: Sequence[memoryview], *, timeout_s: float) -> bytes:
         """Return what `function`, `module:name`, returns for `buffers`: bytes for bytes.
 
