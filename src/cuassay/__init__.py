@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cuassay.model.outcome import Finding
     from cuassay.model.problem import Problem, Tolerance
     from cuassay.model.verdict import Decision, Profile, Verdict
+    from cuassay.testing import bounds
     from cuassay.verifier import Result, Verifier, verify
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ __all__ = [
     "Verifier",
     "__version__",
     "assert_correct",
+    "bounds",
     "check",
     "domains",
     "errors",
@@ -66,6 +68,7 @@ _HOMES = {
     "Verdict": "cuassay.model.verdict",
     "Verifier": "cuassay.verifier",
     "assert_correct": "cuassay.api",
+    "bounds": "cuassay.testing",
     "check": "cuassay.api",
     "guard_module": "cuassay.guard.modules",
     "load": "cuassay.api",

@@ -69,6 +69,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
         "attest", "agents", "verifier", "view", "formats.own_problem",
     },
     "api": {"model", "errors", "home", "engine", "report", "store", "formats"},
+    "testing": {"model", "errors", "oracle"},
     "view": {"model", "errors", "report", "store"},
     "verifier": {"model", "errors", "home", "engine", "report", "api", "closing"},
     "agents": {"model", "errors", "engine", "report", "api", "verifier", "__version__"},

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from cuassay.errors import UsageError
 from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem
 
 Call = Callable[..., Any]
@@ -48,6 +49,11 @@ class TrustedOperator:
     def accumulation(self) -> DType:
         """The declared precision of reductions."""
         return self.problem.accumulation if self.problem else DType.FLOAT32
+
+    @property
+    def precision(self) -> Precision | None:
+        """The policy that the problem declares; None where the types of a call decide."""
+        return self.problem.precision if self.problem else None
 
     def names(self, count: int) -> list[str]:
         """Return the names of `count` outputs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import prod
 
 from cuassay.errors import ProblemError
@@ -30,7 +30,11 @@ def policy_of(problem: Problem) -> Precision:
         return problem.precision
     sizes = tuple(_sizes(problem))
     given = _large((one for one in problem.inputs if isinstance(one, TensorSpec)), sizes)
-    returned = _large(problem.outputs, sizes)
+    return policy_of_types(given, _large(problem.outputs, sizes))
+
+
+def policy_of_types(given: Set[DType], returned: Set[DType]) -> Precision:
+    """Return what the types of the large floating tensors that go in and out say."""
     if not given or not returned or not returned <= _LOW:
         return Precision.STRICT
     if given <= _LOW:
@@ -54,10 +58,16 @@ def _large(specs: Iterable[TensorSpec], sizes: Iterable[Mapping[str, int]]) -> s
     tried = False
     for known in sizes:
         try:
-            counts = [prod(shape_of(spec.shape, known)) for spec in floating]
+            counts = [(spec.dtype, prod(shape_of(spec.shape, known))) for spec in floating]
         except ProblemError:  # an axis that the reference alone decides
             continue
         tried = True
-        least = _LARGE * max(counts, default=0)
-        found |= {spec.dtype for spec, n in zip(floating, counts, strict=True) if n >= least}
+        found |= types_of_large(counts)
     return found if tried else {spec.dtype for spec in floating}
+
+
+def types_of_large(counts: Sequence[tuple[DType, int]]) -> set[DType]:
+    """Return the floating types of the large tensors on one side, of a type and a count each."""
+    floating = [(dtype, count) for dtype, count in counts if dtype.is_floating]
+    least = _LARGE * max((count for _, count in floating), default=0)
+    return {dtype for dtype, count in floating if count >= least}

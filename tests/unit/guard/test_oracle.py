@@ -58,6 +58,30 @@ def test_a_gain_of_one_rounding_is_seen_in_float32() -> None:
     assert (twin.stats().violations, twin.stats().undecided) == (0, 0)
 
 
+def test_16_bit_intermediates_are_no_violation_and_16_bit_sums_are() -> None:
+    def as_models_write_it(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+        wide = x.float()
+        scaled = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+        return weight * scaled.to(x.dtype)
+
+    def sum_in_16_bits(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+        total = torch.zeros(x.shape[0], 1, dtype=x.dtype)
+        for column in x.square().split(1, dim=1):
+            total += column
+        return (x.float() * torch.rsqrt(total / x.shape[1] + eps) * weight.float()).to(x.dtype)
+
+    guarded = cuassay.guard(as_models_write_it, trusted=rmsnorm, oracle="process", **ALL)
+    with guarded:
+        for seed in range(20):
+            guarded(*inputs(64, 256, seed=seed))
+    assert guarded.stats().judged >= 1
+    assert (guarded.stats().violations, guarded.stats().undecided) == (0, 0)
+    wrong = cuassay.guard(sum_in_16_bits, trusted=rmsnorm, oracle="process", **ALL)
+    with wrong:
+        wrong(*inputs(64, 256))
+    assert wrong.stats().violations == 1
+
+
 def test_a_drift_inside_every_call_s_bound_is_found() -> None:
     """Each output is 4 numbers, too few for a verdict on their sign; all err upwards."""
 

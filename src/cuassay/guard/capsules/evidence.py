@@ -62,7 +62,8 @@ class CapsuleHeader:
 
     `template` puts the positional arguments together (see structure); places of inputs in
     `mutated` and `gradient_of` are as in the oracle's request. `candidate` is where the kernel
-    can be imported from, `reference` the trusted operator; either may be unknown.
+    can be imported from, `reference` the trusted operator; either may be unknown. `precision` is
+    the declared policy, empty where the types of the call decide.
     """
 
     version: int
@@ -79,6 +80,7 @@ class CapsuleHeader:
     kernel_digest: str
     tensors: tuple[Kept, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    precision: str = ""
     salt: str = ""
 
     @property
@@ -170,6 +172,7 @@ def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path |
         mutated=tuple(places[place] for place in job.written),
         gradient_of=tuple(places[place] for place in job.gradient_of),
         accumulation=trusted.accumulation.value,
+        precision=trusted.precision.value if trusted.precision else "",
         reference=trusted.where or Where(),
         candidate=located(job.kernel)[0] or Where(),
         kernel_digest=job.watch.digest,

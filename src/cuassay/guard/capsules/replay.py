@@ -28,8 +28,11 @@ from cuassay.guard.sampled.judging import Judgement, judge_call, worst_of
 from cuassay.guard.sampled.oracle_process import applied
 from cuassay.guard.trusted import Where, import_operator
 from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision, precision_named
 from cuassay.model.problem import TensorSpec
+from cuassay.oracle.answers import low_type_of, policy_of_call
 from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import Truth
 
 _RUNS = 8  # of the kernel: a race need not show at once
@@ -70,13 +73,19 @@ class Capsule:
         if [(t.shape, t.dtype) for t in got] != [(t.shape, t.dtype) for t in want]:
             raise CannotJudgeError("outputs differ from the trusted operator's in shape or dtype")
 
-        def truth(specs: Sequence[TensorSpec], seed: int) -> Truth:
-            accumulation = DType(self.header.accumulation)
+        def truth(specs: Sequence[TensorSpec], seed: int, family: Precision) -> Truth:
             return make_truth(
-                self.call(self.reference), inputs, specs, seed=seed, accumulation=accumulation
+                self.call(self.reference),
+                inputs,
+                specs,
+                seed=seed,
+                accumulation=DType(self.header.accumulation),
+                family=family_of(family, low_type_of([*want, *inputs])),
             )
 
-        return judge_call(truth, got, want, self.header.names, seed=_SEED, by="oracle")
+        policy = precision_named(self.header.precision or None) or policy_of_call(inputs, want)
+        names = self.header.names
+        return judge_call(truth, got, want, names, seed=_SEED, by="oracle", policy=policy)
 
 
 def opened(path: Path, *, kernel: str, device: str) -> Capsule:

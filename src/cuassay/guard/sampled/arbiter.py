@@ -25,6 +25,7 @@ from cuassay.guard.sampled.judging import Judgement, judge_call
 from cuassay.guard.sampled.oracle_client import ORACLE, OracleGoneError
 from cuassay.guard.sampled.oracle_process import OracleRequest
 from cuassay.guard.trusted import normal_call
+from cuassay.model.precision import Precision
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.truth.runs import fingerprint as checksum
 from cuassay.oracle.truth.types import Truth
@@ -65,12 +66,14 @@ def judged_call(job: CheckJob, names: list[str]) -> Judgement | None:
     def run(given: Sequence[Tensor]) -> list[Tensor]:
         return job.trusted(list(given))
 
-    def truth(specs: Sequence[TensorSpec], seed: int) -> Truth:
+    def truth(specs: Sequence[TensorSpec], seed: int, _family: Precision) -> Truth:
         return local.local_truth(run, tensors, specs, seed)
 
     try:
         got, want = job.snapshot.outputs, job.wanted
-        return judge_call(truth, got, want, names, seed=_seed(job), by="local")
+        # Noise on inputs stands for every family here: a wider one would be the same truth.
+        policy = Precision.STRICT
+        return judge_call(truth, got, want, names, seed=_seed(job), by="local", policy=policy)
     except torch.OutOfMemoryError:
         raise
     except Exception as failure:
@@ -100,6 +103,7 @@ def _request(job: CheckJob, names: list[str]) -> OracleRequest | None:
         gradient_of=tuple(places[place] for place in job.gradient_of),
         upstream=job.upstream,
         accumulation=trusted.accumulation,
+        precision=trusted.precision,
         hits=_hits(job, template, order),
         sys_path=tuple(entry for entry in sys.path if entry),
         module_file=getattr(sys.modules.get(trusted.where.module), "__file__", None) or "",

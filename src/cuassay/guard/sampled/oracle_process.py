@@ -25,9 +25,12 @@ from cuassay.guard.sampled.judging import Judgement, judge_call
 from cuassay.guard.trusted import Where, import_operator, import_root
 from cuassay.model import serial
 from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision
 from cuassay.model.problem import TensorSpec
+from cuassay.oracle.answers import low_type_of, policy_of_call
 from cuassay.oracle.gradients import differentiated
 from cuassay.oracle.truth.make import hit_counts, make_truth
+from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import Truth
 
 _NICE = 10
@@ -41,7 +44,8 @@ class OracleRequest:
     `template` puts the positional arguments together from the inputs; `mutated` are places of
     inputs whose values after the call are the last outputs; `gradient_of` the places of inputs
     whose gradients are judged (the upstream gradients follow the call's inputs); `hits` maps an
-    output to the place of the index tensor that addresses its rows. `module_file` is the file of
+    output to the place of the index tensor that addresses its rows; `precision` is the policy,
+    None where the types of the call decide. `module_file` is the file of
     the trusted operator's module: what is imported here must be that one, not its namesake.
     """
 
@@ -55,6 +59,7 @@ class OracleRequest:
     gradient_of: tuple[int, ...] = ()
     upstream: int = 0
     accumulation: DType = DType.FLOAT32
+    precision: Precision | None = None
     hits: Mapping[str, int] = field(default_factory=dict)
     sys_path: tuple[str, ...] = ()
     module_file: str = ""
@@ -97,7 +102,7 @@ def answer(request: OracleRequest) -> OracleReply:
             if name in request.names and not request.gradient_of
         }
 
-        def truth(specs: Sequence[TensorSpec], seed: int) -> Truth:
+        def truth(specs: Sequence[TensorSpec], seed: int, family: Precision) -> Truth:
             return make_truth(
                 call,
                 inputs,
@@ -105,11 +110,13 @@ def answer(request: OracleRequest) -> OracleReply:
                 seed=seed,
                 accumulation=request.accumulation,
                 index_hits=index_hits,
+                family=family_of(family, low_type_of([*want, *inputs])),
             )
 
-        return OracleReply(
-            judgement=judge_call(truth, got, want, request.names, seed=request.seed, by="oracle")
-        )
+        policy = request.precision or policy_of_call(inputs, want)
+        names, seed = request.names, request.seed
+        judgement = judge_call(truth, got, want, names, seed=seed, by="oracle", policy=policy)
+        return OracleReply(judgement=judgement)
     except Exception as failure:
         return OracleReply(error=f"{type(failure).__name__}: {failure}"[:500])
 

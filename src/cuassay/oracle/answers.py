@@ -1,0 +1,67 @@
+"""Answers of one call held against truth by a policy, where no problem describes the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from torch import Tensor
+
+from cuassay.model.domain import Real
+from cuassay.model.dtype import DType
+from cuassay.model.policy import policy_of_types, types_of_large
+from cuassay.model.precision import Precision
+from cuassay.model.problem import TensorSpec
+from cuassay.oracle.compare.outputs import Comparison, compare
+from cuassay.oracle.grade import least_family
+from cuassay.oracle.truth.types import Truth
+
+_LOW = (DType.BFLOAT16, DType.FLOAT16)
+
+
+def compare_answer(
+    answer: Tensor, index: int, truth_of: Callable[[Precision], Truth], *, policy: Precision
+) -> Comparison:
+    """Return how output `index` of a call compares with the least family that explains it.
+
+    `truth_of` makes the truth of the call for a family; it is asked for `strict` first, and for
+    wider families that `policy` accepts only where that one does not explain the error.
+    """
+
+    def measured(family: Precision) -> Comparison:
+        return compare(answer, truth_of(family).outputs[index])
+
+    return least_family(measured(Precision.STRICT), measured, policy.families)
+
+
+def is_known(tensor: Tensor) -> bool:
+    """Whether a tensor has a type that outputs are judged in."""
+    return _name(tensor) in {member.value for member in DType}
+
+
+def spec_of(name: str, tensor: Tensor) -> TensorSpec:
+    """Return the description of an output that looks like `tensor`."""
+    return TensorSpec(
+        name=name,
+        dtype=DType(_name(tensor)) if is_known(tensor) else DType.FLOAT32,
+        shape=tuple(f"axis{index}" for index in range(tensor.dim())),
+        domain=Real(),
+    )
+
+
+def policy_of_call(inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Precision:
+    """Return the policy that the types of a call's large tensors say, as for a problem."""
+    return policy_of_types(types_of_large(_counts(inputs)), types_of_large(_counts(outputs)))
+
+
+def low_type_of(tensors: Iterable[Tensor]) -> DType:
+    """Return the 16-bit type of most of the tensors, bfloat16 where none has 16 bits."""
+    found = [dtype for dtype, _ in _counts(tensors)]
+    return max(_LOW, key=found.count)
+
+
+def _counts(tensors: Iterable[Tensor]) -> list[tuple[DType, int]]:
+    return [(DType(_name(one)), one.numel()) for one in tensors if is_known(one)]
+
+
+def _name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
