@@ -76,35 +76,11 @@ def _html(folder: Path) -> dict[str, object]:
     return {"bytes": len(html_audit.render(read_audit(folder)))}
 
 
-def _index(folder: Path) -> dict[str, object]:
-    from cuassay.store import index
-
-    with index.opened(folder.parent / "index.sqlite", refresh=False) as connection:
-        index.update(connection, extra=(folder,))
-        found = index.rows(connection, "SELECT count(*) FROM findings")[1]
-    return {"findings": found[0][0]}
-
-
-def _query(folder: Path) -> dict[str, object]:
-    from cuassay.store import index, questions
-
-    slowest: dict[str, float] = {}
-    for name, question in questions.QUESTIONS.items():
-        started = time.perf_counter()
-        with index.opened(folder.parent / "index.sqlite") as connection:
-            argument = "k1" if question.takes else None
-            questions.answer(connection, name, argument, limit=20)
-        slowest[name] = round(time.perf_counter() - started, 3)
-    return {"each_s": slowest, "slowest_s": max(slowest.values())}
-
-
 _WORK: dict[str, Callable[[Path], dict[str, object]]] = {
     "load": _load,
     "terminal report": _terminal,
     "JSON document": _json,
     "HTML page": _html,
-    "index": _index,
-    "questions": _query,
 }
 
 

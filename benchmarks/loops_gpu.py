@@ -2,9 +2,10 @@
 
     python benchmarks/loops_gpu.py --limit-s 540 --processes 6
 
-Kernels run isolated, as in `cuassay train`. Tasks are dealt to several processes of this script
-and end with the time limit, in the order of their worth: the bf16 kernel in Triton and CUDA C++ at
-full size (5 seeds), its correct twins (at least 200 runs at a small size, some at full size), then
+Kernels run isolated, as in `cuassay loop train`. Tasks are dealt to several processes of this
+script and end with the time limit, in the order of their worth: the bf16 kernel in Triton and
+CUDA C++ at full size (5 seeds), its correct twins (at least 200 runs at a small size, some at full
+size), then
 milder faults. Works on a CPU as well, with `--parts milder,twins --preset tiny`.
 
 The same command goes on where an earlier one ended: runs that the result file or $OUT/loops.json

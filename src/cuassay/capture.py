@@ -1,6 +1,6 @@
 """Record the calls of a function or module in a running program, as inputs for a problem.
 
-`recording("package.module:function", "folder")` is a context manager; `cuassay capture` runs a
+`recording("package.module:function", "folder")` is a context manager; `cuassay loop capture` runs a
 whole program under it. Tensors are copied before the call, since the call may change them, and
 kept as safetensors; numbers are kept as numbers; nothing is pickled.
 """

@@ -81,8 +81,8 @@ def test_a_certificate_names_the_gpu(tmp_path: Path, capsys: pytest.CaptureFixtu
     pytest.importorskip("cryptography")
     (tmp_path / "kernel.py").write_text(_TRITON.replace(" FACTOR", ""))
     assert main(["check", "kernel.py", "--problem", "rmsnorm", "--profile", "quick", "-q"]) == 0
-    assert main(["attest", "last", "--out", "c.json"]) == 0
+    assert main(["certificate", "sign", "last", "--out", "c.json"]) == 0
     capsys.readouterr()
-    assert main(["covers", "c.json", "kernel.py", "--json"]) == 0
+    assert main(["certificate", "covers", "c.json", "kernel.py", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert "sm_" in found["certificate"]["environment"]["device"]

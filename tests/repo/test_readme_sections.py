@@ -108,7 +108,9 @@ def test_from_an_agent(kernel: Path) -> None:
     assert done.stdout.startswith("REJECTED ['Hot rows of grad_embed_weight"), done.stdout
     (text,) = _blocks("From an agent", "json")
     (server,) = json.loads(text)["mcpServers"].values()
-    assert (server["command"], server["args"][0]) == ("cuassay", "mcp")
+    assert (server["command"], server["args"][0]) == ("cuassay", "serve")
     # click keeps the help option of a command's first context: it must be the one that users see
-    mcp, whole = cli.commands["mcp"], click.Context(cli, **cli.context_settings)
-    assert mcp.make_context("mcp", server["args"][1:], parent=whole).params["profile"] == "quick"
+    serve, whole = cli.commands["serve"], click.Context(cli, **cli.context_settings)
+    assert (
+        serve.make_context("serve", server["args"][1:], parent=whole).params["profile"] == "quick"
+    )

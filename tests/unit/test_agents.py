@@ -13,7 +13,7 @@ import pytest
 
 from cuassay.agents.tools import Tools, power_told
 from cuassay.cli.main import main
-from cuassay.cli.verbs.mcp import _page
+from cuassay.cli.verbs.serve import _page
 from cuassay.errors import UsageError
 from cuassay.verifier import Verifier
 from tests.support import fake_engine, fake_judge, samples
@@ -150,7 +150,7 @@ def test_a_real_client_over_stdio(tmp_path: Path) -> None:
     async def run() -> None:
         command = StdioServerParameters(
             command=sys.executable,
-            args=["-m", "cuassay", "mcp", "--device", "cpu", "--workers", "1"],
+            args=["-m", "cuassay", "serve", "--mcp", "--device", "cpu", "--workers", "1"],
             env={
                 "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
                 "CUASSAY_HOME": str(tmp_path),
@@ -169,7 +169,7 @@ def test_a_real_client_over_stdio(tmp_path: Path) -> None:
 
 
 def test_mistakes_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mcp", "--problems", "/no/such/folder"]) == 2
+    assert main(["serve", "--mcp", "--problems", "/no/such/folder"]) == 2
     assert "is not a folder" in capsys.readouterr().err
 
 
@@ -180,5 +180,5 @@ def test_without_the_package_the_install_line_is_told(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "cuassay.agents.server", raising=False)
     monkeypatch.setitem(sys.modules, "mcp", None)
-    assert main(["mcp"]) == 3
+    assert main(["serve", "--mcp"]) == 3
     assert "pip install 'cuassay[mcp]'" in capsys.readouterr().err

@@ -174,7 +174,7 @@ def test_a_whole_program_is_recorded(tmp_path: Path) -> None:
         "for rows in (2, 3):\n    scale(torch.ones(rows, 8), 0.5)\nsys.exit(int(sys.argv[1]))\n"
     )
     trees.write(tmp_path / "work" / "train.py", program)
-    call = ["capture", "ops:scale", "--out", "kept", "--", "work/train.py", "7"]
+    call = ["loop", "capture", "ops:scale", "--out", "kept", "--", "work/train.py", "7"]
     done = subprocess.run(
         [sys.executable, "-m", "cuassay", *call],
         cwd=tmp_path,
@@ -189,7 +189,7 @@ def test_a_whole_program_is_recorded(tmp_path: Path) -> None:
 
 
 def test_the_verbs_say_what_is_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["capture", "os:getcwd", "--out", str(tmp_path), "absent.py"]) == 2
+    assert main(["loop", "capture", "os:getcwd", "--out", str(tmp_path), "absent.py"]) == 2
     assert "is no Python script" in capsys.readouterr().err
     kernel = trees.write(tmp_path / "k.py", "def run(x): ...\n")
     assert main(["check", str(kernel), "--problem", "rmsnorm", "--recorded", "absent"]) == 2

@@ -1,4 +1,4 @@
-"""`cuassay view`: what loopback serves, to whom, and what it refuses."""
+"""`cuassay report --open`: what loopback serves, to whom, and what it refuses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.cli.verbs.view import folder_of
+from cuassay.cli.verbs.report import folder_of
 from cuassay.errors import UsageError
 from cuassay.model.events import EngineStopped
 from cuassay.model.jobs import TrialJob
@@ -148,12 +148,16 @@ def test_the_command_prints_the_address(
 ) -> None:
     run = kept_run(samples.events(samples.accepted()), _JOB)
 
+    opened: list[str] = []
+
     def interrupted(view: View) -> None:
         view._server.server_close()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(View, "serve", interrupted)
-    assert main(["view", run.id]) == 0
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert main(["report", run.id, "--open"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("http://127.0.0.1:")
+    assert opened == [out.strip()]
     assert "serving until interrupted" in err

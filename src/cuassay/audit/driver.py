@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,17 +17,14 @@ from dataclasses import replace
 from cuassay.audit.condense import condense, of_verdict
 from cuassay.audit.plan import Plan, Planned
 from cuassay.engine.executors import Executor, Task
-from cuassay.errors import CuassayError
 from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
 from cuassay.model.events import EngineFinished, Event
 from cuassay.model.jobs import TrialJob
 from cuassay.report.audit_json import finding_lines
-from cuassay.store import index
 from cuassay.store.audits import AuditFolder, results_of
 from cuassay.store.files import locked
 from cuassay.store.runs import RunFolder
 
-_LOG = logging.getLogger("cuassay")
 Reporter = Callable[[AuditResult, int, int], None]
 _SEED_BITS = 62
 _AGAIN = frozenset({Ending.NOT_RUN, Ending.LOST})  # a resumed audit tries these again
@@ -80,12 +76,6 @@ def run_audit(
             wall_s=time.monotonic() - started,
         )
         folder.finish(audit, finding_lines(audit))
-    # Make the audit known to later questions; without the index it is still whole.
-    try:
-        with index.opened(refresh=False) as connection:
-            index.update(connection, extra=(folder.path,))
-    except CuassayError as error:
-        _LOG.warning("the audit is kept, and not in the index: %s", error)
     return audit
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import click
 from cuassay.cli import sinks
 from cuassay.cli.options import Output
 from cuassay.cli.sinks import say
-from cuassay.errors import CannotJudgeError
+from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.events import CaseFinished, EngineFinished, EngineStopped, Event, Progress
 from cuassay.model.verdict import Decision
 
@@ -132,3 +133,20 @@ def _stopped(stopped: EngineStopped, seen: list[Event], output: Output) -> int:
     if stopped.traceback:
         say(BUG_REPORT)
     return stopped.exit_code
+
+
+def require_home() -> None:
+    """Make cuassay's folder. Raises UsageError where it cannot be written."""
+    from cuassay.home import home
+
+    place = home()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        why = "" if os.access(place, os.W_OK) else "permission denied"
+    except OSError as error:
+        why = error.strerror or str(error)
+    if why:
+        raise UsageError(
+            f"cuassay cannot write its folder {place} ({why}); set CUASSAY_HOME to a folder that "
+            "you can write"
+        )

@@ -31,28 +31,25 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
             2: _WRONG_CALL,
             3: "none is rejected, and one could not be decided",
         },
-        "report": {0: "written, whatever the verdicts are", 2: _WRONG_CALL},
+        "report": {
+            0: "written, whatever the verdicts are; with --diff: no kernel got worse",
+            1: "with --diff: a kernel that was accepted is not any more",
+            2: _WRONG_CALL,
+        },
         "replay": {
             0: "the finding was not reproduced, or the file was exported",
             1: "the finding was reproduced",
             2: _WRONG_CALL,
             3: "the call could not be repeated",
         },
-        "view": {0: "ended with Ctrl+C", 2: _WRONG_CALL},
         "explain": {0: "explained", 2: "no such code"},
-        "diff": {
-            0: "no kernel got worse",
-            1: "a kernel that was accepted is not any more",
-            2: _WRONG_CALL,
-        },
-        "query": {0: "answered", 2: _WRONG_CALL},
         "problem list": {0: "listed"},
         "problem show": {
             0: "shown",
             2: "no such problem, or one with a mistake in it",
             3: "the reference could not be run",
         },
-        "power": {0: "measured", 2: _WRONG_CALL, 3: "could not be measured"},
+        "problem power": {0: "measured", 2: _WRONG_CALL, 3: "could not be measured"},
         "run": {
             0: "nothing wrong; with --against: the same expressions",
             1: "a fault",
@@ -65,15 +62,15 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
             2: _WRONG_CALL,
             3: "neither",
         },
-        "train": _JUDGED,
-        "infer": _JUDGED,
-        "blame": {
+        "loop train": _JUDGED,
+        "loop infer": _JUDGED,
+        "loop blame": {
             0: "every kernel is cleared",
             1: "a kernel is at fault",
             2: _WRONG_CALL,
             3: "could not be decided",
         },
-        "capture": {2: _WRONG_CALL, 3: "the program never called TARGET"},
+        "loop capture": {2: _WRONG_CALL, 3: "the program never called TARGET"},
         "guard status": {
             0: "all breakers are closed and nothing was found wrong",
             1: "a breaker is open or something was found wrong",
@@ -86,19 +83,21 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
             3: "none is rejected, and one could not be decided",
         },
         "guard export": {0: "written", 2: _WRONG_CALL},
-        "attest": {0: "written", 2: "invalid arguments, or the verdict is not ACCEPTED"},
-        "covers": {
+        "certificate sign": {0: "written", 2: "invalid arguments, or the verdict is not ACCEPTED"},
+        "certificate covers": {
             0: "the certificate covers the kernel",
             1: "it does not: a changed byte or flag, an unknown key, expired or revoked",
             2: _WRONG_CALL,
         },
-        "revoke": {0: "revoked", 2: _WRONG_CALL},
-        "mcp": {0: "the agent closed the connection"},
-        "serve": {0: "ended with Ctrl+C", 2: "invalid arguments, or it cannot listen"},
+        "certificate revoke": {0: "revoked", 2: _WRONG_CALL},
+        "serve": {
+            0: "ended with Ctrl+C, or the agent closed the connection",
+            2: "invalid arguments, or it cannot listen",
+        },
         "doctor": {0: "also where something is missing: no kernel needs everything"},
     }
 )
-_PROGRAMS_OWN = {"capture": "otherwise the program's own exit code; "}
+_PROGRAMS_OWN = {"loop capture": "otherwise the program's own exit code; "}
 
 
 def add_exit_codes(group: click.Group, *words: str) -> None:
@@ -126,7 +125,7 @@ def page() -> str:
     return (
         "# Exit codes\n\n"
         "Every verb ends with 0, 1, 2 or 3, and with 130 where somebody interrupts it (Ctrl+C). "
-        "A fault of cuassay itself ends with 3 and a traceback. The exit code of `capture` is its "
-        "program's, but for the codes below. `cuassay VERB --help` prints the same words.\n\n"
+        "A fault of cuassay itself ends with 3 and a traceback. The exit code of `loop capture` is "
+        "its program's, but for the codes below. `cuassay VERB --help` prints the same words.\n\n"
         f"| Verb | 0 | 1 | 2 | 3 |\n|---|---|---|---|---|\n{rows}\n"
     )

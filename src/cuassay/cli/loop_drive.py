@@ -20,7 +20,7 @@ _CLEAR = "\r\x1b[2K"
 
 
 def drive_train(job: TrainJob, output: LoopForms) -> int:
-    """Run `cuassay train` and return its exit code."""
+    """Run `cuassay loop train` and return its exit code."""
     from cuassay.model.loop import TrainReport
     from cuassay.report import loop_words
     from cuassay.report.html import loop as loop_html
@@ -37,7 +37,7 @@ def drive_train(job: TrainJob, output: LoopForms) -> int:
 
 
 def drive_blame(job: BlameJob, output: LoopForms) -> int:
-    """Run `cuassay blame` and return its exit code."""
+    """Run `cuassay loop blame` and return its exit code."""
     from cuassay.model.loop import BlameReport
     from cuassay.report import blame_words
 
@@ -53,7 +53,7 @@ def drive_blame(job: BlameJob, output: LoopForms) -> int:
 
 
 def drive_infer(job: InferJob, output: LoopForms) -> int:
-    """Run `cuassay infer` and return its exit code."""
+    """Run `cuassay loop infer` and return its exit code."""
     from cuassay.model.loop import InferReport
     from cuassay.report import infer_words
     from cuassay.report.html import infer as infer_html

@@ -1,4 +1,4 @@
-"""What `cuassay train` and `cuassay infer` share: a job from options."""
+"""What `cuassay loop train` and `cuassay loop infer` share: a job from options."""
 
 from __future__ import annotations
 

@@ -21,27 +21,21 @@ import click
 
 from cuassay import __version__
 from cuassay.cli import exit_codes
-from cuassay.cli.verbs.attest import attest, covers, revoke
+from cuassay.cli.drive import require_home
 from cuassay.cli.verbs.audit import audit
-from cuassay.cli.verbs.blame import blame
-from cuassay.cli.verbs.capture import capture
+from cuassay.cli.verbs.certificate import certificate
 from cuassay.cli.verbs.changed import changed
 from cuassay.cli.verbs.check import check
 from cuassay.cli.verbs.doctor import doctor
 from cuassay.cli.verbs.explain import explain
 from cuassay.cli.verbs.guard import guard
-from cuassay.cli.verbs.infer import infer
-from cuassay.cli.verbs.mcp import mcp
-from cuassay.cli.verbs.power import power
+from cuassay.cli.verbs.loop import loop
 from cuassay.cli.verbs.problem import problem
 from cuassay.cli.verbs.prove import prove
-from cuassay.cli.verbs.query import diff, query
 from cuassay.cli.verbs.replay import replay
 from cuassay.cli.verbs.report import report
 from cuassay.cli.verbs.run import run
 from cuassay.cli.verbs.serve import serve
-from cuassay.cli.verbs.train import train
-from cuassay.cli.verbs.view import view
 from cuassay.errors import BuildError, CuassayError, UsageError
 
 _PR_SET_DUMPABLE = 4
@@ -50,31 +44,42 @@ _UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EDQUOT)
 
 _GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Judge kernels": (check, changed, audit),
-    "Look at results": (report, replay, view, explain, diff, query),
-    "Look at problems": (problem, power),
+    "Look at results": (report, replay, explain),
+    "Look at problems": (problem,),
     "Execute PTX on the CPU": (run, prove),
-    "Training and inference loops": (train, infer, blame, capture),
-    "Production": (guard, attest, covers, revoke),
-    "Agents and this machine": (mcp, serve, doctor),
+    "Training and inference loops": (loop,),
+    "Production": (guard, certificate),
+    "Agents and this machine": (serve, doctor),
 }
 
 
-_WRITING = (
-    "check",
-    "changed",
-    "audit",
-    "replay",
-    "run",
-    "prove",
-    "power",
-    "train",
-    "infer",
-    "blame",
-)
+_WRITING = ("check", "changed", "audit", "replay", "run", "prove")
+# Verbs of earlier versions, and what does the same.
+_RENAMED = {
+    "train": "loop train",
+    "infer": "loop infer",
+    "blame": "loop blame",
+    "capture": "loop capture",
+    "attest": "certificate sign",
+    "covers": "certificate covers",
+    "revoke": "certificate revoke",
+    "view": "report RUN --open",
+    "diff": "report NEW --diff OLD",
+    "power": "problem power",
+    "mcp": "serve --mcp",
+}
 
 
 class Grouped(click.Group):
     """A command whose help lists its verbs in groups, the common ones first."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb; say what does the same where it is one of an earlier version."""
+        if args and (now := _RENAMED.get(args[0])):
+            raise UsageError(f"`cuassay {args[0]}` is now `cuassay {now}`")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs in the order of the help."""
@@ -108,20 +113,7 @@ def cli(context: click.Context) -> None:
     interrupted. `cuassay VERB --help` has those of each verb.
     """
     if context.invoked_subcommand in _WRITING:
-        from cuassay.home import home
-
-        place = home()
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            why = "" if os.access(place, os.W_OK) else "permission denied"
-        except OSError as error:
-            why = error.strerror or str(error)
-        if why:
-            raise UsageError(
-                f"cuassay cannot write its folder {place} ({why}); set CUASSAY_HOME to a folder "
-                "that "
-                "you can write"
-            )
+        require_home()
 
 
 for _verb in (verb for verbs in _GROUPS.values() for verb in verbs):

@@ -335,7 +335,8 @@ PAGES: Mapping[Cause, CausePage] = MappingProxyType(
         Cause.TRAINING: CausePage(
             name="training or inference loop",
             words="the kernel is wrong on what a real loop hands it",
-            remedy="run `cuassay train` or `cuassay infer` to see which rows drift, and when",
+            remedy="run `cuassay loop train` or `cuassay loop infer` to see which rows drift, and "
+            "when",
         ),
     }
 )

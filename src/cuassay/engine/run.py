@@ -102,7 +102,7 @@ def show_problem(where: str, *, strict: bool = False) -> Mapping[str, Any]:
 
 
 def measure_power(job: PowerJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
-    """Return the document of `cuassay power`: what a problem's inputs can tell apart.
+    """Return the document of `cuassay problem power`: what a problem's inputs can tell apart.
 
     `progress` gets a line now and then. Raises UsageError or CannotJudgeError with the judge's
     message.
@@ -111,7 +111,7 @@ def measure_power(job: PowerJob, *, progress: Callable[[str], None]) -> Mapping[
 
 
 def loop(job: LoopJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
-    """Return the document of a loop's job (`cuassay train`, `cuassay infer`).
+    """Return the document of a loop's job (`cuassay loop train`, `cuassay loop infer`).
 
     `progress` gets a line now and then. Raises UsageError or CannotJudgeError with the judge's
     message; what was finished before is kept, and the same job goes on from there.

@@ -20,8 +20,8 @@ def load_problem(
     `where` is a SOL-ExecBench or GPU MODE folder, a definition file, a KernelBench file, a native
     .py file (optionally `file.py:function`), `module:function`, or a catalogue name. Unknown
     keys and the like are ignored, with `strict` refused; what was ignored or assumed is appended
-    to `notes`. `recorded` is a folder of calls that `cuassay capture` kept. Raises ProblemError,
-    UnknownNameError, or ReferenceError_ where a native file's code raises.
+    to `notes`. `recorded` is a folder of calls that `cuassay loop capture` kept. Raises
+    ProblemError, UnknownNameError, or ReferenceError_ where a native file's code raises.
     """
     from cuassay.formats import problems
 

@@ -1,4 +1,4 @@
-"""Recorded calls as inputs of a problem: real tensors, kept by `cuassay capture`.
+"""Recorded calls as inputs of a problem: real tensors, kept by `cuassay loop capture`.
 
 A folder holds `calls.jsonl`, one call a line, and a safetensors file a call; nothing is pickled.
 A folder `recorded` beside a problem's file is read with it. Each call that fits becomes a

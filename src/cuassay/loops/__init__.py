@@ -1,6 +1,6 @@
 """Small real training and inference loops with a kernel swapped in.
 
-`Swap` and `Training` are what a user's file for `cuassay blame` is written with.
+`Swap` and `Training` are what a user's file for `cuassay loop blame` is written with.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The door of the loops: carries out a job of `cuassay train`, `infer` and `blame`.
+"""The door of the loops: carries out a job of `cuassay loop train`, `infer` and `blame`.
 
 The judge imports this module and `states`, and nothing else of the loops.
 """

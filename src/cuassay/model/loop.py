@@ -150,7 +150,7 @@ class Duplicates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainReport:
-    """`cuassay train`: the matrix and what follows from it.
+    """`cuassay loop train`: the matrix and what follows from it.
 
     `false_alarm_rate` is the probability, per cell, that a correct kernel leaves the band.
     `text` holds measured properties of the corpora in words, by data name.
@@ -181,7 +181,7 @@ class TrainReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
-    """What `cuassay train` and `cuassay infer` ask of a judge. Empty means the usual choice.
+    """What `cuassay loop train` and `infer` ask of a judge. Empty means the usual choice.
 
     `source` names another problem with the site's inputs and outputs, `checkpoint_every_block`
     recomputes blocks in the backward pass, `again` passes over what an earlier call left.
@@ -211,7 +211,7 @@ class LoopSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRun:
-    """One run of `cuassay blame`: trusted kernels but for `active`, and where it left the band.
+    """One run of `cuassay loop blame`: trusted kernels but for `active`; where it left the band.
 
     `part` narrows one site: its forward or backward pass, or one output by its number.
     """
@@ -295,7 +295,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferReport:
-    """`cuassay infer`: what a kernel does to decoding, and what follows from it.
+    """`cuassay loop infer`: what a kernel does to decoding, and what follows from it.
 
     `quality` is keyed trusted prefill, trusted, twin, kernel. `step` and `group` say where the
     kernel's logits left the band of trusted ones; `checks` holds what else was tried with its

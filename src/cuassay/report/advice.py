@@ -67,9 +67,10 @@ _BY_CODE = {
     "SYNC101": "every thread that a barrier or warp operation waits for must reach it: no barrier "
     "inside a branch that some threads skip",
     "PREC101": "keep the named intermediate in float32; round once, at the end",
-    "LOOP001": "keep sums of many terms in float32; cuassay train shows which rows drift, and when",
+    "LOOP001": "keep sums of many terms in float32; cuassay loop train shows which rows drift, and "
+    "when",
     "LOOP002": "mask what a page or a batch does not use, and read the positions that are given; "
-    "cuassay infer shows the step",
+    "cuassay loop infer shows the step",
     "RUN001": "the function must return for every legal input: see what it raised",
     "RUN002": "do not end the process; raise an exception for what is not supported",
     "RUN003": "a crash is mostly an access beyond an allocation: check pointers and launch sizes",

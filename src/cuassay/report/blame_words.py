@@ -1,4 +1,4 @@
-"""The report of `cuassay blame` in words: terminal lines, RESULT.md, HTML and the JSON document."""
+"""The report of `cuassay loop blame` in words: terminal, RESULT.md, HTML and JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HERE = "the config ran in the judge's process, with your rights: nothing was is
 
 
 def document(report: BlameReport) -> dict[str, Any]:
-    """Return the JSON document of `cuassay blame --json`."""
+    """Return the JSON document of `cuassay loop blame --json`."""
     return {
         "schema": SCHEMA,
         "verdict": report.decision.value,
@@ -120,7 +120,8 @@ def page(report: BlameReport) -> str:
         "<tr>" + "".join(f"<td>{html_text(text)}</td>" for text in row) + "</tr>" for row in rest
     )
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cuassay blame</title>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        "<title>cuassay loop blame</title>"
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "style-src 'unsafe-inline'\"><style>body{font:15px/1.5 system-ui;margin:2rem auto;"
         "max-width:60rem}td,th{padding:.2rem .6rem;text-align:left;border-bottom:1px solid #ccc}"

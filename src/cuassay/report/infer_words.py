@@ -1,4 +1,4 @@
-"""The report of `cuassay infer` in words: terminal lines, RESULT.md and the JSON document."""
+"""The report of `cuassay loop infer` in words: terminal lines, RESULT.md and the JSON document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEADER = ("logits of", "mean KL", "worst KL", "top-1", "top-5", "perplexity")
 
 
 def document(report: InferReport) -> dict[str, Any]:
-    """Return the JSON document of `cuassay infer --json`."""
+    """Return the JSON document of `cuassay loop infer --json`."""
     return {
         "schema": SCHEMA,
         "verdict": report.decision.value,

@@ -17,7 +17,7 @@ _NO_NUMBER = "–"
 
 
 def document(report: TrainReport) -> dict[str, Any]:
-    """Return the JSON document of `cuassay train --json`; not finite numbers are strings."""
+    """Return the JSON document of `cuassay loop train --json`; not finite numbers are strings."""
     sizes = report.preset
     names = ("name", "vocab", "hidden", "layers", "heads", "kv_heads", "ffn", "batch", "length")
     return {

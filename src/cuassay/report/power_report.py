@@ -1,4 +1,4 @@
-"""The document of `cuassay power`, as it is printed."""
+"""The document of `cuassay problem power`, as it is printed."""
 
 from __future__ import annotations
 

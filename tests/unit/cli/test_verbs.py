@@ -37,14 +37,15 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         "",
         "check",
-        "power",
         "replay",
         "report",
-        "attest",
-        "covers",
-        "revoke",
-        "mcp",
-        "view",
+        "certificate",
+        "certificate sign",
+        "certificate covers",
+        "certificate revoke",
+        "loop",
+        "serve",
+        "problem power",
         "changed",
         "explain",
         "doctor",
@@ -54,6 +55,33 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*verb.split(), "--help"]) == 0
     assert_snapshot(f"help_{verb.replace(' ', '_') or 'all'}.txt", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "now"),
+    [
+        ("train", "loop train"),
+        ("attest", "certificate sign"),
+        ("view", "report RUN --open"),
+        ("diff", "report NEW --diff OLD"),
+        ("power", "problem power"),
+        ("mcp", "serve --mcp"),
+    ],
+)
+def test_a_verb_of_an_earlier_version_says_where_it_is(
+    earlier: str, now: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([earlier, "--help"]) == 2
+    assert capsys.readouterr().err == f"cuassay: `cuassay {earlier}` is now `cuassay {now}`\n"
+
+
+def test_options_of_another_form_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--profile", "quick"]) == 2
+    assert "--profile belongs to --mcp" in capsys.readouterr().err
+    assert main(["report", "last", "--port", "8000"]) == 2
+    assert "--port is the port of --open" in capsys.readouterr().err
+    assert main(["report", "a", "b", "--diff", "c"]) == 2
+    assert "2 runs are given; --diff takes one" in capsys.readouterr().err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

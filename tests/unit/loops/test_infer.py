@@ -124,7 +124,11 @@ def test_long_contexts_show_what_short_ones_do_not() -> None:
 @pytest.mark.parametrize(
     ("job", "site", "message"),
     [
-        (LoopSettings(site=""), "rmsnorm_backward", "use `cuassay train --site rmsnorm_backward`"),
+        (
+            LoopSettings(site=""),
+            "rmsnorm_backward",
+            "use `cuassay loop train --site rmsnorm_backward`",
+        ),
         (LoopSettings(site="", sequences=1), "rmsnorm", "--sequences 1 is out of range"),
         (LoopSettings(site="", tokens=5000), "rmsnorm", "--tokens 5000 is out of range"),
     ],

@@ -25,7 +25,7 @@ class Loop002(Loop001):
 
     How it decides
         As NUM001 does. Whole logits, their divergence from a float64 model, repeated and
-        lengthened contexts are told by `cuassay infer`.
+        lengthened contexts are told by `cuassay loop infer`.
 
     Can it be wrong?
         The reference goes through the same states first. Numbers in unused rows lie within

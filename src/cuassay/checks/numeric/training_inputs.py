@@ -34,12 +34,12 @@ class Loop001(Check):
     How it decides
         As NUM001 does: four statistics of error over achievable error, over the whole tensor,
         every slice, and rows by how often they are hit. What a kernel does to a whole run, the
-        losses beside trusted ones, is told by `cuassay train`.
+        losses beside trusted ones, is told by `cuassay loop train`.
 
     Can it be wrong?
         The reference goes through the same states first. A small model on two thousand
         lines of text is no large model on the web; what needs a hundred steps to build up
-        is left to `cuassay train`.
+        is left to `cuassay loop train`.
 
     Example
         An embedding gradient that sums frequent tokens in bfloat16.

@@ -1,4 +1,4 @@
-"""`cuassay blame`: which kernel makes a training run go wrong, or that none does."""
+"""`cuassay loop blame`: which kernel makes a training run go wrong, or that none does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cuassay capture`: run a program and record the calls of one of its functions or modules."""
+"""`cuassay loop capture`: run a program and record the calls of one of its functions or modules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def capture(
     if script.suffix != ".py" or not script.is_file():
         raise UsageError(
             f"'{words[0] if words else ''}' is no Python script; expected "
-            "cuassay capture MODULE:NAME --out FOLDER -- SCRIPT.py ARGUMENTS..."
+            "cuassay loop capture MODULE:NAME --out FOLDER -- SCRIPT.py ARGUMENTS..."
         )
     context.exit(_run(target, words, Path(out).expanduser().absolute(), calls))
 

@@ -1,4 +1,4 @@
-"""`cuassay infer`: what a kernel does to prefill and decode."""
+"""`cuassay loop infer`: what a kernel does to prefill and decode."""
 
 from __future__ import annotations
 

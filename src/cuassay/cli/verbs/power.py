@@ -1,4 +1,4 @@
-"""`cuassay power`: what a problem's inputs can tell from a right kernel."""
+"""`cuassay problem power`: what a problem's inputs can tell from a right kernel."""
 
 from __future__ import annotations
 
@@ -45,11 +45,13 @@ def power(
     Every survivor is named with the input that would show it. Later trials of PROBLEM first run
     the input regimes that it needs most.
     """
+    from cuassay.cli.drive import require_home
     from cuassay.engine import run
     from cuassay.model.jobs import PowerJob
     from cuassay.model.verdict import Profile
     from cuassay.report.power_report import document, lines
 
+    require_home()
     job = PowerJob(
         problem=where,
         profile=Profile(profile),

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from cuassay.cli.drive import emit_json, waiting
+from cuassay.cli.verbs.power import power
 
 _WORKLOADS = 12
 
@@ -15,6 +16,9 @@ _WORKLOADS = 12
 @click.group("problem")
 def problem() -> None:
     """Look at problems."""
+
+
+problem.add_command(power)
 
 
 @problem.command("list")

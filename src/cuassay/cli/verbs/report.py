@@ -1,7 +1,8 @@
-"""`cuassay report`: a finished run in any form, without judging anything again."""
+"""`cuassay report`: a run in any form, in the browser, or beside another; nothing is judged."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from cuassay.cli import options, sinks
-from cuassay.cli.verbs.view import folder_of
-from cuassay.errors import UsageError
+from cuassay.errors import UnknownNameError, UsageError
 from cuassay.store.audits import is_audit
 
 if TYPE_CHECKING:
+    from cuassay.model.audit import Audit
     from cuassay.model.outcome import CheckReport, Finding
     from cuassay.report.judged import Judged
 
@@ -22,10 +23,20 @@ _AUDIT_FORMS = ("terminal", "json", "html")
 
 @click.command("report")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option(
+    "--open", "opens", is_flag=True, help="Serve it on this machine and open it in the browser."
+)
+@click.option("--port", type=click.IntRange(0, 65535), help="Port of --open. Default: a free one.")
+@click.option("--diff", "old", metavar="OLD", help="Show what changed from OLD, a run or an audit.")
 @options.output_options
+@click.pass_context
 def report(
+    context: click.Context,
     *,
     runs: tuple[str, ...],
+    opens: bool,
+    port: int | None,
+    old: str | None,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -37,7 +48,19 @@ def report(
 
     RUN is a run's id, the start of one, its folder, or `last`; or an audit's id or folder.
     Several runs make one SARIF log, JUnit file, Markdown text or list of annotations.
+
+    With --open one run or audit is served on this machine's loopback until interrupted, also while
+    it runs: its pages are loaded again every few seconds. Nobody else can open them, since the
+    address holds a secret word.
     """
+    if opens:
+        _serve(folder_of(_only(runs, "--open")), port=port or 0)
+        return
+    if port is not None:
+        raise UsageError("--port is the port of --open; add --open")
+    if old is not None:
+        worse = _show_difference(old, _only(runs, "--diff"), as_json=as_json)
+        context.exit(1 if worse else 0)
     output = options.output(
         as_json=as_json, html=html, quiet=quiet, verbose=verbose, no_color=no_color, formats=formats
     )
@@ -139,3 +162,72 @@ def judged(folder: Path) -> Judged:
         stopped=stopped,
         candidate=sinks.kept_candidate(run.path),
     )
+
+
+def _only(runs: tuple[str, ...], option: str) -> str:
+    if len(runs) != 1:
+        raise UsageError(f"{len(runs)} runs are given; {option} takes one")
+    return runs[0]
+
+
+def _serve(folder: Path, *, port: int) -> None:
+    """Serve a run or an audit until interrupted."""
+    import webbrowser
+
+    from cuassay.view import View
+
+    shown = View(folder, port=port)
+    click.echo(shown.address)
+    sinks.say("serving until interrupted (Ctrl+C)")
+    webbrowser.open(shown.address)
+    with contextlib.suppress(KeyboardInterrupt):
+        shown.serve()
+
+
+def _show_difference(old: str, new: str, *, as_json: bool) -> bool:
+    """Print what changed; return whether a kernel that was accepted is not any more."""
+    from cuassay.cli.drive import emit_json
+    from cuassay.report import audit_diff
+
+    change = audit_diff.difference(_loaded(old), _loaded(new))
+    if as_json:
+        emit_json(audit_diff.document(change))
+    else:
+        for line in audit_diff.lines(change):
+            click.echo(line)
+    return bool(change.regressions)
+
+
+def _loaded(where: str) -> Audit:
+    """Return an audit, or a run as an audit of one candidate."""
+    from cuassay.store import audits
+    from cuassay.store.runs import open_run
+
+    path = Path(where).expanduser()
+    if audits.is_audit(path):
+        return audits.read_audit(path)
+    try:
+        return audits.read_audit(audits.open_audit(where))
+    except UsageError as error:
+        if not isinstance(error, UnknownNameError) and not path.is_dir():
+            raise
+    from cuassay.audit.condense import audit_of_run
+
+    return audit_of_run(open_run(where))
+
+
+def folder_of(where: str) -> Path:
+    """Return the folder of a run or an audit. Raises UsageError where it is neither."""
+    from cuassay.store.audits import open_audit
+    from cuassay.store.runs import open_run
+
+    path = Path(where).expanduser()
+    if where and path.is_dir() and is_audit(path):
+        return path
+    try:
+        return open_run(where).path
+    except UnknownNameError as unknown:
+        try:
+            return open_audit(where)
+        except UnknownNameError:
+            raise unknown from None

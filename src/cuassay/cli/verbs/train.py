@@ -1,4 +1,4 @@
-"""`cuassay train`: what a kernel does to a training run."""
+"""`cuassay loop train`: what a kernel does to a training run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cuassay power`: what the inputs of a problem can tell apart, as one JSON document."""
+"""`cuassay problem power`: what the inputs of a problem can tell apart, as one JSON document."""
 
 from __future__ import annotations
 

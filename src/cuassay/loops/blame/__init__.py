@@ -1,1 +1,1 @@
-"""`cuassay blame`: which kernel makes a training run go wrong, by bisection over its sites."""
+"""`cuassay loop blame`: which kernel makes a training run go wrong, by bisection over its sites."""

@@ -1,4 +1,4 @@
-"""The CONFIG of `cuassay blame`: a Python file of the user's, or a TOML file for our own model."""
+"""The CONFIG of `cuassay loop blame`: a user's Python file, or a TOML file for our own model."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _toml(
             verb = "train" if phase is sites.Phase.OPTIMIZER else "infer"
             raise UsageError(
                 f"site '{name}' of {path.name} takes no part in blame, which compares gradients: "
-                f"use `cuassay {verb} --site {name}`"
+                f"use `cuassay loop {verb} --site {name}`"
             )
     preset = presets.holding(_preset(found, device), map(sites.find_site, table))
     precision, optimizer = found.get("precision", "bf16"), found.get("optimizer", "sgd")

@@ -1,4 +1,4 @@
-"""What `cuassay blame` experiments on: our model with several kernels, or a user's own training."""
+"""What `cuassay loop blame` experiments on: our model with kernels, or a user's own training."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`cuassay infer`: prefill, decoding and encoding with the kernel at a site."""
+"""`cuassay loop infer`: prefill, decoding and encoding with the kernel at a site."""

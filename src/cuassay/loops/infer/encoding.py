@@ -1,4 +1,4 @@
-"""`cuassay infer --weights minilm`: sentences encoded with the kernel at a site, on real weights.
+"""`cuassay loop infer --weights minilm`: sentences encoded with a kernel, on real weights.
 
 Sentences of different lengths are padded into batches. States behind every layer, and the
 embedding of each sentence, are compared with a float64 encoder; the band is what trusted runs do.

@@ -1,4 +1,4 @@
-"""`cuassay infer`: prefill and decode with the kernel at a site, on a partly trained model."""
+"""`cuassay loop infer`: prefill and decode with the kernel at a site, on a partly trained model."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def infer(
 def _check(wanted: LoopSettings, site: Site) -> None:
     if site.phase in (Phase.BACKWARD, Phase.OPTIMIZER) or site.name in _FORWARD:
         raise UsageError(
-            f"site '{site.name}' takes no part in inference: use `cuassay train --site {site.name}`"
+            f"site '{site.name}' takes no part in inference: use "
+            f"`cuassay loop train --site {site.name}`"
         )
     if not 2 <= wanted.sequences <= 256:
         raise UsageError(f"--sequences {wanted.sequences} is out of range; expected 2 to 256")

@@ -1,4 +1,4 @@
-"""How a report of `cuassay infer` begins, and what it decides in the end."""
+"""How a report of `cuassay loop infer` begins, and what it decides in the end."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`cuassay train`: training runs side by side, and what their gradients and losses say."""
+"""`cuassay loop train`: training runs side by side, and what their gradients and losses say."""

@@ -205,7 +205,8 @@ class _Told:
 def _check(wanted: LoopSettings, site: Site, preset: Preset) -> None:
     if site.phase in (Phase.DECODE, Phase.ENCODER):
         raise UsageError(
-            f"site '{site.name}' takes no part in training: use `cuassay infer --site {site.name}`"
+            f"site '{site.name}' takes no part in training: use "
+            f"`cuassay loop infer --site {site.name}`"
         )
     if site.optimizer and set(wanted.optimizers) - {site.optimizer}:
         raise UsageError(

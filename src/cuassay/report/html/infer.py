@@ -1,4 +1,4 @@
-"""`cuassay infer` as one HTML file: qualities, then divergence over decode steps as SVG."""
+"""`cuassay loop infer` as one HTML file: qualities, then divergence over decode steps as SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cuassay power` over a fake engine: what is printed, what is listed, exit codes."""
+"""`cuassay problem power` over a fake engine: what is printed, what is listed, exit codes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(monkeypatch, Engine())
-    assert main(["power", "rmsnorm"]) == 0
+    assert main(["problem", "power", "rmsnorm"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert "7 of 8 broken versions of the reference (88 %)" in out
@@ -79,7 +79,7 @@ def test_the_benchmarks_survivors(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(monkeypatch, Engine())
-    assert main(["power", "rmsnorm", "--inputs", "theirs"]) == 0
+    assert main(["problem", "power", "rmsnorm", "--inputs", "theirs"]) == 0
     out = capsys.readouterr().out
     assert "Survivors of the benchmark's inputs and rule (2):" in out
     assert "would show with values beyond 88 (the search stopped after 60 s)" in out
@@ -89,7 +89,7 @@ def test_one_json_document(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine = install(monkeypatch, Engine())
-    arguments = ["power", "p.py", "--json", "--inputs", "theirs", "--profile", "quick"]
+    arguments = ["problem", "power", "p.py", "--json", "--inputs", "theirs", "--profile", "quick"]
     assert main([*arguments, "--device", "cpu", "--seed", "5", "--strict"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
@@ -108,7 +108,7 @@ def test_nothing_survives_and_nothing_of_theirs_was_measured(
     row = {"class": "N10", **_COUNTS, "killed_theirs": None}
     found = {**_FOUND, "survivors": [], "killed_theirs": None, "by_class": [row], "equivalent": 0}
     install(monkeypatch, Engine(found))
-    assert main(["power", "rmsnorm"]) == 0
+    assert main(["problem", "power", "rmsnorm"]) == 0
     out = capsys.readouterr().out
     assert "No broken version survives cuassay's inputs." in out
     assert "rule: not measured" in out
@@ -126,7 +126,7 @@ def test_failures(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     install(monkeypatch, Engine(error=error))
-    assert main(["power", "rmsnorm", "--json"]) == exit_code
+    assert main(["problem", "power", "rmsnorm", "--json"]) == exit_code
     out, err = capsys.readouterr()
     assert json.loads(out)["error"]["message"] == str(error)
     assert err == f"cuassay: {error}\n"
@@ -138,5 +138,5 @@ def test_failures(
 )
 def test_a_mistake_in_the_call(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     engine = install(monkeypatch, Engine())
-    assert main(["power", "rmsnorm", *arguments]) == 2
+    assert main(["problem", "power", "rmsnorm", *arguments]) == 2
     assert engine.jobs == []

@@ -1,4 +1,4 @@
-"""`cuassay train`: one whole run through a worker, and mistakes that give one message."""
+"""`cuassay loop train`: one whole run through a worker, and mistakes that give one message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,19 @@ def test_a_run_is_told_in_every_form_and_goes_on_from_what_is_kept(
 ) -> None:
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
     page, result = tmp_path / "run.html", tmp_path / "RESULT.md"
-    call = ["train", _BUG, *_SMALL, "--optimizer", "sgd", "--steps", "9", "--json", "--seed", "7"]
+    call = [
+        "loop",
+        "train",
+        _BUG,
+        *_SMALL,
+        "--optimizer",
+        "sgd",
+        "--steps",
+        "9",
+        "--json",
+        "--seed",
+        "7",
+    ]
     assert main([*call, "--html", str(page), "--result", str(result)]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["schema"] == "cuassay/train/1"
@@ -65,7 +77,7 @@ def test_the_switches_of_training_reach_every_cell_and_the_report(
     monkeypatch.setattr(matrix, "run_cell", run_cell)
     monkeypatch.setattr(duplicates, "probe", probe)
     switches = ["--accumulate", "4", "--checkpointing", "--compile", "eager", "--json"]
-    assert main(["train", _BUG, *_SMALL, *switches]) == 0
+    assert main(["loop", "train", _BUG, *_SMALL, *switches]) == 0
     assert len(met) == 5  # two data, two optimizers, and the batch of duplicates
     for settings in met:
         assert (settings.accumulate, settings.recompute, settings.compile_with) == (
@@ -86,7 +98,10 @@ def test_a_kernel_that_raises_is_rejected_with_its_step(
     kernel.write_text(
         "def run(grad_output, input_ids, weight, scale):\n    raise ValueError('no such tile')\n"
     )
-    assert main(["train", str(kernel), *_SMALL, "--data", "uniform", "--optimizer", "sgd"]) == 1
+    assert (
+        main(["loop", "train", str(kernel), *_SMALL, "--data", "uniform", "--optimizer", "sgd"])
+        == 1
+    )
     assert "no such tile" in capsys.readouterr().out
 
 
@@ -110,7 +125,7 @@ def test_a_kernel_that_raises_is_rejected_with_its_step(
 def test_mistakes_give_one_message(
     more: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", _BUG, *_SMALL, *more]) == 2
+    assert main(["loop", "train", _BUG, *_SMALL, *more]) == 2
     said = capsys.readouterr().err
     assert message in said
     assert "Traceback" not in said
@@ -134,6 +149,6 @@ def test_starts_are_as_asked_for(
         return 0
 
     monkeypatch.setattr(loop_drive, "drive_train", drive)
-    assert main(["train", _BUG, *_SMALL, *given]) == 0
+    assert main(["loop", "train", _BUG, *_SMALL, *given]) == 0
     (job,) = met
     assert job.settings.starts == starts

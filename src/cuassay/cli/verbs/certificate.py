@@ -1,4 +1,4 @@
-"""`cuassay attest`, `covers` and `revoke`: certificates on accepted kernels."""
+"""`cuassay certificate`: sign, look at and revoke certificates on accepted kernels."""
 
 from __future__ import annotations
 
@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 _PACKAGES = ("cuassay", "torch", "triton")
 
 
-@click.command("attest")
+@click.group("certificate")
+def certificate() -> None:
+    """Sign a certificate on an accepted kernel, ask what it covers, or revoke it."""
+
+
+@certificate.command("sign")
 @click.argument("where", metavar="RUN")
 @click.option("--key", metavar="FILE", help="Ed25519 private key in PEM. Default: this home's own.")
 @click.option("--out", metavar="FILE", help="Where to write it. Default: RUN.cert.json here.")
 @click.option("--days", type=int, default=90, show_default=True, help="How long it is valid.")
-def attest(*, where: str, key: str | None, out: str | None, days: int) -> None:
+def sign(*, where: str, key: str | None, out: str | None, days: int) -> None:
     """Sign a certificate on the accepted kernel of RUN.
 
     It is an in-toto statement in a DSSE envelope: bound to the kernel's sources and flags, the
@@ -61,8 +66,8 @@ def attest(*, where: str, key: str | None, out: str | None, days: int) -> None:
     click.echo(str(target))
 
 
-@click.command("covers")
-@click.argument("certificate", metavar="CERT")
+@certificate.command("covers")
+@click.argument("signed_file", metavar="CERT")
 @click.argument("kernel", metavar="KERNEL")
 @click.option("--key", "keys", multiple=True, metavar="FILE", help="A public key to trust (PEM).")
 @click.option("--revocations", metavar="FILE", help="List of revoked digests, as JSON lines.")
@@ -72,7 +77,7 @@ def attest(*, where: str, key: str | None, out: str | None, days: int) -> None:
 def covers(
     context: click.Context,
     *,
-    certificate: str,
+    signed_file: str,
     kernel: str,
     keys: tuple[str, ...],
     revocations: str | None,
@@ -83,9 +88,9 @@ def covers(
     from cuassay.attest import coverage
 
     try:
-        signed = Path(certificate).expanduser().read_bytes()
+        signed = Path(signed_file).expanduser().read_bytes()
     except OSError as error:
-        raise UsageError(f"the certificate {certificate} cannot be read: {error}") from None
+        raise UsageError(f"the certificate {signed_file} cannot be read: {error}") from None
     found = coverage.coverage(
         signed,
         Path(kernel).expanduser(),
@@ -128,7 +133,7 @@ def covers(
     context.exit(1 if problems else 0)
 
 
-@click.command("revoke")
+@certificate.command("revoke")
 @click.argument("what", metavar="CERT_OR_SHA256")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for whoever asks.")
 @click.option("--revocations", metavar="FILE", help="The list. Default: this home's own.")
