@@ -15,10 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from cuassay.sandbox.host.nursery import Nursery
 
+# Examples of a property: few and always the same in `make test`, many and new ones in `make power`.
+settings.register_profile("few", max_examples=30, deadline=None, derandomize=True)
+settings.register_profile("thorough", max_examples=500, deadline=None)
+settings.load_profile("few")  # `--hypothesis-profile` comes later, and wins
 _ROOT = Path(__file__).resolve().parent.parent
 _SOURCE = _ROOT / "src"
 # What takes longest is begun first: the last file of a run keeps one worker busy and no other.

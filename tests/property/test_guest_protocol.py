@@ -245,9 +245,7 @@ _PLAIN: tuple[tuple[str, Any], ...] = (("frame", {"done": True}), ("frame", {"at
 
 
 @pytest.mark.parametrize("begun", [True, False])
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said=st.lists(_bodies, max_size=8))
 def test_a_run_ends_whatever_the_guest_says(
     begun: bool, said: list[tuple[str, Any]], tmp_path: Path
@@ -257,9 +255,7 @@ def test_a_run_ends_whatever_the_guest_says(
 
 
 @pytest.mark.parametrize("begun", [0, 1, 2])
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said=st.lists(_apart_bodies, max_size=8))
 def test_a_run_apart_ends_whatever_the_guest_says(
     begun: int, said: list[tuple[str, Any]], tmp_path: Path

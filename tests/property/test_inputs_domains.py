@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuassay.inputs.fills import kinds_for, make
@@ -22,7 +22,6 @@ def fills_of(domain: Domain, dtype: DType) -> tuple[str, ...]:
     return tuple(kind for kind in kinds_for(spec) if kind != "explicit")
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data(), SHAPES, DTYPES, BOUNDS, BOUNDS, st.integers(0, 2**62))
 def test_real_fills_stay_within_bounds(
     data: st.DataObject, shape: tuple[int, int], dtype: DType, a: float, b: float, seed: int
@@ -42,7 +41,6 @@ def test_real_fills_stay_within_bounds(
         assert float(made.double().max()) <= domain.high
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data(), SHAPES, DTYPES, st.integers(0, 2**62))
 def test_positive_stays_positive(
     data: st.DataObject, shape: tuple[int, int], dtype: DType, seed: int
@@ -55,7 +53,6 @@ def test_positive_stays_positive(
     assert ((made >= domain.low) & (made <= domain.high)).all()
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data(), st.integers(0, 30), st.integers(1, 40), st.booleans(), st.integers(0, 2**62))
 def test_indices_stay_in_range(
     data: st.DataObject, count: int, axis: int, unique: bool, seed: int

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.fake_trial import axis, problem, scaled_add, tensor
 
@@ -27,7 +27,6 @@ TWO_AXES = problem(
     workloads=[{"rows": 16, "cols": 32}],
 )
 PERIODS = (4, 16, 64, 128)
-QUICK = settings(max_examples=40, deadline=None)
 
 
 def start(rows: int, cols: int, fill: Fill | None = None) -> Case:
@@ -45,7 +44,6 @@ def inputs(case: Case) -> dict[str, torch.Tensor | Scalar]:
     return {"x": values_of(case)}
 
 
-@QUICK
 @given(rows=st.integers(1, 300), cols=st.integers(1, 300), more=st.integers(0, 900))
 def test_thresholds_shrink_exactly(rows: int, cols: int, more: int) -> None:
     def fails(case: Case) -> bool:
@@ -56,7 +54,6 @@ def test_thresholds_shrink_exactly(rows: int, cols: int, more: int) -> None:
     assert shrunk.fills == {"x": Fill(kind="zeros")}
 
 
-@QUICK
 @given(
     period=st.sampled_from(PERIODS),
     where=st.integers(0, 1 << 20),
@@ -74,7 +71,6 @@ def test_one_remainder_shrinks_exactly(period: int, where: int, multiple: int, r
     assert dict(shrunk.axes) == {"rows": rows, "cols": remainder or period}
 
 
-@QUICK
 @given(period=st.sampled_from(PERIODS), share=st.floats(0.0, 1.0), multiple=st.integers(0, 20))
 def test_partial_tiles_shrink_exactly(period: int, share: float, multiple: int) -> None:
     limit = min(int(share * period), period - 2)
@@ -86,14 +82,12 @@ def test_partial_tiles_shrink_exactly(period: int, share: float, multiple: int) 
     assert dict(shrunk.axes) == {"rows": 1, "cols": limit + 1}
 
 
-@QUICK
 @given(needed=st.sets(st.integers(0, 40), max_size=4), count=st.integers(41, 60))
 def test_delta_debugging_leaves_what_is_needed(needed: set[int], count: int) -> None:
     kept = minimal_subset(range(count), lambda some: needed <= set(some))
     assert set(kept) == needed
 
 
-@QUICK
 @given(limit=st.integers(1, 5000), seed=st.integers(0, 1 << 30))
 def test_a_magnitude_gate_shrinks_to_one_least_element(limit: int, seed: int) -> None:
     def fails(case: Case) -> bool:
@@ -132,14 +126,12 @@ def law(fails: Callable[[int], bool], first: int, *, cap: int = 5000, runs: int 
     return size_law(SizeProbe(name="cols", start=first, low=1, cap=cap, step=1, fails=ask))
 
 
-@QUICK
 @given(least=st.integers(1, 3000))
 def test_the_law_of_a_threshold(least: int) -> None:
     said = law(lambda size: size >= least, least)
     assert said == ("any cols" if least == 1 else f"any cols >= {least}")
 
 
-@QUICK
 @given(period=st.sampled_from((16, 32, 64, 128, 256)), share=st.floats(0.0, 1.0))
 def test_the_law_of_a_partial_tile(period: int, share: float) -> None:
     limit = min(max(int(share * period), 2), period - 3)
@@ -147,7 +139,6 @@ def test_the_law_of_a_partial_tile(period: int, share: float) -> None:
     assert said == f"only when cols mod {period} > {limit}"
 
 
-@QUICK
 @given(period=st.sampled_from((4, 16, 64, 128)), where=st.integers(0, 1 << 20))
 def test_the_law_of_one_remainder(period: int, where: int) -> None:
     remainder = where % period
@@ -160,7 +151,6 @@ def test_the_law_of_all_but_whole_tiles(period: int) -> None:
     assert law(lambda size: size % period != 0, 1) == f"only when cols mod {period} != 0"
 
 
-@QUICK
 @given(runs=st.integers(0, 12), period=st.sampled_from(PERIODS))
 def test_a_short_budget_claims_nothing_that_was_not_seen(runs: int, period: int) -> None:
     said = law(lambda size: size % period == 1, 1, runs=runs)

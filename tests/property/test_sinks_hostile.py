@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import audits, samples
 
@@ -34,7 +34,6 @@ _PIECES = (
     "'", '"', "&lt;", "&", "%", ":", ",", "{0}", "\\", "\t", " ", "é", "𝄞",
 )  # fmt: skip
 _TEXT = st.lists(st.sampled_from(_PIECES) | st.text(max_size=6), max_size=12).map("".join)
-_FEW = settings(max_examples=60, deadline=None)
 
 
 def _hostile(text: str) -> Verdict:
@@ -64,7 +63,6 @@ def _judged(text: str) -> Judged:
     return Judged(path="k.py", root=Path("/r"), verdict=_hostile(text), stopped=text)
 
 
-@_FEW
 @given(_TEXT)
 def test_xml_and_json_can_be_read(text: str) -> None:
     root = ElementTree.fromstring(junit([_judged(text)]))
@@ -85,7 +83,6 @@ def _rule(code: str) -> Rule:
     return Rule(code=code, title=code)
 
 
-@_FEW
 @given(_TEXT)
 def test_only_our_own_workflow_commands_are_outside_the_fence(text: str) -> None:
     log = github.log([_judged(text)], token="T" * 32)
@@ -97,7 +94,6 @@ def test_only_our_own_workflow_commands_are_outside_the_fence(text: str) -> None
     assert "##[" not in log
 
 
-@_FEW
 @given(_TEXT)
 def test_markdown_holds_no_markup_of_the_candidate(text: str) -> None:
     written = markdown.text(text)
@@ -127,7 +123,6 @@ class _Tags(html.parser.HTMLParser):
         self.handlers += [name for name, _ in attrs if name.startswith("on") or name == "style"]
 
 
-@settings(max_examples=25, deadline=None)
 @given(_TEXT)
 def test_pages_hold_no_element_of_the_candidate(text: str) -> None:
     item = dataclasses.replace(

@@ -11,7 +11,7 @@ import pytest
 
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import HERE, load
-from tests.zoo.verdicts import BUGS, TWINS, WHOLE, Trial, half, judged_rightly
+from tests.zoo.verdicts import BUGS, TWINS, Trial, half, judged_rightly
 
 # The families under "where the faults were" of the audit that the design rests on.
 FAMILIES = (
@@ -38,8 +38,15 @@ def test_bug_is_rejected_and_twin_accepted(trial: Trial, gate: Gate, secret_seed
 def test_the_halves_hold_every_trial_once() -> None:
     trials = [str(trial) for number in (0, 1) for trial in half(number)]
     assert len(trials) == len(set(trials)) == len(TWINS) + len(BUGS)
-    assert len(WHOLE) == len({pair.problem for pair in TWINS if pair.plain})
     assert 0.7 < len(half(0)) / len(half(1)) < 1.5
+
+
+def test_a_bug_meets_its_checks_and_its_twin_their_families() -> None:
+    pair = next(pair for pair in BUGS if pair.name == "memo_by_sample")  # STATE001, NUM001
+    bug, twin = (set(Trial(pair=pair, planted=planted).checks) for planted in (True, False))
+    assert bug == {"STATE001", "NUM001"}
+    assert bug | {"PROC001", "APART001", "META001", "SHP002"} <= twin
+    assert not {code for code in twin if code.startswith(("MEM", "API", "LAYOUT"))}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

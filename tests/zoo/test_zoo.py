@@ -1,4 +1,7 @@
-"""The zoo is what it says: each bug shows somewhere, each twin and honest rewrite nowhere."""
+"""The zoo is what it says: each bug shows somewhere, each twin and honest rewrite nowhere.
+
+`make power` asks probes that share nothing with the checks; `make test` asks the gate alone.
+"""
 
 from __future__ import annotations
 
@@ -86,6 +89,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
         triton_interpreter.enable()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pair", ON_CPU, ids=lambda pair: pair.name)
 @pytest.mark.usefixtures("interpreted")
 def test_bug_shows_and_twin_does_not(pair: Pair) -> None:
@@ -97,6 +101,7 @@ def test_bug_shows_and_twin_does_not(pair: Pair) -> None:
     assert list(faults(pair.twin, known, tolerance=tolerance)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", registry.DTYPES)
 @pytest.mark.parametrize("honest", HONEST, ids=lambda honest: honest.name)
 @pytest.mark.usefixtures("interpreted")
@@ -105,6 +110,7 @@ def test_honest_rewrites_are_right_in_every_dtype(honest: Honest, dtype: DType) 
     assert list(faults(honest.path, _answers(honest.problem, dtype, honest.triton))) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("alarm", ALARMS, ids=lambda alarm: alarm.name)
 @pytest.mark.usefixtures("interpreted")
 def test_causes_of_false_alarms_are_right_answers(alarm: Honest) -> None:

@@ -2,22 +2,21 @@
 
 One after another, the candidates of a problem share its truths: twins make them; bugs, whose
 trial ends with their first finding, find them made. A bug goes through the checks that must
-report it. Of the twins of a problem one goes through every check, a different one under another
-seed ($CUASSAY_ZOO_SEED); the others through those of their pair. Where these look at values of
-calls alone, the candidate runs in this process, which a wrong number cannot harm: two or three
-processes a trial take as long as the rest of it. `make power` judges every bug and twin by all
-checks, in processes of their own.
+report it, its twin through every check of their families (the folders of `cuassay.checks`).
+Where a pair's checks look at values of calls alone, the candidate runs in this process, which
+a wrong number cannot harm: two or three processes a trial take as long as the rest of it.
+`make power` judges every bug and twin by all checks, in processes of their own.
 """
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from cuassay.checks.registry import all_checks
 from cuassay.model.verdict import Profile
 from tests.zoo.judging import Gate
 from tests.zoo.local_gate import InProcess
@@ -26,21 +25,12 @@ from tests.zoo.manifest import PAIRS, Pair, load
 # What only `deep` can show takes too long here: `make power` with --profile deep has it.
 TWINS = [pair for pair in PAIRS if not pair.needs_gpu]
 BUGS = [pair for pair in TWINS if pair.since is not Profile.DEEP]
-
-
-def _whole(turn: int) -> frozenset[str]:
-    """Return one pair of each problem whose twin goes through every check."""
-    plain: defaultdict[str, list[str]] = defaultdict(list)
-    for pair in TWINS:
-        if pair.plain:
-            plain[pair.problem].append(pair.name)
-    return frozenset(names[turn % len(names)] for names in plain.values())
-
-
 # Checks that hold what plain calls return against truth, and nothing else.
-_OF_VALUES = frozenset(("NUM001", "NUM002", "NUM003", "SHP001", "API003", "GRAD001", "LAYOUT001"))
+_OF_VALUES = frozenset(
+    ("API003", "GRAD001", "LAYOUT001", "SHP001", "SHP002", *(f"NUM00{n}" for n in range(1, 6)))
+)
 _ENDING = frozenset(("hard_exit",))  # for some shapes it ends its process
-WHOLE = _whole(int(os.environ.get("CUASSAY_ZOO_SEED") or 0))
+_FAMILIES = {check.code: type(check).__module__.rsplit(".", 2)[1] for check in all_checks()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +39,24 @@ class Trial:
 
     pair: Pair
     planted: bool
-    only: tuple[str, ...] = ()  # the checks that judge it; none: all
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The checks that judge it, in running order.
+
+        NUM001 is always one: builds fail there, and policies of precision decide on what it saw.
+        """
+        codes = {"NUM001", *self.pair.codes}
+        if not self.planted:
+            families = {_FAMILIES[code] for code in self.pair.codes if code in _FAMILIES}
+            codes |= {code for code, family in _FAMILIES.items() if family in families}
+        return tuple(code for code in _FAMILIES if code in codes)
 
     @property
     def here(self) -> bool:
         """Whether it is judged in this process."""
         apart = self.pair.triton or self.pair.name in _ENDING
-        return bool(self.only) and not apart and _OF_VALUES.issuperset(self.only)
+        return not apart and _OF_VALUES.issuperset(self.pair.codes)
 
     def __str__(self) -> str:
         return f"{self.pair.name}-{'bug' if self.planted else 'twin'}"
@@ -66,10 +67,7 @@ def half(number: int) -> list[Trial]:
     by_problem: defaultdict[str, list[Trial]] = defaultdict(list)
     for planted, pairs in ((False, TWINS), (True, BUGS)):
         for pair in sorted(pairs, key=lambda pair: (pair.since, pair.name)):
-            only = pair.codes if planted or pair.name not in WHOLE else ()
-            if only:  # builds fail there, and policies of precision decide on what it saw
-                only = ("NUM001", *only)
-            by_problem[pair.problem].append(Trial(pair=pair, planted=planted, only=only))
+            by_problem[pair.problem].append(Trial(pair=pair, planted=planted))
     halves: tuple[list[Trial], list[Trial]] = ([], [])
     work = [0, 0]
     for trials in sorted(by_problem.values(), key=lambda trials: (-len(trials), str(trials[0]))):
@@ -94,7 +92,7 @@ def judged_rightly(trial: Trial, gate: Gate, seed: int) -> None:
             seed=seed,
             profile=pair.since,
             require=pair.require,
-            only=trial.only,
+            only=trial.checks,
             start=start,
         )
         assert finding is not None, f"accepted at {pair.since}: CUASSAY_ZOO_SEED={seed}"
@@ -102,6 +100,6 @@ def judged_rightly(trial: Trial, gate: Gate, seed: int) -> None:
         # What only a later profile decides is not required at `quick`: nothing decides it there.
         require = pair.require if pair.since is Profile.QUICK else ()
         found = gate.judge(
-            problem, pair.twin, seed=seed, require=require, only=trial.only, start=start
+            problem, pair.twin, seed=seed, require=require, only=trial.checks, start=start
         )
         assert found.accepted, str(found)

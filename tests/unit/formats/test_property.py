@@ -19,11 +19,7 @@ from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.cuda_text import exported, kernels, launch_comment, parameter_names
 
 DATA = Path(__file__).parents[2] / "data" / "formats"
-LIMITS = settings(
-    max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+LIMITS = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 LEAVES = (
     st.none()
     | st.booleans()

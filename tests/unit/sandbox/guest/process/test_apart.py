@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cuassay.model.candidate import Convention
@@ -236,7 +236,6 @@ _JSON = st.recursive(
 _FIELDS = ("type_name", "name", "dtype", "shape", "strides", "device", "storage", "at", "scalar")
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from(["tensor", "scalar", "none", "other", ""]),
     st.fixed_dictionaries({}, optional=dict.fromkeys(_FIELDS, _JSON)),
