@@ -39,8 +39,9 @@ demo: $(READY) ## judge a wrong, a right and a second wrong kernel, with reports
 # collecting the tests alone takes twice as long (15 s of processor time a process instead of 8).
 # Tests wait for processes of their own: one worker more than there are cores keeps all of them busy.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 8 ? n + 1 : 9)))
-test: $(STAMP) ## all tests that need no GPU; AREA=oracle runs the tests of src/cuassay/oracle alone
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= CUASSAY_ZOO_SEED=$${CUASSAY_ZOO_SEED:-20261121} $(BIN)/python -m pytest -n $(WORKERS) -m 'not gpu' --ignore tests/gpu --dist loadfile --no-loadscope-reorder $(if $(AREA),tests/unit/$(AREA))
+PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --ignore tests/gpu --dist loadfile --no-loadscope-reorder
+test: $(STAMP) ## tests of every promise that needs no GPU; AREA=oracle runs those of src/cuassay/oracle alone
+	CUASSAY_ZOO_SEED=$${CUASSAY_ZOO_SEED:-20261121} $(PYTEST) -m 'not gpu and not thorough' $(if $(AREA),tests/unit/$(AREA))
 
 lint: $(STAMP) ## ruff and mypy
 	$(BIN)/ruff check src packages tests benchmarks examples
@@ -50,8 +51,10 @@ lint: $(STAMP) ## ruff and mypy
 bench: $(STAMP) ## the benchmarks that run on this machine
 	$(BIN)/python benchmarks/run.py
 
-# Every planted bug and its correct twin through the gate: class x (caught, missed, false alarm).
-power: $(STAMP) ## every planted bug and twin of the zoo through the gate, under fresh seeds
+# What `make test` holds on fewer inputs, then every planted bug and its correct twin through the gate: class x (caught,
+# missed, false alarm).
+power: $(STAMP) ## thorough tests, then every planted bug and twin of the zoo through all checks, under fresh seeds
+	$(PYTEST) -m '(thorough or hypothesis) and not gpu' --hypothesis-profile thorough
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/power.py
 	OMP_NUM_THREADS=1 PYTHONPATH=.:packages/ptxsan/tests $(BIN)/python benchmarks/machine_power.py
 

@@ -2,7 +2,8 @@
 
 One after another, the candidates of a problem share its truths: twins make them; bugs, whose
 trial ends with their first finding, find them made. A bug goes through the checks that must
-report it, its twin through every check of their families (the folders of `cuassay.checks`).
+report it, its twin through every check of their families (the folders of `cuassay.checks`); of
+those by the PTX machine, which has tests of its own and takes seconds a kernel, its own alone.
 Where a pair's checks look at values of calls alone, the candidate runs in this process, which
 a wrong number cannot harm: two or three processes a trial take as long as the rest of it.
 `make power` judges every bug and twin by all checks, in processes of their own.
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from cuassay.checks.base import Check
+from cuassay.checks.needs import Group
 from cuassay.checks.registry import all_checks
 from cuassay.model.verdict import Profile
 from tests.zoo.judging import Gate
@@ -30,7 +33,11 @@ _OF_VALUES = frozenset(
     ("API003", "GRAD001", "LAYOUT001", "SHP001", "SHP002", *(f"NUM00{n}" for n in range(1, 6)))
 )
 _ENDING = frozenset(("hard_exit",))  # for some shapes it ends its process
-_FAMILIES = {check.code: type(check).__module__.rsplit(".", 2)[1] for check in all_checks()}
+
+
+def family(check: Check) -> str:
+    """Return the name of the folder that a check stands in."""
+    return type(check).__module__.rsplit(".", 2)[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +55,13 @@ class Trial:
         """
         codes = {"NUM001", *self.pair.codes}
         if not self.planted:
-            families = {_FAMILIES[code] for code in self.pair.codes if code in _FAMILIES}
-            codes |= {code for code, family in _FAMILIES.items() if family in families}
-        return tuple(code for code in _FAMILIES if code in codes)
+            families = {family(check) for check in all_checks() if check.code in self.pair.codes}
+            codes |= {
+                check.code
+                for check in all_checks()
+                if family(check) in families and check.needs.group is not Group.MACHINE
+            }
+        return tuple(check.code for check in all_checks() if check.code in codes)
 
     @property
     def here(self) -> bool:

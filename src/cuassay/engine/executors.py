@@ -321,6 +321,7 @@ class LaneQueue:
         self._first = {task.id: task.attempt for task in (*tasks, *self._later.values())}
         self._stop, self.watch = stop, watch
         self.closed = False
+        self.no_lane_because = ""  # what the cluster said when it last gave no machine
         self._running: set[JudgeProcess] = set()
         self.ended: queue.SimpleQueue[TaskEnded | BaseException | None] = queue.SimpleQueue()
 
@@ -344,7 +345,8 @@ class LaneQueue:
             else:
                 yield ended
         while (task := self.next()) is not None:
-            stopped = EngineStopped(exit_code=3, message="no machine was left to judge it on")
+            why = f": {self.no_lane_because}" if self.no_lane_because else ""
+            stopped = EngineStopped(exit_code=3, message=f"no machine was left to judge it on{why}")
             yield TaskEnded(task=task, event=stopped, lane="", duration_s=0.0, lost=True)
 
     def put_back(self, task: Task) -> None:

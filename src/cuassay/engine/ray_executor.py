@@ -163,12 +163,12 @@ class RayExecutor:
                 ended = self._one(ray, actor, task, name, device=device, shared=shared)
                 if shared.closed:
                     return
-                if ended is None:
+                if isinstance(ended, TaskEnded):
+                    shared.ended.put(ended)
+                else:
                     _killed(ray, actor)
                     actor = None
-                    self._again(task, name, shared)
-                else:
-                    shared.ended.put(ended)
+                    self._again(task, name, shared, because=ended)
         except BaseException as error:
             shared.ended.put(error)
         finally:
@@ -181,16 +181,23 @@ class RayExecutor:
     def _actor(self, ray: Any, device: str, shared: LaneQueue) -> tuple[Any, str]:
         """Return a new actor with its lane's name; None where the cluster has no room for it.
 
-        Raises CannotJudgeError where its node runs another version.
+        One that is lost before it is ready is made again. Raises CannotJudgeError where its node
+        runs another version.
         """
         kind = ray.remote(RayWorker).options(
             num_gpus=1 if device == "cuda" else 0, num_cpus=1, max_restarts=0, max_task_retries=0
         )
-        actor = kind.remote({"RAY_USAGE_STATS_ENABLED": "0"})
-        try:
-            version, host, gpu = ray.get(actor.ready.remote(), timeout=_READY_S)
-        except ray.exceptions.RayError:
-            _killed(ray, actor)
+        for _ in range(ATTEMPTS):
+            actor = kind.remote({"RAY_USAGE_STATS_ENABLED": "0"})
+            try:
+                version, host, gpu = ray.get(actor.ready.remote(), timeout=_READY_S)
+                break
+            except ray.exceptions.RayError as error:
+                _killed(ray, actor)
+                shared.no_lane_because = _first_line(error)
+                if isinstance(error, TimeoutError):
+                    return None, ""
+        else:
             return None, ""
         if version != __version__:
             raise CannotJudgeError(
@@ -201,8 +208,8 @@ class RayExecutor:
 
     def _one(
         self, ray: Any, actor: Any, task: Task, lane: str, *, device: str, shared: LaneQueue
-    ) -> TaskEnded | None:
-        """Run one task and keep its events here as they come; None where the actor was lost."""
+    ) -> TaskEnded | str:
+        """Run one task and keep its events here as they come; why, where the actor was lost."""
         started = time.monotonic()
         last: Event | None = None
         kept = RunFolder.create(task.job, path=task.folder)
@@ -225,23 +232,23 @@ class RayExecutor:
                 if shared.closed:
                     _killed(ray, actor)
                     break
-        except ray.exceptions.RayError:
+        except ray.exceptions.RayError as error:
             if not isinstance(last, EngineFinished | EngineStopped):
-                return None
+                return _first_line(error)
         finally:
             kept.close()
         if not isinstance(last, EngineFinished | EngineStopped):
-            return None
+            return "its events ended without a verdict"
         took_s = time.monotonic() - started
         return TaskEnded(task=task, event=last, lane=lane, duration_s=took_s)
 
-    def _again(self, task: Task, lane: str, shared: LaneQueue) -> None:
+    def _again(self, task: Task, lane: str, shared: LaneQueue, *, because: str) -> None:
         """Put a task back, or report it where it was lost too often."""
         another = another_attempt(task)
         if another.attempt - shared.first_attempt(task) < ATTEMPTS:
             shared.put_back(another)
             return
-        message = f"its machine was lost {ATTEMPTS} times, last on {lane}: no verdict"
+        message = f"its machine was lost {ATTEMPTS} times, last on {lane}: {because}"
         stopped = EngineStopped(exit_code=3, message=message)
         shared.ended.put(TaskEnded(task=task, event=stopped, lane=lane, duration_s=0.0, lost=True))
 
@@ -249,6 +256,8 @@ class RayExecutor:
 def _connected(address: str | None) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # A lane that goes on when the audit has ended would start a cluster of its own.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     try:
         ray = importlib.import_module("ray")
     except ImportError:
@@ -265,6 +274,11 @@ def _connected(address: str | None) -> Any:
             "--address and `ray status`"
         ) from None
     return ray
+
+
+def _first_line(error: Exception) -> str:
+    """Return what Ray says in one line."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _killed(ray: Any, actor: Any) -> None:
