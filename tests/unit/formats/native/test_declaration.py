@@ -23,7 +23,7 @@ from cuassay.model.problem import (
     VarAxis,
 )
 
-DATA = Path(__file__).parents[2] / "data" / "formats"
+DATA = Path(__file__).parents[3] / "data" / "formats"
 NATIVE = str(DATA / "native.py")
 
 

@@ -44,7 +44,7 @@ print("done")
 
 
 def test_launches_reach_the_machine_with_their_arguments(tmp_path: Path) -> None:
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[4]
     environment = {
         **os.environ,
         "TRITON_CACHE_DIR": str(tmp_path),

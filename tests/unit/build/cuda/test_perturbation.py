@@ -18,7 +18,7 @@ from cuassay.build.recording.ledger import Ledger
 from tests.support.builds import problem
 from tests.support.compiler_apart import compiler_apart
 from tests.support.ptx_kernels import compiled, module_of
-from tests.unit.build.test_raw_kernel import FakeLauncher, raw
+from tests.unit.build.cuda.test_raw_kernel import FakeLauncher, raw
 
 PTX = (
     ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry scale()\n{\n"

@@ -9,7 +9,7 @@ from cuassay.model.audit import Ending
 from cuassay.report.html.audit import render
 from cuassay.report.html.audit_rows import ROWS
 from tests.support import audits, samples
-from tests.unit.report.test_html import Balance
+from tests.unit.report.html.test_verdict import Balance
 
 
 def test_the_page_is_well_formed_and_needs_nothing() -> None:

@@ -21,7 +21,7 @@ from tests.support import fake_engine, fake_judge, samples
 if TYPE_CHECKING:  # half a second, which collecting the tests of all areas should not cost
     from mcp import Client
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
