@@ -1,10 +1,8 @@
-"""The documentation site builds without a warning, and has a page for every check and class."""
+"""The documentation site has a page for every check and class; `make docs` builds it."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -53,12 +51,3 @@ def test_architecture_fits_three_screens_and_names_what_exists() -> None:
         and not any((roots[1] / part / name).exists() for part in ("oracle", "sandbox"))
     }
     assert not lost
-
-
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    command = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path))
-    ran = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert (tmp_path / "checks" / "NUM001" / "index.html").is_file()

@@ -10,4 +10,4 @@ if any("default_worker" in word for word in sys.orig_argv):
 
     from cuassay.engine import judge_process
 
-    judge_process.COMMAND = fake_judge.COMMAND
+    judge_process.COMMAND = fake_judge.COMMAND  # type: ignore[assignment]
