@@ -151,8 +151,6 @@ def test_an_attack_of_the_benchmark_leaves_nothing(target: Target, path: Path) -
     assert named is not None
     with nothing_left(target.gate.processes_folder):
         target.gate.judge(registry.get(named[1]), path, seed=_SEED, only=("NUM001",), budget_s=30.0)
-    honest = target.judge("honest-after", "def run(x):\n    return right(x)\n", ("NUM001",))
-    assert honest.accepted, str(honest)
 
 
 @pytest.mark.slow

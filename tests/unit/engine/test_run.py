@@ -62,7 +62,8 @@ def test_a_good_kernel_is_accepted_and_its_run_can_be_opened(tmp_path: Path) -> 
 @pytest.mark.usefixtures("judge_here")
 def test_a_wrong_kernel_is_rejected_alike_twice_and_replays(tmp_path: Path) -> None:
     kernel = _kernel(tmp_path, _BAD)
-    first, second = (_verdict(check(_job(kernel, seed=7))) for _ in range(2))
+    job = _job(kernel, seed=7, fail_fast=True)
+    first, second = (_verdict(check(job)) for _ in range(2))
     assert first.decision is Decision.REJECTED
     kept = [[(f.code, f.message, f.where) for f in v.findings] for v in (first, second)]
     assert kept[0] == kept[1]
