@@ -26,7 +26,7 @@ def _as_models_write_it(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 def _sum_in_16_bits(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     total = torch.zeros(x.shape[0], 1, dtype=x.dtype)
-    for column in x.square().split(1, dim=1):
+    for column in x.square().split(1, dim=1):  # type: ignore[no-untyped-call]
         total += column
     wide = x.float() * torch.rsqrt(total.float() / x.shape[1] + eps)
     return (wide * weight.float()).to(x.dtype)
