@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from cuassay.cli import early, options
+from cuassay.cli.defaults import Defaults, read_defaults
 from cuassay.cli.drive import EXIT_CODES, drive, waiting
 from cuassay.cli.sinks import say
+from cuassay.cli.watch import Check, watch
 from cuassay.model.verdict import Decision
 
 # An engineer at a terminal sees the condition. Where a program reads the verdict, who wrote the
@@ -68,6 +72,7 @@ PROFILES = ("quick", "standard", "deep")
     is_flag=True,
     help="Also judge where this machine does not confine the kernel, under a condition.",
 )
+@click.option("--watch", "watches", is_flag=True, help="Judge again after each save.")
 @options.output_options
 @click.pass_context
 def check(
@@ -87,6 +92,7 @@ def check(
     strict: bool,
     no_sandbox: bool,
     own_problem: bool,
+    watches: bool,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -94,9 +100,12 @@ def check(
     quiet: bool,
     no_color: bool,
 ) -> None:
-    """Judge the kernel at PATH against a problem."""
+    """Judge the kernel at PATH against a problem.
+
+    What a repository states in [tool.cuassay] of its pyproject.toml (profile, problem, require)
+    holds where no option says otherwise.
+    """
     from cuassay.engine import run
-    from cuassay.formats.own_problem import require_agreement
     from cuassay.model.jobs import TrialJob
     from cuassay.model.precision import precision_named
     from cuassay.model.verdict import Profile
@@ -110,43 +119,76 @@ def check(
         formats=formats,
         path=path,
     )
-    candidate = options.candidate_path(path)
-    broken = early.syntax_error(path)
-    if broken is not None and all(target.form == "terminal" for target in output.targets):
-        context.exit(_unparsable(path, broken))
+    stated = read_defaults(path)
+    if stated.profile and context.get_parameter_source("profile") is ParameterSource.DEFAULT:
+        profile = stated.profile
+    where = options.device(device)
     agreed = own_problem or _FOR_PROGRAMS.isdisjoint(target.form for target in output.targets)
-    written_from = ""
-    if not problem:
-        found = early.found_problem(path)
-        problem = found.problem
-        if found.reference:
-            written_from = found.kernel.partition("::")[0]
-            require_agreement(Path(written_from), agreed=agreed)
-            say(f"cuassay: judging {found.why}; the file runs as trusted code to learn its inputs")
-            with waiting(f"runs {found.reference} to learn its inputs and outputs"):
-                problem, candidate = early.prepared(found)
-        else:
-            say(f"cuassay: judging against {problem}: {found.why}")
-    else:
+
+    def once(check_job: Check) -> int:
+        candidate = options.candidate_path(path)
+        broken = early.syntax_error(path)
+        if broken is not None and all(target.form == "terminal" for target in output.targets):
+            return _unparsable(path, broken)
+        against = _against(path, candidate, problem, stated, agreed=agreed)
+        job = TrialJob(
+            problem=against.problem,
+            candidate=against.candidate,
+            profile=Profile(profile),
+            device=where,
+            seed=options.seed(seed),
+            strict=strict,
+            require=options.required_conditions(require or stated.require),
+            precision=precision_named(precision),
+            fail_fast=fail_fast,
+            no_sandbox=no_sandbox,
+            own_problem=agreed,
+            written_from=against.written_from,
+            recorded=options.absolute_folder(recorded, option="--recorded"),
+            gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
+            budget_s=options.duration_s(budget, option="--budget"),
+        )
+        return drive(check_job(job), output)
+
+    if watches:
+        files = (path.partition("::")[0], (problem or stated.problem).partition(":")[0])
+        found = [Path(file).expanduser() for file in files if file]
+        context.exit(watch([file for file in found if file.exists()], once, device=where))
+    context.exit(once(run.check))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Against:
+    """What a candidate is judged against; `written_from` is the file of a plain reference."""
+
+    problem: str
+    candidate: str
+    written_from: str = ""
+
+
+def _against(
+    path: str, candidate: str, problem: str, stated: Defaults, *, agreed: bool
+) -> _Against:
+    """Return the problem: the option's, the repository's, or what the kernel's file says."""
+    from cuassay.formats.own_problem import require_agreement
+
+    if problem:
         early.known_problem(problem)
-    job = TrialJob(
-        problem=problem,
-        candidate=candidate,
-        profile=Profile(profile),
-        device=options.device(device),
-        seed=options.seed(seed),
-        strict=strict,
-        require=options.required_conditions(require),
-        precision=precision_named(precision),
-        fail_fast=fail_fast,
-        no_sandbox=no_sandbox,
-        own_problem=agreed,
-        written_from=written_from,
-        recorded=options.absolute_folder(recorded, option="--recorded"),
-        gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
-        budget_s=options.duration_s(budget, option="--budget"),
-    )
-    context.exit(drive(run.check(job), output))
+        return _Against(problem=problem, candidate=candidate)
+    if stated.problem:
+        early.known_problem(stated.problem)
+        say(f"cuassay: judging against {stated.problem}: [tool.cuassay] of {stated.path} says so")
+        return _Against(problem=stated.problem, candidate=candidate)
+    found = early.found_problem(path)
+    if not found.reference:
+        say(f"cuassay: judging against {found.problem}: {found.why}")
+        return _Against(problem=found.problem, candidate=candidate)
+    source = found.kernel.partition("::")[0]
+    require_agreement(Path(source), agreed=agreed)
+    say(f"cuassay: judging {found.why}; the file runs as trusted code to learn its inputs")
+    with waiting(f"runs {found.reference} to learn its inputs and outputs"):
+        written, kernel = early.prepared(found)
+    return _Against(problem=written, candidate=kernel, written_from=source)
 
 
 def _unparsable(path: str, error: SyntaxError) -> int:
