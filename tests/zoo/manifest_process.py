@@ -55,6 +55,7 @@ static_input_found        | swiglu@float32          | STATE001 PROC001  | S7
 triton_tuned_in_place     | swiglu@float32          | STATE001          | S6
 # an autotuner's other choices
 triton_grid_of_one_block  | swiglu@float32          | CONFIG001         | S6
+triton_tuner_adds_up      | swiglu@float32          | CONFIG001 APART001 | S6
 triton_configuration_unmasked | swiglu@float32          | MEM101            | M3
 # integrity: another answers
 triton_falls_back         | rmsnorm@float32         | GHOST001 | H8    | require own-kernels

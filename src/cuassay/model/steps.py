@@ -387,7 +387,9 @@ class Configurations(StepBase):
     At most `most` calls, and none begins after `budget_s`. The facts name them: `configurations`
     the number of the longest list, `autotuners` how many have a list, `configuration K` what was
     launched, `result K` where its result lies among the answer's items (`start:count`), `refused K`
-    why a GPU cannot run it. Equal results are sent once, `kept` different ones at most.
+    why a GPU cannot run it. Equal results are sent once, `kept` different ones at most. In a last
+    call the autotuners tune as in the first of a size: `tuned` names them, `first` says where its
+    result lies.
 
     With `covering` only so many are called, beside the one that is chosen first, that each value of
     each parameter occurs once, and no results are sent: their launches are recorded.
