@@ -16,7 +16,7 @@ class Layout(enum.StrEnum):
     CONTIGUOUS = "contiguous"
     TRANSPOSED = "transposed"  # the last two axes exchanged in memory
     STEPPED = "stepped"  # every second element of a buffer twice as long in the last axis
-    EXPANDED = "expanded"  # stride 0 along the first axis: its slices must be equal
+    EXPANDED = "expanded"  # stride 0 along every axis whose slices are equal
     OFFSET = "offset"  # begins one element into its allocation
     PACKED = "packed"  # a view into one buffer that holds the other packed inputs as well
     CHANNELS_LAST = "channels_last"  # four axes, the second one innermost in memory
