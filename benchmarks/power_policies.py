@@ -27,7 +27,7 @@ from typing import Any
 
 from common import ROOT, save
 from gate_trials import Row as GateRow
-from gate_trials import Trial, cuda_or_cpu, gpus, run_trials, say
+from gate_trials import Trial, cuda_or_cpu, run_trials, say
 from tests.zoo.manifest import PAIRS, load
 from trials import Journal
 
@@ -138,7 +138,7 @@ def zoo(given: argparse.Namespace, limit_s: float) -> list[GateRow]:
     pairs = [
         pair
         for pair in PAIRS
-        if set(_PLAIN) & set(pair.codes) and pair.gpus <= gpus(given.device) and not pair.require
+        if set(_PLAIN) & set(pair.codes) and not (pair.needs_gpu or pair.require or pair.triton)
     ]
     trials = [
         Trial(
@@ -163,6 +163,7 @@ def zoo(given: argparse.Namespace, limit_s: float) -> list[GateRow]:
         resume=given.resume,
         say=say,
         limit_s=limit_s,
+        isolated=False,  # they are our own, and truths are made once for all of a problem
     )
 
 
