@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,7 +29,8 @@ for _place in (ROOT, ROOT / "src"):
 class Trial:
     """One candidate to judge: `kind` is bug, twin or honest; `number` counts the seeds.
 
-    `require` names conditions of use that are binding, `only` the checks that judge (none: all).
+    `require` names conditions of use that are binding, `only` the checks that judge (none: all),
+    `precision` the policy (empty: the problem's).
     """
 
     kind: str
@@ -41,11 +42,13 @@ class Trial:
     number: int = 0
     require: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    precision: str = ""
 
     @property
     def key(self) -> str:
         """What identifies a trial in a journal."""
-        return "/".join((self.profile, self.kind, self.name, self.dtype, str(self.number)))
+        parts = (self.profile, self.kind, self.name, self.dtype, str(self.number), self.precision)
+        return "/".join(parts[:5] if not self.precision else parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,7 @@ class Row:
     share: float
     seconds: float
     checks_s: dict[str, float] = field(default_factory=dict)
+    precision: str = ""
 
 
 def run_trials(
@@ -162,6 +166,7 @@ def _judge(trial: Trial, seed: int) -> Row:
     from tests.zoo.manifest import load
 
     from cuassay.errors import CuassayError
+    from cuassay.model.precision import precision_named
     from cuassay.model.verdict import Profile
 
     assert _gate is not None
@@ -169,6 +174,8 @@ def _judge(trial: Trial, seed: int) -> Row:
     decision, codes, reason, share, checks_s = "ERROR", [], "", 0.0, {}
     try:
         problem = load(trial.problem, dtype=trial.dtype or None)
+        if trial.precision:
+            problem = replace(problem, precision=precision_named(trial.precision))
         found = _gate.judge(
             problem,
             Path(trial.path),
@@ -197,6 +204,7 @@ def _judge(trial: Trial, seed: int) -> Row:
         share=share if share < 1e30 else 1e30,
         seconds=round(time.perf_counter() - started, 3),
         checks_s=checks_s,
+        precision=trial.precision,
     )
 
 

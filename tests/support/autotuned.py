@@ -43,6 +43,8 @@ def tuned(
     tuner = module.Autotuner.__new__(module.Autotuner)
     tuner.configs, tuner.arg_names = configs, ["x", "y"]
     tuner.early_config_prune = tuner.perf_model = None
+    tuner.keys, tuner.cache, tuner.cache_results = [], {}, False
+    tuner.pre_hook = tuner.post_hook = lambda *_, **__: None
     tuner.base_fn = SimpleNamespace(__name__="_copy")
     tuner.fn = SimpleNamespace(run=launch)
 

@@ -50,11 +50,13 @@ buffer_for_many_rows      | rmsnorm                 | STATE001          | S8
 # host-side state: what shows after many calls
 ring_of_buffers           | swiglu@float32          | STATE001          | S1 S8
 kept_by_fingerprint       | rmsnorm@float32         | STATE001          | S4
+sums_added_to_in_place    | zoo:decayed_state_      | STATE001 DET001 MEM001 | M6 S8
 static_input_found        | swiglu@float32          | STATE001 PROC001  | S7
 # host-side state: tuned on the caller's memory
 triton_tuned_in_place     | swiglu@float32          | STATE001          | S6
 # an autotuner's other choices
 triton_grid_of_one_block  | swiglu@float32          | CONFIG001         | S6
+triton_tuner_adds_up      | swiglu@float32          | CONFIG001 APART001 | S6
 triton_configuration_unmasked | swiglu@float32          | MEM101            | M3
 # integrity: another answers
 triton_falls_back         | rmsnorm@float32         | GHOST001 | H8    | require own-kernels

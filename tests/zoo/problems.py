@@ -52,6 +52,16 @@ def rotary(
 
 
 @problem(axes=_AXES, workloads=_WORKLOADS)
+def decayed_state_(
+    state: Annotated[torch.Tensor, tensor("float32", "rows", "columns", updated=True)],
+    x: Annotated[torch.Tensor, tensor("float32", "rows", "columns")],
+    decay: Annotated[float, scalar("float32", low=0.0, high=1.0, default=0.5)],
+) -> None:
+    """state = decay * state + the mean of each row of x, in place."""
+    state.mul_(decay).add_(x.mean(-1, keepdim=True))
+
+
+@problem(axes=_AXES, workloads=_WORKLOADS)
 def masked_softmax(
     scores: _Rows,
     mask: Annotated[torch.Tensor, tensor("bool", "rows", "columns", domain=Mask())],

@@ -203,6 +203,7 @@ class Problem:
     the parts of the state that the constructor leaves unwritten: a checkpoint fills them.
     `entry` is the file through which a Python candidate is called where inputs do not go by
     position (empty: they do), `held` says what of such a call stays as the problem has it.
+    `updated` are the inputs that every call changes: they hold their values again before the next.
     """
 
     name: str
@@ -228,6 +229,7 @@ class Problem:
     placeholders: tuple[str, ...] = ()
     entry: str = ""
     held: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
     digest: str = ""
 
     def input(self, name: str) -> InputSpec:

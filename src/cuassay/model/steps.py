@@ -16,7 +16,7 @@ class Layout(enum.StrEnum):
     CONTIGUOUS = "contiguous"
     TRANSPOSED = "transposed"  # the last two axes exchanged in memory
     STEPPED = "stepped"  # every second element of a buffer twice as long in the last axis
-    EXPANDED = "expanded"  # stride 0 along the first axis: its slices must be equal
+    EXPANDED = "expanded"  # stride 0 along every axis whose slices are equal
     OFFSET = "offset"  # begins one element into its allocation
     PACKED = "packed"  # a view into one buffer that holds the other packed inputs as well
     CHANNELS_LAST = "channels_last"  # four axes, the second one innermost in memory
@@ -387,7 +387,9 @@ class Configurations(StepBase):
     At most `most` calls, and none begins after `budget_s`. The facts name them: `configurations`
     the number of the longest list, `autotuners` how many have a list, `configuration K` what was
     launched, `result K` where its result lies among the answer's items (`start:count`), `refused K`
-    why a GPU cannot run it. Equal results are sent once, `kept` different ones at most.
+    why a GPU cannot run it. Equal results are sent once, `kept` different ones at most. In a last
+    call the autotuners tune as in the first of a size: `tuned` names them, `first` says where its
+    result lies.
 
     With `covering` only so many are called, beside the one that is chosen first, that each value of
     each parameter occurs once, and no results are sent: their launches are recorded.

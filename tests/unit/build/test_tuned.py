@@ -108,6 +108,35 @@ def test_a_note_that_names_nothing_is_passed_over(folder: Path) -> None:
     assert _process(64) == ["call", *_BRIEF, 2]
 
 
+class _Sum(_Kernel):
+    """Adds to a sum, which an autotuner clears where it is told to."""
+
+    def run(self, x: Any, n: int, BLOCK: int, **_: object) -> None:
+        self.called.append(BLOCK)
+        x.add_(1.0)
+
+
+@pytest.mark.parametrize(("cleared", "left"), [(None, 3.0), (["x"], 1.0)])
+def test_a_first_call_tunes_over_two_configurations_and_forgets_it(
+    folder: Path, cleared: list[str] | None, left: float
+) -> None:
+    torch = pytest.importorskip("torch")
+    called: Calls = []
+    configs = [Config({"BLOCK": block}) for block in (8, 2, 4)]
+    tuner = Autotuner(_Sum(called), ["x", "n", "BLOCK"], configs, ["n"], cleared, None)
+    tuner.run(torch.zeros(1), 16)
+    chosen, before = tuner.best_config, dict(tuner.cache)
+    called.clear()
+    x = torch.zeros(1)
+    with tuned.first_calls() as names:
+        tuner.run(x, 16)
+    assert (names, called, float(x)) == (["fn"], [8, 2, 8], left)
+    assert (tuner.best_config, tuner.cache) == (chosen, before)
+    called.clear()
+    tuner.run(torch.zeros(1), 16)
+    assert called == [chosen.kwargs["BLOCK"]]
+
+
 def test_lists_of_one_configuration_are_not_counted(folder: Path) -> None:
     assert tuned.lists() == 0
     _process()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -54,6 +55,27 @@ def test_a_single_element_may_have_any_stride() -> None:
     run = LocalRunner(lambda x: odd, problem()).run(scenario(), ramp)
     assert torch.equal(tensor(run, 2), odd)
     assert raw_bytes(odd).numel() == 4
+
+
+def test_an_input_that_every_call_changes_holds_its_values_before_each() -> None:
+    spec = replace(problem(), updated=("x",))
+    steps = (
+        Allocate(slot="a", case=0),
+        Call(slot="a", result="first"),
+        Call(slot="a", result="second"),
+        ReadResult(result="first"),
+        ReadResult(result="second"),
+        ReadInputs(slot="a"),
+        Refill(slot="a", case=0),
+        Call(slot="a", result="third"),
+        ReadResult(result="third"),
+    )
+    run = LocalRunner(lambda x: x.add_(1.0), spec).run(replace(scenario(), steps=steps), ramp)
+    for index in (3, 4, 8):
+        (item,) = items(run.result, index)
+        assert torch.equal(run.tensor(item), torch.arange(100.0) + 1.0)
+        assert item.aliases == ()
+    assert float(run.tensor(items(run.result, 5)[0]).view(torch.float32)[0]) == 1.0
 
 
 def test_small_results_that_are_not_written_are_wrong() -> None:

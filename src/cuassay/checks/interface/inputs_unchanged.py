@@ -251,4 +251,8 @@ def _at(data: object, like: object, index: tuple[int, ...]) -> str:
 
 
 def _tensors(trial: Trial) -> list[TensorSpec]:
-    return [spec for spec in trial.problem.inputs if isinstance(spec, TensorSpec)]
+    return [
+        spec
+        for spec in trial.problem.inputs
+        if isinstance(spec, TensorSpec) and spec.name not in trial.problem.updated
+    ]

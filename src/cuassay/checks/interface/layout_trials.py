@@ -68,12 +68,19 @@ def layout_scenarios(trial: Trial) -> Iterator[Scenario]:
                 yield _arranged(case, tried, label=f"{spec.name} in other layouts")
             for group in packable(problem, case):
                 yield _arranged(case, [group], label=f"{', '.join(group)} in one buffer")
-        wanted = [spec for spec in specs if expandable(spec, case)]
+        # What a call writes into cannot be expanded: torch's own operators refuse it.
+        wanted = [
+            spec
+            for spec in specs
+            if expandable_axes(spec, case) and spec.name not in problem.updated
+        ]
         if quick:
             wanted = [s for s in wanted if is_gradient(s)][:_QUICK_EXPANDED] or wanted[:1]
         for spec in wanted:
             tried = [{spec.name: Layout.EXPANDED}]
-            yield _arranged(equal_slices(case, spec), tried, label=f"{spec.name} expanded")
+            for axis in expandable_axes(spec, case):
+                equal = equal_slices(case, spec, axis)
+                yield _arranged(equal, tried, label=f"{spec.name} expanded along {axis}")
 
 
 def shared_scenarios(trial: Trial) -> Iterator[Scenario]:
@@ -124,28 +131,32 @@ def packable(problem: Problem, case: Case) -> list[dict[str, Layout]]:
     return [dict.fromkeys(names, Layout.PACKED) for names in groups.values() if len(names) > 1]
 
 
-def expandable(spec: TensorSpec, case: Case) -> bool:
-    """Whether equal slices along the first axis are legal values that a caller may have."""
+def expandable_axes(spec: TensorSpec, case: Case) -> tuple[str, ...]:
+    """Return the axes along which equal slices are legal values that a caller may have.
+
+    The first axis, as a broadcast row has it, and the last one of real values: the gradient of a
+    mean over the last axis, a number a row.
+    """
     shape = _shape(spec, case)
-    if not shape or shape[0] < 2 or spec.shape[0] not in case.axes:
-        return False
-    if isinstance(spec.domain, Index):
-        return len(shape) > 1 and not spec.domain.unique
     real = isinstance(spec.domain, Real | Positive) and spec.dtype.is_floating
-    return real and (len(shape) > 1 or is_gradient(spec))
+    index = isinstance(spec.domain, Index) and not spec.domain.unique
+    if not (real or index) or (len(shape) < 2 and not (real and shape and is_gradient(spec))):
+        return ()
+    ends = dict.fromkeys((0, len(shape) - 1) if real else (0,))
+    places = [place for place in ends if shape[place] > 1 and spec.shape[place] in case.axes]
+    return tuple(dict.fromkeys(spec.shape[place] for place in places))
 
 
-def equal_slices(case: Case, spec: TensorSpec) -> Case:
-    """Return the case with every slice of an input along its first axis equal to the first."""
+def equal_slices(case: Case, spec: TensorSpec, axis: str) -> Case:
+    """Return the case with every slice of an input along an axis equal to the first."""
     from cuassay.inputs.fills import default_fill
 
     own = case.fills.get(spec.name)
     if own is None:
         own = Fill(kind=GENERATED) if case.generator else default_fill(spec)
-    axis = spec.shape[0]
     taken: dict[str, FillValue] = {"take": (0,), "take_axis": axis, "take_of": case.axes[axis]}
     fill = Fill(kind=own.kind, parameters={**own.parameters, **taken})
-    label = f"{case.label}, slices of {spec.name} equal"
+    label = f"{case.label}, slices of {spec.name} along {axis} equal"
     return dataclasses.replace(case, label=label, fills={**case.fills, spec.name: fill})
 
 

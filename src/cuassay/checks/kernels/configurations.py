@@ -17,6 +17,7 @@ from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Release, Scenario, Step
 from cuassay.model.steps import Configurations
@@ -40,17 +41,19 @@ class Config001(Check):
         Calls the kernel once with each configuration that its Triton autotuners may choose, at
         a small size and, where that may be refused, at a listed one; at `quick` at listed ones
         alone, for which they were compiled already. Lists of several autotuners are walked through
-        together.
+        together. Then it calls the kernel once more as the first call of a size, which tunes.
 
     Why it matters
         An autotuner chooses by time, on the user's GPU and sizes. A configuration that is
         wrong, whose block does not fit the grid or the mask, is chosen one day somewhere else.
-        All other checks see one configuration: the fastest of a few calls at a listed size.
+        All other checks see one configuration: the fastest of a few calls at a listed size. The
+        call that tunes runs the kernel many times on the caller's tensors: what adds up keeps it.
 
     How it decides
-        Each result must be right. A finding names the configurations that fail. If all of them
-        fail the fault is not theirs, and left to NUM001. Configurations that this GPU cannot run
-        (too much shared memory) are left out, as Triton does.
+        Each result must be right, and so must that of the call that tunes. A finding names the
+        configurations that fail. If all of them fail the fault is not theirs, and left to NUM001.
+        Configurations that this GPU cannot run (too much shared memory) are left out, as Triton
+        does.
 
     Can it be wrong?
         A kernel that keeps its answer, or a CUDA graph, does not ask its autotuner again: that is
@@ -121,6 +124,7 @@ class Config001(Check):
             undecided = trial.truth(case).ill_conditioned
             if not undecided:
                 yield from self._at(scenario, answers, case, record)
+                yield from self._first(scenario, answers, case, record)
         if undecided and len(walked) == 1:
             raise CannotJudgeError(undecided)
 
@@ -151,6 +155,35 @@ class Config001(Check):
             statistic="against truth, with the first configuration that fails",
             where=Where(output=failed.output, axes=dict(case.axes), group=wrong[0].name),
             details=(("right with", next(one.name for one in tried if one not in wrong)),),
+        )
+
+    def _first(
+        self, scenario: Scenario, answers: Answers, case: Case, record: StepDone
+    ) -> Iterator[Finding]:
+        """Judge the call in which the autotuners tuned, where one without tuning is right."""
+        facts = dict(record.facts)
+        place = facts.get("first", "")
+        tried = tried_configurations(facts)
+        if not _PLACE.fullmatch(place) or not tried:
+            return
+        plain, first = (
+            answers.compare(case, record.items[start : start + count])
+            for start, count in (tried[0].items, place_of(place))
+        )
+        failed = next((c for c in first if not c.passed), None)
+        if failed is None or not all(c.passed for c in plain):
+            return
+        worst = worst_statistic(failed)
+        names = cleaned_text(facts.get("tuned", ""), 200)
+        yield self.finding(
+            f"the first call of a size is wrong: {failed.output} keeps what the trial runs of the "
+            f"autotuner left in it ({names}); say reset_to_zero or restore_value",
+            scenario=scenario,
+            cause=Cause.AUTOTUNER,
+            measured=worst.value if worst else None,
+            allowed=worst.limit if worst else None,
+            statistic="against truth, in the call that tunes",
+            where=Where(output=failed.output, axes=dict(case.axes), group=names),
         )
 
     def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
@@ -192,8 +225,13 @@ class ConfiguredCall:
     @property
     def items(self) -> tuple[int, int]:
         """The first item of the result, and how many there are."""
-        start, _, count = self.place.partition(":")
-        return int(start), int(count)
+        return place_of(self.place)
+
+
+def place_of(text: str) -> tuple[int, int]:
+    """Return the first item of a result, and how many there are, from `start:count`."""
+    start, _, count = text.partition(":")
+    return int(start), int(count)
 
 
 def tried_configurations(facts: dict[str, str]) -> list[ConfiguredCall]:

@@ -12,7 +12,7 @@ from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import message, one_by_one, worst_statistic
 from cuassay.checks.numeric.relation_members import own_fill, with_parameters
 from cuassay.checks.plain_first import measured, with_scalars
-from cuassay.checks.state.answers import placed, reads_of
+from cuassay.checks.state.answers import placed, reads_of, reseeded
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.model.axes import smallest_workload_axes
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _CASES = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 8}
 _ELEMENTS = {Profile.QUICK: 1 << 15, Profile.STANDARD: 1 << 17, Profile.DEEP: 1 << 20}
 _MOST = 8192  # places spoiled in one input
+_DRAWS = 5  # other values of a case, of which the most telling ones are taken
 _LARGE = {DType.FLOAT16: 6e4, DType.BFLOAT16: 1e30, DType.FLOAT32: 1e30, DType.FLOAT64: 1e30}
 _GARBAGE, _NAN = "garbage", "nan"
 Places = Mapping[str, tuple[int, ...]]
@@ -84,7 +85,7 @@ class Mem004(Check):
         for case in _cases(trial):
             if elements(trial.problem, case.axes) > _ELEMENTS[trial.profile]:
                 continue
-            base = with_scalars(trial, case)
+            base = _telling(trial, case)
             found = unused(trial, base)
             if any(found.values()):
                 nothing = False
@@ -138,6 +139,30 @@ def _cases(trial: Trial) -> list[Case]:
         listed = placed(found[0], smallest_workload_axes(trial.problem))
         found += [listed] if listed not in found and trial.has_room(listed) else []
     return found
+
+
+def _telling(trial: Trial, case: Case) -> Case:
+    """Return the case with the values that leave most unused elements beside used ones.
+
+    Lengths, offsets and indices decide what is used. A kernel reads whole pages and tiles: what
+    lies in one with used elements is what it may touch.
+    """
+    base = with_scalars(trial, case)
+    if all(spec.dtype.is_floating for spec in tensor_inputs(trial.problem)):
+        return base
+    seeds = [trial.seed("padding", case.label, str(number)) for number in range(_DRAWS)]
+    drawn = [base, *(reseeded(base, label=base.label, seed=seed) for seed in seeds)]
+    return max(drawn, key=lambda one: _borders(trial, one))
+
+
+def _borders(trial: Trial, case: Case) -> int:
+    """Return how many unused elements lie beside used ones, in slices along the first axis."""
+    try:
+        gradients = trial.dependence(case)
+    except CannotJudgeError:
+        return 0
+    used = [gradient != 0 for gradient in gradients.values()]
+    return sum(int(one.diff(dim=axis).sum()) for one in used for axis in range(1, one.ndim))
 
 
 def unused(trial: Trial, base: Case) -> Mapping[str, Places]:

@@ -118,6 +118,7 @@ def problem(
                 reference=replace(made.reference, function=f"{function.__qualname__}{FLAT}"),
                 entry=structure.entry(),
                 held=structure.held,
+                updated=structure.updated,
             )
             flat = structure.function(function)
             # Under this name other processes find it, when they import the file.

@@ -61,7 +61,7 @@ class Structured:
 
     `leaves` are the flat inputs by name, `outputs` what the call gives, `body` the lines of a
     function that calls `_function`, `classes` those that the lines name, `held` what stays as the
-    declaration has it.
+    declaration has it, `updated` the leaves that every call changes.
     """
 
     leaves: Mapping[str, TensorAnnotation | ScalarAnnotation]
@@ -69,6 +69,7 @@ class Structured:
     body: str
     classes: Mapping[str, type]
     held: tuple[str, ...]
+    updated: tuple[str, ...]
 
     def function(self, function: Callable[..., object]) -> Callable[..., object]:
         """Return the reference as a function of the flat inputs."""
@@ -171,6 +172,7 @@ def structured(arguments: Mapping[str, object], result: object, *, where: str) -
         body="\n".join(lines),
         classes=dict(written.classes),
         held=tuple(dict.fromkeys(written.held)),
+        updated=tuple(name for name, _ in updated.values()),
     )
 
 

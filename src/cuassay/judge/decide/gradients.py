@@ -18,6 +18,7 @@ from cuassay.errors import CannotJudgeError, LiftError, NothingToCheckError, Ref
 from cuassay.inputs.seeds import derive
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case
+from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.steps import Upstream
@@ -83,12 +84,14 @@ def dependence(
     """Return the gradients, by input, of a random weighting of every float output.
 
     In float64, by one run of the reference: what they tell is where no output depends on an
-    input. Raises as `truth_of`.
+    input. The weights have more bits than 16-bit outputs, whose few values cancel by chance.
+    Raises as `truth_of`.
     """
     wanted = _differentiated(problem)
     asked = [(n, s) for n, s in enumerate(problem.outputs) if differentiable(s)]
     sizes = resolve(problem.axes, case.axes)
-    given = _given(asked, inputs, sizes, upstream=Upstream.CONTIGUOUS, seed=case.seed)
+    fine = [(n, dataclasses.replace(spec, dtype=DType.FLOAT64)) for n, spec in asked]
+    given = _given(fine, inputs, sizes, upstream=Upstream.CONTIGUOUS, seed=case.seed)
     numbers = [n for n, _ in asked]
     run = _gradient(problem, reference, list(inputs), wanted=wanted, asked=numbers, as_sum=True)
     with _told():

@@ -12,6 +12,8 @@ import torch
 from cuassay.errors import CannotJudgeError, CuassayError, DeviceLostError, LiftError
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.model.case import Case
+from cuassay.model.policy import policy_of
+from cuassay.model.precision import Precision
 from cuassay.model.problem import Scalar, ScalarSpec
 from cuassay.oracle.compare.outputs import compare
 from cuassay.oracle.mutants.detect import CANNOT_RUN, Mutant, Outputs, mutants_of, right_answer
@@ -28,13 +30,15 @@ class CaseKills:
     """What one case made of some mutants, by their number.
 
     `ran` could run, `differs` gave other bits than the reference in float64, `killed` was told
-    apart with this share of the limit (above 1).
+    apart with this share of the limit (above 1), `excused` by the strict family alone: a wider one
+    of the problem's policy explains it.
     """
 
     case: Case
     ran: frozenset[int] = frozenset()
     differs: frozenset[int] = frozenset()
     killed: Mapping[int, float] = field(default_factory=dict)
+    excused: Mapping[int, Precision] = field(default_factory=dict)
 
     @property
     def surely_killed(self) -> frozenset[int]:
@@ -73,7 +77,7 @@ def try_case(trial: JudgeTrial, case: Case, mutants: Mapping[int, Mutant]) -> Ca
     Truth is made only where some mutant gives other bits than the reference. Raises
     DeviceLostError where a mutant left the GPU unusable.
     """
-    ran, differs, killed = set(), set(), {}
+    ran, differs, killed, excused = set(), set(), {}, {}
     try:
         inputs = list(trial.inputs(case).values())
         # The reference in float64, rounded; None where it cannot be lifted
@@ -101,15 +105,22 @@ def try_case(trial: JudgeTrial, case: Case, mutants: Mapping[int, Mutant]) -> Ca
             if right is not None and all(map(_same, outputs, right)):
                 continue
             differs.add(number)
-            truth = trial.truth(case)  # kept by the trial
-            share = 0.0 if truth.ill_conditioned else _share(outputs, truth)
+            share, family = _policy_share(trial, case, outputs)
             if share > 1.0:
                 killed[number] = share
+            elif family is not Precision.STRICT:
+                excused[number] = family
     except DeviceLostError:
         raise
     except CuassayError:
         return CaseKills(case=case)
-    return CaseKills(case=case, ran=frozenset(ran), differs=frozenset(differs), killed=killed)
+    return CaseKills(
+        case=case,
+        ran=frozenset(ran),
+        differs=frozenset(differs),
+        killed=killed,
+        excused=excused,
+    )
 
 
 def _same(got: torch.Tensor, want: torch.Tensor) -> bool:
@@ -145,6 +156,21 @@ def try_cases(
         if until_killed:
             left = {n: m for n, m in left.items() if n not in tried.killed}
     return found, False
+
+
+def _policy_share(trial: JudgeTrial, case: Case, outputs: Outputs) -> tuple[float, Precision]:
+    """Return the share of the limit under the problem's policy, and the family that it is of.
+
+    That is the least family that explains the outputs, else the kindest one. Wider families are
+    asked only where the narrower ones reject. The trial keeps their truths.
+    """
+    shares: list[tuple[float, Precision]] = []
+    for family in policy_of(trial.problem).families:
+        truth = trial.truth(case, family)
+        shares.append((0.0 if truth.ill_conditioned else _share(outputs, truth), family))
+        if shares[-1][0] <= 1.0:
+            break
+    return min(shares)
 
 
 def _share(outputs: Outputs, truth: Truth) -> float:

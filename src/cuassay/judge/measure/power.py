@@ -14,6 +14,7 @@ from cuassay.judge.measure.kills import MARGIN, CaseKills, all_mutants, try_case
 from cuassay.judge.measure.legal_search import SEARCH_SEED, search_cases
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
+from cuassay.model.precision import Precision
 from cuassay.model.verdict import Power, Profile
 from cuassay.oracle.benchmark_rule import matched_ratio
 from cuassay.oracle.mutants.detect import (
@@ -41,12 +42,13 @@ class Survivor:
     """A mutant that no case used tells apart; `killed_by` is a legal case that does.
 
     An empty `killed_by` means that the search ran out of time: `why` says so. It also says
-    where the case does so only just.
+    where the case does so only just. Under `accepted_by` the mutant is what a kernel may be.
     """
 
     number: int
     killed_by: str
     why: str = ""
+    accepted_by: Precision | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,8 @@ def power_of_inputs(trial: JudgeTrial) -> Power | None:
 
 
 def _text(mutant: Mutant, survivor: Survivor) -> str:
+    if survivor.accepted_by is not None:
+        return f"{mutant.words}; the precision policy accepts it ({survivor.accepted_by.value})"
     shown_by = survivor.killed_by or mutant.shown_by
     return f"{mutant.words}; would show with {shown_by}"
 
@@ -129,7 +133,13 @@ def measured(
         for n, m in numbered.items()
         if n in ran - killed and not unused(trial.reference.call, m, inputs)
     }
-    survivors, equivalent = searched(trial, alive, search_s=search_s)
+    excused = {n: family for t in tried for n, family in t.excused.items() if n in alive}
+    searching = {n: m for n, m in alive.items() if n not in excused}
+    survivors, equivalent = searched(trial, searching, search_s=search_s)
+    survivors += tuple(
+        Survivor(number=n, killed_by="", why=f"accepted by {by.value}", accepted_by=by)
+        for n, by in excused.items()
+    )
     counted = {n: m for n, m in numbered.items() if n in killed or n in alive}
     return Measured(
         mutants=counted,

@@ -289,9 +289,13 @@ class Executor(Closing):
     async def _unwatched(self, scenario: Scenario, parts: Parts) -> Ran | None:
         """Run a scenario where nothing of cuassay is, if it can be run there.
 
-        Not before a worker has built the candidate, and never what leaves its traces anyway.
+        Not before a worker has built the candidate, and never what leaves its traces anyway. What
+        calls leave in inputs is read where it lies, so that a later call would change it: a worker
+        copies it.
         """
-        if self._leaves_traces or not can_take(scenario) or not await self.pool.wait_built():
+        if self._leaves_traces or self._trial.problem.updated or not can_take(scenario):
+            return None
+        if not await self.pool.wait_built():
             return None
         fresh = self.fresh or scenario.fresh
         try:

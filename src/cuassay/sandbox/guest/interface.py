@@ -16,6 +16,7 @@ from cuassay.model.problem import Problem, Scalar
 from cuassay.model.reports import Report
 from cuassay.model.scenario import Poison
 from cuassay.model.trace import ResultItem
+from cuassay.sandbox.guest.memory import placement
 
 if TYPE_CHECKING:
     from cuassay.build.recording.recorder import LaunchRecorder
@@ -48,15 +49,29 @@ class Made:
 
 @dataclass(slots=True)
 class Slot:
-    """The case in a slot and its values, in the order of the problem's inputs."""
+    """The case in a slot and its values, in the order of the problem's inputs.
+
+    `before` are copies of the inputs that every call changes, as they were filled.
+    """
 
     case: Case
     values: dict[str, torch.Tensor | Scalar]
+    before: dict[str, torch.Tensor] = field(default_factory=dict)
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
         """The inputs that are tensors."""
         return {k: v for k, v in self.values.items() if isinstance(v, torch.Tensor)}
+
+    def put(self, name: str, value: torch.Tensor | Scalar) -> None:
+        """Copy a value into the tensor that an input is; replace what is no tensor."""
+        held = self.values.get(name)
+        if isinstance(held, torch.Tensor) and isinstance(value, torch.Tensor):
+            placement.copy_into(held, value)
+            if name in self.before:
+                placement.copy_into(self.before[name], value)
+        else:
+            self.values[name] = value
 
 
 class InputChangedError(Exception):

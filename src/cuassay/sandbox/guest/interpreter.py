@@ -181,6 +181,8 @@ class Interpreter:
                 elif not given.owned:
                     values[name] = placement.own_copy(value, self._device, label=name)
         self._slots[step.slot] = slot = Slot(case, values)
+        for name in () if step.read_only else self._problem.updated:
+            slot.before[name] = slot.tensors[name].detach().clone()
         self._settle()
         made = tuple(
             replace(items.describe(tensor, name=name, inputs={}), scalar=float(name in recycled))
@@ -191,18 +193,19 @@ class Interpreter:
     def _refill(self, step: Refill, case: Case, given: Given) -> Made:
         slot = self.slot(step.slot)
         for name, value in (given.inputs or {}).items():
-            held = slot.values.get(name)
-            if isinstance(held, torch.Tensor) and isinstance(value, torch.Tensor):
-                if held.shape != value.shape or held.dtype != value.dtype:
-                    # The judge refills with equal shapes alone.
-                    raise InputChangedError(
-                        f"an earlier call changed input '{name}': it has shape "
-                        f"{list(held.shape)} and dtype {held.dtype}, the caller made it "
-                        f"{list(value.shape)} and {value.dtype}"
-                    )
-                placement.copy_into(held, value)
-            else:
-                slot.values[name] = value
+            held = slot.tensors.get(name)
+            if (
+                held is not None
+                and isinstance(value, torch.Tensor)
+                and (held.shape, held.dtype) != (value.shape, value.dtype)
+            ):
+                # The judge refills with equal shapes alone.
+                raise InputChangedError(
+                    f"an earlier call changed input '{name}': it has shape "
+                    f"{list(held.shape)} and dtype {held.dtype}, the caller made it "
+                    f"{list(value.shape)} and {value.dtype}"
+                )
+            slot.put(name, value)
         slot.case = case
         self._settle()
         return Made()
@@ -256,15 +259,28 @@ class Interpreter:
     def invoke(
         self, slot: str, outputs: Sequence[tuple[str, torch.Tensor]]
     ) -> list[tuple[str, object]]:
-        """Call the candidate on a slot and wait for nothing; return its outputs by name."""
-        arguments = list(self.slot(slot).values.values())
+        """Call the candidate on a slot and wait for nothing; return its outputs by name.
+
+        Inputs that every call changes hold again what they were filled with. What it leaves in
+        them is copied, so that it can be held as other results are.
+        """
+        filled = self.slot(slot)
+        updated = {name: filled.tensors[name] for name in filled.before}
+        for name, tensor in updated.items():
+            placement.copy_into(tensor, filled.before[name])
+        arguments = list(filled.values.values())
         for notice in self._production.around.outgoing:
             notice(outputs)
         with self._production.around.call():
             returned = self._call(*arguments, *(tensor for _, tensor in outputs))
         if self._convention is Convention.RETURNS:
             self._container = items.container_of(returned)
-            return items.returned_items(returned, self._names)
+            found = items.returned_items(returned, self._names)
+            inputs = {id(tensor): tensor for tensor in updated.values()}
+            return [
+                (name, inputs[id(value)].clone() if id(value) in inputs else value)
+                for name, value in found
+            ]
         return list(outputs)
 
     def hold(self, result: str, slot: str, held: list[tuple[str, object]]) -> None:

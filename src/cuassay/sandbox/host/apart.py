@@ -354,7 +354,7 @@ class _Apart(Execution):
                 filled = torch.full((*shape, dtype.itemsize), 0xFF, dtype=torch.uint8)
                 values[spec.name] = filled.view(dtype).reshape(shape)
                 outputs.append(spec.name)
-        held = self._shared[slot] = _Shared(values, outputs)
+        held = self._shared[slot] = _Shared(values, outputs, self._problem.updated)
         place = {"do": "place", "slot": slot, "layout": held.layout, "size": held.size}
         if read_only:  # by a descriptor that no mapping can be written through
             shown = os.open(f"/proc/self/fd/{held.fd}", os.O_RDONLY | os.O_CLOEXEC)
@@ -386,14 +386,17 @@ class _Apart(Execution):
             "result": step.result,
             "outputs": held.outputs,
         }
+        rewritten = held.restore()
         byte = byte_of(step.poison)
         if self._scenario.mode is not Mode.APART and byte is not None:
             message["fill"] = byte
             if held.outputs:
                 held.fill_outputs(byte)
-                raised = await self._told(held.forth(step.slot))
-                if raised is not None:
-                    return raised
+                rewritten = True
+        if rewritten:
+            raised = await self._told(held.forth(step.slot))
+            if raised is not None:
+                return raised
         reply = await self._ask(message)
         raised = _raised(reply, self._index)
         if raised is not None:
@@ -650,9 +653,17 @@ def _texts(found: object) -> Mapping[str, str] | None:
 
 
 class _Shared:
-    """One segment of memory that holds the arguments of a call, in the function's order."""
+    """One segment of memory that holds the arguments of a call, in the function's order.
 
-    def __init__(self, values: Mapping[str, torch.Tensor | Scalar], outputs: list[str]) -> None:
+    `updated` are those that every call changes.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, torch.Tensor | Scalar],
+        outputs: list[str],
+        updated: Sequence[str] = (),
+    ) -> None:
         tensors = {
             name: value.detach().cpu().contiguous()
             for name, value in values.items()
@@ -670,6 +681,7 @@ class _Shared:
             name: (offset, tensor.nbytes)
             for (name, tensor), offset in zip(tensors.items(), offsets, strict=True)
         }
+        self._before = {name: tensors[name].clone() for name in updated}
         self.fd = make_memory("shared", size=self.size)
         for name, tensor in tensors.items():
             self._put(name, tensor)
@@ -711,10 +723,19 @@ class _Shared:
                         f"refill of '{name}': {tuple(value.shape)} {value.dtype} does not fit "
                         f"{tuple(shape)} {dtype}; refill with a case of equal shapes"
                     )
-                self._put(name, value.detach().cpu().contiguous())
+                plain = value.detach().cpu().contiguous()
+                self._put(name, plain)
+                if name in self._before:
+                    self._before[name] = plain.clone()
             elif not isinstance(value, torch.Tensor):
                 self._scalars[name] = value
         return ""
+
+    def restore(self) -> bool:
+        """Put back what every call changes; whether there is anything."""
+        for name, tensor in self._before.items():
+            self._put(name, tensor)
+        return bool(self._before)
 
     def forth(self, slot: str) -> dict[str, Any]:
         """Return the request that makes what was written here the arguments of `slot`."""

@@ -14,7 +14,7 @@ from cuassay.checks.base import Run
 from cuassay.checks.interface.layout_calls import tried_calls
 from cuassay.checks.interface.layout_trials import (
     equal_slices,
-    expandable,
+    expandable_axes,
     fitting,
     is_gradient,
     layout_scenarios,
@@ -296,6 +296,7 @@ def test_quick_tries_each_input_and_standard_all_layouts() -> None:
         "x packed in a wider buffer",
         "bias sliced with step 2",
         "bias offset by one element",
+        "x expanded (stride 0)",  # along the first axis, then along the last
         "x expanded (stride 0)",
     ]
 
@@ -305,11 +306,12 @@ def test_which_layouts_fit() -> None:
     image = tensor("image", "a", "b", "c", "d")
     assert Layout.CHANNELS_LAST in fitting(image, case)
     assert fitting(tensor("bias", "a"), case) == [Layout.STEPPED, Layout.OFFSET]
-    assert expandable(image, case)
-    assert not expandable(tensor("weight", "a"), case)
-    assert expandable(tensor("grad_loss", "a"), case)
-    assert not expandable(tensor("flags", "a", "b", dtype=DType.BOOL), case)
-    assert equal_slices(case, image).fills["image"].parameters["take"] == (0,)
+    assert expandable_axes(image, case) == ("a", "d")
+    assert expandable_axes(tensor("weight", "a"), case) == ()
+    assert expandable_axes(tensor("grad_loss", "a"), case) == ("a",)
+    assert expandable_axes(tensor("flags", "a", "b", dtype=DType.BOOL), case) == ()
+    parameters = equal_slices(case, image, "d").fills["image"].parameters
+    assert (parameters["take"], parameters["take_axis"], parameters["take_of"]) == ((0,), "d", 5)
 
 
 def test_inputs_that_one_buffer_may_hold() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 
 import pytest
+import torch
 
 from cuassay.checks.base import Run
 from cuassay.checks.kernels.configurations import Config001
 from cuassay.errors import NothingToCheckError
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
@@ -94,3 +96,17 @@ def test_quick_walks_through_them_at_a_listed_size() -> None:
     run = run_one(trial, tuned(wrong=(128,)), scenario)
     (finding,) = Config001().judge(trial, scenario, run).findings
     assert "wrong with 1 of 4" in finding.message
+
+
+def test_a_first_call_that_keeps_what_trial_runs_left_is_wrong() -> None:
+    seen: list[int] = []
+
+    def also(x: torch.Tensor, y: torch.Tensor, block: int) -> None:
+        seen.append(block)
+        if len(seen) > 6:  # after four configurations and the two that are tuned over
+            y.add_(x)
+
+    (finding,), _, _ = examined(tuned(also=also))
+    assert finding.message.startswith("the first call of a size is wrong: y keeps")
+    assert "_copy" in finding.message
+    assert finding.cause is Cause.AUTOTUNER

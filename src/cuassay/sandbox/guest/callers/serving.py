@@ -11,7 +11,6 @@ from cuassay.model.scenario import Poison
 from cuassay.model.steps import Serve
 from cuassay.sandbox.guest.callers.streams import settle
 from cuassay.sandbox.guest.interface import Host, Made
-from cuassay.sandbox.guest.memory import placement
 from cuassay.sandbox.guest.observe import launch_errors
 
 _LOOKED_AT = 16  # calls between two looks at the clock of a GPU, which waits for nothing else
@@ -48,11 +47,7 @@ def _refill(host: Host, slot: str, source: str) -> None:
     """Copy the values of one slot into the tensors of another, which a kernel is called on."""
     into, values = host.slot(slot), host.slot(source)
     for name, value in values.values.items():
-        kept = into.values.get(name)
-        if isinstance(kept, torch.Tensor) and isinstance(value, torch.Tensor):
-            placement.copy_into(kept, value)
-        else:
-            into.values[name] = value
+        into.put(name, values.before.get(name, value))
     into.case = values.case
 
 

@@ -156,11 +156,7 @@ def stream_call(host: Host, step: StreamCall, given: Given, case: Case | None) -
     with on_stream(step.stream):
         sleep(step.delay_ms)
         for name, value in staged.items():
-            held = slot.values.get(name)
-            if isinstance(held, torch.Tensor) and isinstance(value, torch.Tensor):
-                placement.copy_into(held, value)
-            else:
-                slot.values[name] = value
+            slot.put(name, value)
         returned = host.invoke(step.slot, outputs)
         waited_ms = 1e3 * (time.perf_counter() - started)
         copied = copies(returned)

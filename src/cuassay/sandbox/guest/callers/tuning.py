@@ -12,7 +12,7 @@ import importlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -54,6 +54,18 @@ def configurations(host: Host, step: Configurations) -> Made:
     places: dict[str, str] = {}
     begun = time.perf_counter()
     choice = _Choice(covering=step.covering)
+
+    def add(held: list[tuple[str, object]]) -> str:
+        """Add the items of one result, their tensors among those that are sent; return where."""
+        place = f"{len(found)}:{len(held)}"
+        for name, value in held:
+            item = items.describe(value, name=name, inputs={})
+            if item.kind == "tensor" and isinstance(value, Tensor):
+                item = replace(item, buffer=len(tensors))
+                tensors.append(items.plain_tensor(value))
+            found.append(item)
+        return place
+
     with tuned.whole_lists(), _forced(choice):
         while choice.number < min(max(choice.longest, 1), step.most):
             if choice.number and time.perf_counter() - begun > step.budget_s:
@@ -64,31 +76,27 @@ def configurations(host: Host, step: Configurations) -> Made:
             if refused:
                 facts.append((f"refused {number}", refused))
             elif choice.taken and not step.covering:
-                made = [(items.describe(v, name=n, inputs={}), v) for n, v in held]
-                plain = [
-                    items.plain_tensor(v)
-                    for i, v in made
-                    if i.kind == "tensor" and isinstance(v, Tensor)
-                ]
-                digest = items.digest(plain)
+                digest = items.digest(_plain(held))
                 if digest not in places and len(places) < step.kept:
-                    places[digest] = f"{len(found)}:{len(made)}"
-                    # Add the items of one result, their tensors among those that are sent
-                    from dataclasses import replace
-
-                    rest = iter(plain)
-                    for item, _ in made:
-                        if item.kind == "tensor":
-                            found.append(replace(item, buffer=len(tensors)))
-                            tensors.append(next(rest))
-                        else:
-                            found.append(item)
+                    places[digest] = add(held)
                 if digest in places:
                     facts.append((f"result {number}", places[digest]))
             facts.append((f"configuration {number}", taken[:_TEXT]))
             choice.number += 1
+    if choice.longest > 1 and not step.covering:
+        with tuned.first_calls() as tuners:
+            refused, held = _called(host, step, is_another=True)
+        if tuners and not refused:
+            facts.append(("tuned", "; ".join(dict.fromkeys(tuners))[:_TEXT]))
+            facts.append(("first", add(held)))
     facts += [("configurations", str(choice.all)), ("autotuners", str(tuned.lists()))]
     return Made(items=tuple(found), tensors=tuple(tensors), facts=tuple(facts))
+
+
+def _plain(held: Sequence[tuple[str, object]]) -> list[Tensor]:
+    tensors = [(name, value) for name, value in held if isinstance(value, Tensor)]
+    described = [(items.describe(value, name=name, inputs={}), value) for name, value in tensors]
+    return [items.plain_tensor(value) for item, value in described if item.kind == "tensor"]
 
 
 def _called(

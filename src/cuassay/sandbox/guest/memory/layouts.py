@@ -165,14 +165,22 @@ def _contiguous(shape: Sequence[int]) -> _Place:
 
 
 def _expanded(tensor: torch.Tensor, home: torch.device) -> torch.Tensor:
-    if not tensor.dim() or tensor.shape[0] < 2:
-        raise UnfitError("it has no first axis of at least 2")
+    if not any(length > 1 for length in tensor.shape):
+        raise UnfitError("it has no axis of at least 2")
     words = _words(tensor)
-    if not bool((words == words[:1]).all()):
-        raise UnfitError("its slices along the first axis differ")
-    place = _contiguous(tensor.shape[1:])
-    one = _in_buffer(tensor[0], place, home)
-    return _STRIDED(one, tuple(tensor.shape), (0, *place.strides))
+    axes = [
+        axis
+        for axis, length in enumerate(tensor.shape)
+        if length > 1 and bool((words == words.narrow(axis, 0, 1)).all())
+    ]
+    if not axes:
+        raise UnfitError("its slices differ along every axis")
+    one = tensor
+    for axis in axes:
+        one = one.narrow(axis, 0, 1)
+    place = _contiguous(one.shape)
+    strides = [0 if axis in axes else place.strides[axis] for axis in range(tensor.dim())]
+    return _STRIDED(_in_buffer(one, place, home), tuple(tensor.shape), tuple(strides))
 
 
 def _buffer(size: int, home: torch.device) -> torch.Tensor:

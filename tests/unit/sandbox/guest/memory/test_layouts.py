@@ -151,7 +151,22 @@ def test_equal_slices_are_expanded_and_others_are_not() -> None:
     assert tensors["e"].untyped_storage().nbytes() == 24
     assert torch.equal(raw(tensors["e"]), raw(equal))
     assert tensors["d"].is_contiguous()
-    assert refused == {"d": "its slices along the first axis differ"}
+    assert refused == {"d": "its slices differ along every axis"}
+
+
+def test_every_axis_of_equal_slices_is_expanded() -> None:
+    values: dict[str, torch.Tensor | float | int | bool] = {
+        "last": torch.rand(4, 1).expand(4, 6),
+        "both": torch.rand(1, 1).expand(4, 6),
+        "middle": torch.rand(2, 1, 3).expand(2, 5, 3),
+    }
+    tensors, refused = arranged(values, **dict.fromkeys(values, Layout.EXPANDED))
+    assert refused == {}
+    strides = {name: tensor.stride() for name, tensor in tensors.items()}
+    assert strides == {"last": (1, 0), "both": (0, 0), "middle": (3, 0, 1)}
+    for name, value in values.items():
+        assert isinstance(value, torch.Tensor)
+        assert torch.equal(tensors[name], value)
 
 
 @pytest.mark.parametrize(
