@@ -20,7 +20,7 @@ from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.candidate import Candidate
 from cuassay.model.events import EngineStarted, Event, Progress
-from cuassay.model.jobs import TrialJob
+from cuassay.model.jobs import Stop, TrialJob
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.host.nursery import Nursery
@@ -110,8 +110,9 @@ class Bench:
         take turns on it with ours, and none where the first wrong result ends all.
         """
         wished, job = self.plan.beside, self.job
-        if wished is not None or job.fail_fast or job.isolated:
-            return 0 if job.fail_fast else wished or 0
+        at_first = job.stop is Stop.FIRST
+        if wished is not None or at_first or job.isolated:
+            return 0 if at_first else wished or 0
         if job.profile is Profile.DEEP or not self.on_gpu:
             return 0
         if not self.trial.memory.is_alone or self.trial.memory.is_large:

@@ -34,7 +34,7 @@ from cuassay.judge.timeline import Timeline
 from cuassay.judge.truths import TruthCache
 from cuassay.model.candidate import Candidate
 from cuassay.model.events import DecisionReached, Event
-from cuassay.model.jobs import TrialJob
+from cuassay.model.jobs import Stop, TrialJob
 from cuassay.model.problem import Problem
 from cuassay.model.proofs import Proof, Property
 from cuassay.model.verdict import Decision, Lane, Verdict
@@ -115,12 +115,12 @@ def judged(
         found, extras = made.reports, Extras(rule=made.rule)
         spent = bench.budget.is_spent
         rejected = made.decision is Decision.REJECTED
-        if checked.built and not spent and not (job.fail_fast and rejected):
+        if checked.built and not spent and not (rejected and job.stop is Stop.FIRST):
             if bench.plan.smallest:
                 found = with_smallest_inputs(bench, found, executor, on_trial.control)
             if not job.isolated:
                 failures.keep(problem, candidate.entry_file, failures.failing_cases(found))
-            if bench.plan.extras:
+            if bench.plan.extras and not checked.gross:
                 extras = extras_of(bench, executor, on_trial, checked.power, rule=made.rule)
                 made = made.bound(with_power(made.scope, extras.power), require=job.require)
         reports = bind(found, job.require)
