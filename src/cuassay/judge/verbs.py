@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import json
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
@@ -31,6 +32,7 @@ from cuassay.judge.run.stuck import ended_where_stuck
 from cuassay.judge.session import judged
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import open_trial
+from cuassay.judge.truths import TruthCache
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Document, EngineFinished, Event, Progress
@@ -47,6 +49,7 @@ from cuassay.model.jobs import (
     TrainJob,
     TrialJob,
 )
+from cuassay.model.problem import Problem
 from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.compare.outputs import measure
 from cuassay.sandbox.guest.process.preload import hash_triton, prepare_triton
@@ -62,6 +65,28 @@ _IMPORTED = (
 )
 # Between them the products, sums, roots, exponentials and indices of most references.
 _REHEARSED = ("gemm_bias_gelu", "softmax_softcap", "rmsnorm", "rope_neox")
+
+
+class _KeptTruths:
+    """The truths of the trial before, for the next one of the same problem under the same seed.
+
+    A truth is a function of problem, case and seed. The candidates that share a seed are known
+    before it is drawn.
+    """
+
+    def __init__(self) -> None:
+        self._of: tuple[Problem, int, str] | None = None
+        self._truths: TruthCache = OrderedDict()
+
+    def of(self, job: TrialJob, problem: Problem, device: str) -> TruthCache:
+        """Return the truths that a trial shares, which may be none so far."""
+        assert job.seed is not None
+        if self._of != (problem, job.seed, device):
+            self._of, self._truths = (problem, job.seed, device), OrderedDict()
+        return self._truths
+
+
+_TRUTHS = _KeptTruths()
 
 
 def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
@@ -126,6 +151,7 @@ def check(
         emit=emit,
         timeline=timeline,
         nursery=nursery if nursery and nursery.device == device else None,
+        truths=_TRUTHS.of(job, problem, device) if job.seed is not None else None,
     ) as ended:
         emit(EngineFinished(verdict=dataclasses.replace(ended.verdict, notes=tuple(notes))))
 
