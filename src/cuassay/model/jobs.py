@@ -16,6 +16,8 @@ from cuassay.model.precision import Precision
 from cuassay.model.proofs import Property
 from cuassay.model.verdict import Profile
 
+LOG = "judge.log"  # in a run folder: what the judge and its libraries print
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
