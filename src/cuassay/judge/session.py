@@ -96,8 +96,8 @@ def judged(
         )
         trial = bench.trial
         # Its worker starts to build at once, beside the reference's first run. At `quick` few
-        # scenarios need a new process: one is kept ready where a start takes a CUDA context.
-        executor = bench.executor(candidate, spares=int(bench.on_gpu) if bench.quick else None)
+        # scenarios of a right kernel need a new process, and none is kept ready.
+        executor = bench.executor(candidate, spares=0 if bench.quick else None)
         trial.memory.end_idle_by(executor.let_go)
         beside = prepare(bench, executor)
         on_trial = Reference(
