@@ -20,6 +20,7 @@ from cuassay.judge.lanes import CheckLane, Lanes, Teller, Work
 from cuassay.judge.measure import power
 from cuassay.judge.run.reference import Reference
 from cuassay.judge.schedule import begins_ahead, needs_new_process, schedule
+from cuassay.model import serial
 from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport, Finding
 from cuassay.model.scenario import Scenario
@@ -154,9 +155,15 @@ async def _measured(bench: Bench, lanes: Lanes) -> Power | None:
     if not bench.plan.extras:
         return None
     async with AsyncExitStack() as stack:
-        if lanes.heavy is not None:  # its mutants take memory as scenarios do
+        if lanes.heavy is not None and not bench.optional("", lambda: _is_light(bench)):
             await stack.enter_async_context(lanes.heavy)
         return power_of(bench)
+
+
+def _is_light(bench: Bench) -> bool:
+    """Whether the power's mutants, which take memory as scenarios do, take a small part of it."""
+    cases = power.planned(bench.trial)
+    return all(bench.trial.memory.is_light([case]) for case in cases)
 
 
 def _begin_reference(bench: Bench, executor: Executor, reference: Reference) -> None:
@@ -196,7 +203,18 @@ def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
 
 def power_of(bench: Bench) -> Power | None:
     """Return the power of the inputs, None where it could not be measured."""
-    return bench.optional("power of the inputs", lambda: power.power_of_inputs(bench.trial))
+
+    def measure() -> Power | None:
+        known = bench.plan.powers
+        if known is None:
+            return power.power_of_inputs(bench.trial)
+        # The reference's own affair: whichever candidate is on trial, it is the same.
+        cases = serial.dumps(power.planned(bench.trial))
+        if cases not in known:
+            known[cases] = power.power_of_inputs(bench.trial)
+        return known[cases]
+
+    return bench.optional("power of the inputs", measure)
 
 
 async def _begin(bench: Bench, executor: Executor) -> None:

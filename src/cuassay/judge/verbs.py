@@ -20,6 +20,7 @@ from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
 from cuassay.formats.own_problem import own_condition
+from cuassay.judge.bench import TrialPlan
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import execute
 from cuassay.judge.kept.replay import replay
@@ -50,7 +51,7 @@ from cuassay.model.jobs import (
     TrialJob,
 )
 from cuassay.model.problem import Problem
-from cuassay.model.verdict import Lane, Profile
+from cuassay.model.verdict import Lane, Power, Profile
 from cuassay.oracle.compare.outputs import measure
 from cuassay.sandbox.guest.process.preload import hash_triton, prepare_triton
 from cuassay.sandbox.host.nursery import Nursery
@@ -67,26 +68,27 @@ _IMPORTED = (
 _REHEARSED = ("gemm_bias_gelu", "softmax_softcap", "rmsnorm", "rope_neox")
 
 
-class _KeptTruths:
-    """The truths of the trial before, for the next one of the same problem under the same seed.
+class _OfOneSeed:
+    """What trials of one problem under one seed share: truths, and the power of inputs.
 
-    A truth is a function of problem, case and seed. The candidates that share a seed are known
+    Both are functions of problem, cases and seed. The candidates that share a seed are known
     before it is drawn.
     """
 
     def __init__(self) -> None:
-        self._of: tuple[Problem, int, str] | None = None
-        self._truths: TruthCache = OrderedDict()
+        self._of: tuple[Problem, int, Profile, str] | None = None
+        self.truths: TruthCache = OrderedDict()
+        self.powers: dict[str, Power | None] = {}
 
-    def of(self, job: TrialJob, problem: Problem, device: str) -> TruthCache:
-        """Return the truths that a trial shares, which may be none so far."""
+    def open(self, job: TrialJob, problem: Problem, device: str) -> None:
+        """Forget what another problem, seed, profile or device needed."""
         assert job.seed is not None
-        if self._of != (problem, job.seed, device):
-            self._of, self._truths = (problem, job.seed, device), OrderedDict()
-        return self._truths
+        wanted = (problem, job.seed, job.profile, device)
+        if self._of != wanted:
+            self._of, self.truths, self.powers = wanted, OrderedDict(), {}
 
 
-_TRUTHS = _KeptTruths()
+_SHARED = _OfOneSeed()
 
 
 def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
@@ -139,6 +141,8 @@ def check(
     toolchain = build.toolchain(device)
     if job.run_dir:
         write_snapshot(Path(job.run_dir), problem, candidate)
+    if job.seed is not None:
+        _SHARED.open(job, problem, device)
     timeline.passed(Lane.JUDGE, "the problem's and the candidate's files")
     with judged(
         job,
@@ -151,7 +155,10 @@ def check(
         emit=emit,
         timeline=timeline,
         nursery=nursery if nursery and nursery.device == device else None,
-        truths=_TRUTHS.of(job, problem, device) if job.seed is not None else None,
+        truths=_SHARED.truths if job.seed is not None else None,
+        plan=TrialPlan(
+            checks=all_checks(), powers=_SHARED.powers if job.seed is not None else None
+        ),
     ) as ended:
         emit(EngineFinished(verdict=dataclasses.replace(ended.verdict, notes=tuple(notes))))
 
