@@ -132,7 +132,7 @@ def judged(
             reports,
             made=made,
             extras=extras,
-            diagnoses=causes_of(bench, reports, checked.reports, executor)
+            diagnoses=causes_of(bench, reports, checked.reports, executor, gross=checked.gross)
             if bench.plan.causes and not spent
             else (),
             tried=tried,
