@@ -1,12 +1,12 @@
-"""What a judge thinks about and what it waits for, by samples of its threads' stacks.
+"""What a judge thinks about and what it waits for, by samples of the thread that thinks.
 
     python benchmarks/judge_profile.py --out judge.json -- CANDIDATE --problem PROBLEM --device cuda
 
-Runs `cuassay check` with what follows `--`, samples every thread of the judge each few
-milliseconds, and prints by thread where the time went: judging, waiting for the turn of the threads
-(`sandbox.host.turns`), for a worker, or for something else. The file has a JSON line for each
-sample, [seconds since the judge began, thread, state, number of the stack], and for each stack. A
-thread in C code that holds Python's lock is seen when it lets go of it.
+Runs `cuassay check` with what follows `--` and samples the judge's main thread each few
+milliseconds, with the processor seconds that it took since the last sample. Prints wall and
+processor seconds by function of cuassay, callees included, and by line, without them. The file has
+a JSON line for each sample, [seconds since the judge began, wall seconds, processor seconds, number
+of the stack], and for each stack. In C code that holds Python's lock it is seen on leaving.
 """
 
 from __future__ import annotations
@@ -24,23 +24,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_EACH_S = 0.004
+_EACH_S = 0.003
 _FLUSH_S = 0.2
 _OUT = "JUDGE_PROFILE"
-# (file, function) of the innermost frames that wait -> what for
-_WAITS = {
-    ("turns.py", "await_readable"): "worker",
-    ("turns.py", "waiting"): "turn",
-    ("turns.py", "taken"): "turn",
-    ("turns.py", "__call__"): "other",  # for what another thread does once for all
-    ("session.py", "_room"): "memory",
-    ("side_by_side.py", "result"): "process beside",
-    ("selectors.py", "select"): "other",
-    ("threading.py", "wait"): "other",
-    ("threading.py", "join"): "other",
-    ("threading.py", "_wait_for_tstate_lock"): "other",
-    ("thread.py", "_worker"): "idle",
-}
 
 
 def stack_of(frame: FrameType | None) -> tuple[str, ...]:
@@ -53,42 +39,29 @@ def stack_of(frame: FrameType | None) -> tuple[str, ...]:
     return tuple(reversed(found))
 
 
-def state_of(frame: FrameType | None) -> str:
-    """Return what a thread waits for, "judging" where it does not."""
-    for _ in range(4):
-        if frame is None:
-            break
-        place = os.path.basename(frame.f_code.co_filename), frame.f_code.co_name
-        if place in _WAITS:
-            return _WAITS[place]
-        frame = frame.f_back
-    return "judging"
-
-
 def sample(out: str) -> None:
-    """Sample the threads of this process until it ends, into the file `out`."""
-    begun = time.time()
-    stacks: dict[tuple[str, ...], int] = {}
-    own: list[int] = []
+    """Sample the main thread of this process until it ends, into the file `out`."""
+    main = threading.main_thread().ident
+    assert main is not None
+    clock = time.pthread_getcpuclockid(main)
 
     def look() -> None:
-        own.append(threading.get_ident())
+        begun = written = last = time.time()
+        spent_s = time.clock_gettime(clock)
+        stacks: dict[tuple[str, ...], int] = {}
         # A line at a time: a judge that outlives its driver is killed.
         with open(out, "w", encoding="utf-8", buffering=1 << 16) as file:
-            written = begun
             while True:
                 time.sleep(_EACH_S)
-                now = time.time()
-                names = {thread.ident: thread.name for thread in threading.enumerate()}
-                for ident, frame in sys._current_frames().items():
-                    if ident in own:
-                        continue
-                    stack = stack_of(frame)
-                    if stack not in stacks:
-                        stacks[stack] = len(stacks)
-                        file.write(json.dumps({"stack": stack}) + "\n")
-                    row = [round(now - begun, 4), names.get(ident, "?"), state_of(frame)]
-                    file.write(json.dumps({"row": [*row, stacks[stack]]}) + "\n")
+                stack = stack_of(sys._current_frames().get(main))
+                now, cpu_s = time.time(), time.clock_gettime(clock)
+                if stack not in stacks:
+                    stacks[stack] = len(stacks)
+                    file.write(json.dumps({"stack": stack}) + "\n")
+                seconds = (now - begun, now - last, cpu_s - spent_s)
+                row = [*(round(one, 5) for one in seconds), stacks[stack]]
+                file.write(json.dumps({"row": row}) + "\n")
+                last, spent_s = now, cpu_s
                 if now - written > _FLUSH_S:
                     written = now
                     file.flush()
@@ -96,8 +69,8 @@ def sample(out: str) -> None:
     threading.Thread(target=look, name="samples", daemon=True).start()
 
 
-def report(out: Path, most: int = 12) -> None:
-    """Print where the time of each thread went."""
+def report(out: Path, most: int = 50) -> None:
+    """Print where the time went."""
     stacks: list[list[str]] = []
     rows: list[list[Any]] = []
     for line in out.read_text().splitlines():
@@ -109,19 +82,28 @@ def report(out: Path, most: int = 12) -> None:
             stacks.append(said["stack"])
         else:
             rows.append(said["row"])
-    times: dict[str, collections.Counter[str]] = {}
-    within: dict[str, collections.Counter[str]] = {}
-    for _, thread, state, number in rows:
-        times.setdefault(thread, collections.Counter())[state] += 1
-        if state == "judging":
-            own = [one for one in stacks[number] if "cuassay" in one] or ["?"]
-            name = own[-1].rpartition("cuassay/")[2]
-            within.setdefault(thread, collections.Counter())[name] += 1
-    for thread, states in times.items():
-        parts = ", ".join(f"{state} {count}" for state, count in states.most_common())
-        print(f"{thread}: samples of about {_EACH_S:g} s: {parts}")
-        for name, count in within.get(thread, collections.Counter()).most_common(most):
-            print(f"    {count:5d} {name}")
+    wall: collections.Counter[str] = collections.Counter()
+    cpu: collections.Counter[str] = collections.Counter()
+    lines: collections.Counter[str] = collections.Counter()
+    waits_s = 0.0
+    for _, wall_s, cpu_s, number in rows:
+        stack = stacks[number]
+        own = [place.rpartition("cuassay/")[2] for place in stack if "cuassay/" in place]
+        if stack and "selectors.py" in stack[-1]:
+            waits_s += wall_s
+        for name in {f"{one.partition(':')[0]} {one.rpartition(' ')[2]}" for one in own}:
+            wall[name] += wall_s
+            cpu[name] += cpu_s
+        if own:
+            lines[own[-1]] += cpu_s
+    total_s, spent_s = (sum(row[place] for row in rows) for place in (1, 2))
+    print(f"{total_s:.1f} s, {spent_s:.1f} s of a processor, {waits_s:.1f} s waiting for processes")
+    print("processor and wall seconds with callees")
+    for name, seconds in cpu.most_common(most):
+        print(f"    {seconds:7.2f} {wall[name]:7.2f} {name}")
+    print("processor seconds by line")
+    for name, seconds in lines.most_common(most // 2):
+        print(f"    {seconds:7.2f} {name}")
 
 
 def main() -> int:

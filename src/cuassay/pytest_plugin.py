@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cuassay.model.diagnosis import Diagnosis
     from cuassay.model.verdict import Verdict
 
+_SHARES = pytest.StashKey[bool]()
 _OPTIONS = ("profile", "device", "seed", "require", "precision")
 _PREFIX = "cuassay."
 _MARKER = (
@@ -113,6 +114,7 @@ class Cuassay:
 
         node = self._request.node
         options |= _chosen(self._request.config, _marked(node), options)
+        _share_judge(self._request.config)
         failed = ""
         with _turn(options.get("device")):
             try:
@@ -270,6 +272,18 @@ def _chosen(
     if isinstance(found.get("require"), str):
         found["require"] = [name.strip() for name in found["require"].split(",") if name.strip()]
     return found
+
+
+def _share_judge(config: pytest.Config) -> None:
+    """Let this session's trials share a judge, as long as their problem stays the same."""
+    if _SHARES in config.stash:
+        return
+    from cuassay.engine.run import one_judge
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(one_judge())
+    config.stash[_SHARES] = True
+    config.add_cleanup(stack.close)
 
 
 @contextlib.contextmanager

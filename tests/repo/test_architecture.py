@@ -54,6 +54,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "judge": {
         "diagnosis", "model", "errors", "settings", "home", "formats", "inputs", "oracle",
         "build", "sandbox", "checks", "loops", "contract", "algebra", "__version__", "closing",
+        "dispatch_modes",
     },
     "guard": {"model", "errors", "settings", "home", "formats", "oracle"},
     "report": {"model", "errors", "diagnosis", "closing"},
@@ -74,7 +75,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "verifier": {"model", "errors", "home", "engine", "report", "api", "closing"},
     "agents": {"model", "errors", "engine", "report", "api", "verifier", "__version__"},
     "attest": {"model", "errors", "home", "formats"},
-    "pytest_plugin": {"model", "errors", "home", "report", "api", "__version__"},
+    "pytest_plugin": {"model", "errors", "home", "engine", "report", "api", "__version__"},
     "capture": {"errors"},
     "launches": {"errors", "build", "model", "store.files"},
     "__main__": {"cli"},

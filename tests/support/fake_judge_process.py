@@ -1,7 +1,8 @@
 """What `fake_judge` starts: Python alone, nothing of cuassay, ready in a hundredth of a second.
 
 Arguments: what a judge says for each ending (see `fake_judge`) as JSON, and the descriptor that
-it says it on. The job comes on standard input.
+it says it on. Jobs come on standard input, a line each; it takes the next one after a verdict. A
+verdict notes the id of its process.
 """
 
 from __future__ import annotations
@@ -27,11 +28,16 @@ def _end_with_driver() -> None:
 
 
 def main() -> None:
-    """Answer one job on the descriptor named by the last argument."""
+    """Answer jobs on the descriptor named by the last argument."""
     _end_with_driver()
-    text = sys.stdin.read()
-    if not text:
-        return
+    for text in sys.stdin:
+        if not _answer(text):
+            return
+        os.write(int(sys.argv[-1]), b"\n")
+
+
+def _answer(text: str) -> bool:
+    """Answer a job; return whether that was a verdict."""
     says, job = json.loads(sys.argv[1]), json.loads(text)
     with open(job["candidate"], "rb") as file:
         candidate = file.read()
@@ -47,7 +53,7 @@ def main() -> None:
         with open(place, "w", encoding="utf-8") as built:
             built.write(os.environ["CUDA_VISIBLE_DEVICES"])
         emit(says["built"])
-        return
+        return False
     common = {"profile": job["profile"], "seed": job["seed"] or 0, "run": run}
     emit(
         says["started"]
@@ -66,7 +72,7 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if "# unreadable" in first or "# stop" in first:
         emit(says["unreadable" if "# unreadable" in first else "stop"])
-        return
+        return False
     said = says["rejected" if b"# reject" in candidate else "accepted"]
     said["verdict"] |= common | {
         "problem": os.path.basename(job["problem"]),
@@ -74,7 +80,9 @@ def main() -> None:
         "digest": hashlib.sha256(candidate).hexdigest(),
     }
     said["verdict"]["benchmark_rule"]["accepted"] = b"theirs" in candidate
+    said["verdict"]["notes"] = [str(os.getpid())]
     emit(said)
+    return True
 
 
 if __name__ == "__main__":

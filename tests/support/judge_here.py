@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from cuassay.judge.entry import _guarded
+from cuassay.judge.entry import _guarded, _Place
 from cuassay.model import serial
 from cuassay.model.events import Event
 from cuassay.model.jobs import Job
@@ -29,9 +29,11 @@ class JudgeHere:
         *,
         log: Path | None,
         environment: Mapping[str, str] | None = None,
+        stays: bool = False,
     ) -> None:
         assert not environment, "a judge with an environment needs a process"
         self._nursery, self._job = nursery, ""
+        self.log = log
 
     def submit(self, job: Job, *, timeout_s: float | None = None) -> None:
         """Take the job."""
@@ -42,9 +44,8 @@ class JudgeHere:
         """Do the job, then yield what was said."""
         said: list[str] = []
         job: Job = serial.loads(Job, self._job)
-        _guarded(
-            job, lambda event: said.append(serial.dumps(event)), time.time(), self._nursery(), 0
-        )
+        place = _Place(0, self._nursery())
+        _guarded(job, lambda event: said.append(serial.dumps(event)), time.time(), place)
         for text in said:
             event: Event = serial.loads(Event, text)
             yield event
@@ -56,6 +57,13 @@ class JudgeHere:
     def last_line(self) -> str:
         """Return nothing: it has no log."""
         return ""
+
+    def goes_on(self, limit_s: float) -> bool:
+        """Return whether it takes another job: there is nothing that it could keep."""
+        return False
+
+    def retire(self) -> None:
+        """Do nothing: it has ended."""
 
     def leave(self) -> None:
         """Do nothing: it has ended."""

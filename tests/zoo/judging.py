@@ -141,7 +141,7 @@ class Gate:
         seed: int | None = None,
         require: Sequence[str] = (),
         only: Collection[str] = (),
-        fail_fast: bool = False,
+        fail_fast: bool | None = False,
         emit: Callable[[Event], None] = lambda event: None,
         start: StartExecutor | None = None,
         budget_s: float | None = None,
@@ -226,7 +226,7 @@ class Gate:
         only: Collection[str],
         emit: Callable[[Event], None],
         start: StartExecutor | None,
-        fail_fast: bool = False,
+        fail_fast: bool | None = False,
         budget_s: float | None = None,
     ) -> TrialEnded:
         checks = tuple(

@@ -2,7 +2,8 @@
 
 Every verdict is on disk before the next one is awaited; a driver that was killed is started
 again on the same folder and goes on with what is left. Seeds are derived from the audit's root
-seed and the candidate's key, so that neither the lane nor the order changes a verdict.
+seed and the problem's key: neither the lane nor the order changes a verdict, and the truths of a
+problem are made once for all its candidates. Their digests are known before any of them runs.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def run_audit(
 
 
 def seed_for(root: int, key: str) -> int:
-    """Return the seed of a candidate: of the audit's root seed and everything read for it."""
+    """Return the seed of a problem: of the audit's root seed and everything read for it."""
     digest = hashlib.sha256(f"cuassay/audit-seed/1/{root}/{key}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> (64 - _SEED_BITS)
 
@@ -123,7 +124,7 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
         problem=item.problem,
         candidate=item.candidate,
         profile=header.profile,
-        seed=seed_for(header.seed, item.key),
+        seed=seed_for(header.seed, one.problem_key),
         strict=header.strict,
         require=header.require,
         precision=header.precision,

@@ -6,7 +6,7 @@ import fnmatch
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,10 +43,14 @@ class WantedCandidates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One item with the files that another machine needs to judge it."""
+    """One item with the files that another machine needs to judge it.
+
+    `problem_key` is the SHA-256 of everything read for its problem.
+    """
 
     item: AuditItem
     files: tuple[Path, ...]
+    problem_key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +96,8 @@ def make_plan(
             ),
             format=problem.format,
         )
-        planned.append(Planned(item=item, files=(*problem.files, *candidate.files)))
+        files = (*problem.files, *candidate.files)
+        planned.append(Planned(item=item, files=files, problem_key=reader.problem_key(pair, base)))
     planned = _distinct(planned, oddities)
     items = [one.item for one in planned]
     _check_known("family", choice.families, (item.family for item in items))
@@ -134,12 +139,21 @@ class _Reader:
         self._seen: dict[Path, str] = {}
 
     def key(self, pair: CandidatePair, base: Path) -> str:
-        parts = [_relative(pair.problem.where, base), _relative(pair.candidate.where, base)]
-        for path in (*pair.problem.files, *pair.candidate.files):
+        where = (_relative(pair.problem.where, base), _relative(pair.candidate.where, base))
+        parts = self._read((*pair.problem.files, *pair.candidate.files), base)
+        return sha256_fields("cuassay/audit-item/1", *self._common, *where, *parts)
+
+    def problem_key(self, pair: CandidatePair, base: Path) -> str:
+        where = _relative(pair.problem.where, base)
+        parts = self._read(pair.problem.files, base)
+        return sha256_fields("cuassay/audit-problem-of/1", *self._common, where, *parts)
+
+    def _read(self, files: Sequence[Path], base: Path) -> Iterator[str]:
+        for path in files:
             if path not in self._seen:
                 self._seen[path] = _content(path)
-            parts += [_relative(str(path), base), self._seen[path]]
-        return sha256_fields("cuassay/audit-item/1", *self._common, *parts)
+            yield _relative(str(path), base)
+            yield self._seen[path]
 
 
 def _content(path: Path) -> str:

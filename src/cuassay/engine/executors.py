@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from typing import Protocol
 from cuassay.engine import run
 from cuassay.engine.builders import Builders, needs_build
 from cuassay.engine.judge_process import JudgeProcess
+from cuassay.engine.kept_judge import KeptJudge
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
 from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision
@@ -248,39 +250,46 @@ class LocalExecutor:
 
     def _serve(self, lane: DeviceLane, shared: LaneQueue) -> None:
         waiting: JudgeProcess | None = None
+        kept, problem = KeptJudge(), ""
         try:
-            while (task := shared.next()) is not None:
-                judge = waiting if waiting is not None and waiting.alive else None
+            while (task := shared.next(problem)) is not None:
+                problem = task.job.problem
+                job = dataclasses.replace(task.job, device=lane.device)
+                judge = kept.take(job)
                 if judge is None:
-                    _discard(waiting)
-                    judge = judge_for(lane, task, prewarm=False)
-                waiting = None
+                    judge = waiting if waiting is not None and waiting.alive else None
+                    if judge is None:
+                        _discard(waiting)
+                        judge = judge_for(lane, task, prewarm=False, stays=True)
+                    waiting = None
                 with shared.running(judge):
                     started = time.monotonic()
                     last: Event | None = None
-                    job = dataclasses.replace(task.job, device=lane.device)
                     for last in run.check(
                         job, folder=task.folder, judge=judge, timeout_s=self._timeout_s
                     ):
                         shared.watch(task, lane.name, last)
-                        wanted = self._spares and waiting is None and shared.has_more()
+                        # The next candidate of this problem takes this judge.
+                        wanted = self._spares and waiting is None and shared.changes(problem)
                         if wanted and isinstance(last, EngineStarted):
                             # With no process or space left the next trial starts its own.
                             with contextlib.suppress(OSError):
-                                waiting = judge_for(lane, task, prewarm=True)
+                                waiting = judge_for(lane, task, prewarm=True, stays=True)
                     took_s = time.monotonic() - started
+                kept.keep(judge, last)
                 if shared.closed:
                     return  # it was killed with the audit: no ending of its own
                 shared.ended.put(_ended(task, last, lane.name, took_s))
         except BaseException as error:
             shared.ended.put(error)
         finally:
+            kept.close()
             _discard(waiting)
             shared.ended.put(None)
 
 
-def judge_for(lane: DeviceLane, task: Task, *, prewarm: bool) -> JudgeProcess:
-    """Start a judge; its log is moved into the run folder when it gets its job."""
+def judge_for(lane: DeviceLane, task: Task, *, prewarm: bool, stays: bool = False) -> JudgeProcess:
+    """Start a judge, which stays; its log is moved into the run folder when it gets its job."""
     log = task.folder.with_name(f".judge-{os.getpid()}-{time.monotonic_ns()}.log")
     job = task.job
     wish = {
@@ -289,7 +298,8 @@ def judge_for(lane: DeviceLane, task: Task, *, prewarm: bool) -> JudgeProcess:
         "within": list(job.within),
         "no_sandbox": job.no_sandbox,
     }
-    return JudgeProcess(log=log, environment=lane.environment, prewarm=wish if prewarm else None)
+    prewarmed = wish if prewarm else None
+    return JudgeProcess(log=log, environment=lane.environment, prewarm=prewarmed, stays=stays)
 
 
 def _discard(judge: JudgeProcess | None) -> None:
@@ -313,11 +323,10 @@ class LaneQueue:
         *,
         later: Mapping[str, Task] | None = None,
     ) -> None:
-        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
-        for task in tasks:
-            self._tasks.put(task)
+        self._tasks = deque(tasks)
         self._later = dict(later or {})
         self._change = threading.Condition()
+        self._at_work: Counter[str] = Counter()  # problems, by how many lanes judge them
         self._first = {task.id: task.attempt for task in (*tasks, *self._later.values())}
         self._stop, self.watch = stop, watch
         self.closed = False
@@ -351,35 +360,59 @@ class LaneQueue:
 
     def put_back(self, task: Task) -> None:
         """Put a task at the end of the queue."""
-        self._tasks.put(task)
+        with self._change:
+            self._tasks.append(task)
+            self._change.notify_all()
 
     def first_attempt(self, task: Task) -> int:
         """Return the attempt that a task was given with."""
         return self._first.get(task.id, task.attempt)
 
-    def next(self) -> Task | None:
+    def next(self, problem: str = "") -> Task | None:
         """Return the next task, or None where there is none or no more may be started.
 
-        Waits for tasks that are still being built.
+        One of the `problem` that the lane judged last, else one of a problem that no other lane
+        judges, else any: who stays with a problem keeps its judge. Waits for tasks that are still
+        being built.
         """
-        while not (self.closed or self._stop()):
-            with contextlib.suppress(queue.Empty):
-                return self._tasks.get_nowait()
-            with self._change:
-                if not self._later and self._tasks.empty():
+        with self._change:
+            if problem:
+                self._at_work[problem] -= 1
+            while not (self.closed or self._stop()):
+                if self._tasks:
+                    task = self._tasks[self._place(problem)]
+                    self._tasks.remove(task)
+                    self._at_work[task.job.problem] += 1
+                    return task
+                if not self._later:
                     return None
                 self._change.wait(timeout=_LOOK_S)
         return None
 
+    def _place(self, problem: str) -> int:
+        """Return where in the queue the next task of a lane stands."""
+        problems = [task.job.problem for task in self._tasks]
+        if problem in problems:
+            return problems.index(problem)
+        free = (n for n, one in enumerate(problems) if not self._at_work[one])
+        return next(free, 0)
+
+    def changes(self, problem: str) -> bool:
+        """Whether another task will be started, and none of them is of this problem."""
+        with self._change:
+            if any(task.job.problem == problem for task in self._tasks):
+                return False
+        return self.has_more()
+
     def arrive(self, name: str) -> None:
         """Let the lanes have a task that was built."""
         with self._change:
-            self._tasks.put(self._later.pop(name))
+            self._tasks.append(self._later.pop(name))
             self._change.notify_all()
 
     def has_more(self) -> bool:
         """Whether another task will be started."""
-        left = not self._tasks.empty() or bool(self._later)
+        left = bool(self._tasks) or bool(self._later)
         return left and not self.closed and not self._stop()
 
     @contextlib.contextmanager

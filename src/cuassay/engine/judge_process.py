@@ -1,4 +1,4 @@
-"""A judge as the driver sees it: a process group that takes one job and answers with events.
+"""A judge as the driver sees it: a process group that takes a job and answers with events.
 
 With `prewarm` a judge is started before its job is known: it imports torch and starts its zygote
 while another judges, then waits for the job on its standard input.
@@ -30,10 +30,14 @@ _LEFT_S = 30.0  # for closing what a trial opened
 _TAIL_BYTES = 4096
 COMMAND = (sys.executable, "-P", "-m", "cuassay.judge")
 PREWARM, DRIVER, STARTED = "CUASSAY_PREWARM", "CUASSAY_DRIVER", "CUASSAY_STARTED"
+READY = b"\n"  # what a judge says once it has closed what a job opened
 
 
 class JudgeProcess:
-    """One judge. `log` is where its own output goes; None for nowhere."""
+    """One judge. `log` is where its own output goes; None for nowhere.
+
+    One that `stays` takes another job after a verdict, once it `goes_on`; who holds it ends it.
+    """
 
     def __init__(
         self,
@@ -41,8 +45,10 @@ class JudgeProcess:
         log: Path | None,
         environment: Mapping[str, str] | None = None,
         prewarm: Mapping[str, object] | None = None,
+        stays: bool = False,
     ) -> None:
-        self.log = log
+        self.log, self._stays = log, stays
+        self.is_used = False
         self.timed_out = False
         self._allowance: Allowance | None = None
         reader, writer = os.pipe()
@@ -62,9 +68,13 @@ class JudgeProcess:
     def submit(self, job: Job, *, timeout_s: float | None = None) -> None:
         """Hand over the job; after `timeout_s` of its own the judge and its workers are killed."""
         assert self._process.stdin is not None
+        self.is_used = True
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(serial.dumps(job).encode())
-            self._process.stdin.close()
+            self._process.stdin.write(serial.dumps(job).encode() + b"\n")
+            if self._stays:
+                self._process.stdin.flush()
+            else:
+                self._process.stdin.close()
         self._allowance = Allowance(timeout_s, self._expire)
 
     def events(self) -> Iterator[Event]:
@@ -76,6 +86,27 @@ class JudgeProcess:
                     self._allowance.note(event)
                 yield event
         self._process.wait()
+
+    def goes_on(self, limit_s: float) -> bool:
+        """Wait until it has closed what its job opened; return whether it takes another one.
+
+        It is killed where it has not closed everything after `limit_s`.
+        """
+        if not self._stays:
+            return False
+        closes = Allowance(limit_s, self.kill)
+        try:
+            return any(line == READY for line in self._lines)
+        finally:
+            closes.cancel()
+
+    def retire(self) -> None:
+        """Let it end in the background: it gets no other job."""
+        self._stays = False
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        self.leave()
 
     @property
     def alive(self) -> bool:
@@ -100,10 +131,12 @@ class JudgeProcess:
     def leave(self) -> None:
         """Let it end by itself, in the background: it has said its last word.
 
-        Its workers, and their contexts on a GPU, take a while to end.
+        Its workers, and their contexts on a GPU, take a while to end. One that stays goes on.
         """
         if self._allowance is not None:
             self._allowance.cancel()
+        if self._stays:
+            return
 
         def end() -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):

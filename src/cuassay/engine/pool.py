@@ -1,8 +1,8 @@
 """Judges that are ready before their job is known, for callers that ask again and again.
 
 A lane is a place for one trial at a time, a GPU or a share of the processors. Each lane keeps
-one judge waiting: torch is imported and the workers' zygote is up. A judge takes one job and
-ends; nothing of one trial is left for the next.
+one judge waiting: torch is imported and the workers' zygote is up. The judge of the last trial
+stays too, for the next candidate of the same problem.
 """
 
 from __future__ import annotations
@@ -14,15 +14,26 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from cuassay.closing import Closing
 from cuassay.engine import run
 from cuassay.engine.executors import DeviceLane
 from cuassay.engine.judge_process import JudgeProcess
+from cuassay.engine.kept_judge import KeptJudge
 from cuassay.errors import CannotJudgeError
 from cuassay.model.events import DecisionReached, Event
 from cuassay.model.jobs import TrialJob
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """A trial on a lane: its judge, and the event that it said last."""
+
+    lane: DeviceLane
+    judge: JudgeProcess
+    last: Event | None = None
 
 
 class WarmPool(Closing):
@@ -32,6 +43,7 @@ class WarmPool(Closing):
         self._lanes: queue.LifoQueue[DeviceLane] = queue.LifoQueue()  # the warmest first
         self._logs = tempfile.TemporaryDirectory(prefix="cuassay-pool-")
         self._waiting: dict[str, JudgeProcess] = {}
+        self._kept = {lane.name: KeptJudge() for lane in lanes}
         self._running: set[JudgeProcess] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -44,35 +56,35 @@ class WarmPool(Closing):
 
         Waits for a lane. Raises CannotJudgeError once the pool is closed.
         """
-        with self._judge_on(self._lanes.get()) as (lane, judge):
-            placed = dataclasses.replace(job, device=lane.device)
-            for event in run.check(placed, judge=judge, timeout_s=timeout_s):
-                self.saw(lane, event)
-                yield event
+        lane = self._lanes.get()
+        placed = dataclasses.replace(job, device=lane.device)
+        try:
+            with self.turn(lane, placed) as turn:
+                for event in run.check(placed, judge=turn.judge, timeout_s=timeout_s):
+                    self.saw(turn, event)
+                    yield event
+        finally:
+            self._lanes.put(lane)
 
-    def saw(self, lane: DeviceLane, event: Event) -> None:
-        """Let the next judge of a lane start where the one that runs has decided: it is soon due.
+    def saw(self, turn: Turn, event: Event) -> None:
+        """Take note of what the judge of a turn says.
 
-        What follows a decision keeps no more than one processor busy.
+        The next judge of a lane starts where the one that runs has decided: what follows a decision
+        keeps no more than one processor busy.
         """
+        turn.last = event
         if isinstance(event, DecisionReached):
-            self._warm(lane)
+            self._warm(turn.lane)
 
     @contextmanager
-    def borrow(self, device: str | None) -> Iterator[tuple[DeviceLane, JudgeProcess] | None]:
-        """Yield a lane for `device` (None: any) with its judge; None where none is free.
-
-        Raises CannotJudgeError once the pool is closed.
-        """
+    def borrow(self, device: str | None) -> Iterator[DeviceLane | None]:
+        """Yield a lane for `device` (None: any); None where none is free."""
         lane = self._free(device)
-        if lane is None:
-            yield None
-            return
-        with self._judge_on(lane) as found:
-            try:
-                yield found
-            finally:
-                found[1].stop()
+        try:
+            yield lane
+        finally:
+            if lane is not None:
+                self._lanes.put(lane)
 
     def _free(self, device: str | None) -> DeviceLane | None:
         passed = []
@@ -89,26 +101,38 @@ class WarmPool(Closing):
                 self._lanes.put(lane)
 
     @contextmanager
-    def _judge_on(self, lane: DeviceLane) -> Iterator[tuple[DeviceLane, JudgeProcess]]:
+    def turn(self, lane: DeviceLane, job: TrialJob) -> Iterator[Turn]:
+        """Yield a judge for a job on a lane: the one before, where the problem is the same.
+
+        Raises CannotJudgeError once the pool is closed.
+        """
+        kept = self._kept[lane.name]
         judge: JudgeProcess | None = None
+        turn: Turn | None = None
         try:
             with self._lock:
                 if self._closed:
                     raise CannotJudgeError("the pool of judges is closed; make a new one")
-                judge = self._waiting.pop(lane.name, None)
+            judge = kept.take(job)
+            if judge is None:
+                with self._lock:
+                    judge = self._waiting.pop(lane.name, None)
             if judge is None or not judge.alive:
                 if judge is not None:
                     judge.stop()
                 judge = self._start(lane)
             with self._lock:
                 self._running.add(judge)
-            yield lane, judge
+            turn = Turn(lane=lane, judge=judge)
+            yield turn
         finally:
-            with self._lock:
-                if judge is not None:
+            if judge is not None:
+                with self._lock:
                     self._running.discard(judge)
+                kept.keep(judge, turn.last if turn is not None else None)
+                if self._closed:
+                    kept.close()
             self._warm(lane)
-            self._lanes.put(lane)
 
     def close(self) -> None:
         """End the waiting judges and the running ones; their callers get no verdict."""
@@ -118,6 +142,8 @@ class WarmPool(Closing):
             self._waiting.clear()
         for judge in running:
             judge.kill()
+        for kept in self._kept.values():
+            kept.close()
         for judge in waiting:
             judge.stop()
         self._logs.cleanup()
@@ -130,4 +156,4 @@ class WarmPool(Closing):
     def _start(self, lane: DeviceLane) -> JudgeProcess:
         log = Path(self._logs.name) / f"{lane.name.replace(':', '-')}-{time.monotonic_ns()}.log"
         wish = {"device": lane.device or "cpu", "hide": []}
-        return JudgeProcess(log=log, environment=lane.environment, prewarm=wish)
+        return JudgeProcess(log=log, environment=lane.environment, prewarm=wish, stays=True)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from cuassay.engine.judge_process import JudgeProcess
+from cuassay.engine.kept_judge import KeptJudge
 from cuassay.engine.served import ServedJudge, served
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.events import Document, EngineFinished, EngineStopped, Event, Progress
 from cuassay.model.jobs import (
+    LOG,
     ExecuteJob,
     Job,
     LoopJob,
@@ -29,7 +32,7 @@ from cuassay.model.jobs import (
 )
 from cuassay.store.runs import RunFolder, open_run
 
-_LOG = "judge.log"
+_SHARED: list[KeptJudge] = []  # of the blocks of `one_judge` that are open
 
 
 def check(
@@ -51,20 +54,51 @@ def check(
     try:
         process: JudgeProcess | ServedJudge | None
         if judge is not None:
-            # Move a spare judge's log into the run folder of its job.
-            if judge.log is not None:
+            if judge.is_used:  # it goes on in the log of this run by itself
+                judge.log = run.path / LOG
+            elif judge.log is not None:  # a spare judge's log moves into the run of its first job
                 try:
-                    judge.log = judge.log.replace(run.path / _LOG)
+                    judge.log = judge.log.replace(run.path / LOG)
                 except OSError:
                     judge.log = None
             process = judge
         else:
             # An audit's lanes have environments and judges of their own.
             process = served(job) if environment is None else None
-            process = process or JudgeProcess(log=run.path / _LOG, environment=environment)
+            if process is None and environment is None and _SHARED:
+                yield from _in_shared(job, run, _SHARED[-1], timeout_s=timeout_s)
+                return
+            process = process or JudgeProcess(log=run.path / LOG, environment=environment)
         yield from _drive(job, run, process, timeout_s=timeout_s)
     finally:
         run.close()
+
+
+@contextmanager
+def one_judge() -> Iterator[None]:
+    """Let the trials of this block, one after another, share a judge where they may."""
+    with KeptJudge() as kept:
+        _SHARED.append(kept)
+        try:
+            yield
+        finally:
+            _SHARED.pop()
+
+
+def _in_shared(
+    job: RunJob, run: RunFolder, kept: KeptJudge, *, timeout_s: float | None
+) -> Iterator[Event]:
+    judge = kept.take(job)
+    if judge is None:
+        judge = JudgeProcess(log=run.path / LOG, stays=True)
+    else:
+        judge.log = run.path / LOG
+    last: Event | None = None
+    try:
+        for last in _drive(job, run, judge, timeout_s=timeout_s):
+            yield last
+    finally:
+        kept.keep(judge, last)
 
 
 def replay(where: str, *, device: str | None = None, export: str = "") -> Iterator[Event]:

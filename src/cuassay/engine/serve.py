@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from cuassay.closing import Closing
-from cuassay.engine.pool import WarmPool
+from cuassay.engine.pool import Turn, WarmPool
 from cuassay.engine.served import LONGEST_LINE_BYTES, identity, send, socket_place
 from cuassay.errors import CuassayError, UsageError
 from cuassay.model import serial
+from cuassay.model.events import EngineFinished, EngineStopped
 from cuassay.model.jobs import TrialJob
 
 # How a client, or what it sends, can be off; each ends its own connection alone.
@@ -98,33 +99,44 @@ class Server(Closing):
                 if refused:
                     send(stream, {"refused": refused})
                     return
-                with self._pool.borrow(asked["device"]) as borrowed:
-                    if borrowed is None:
+                with self._pool.borrow(asked["device"]) as lane:
+                    if lane is None:
                         send(stream, {"refused": "every judge is busy"})
                         return
-                    lane, judge = borrowed
                     send(stream, {"lane": lane.name})
                     job: TrialJob = serial.loads(TrialJob, stream.readline().decode())
-                    gone = threading.Thread(
-                        target=_end_with_client, args=(client, judge.kill), daemon=True
-                    )
-                    judge.submit(dataclasses.replace(job, device=lane.device))
-                    gone.start()
-                    try:
-                        for event in judge.events():
-                            self._pool.saw(lane, event)
-                            stream.write(serial.dumps(event).encode() + b"\n")
-                            stream.flush()
-                    finally:  # closing alone says nothing while the other thread waits
-                        client.shutdown(socket.SHUT_RDWR)
-                        gone.join(_JUDGES_END_S)
+                    placed = dataclasses.replace(job, device=lane.device)
+                    with self._pool.turn(lane, placed) as turn:
+                        self._judge(client, stream, turn, placed)
 
+    def _judge(self, client: socket.socket, stream: Any, turn: Turn, job: TrialJob) -> None:
+        """Hand the job to the judge and its events to the client, until the verdict."""
+        ended = threading.Event()
 
-def _end_with_client(client: socket.socket, kill: Any) -> None:
-    """Kill the judge when its client is gone; a client sends nothing after the job."""
-    with contextlib.suppress(OSError):
-        client.recv(1)
-    kill()
+        def end_with_client() -> None:
+            with contextlib.suppress(OSError):  # a client sends nothing after the job
+                client.recv(1)
+            if not ended.is_set():
+                turn.judge.kill()
+
+        gone = threading.Thread(target=end_with_client, daemon=True)
+        turn.judge.submit(job)
+        gone.start()
+        try:
+            for event in turn.judge.events():
+                self._pool.saw(turn, event)
+                if isinstance(event, EngineFinished | EngineStopped):
+                    ended.set()
+                stream.write(serial.dumps(event).encode() + b"\n")
+                stream.flush()
+                if ended.is_set():
+                    turn.judge.leave()
+                    return
+        finally:  # closing alone says nothing while the other thread waits
+            ended.set()
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+            gone.join(_JUDGES_END_S)
 
 
 def _listening(path: Path) -> socket.socket:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,9 +20,9 @@ from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.candidate import Candidate
 from cuassay.model.events import EngineStarted, Event, Progress
-from cuassay.model.jobs import TrialJob
+from cuassay.model.jobs import Stop, TrialJob
 from cuassay.model.problem import Problem
-from cuassay.model.verdict import Lane, Profile
+from cuassay.model.verdict import Lane, Power, Profile
 from cuassay.sandbox.host.nursery import Nursery
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class TrialPlan:
 
     `smallest` looks for minimal counterexamples, `causes` for the causes of what is wrong,
     `extras` evaluates the benchmark's own rule, power and times. None of these three decides.
+    `powers` holds the power of inputs that trials before this one measured on the same cases.
     `beside` is how many lanes run checks that allow it at the same time as the first, in processes
     of their own; None: at `quick` and `standard` on a GPU one, or two where the host has processors
     for them.
@@ -71,6 +72,7 @@ class TrialPlan:
     causes: bool = True
     extras: bool = True
     beside: int | None = None
+    powers: MutableMapping[str, Power | None] | None = None
     start: StartExecutor = Executor
 
 
@@ -110,8 +112,9 @@ class Bench:
         take turns on it with ours, and none where the first wrong result ends all.
         """
         wished, job = self.plan.beside, self.job
-        if wished is not None or job.fail_fast or job.isolated:
-            return 0 if job.fail_fast else wished or 0
+        at_first = job.stop is Stop.FIRST
+        if wished is not None or at_first or job.isolated:
+            return 0 if at_first else wished or 0
         if job.profile is Profile.DEEP or not self.on_gpu:
             return 0
         if not self.trial.memory.is_alone or self.trial.memory.is_large:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.needs import Split, When
 from cuassay.errors import CuassayError
+from cuassay.judge.decide.gross import PLAIN
 from cuassay.judge.domain import KnownCases
 from cuassay.judge.kept import failures
 from cuassay.judge.lanes import CheckLane, Lanes, Teller, Work
 from cuassay.judge.measure import power
 from cuassay.judge.run.reference import Reference
 from cuassay.judge.schedule import begins_ahead, needs_new_process, schedule
+from cuassay.model import serial
+from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport, Finding
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Lane, Power
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 class Checked:
     """What the checks said, and which numbers grade the arithmetic; `built`: whether it builds.
 
+    `gross`: the plain call is wrong on every input, which ended the trial.
+
     `never_judged` are outputs whose numbers decided nothing in any numeric case, and why;
     `cut_short` the codes of checks that had no time for every scenario. `power` is that of the
     inputs where it was measured beside the last checks. `right` are the scenarios that were judged
@@ -47,6 +52,7 @@ class Checked:
     never_judged: dict[str, str]
     cut_short: tuple[str, ...] = ()
     built: bool = True
+    gross: bool = False
     power: Power | None = None
     right: tuple[tuple[Check, Scenario], ...] = ()
     with_id: Callable[[Finding], Finding]
@@ -80,7 +86,7 @@ async def run_checks(
         reference.control,
         tried,
         teller,
-        fail_fast=job.fail_fast,
+        stop=job.stop,
         several=bool(beside),
         budget=bench.budget,
     )
@@ -93,36 +99,37 @@ async def run_checks(
     # Others need not wait for what runs in the first process alone, once it has built.
     waited_for = () if beside and executor.pool.built else order.untouched
     await main.run((*order.first, *waited_for))
+    plain = _plain(order.others, job.stop)
 
     async def begin() -> None:
         await main.run(() if waited_for else order.untouched)
-        if bench.on_gpu and lanes.built:
+        if bench.on_gpu and lanes.built and not lanes.over:
             with suppress(CuassayError):  # what fails here fails there again
                 await _begin(bench, executor)
 
     measured: list[Power | None] = []
 
     async def measure() -> None:
-        if bench.plan.extras:
-            async with AsyncExitStack() as stack:
-                if lanes.heavy is not None:  # its mutants take memory as scenarios do
-                    await stack.enter_async_context(lanes.heavy)
-                measured.append(power_of(bench))
+        measured.append(await _measured(bench, lanes))
 
-    def prepare() -> None:
-        # At `quick` the time of a call is taken in a process that ran others.
-        if bench.quick and bench.plan.extras and bench.has_times(executor):
-            with suppress(CuassayError):  # it will say why it cannot be
-                reference.begin()
+    async def side(one: Executor, work: Work, *, first: bool) -> None:
+        lane = open_lane(one, lane=Lane.BESIDE, main=main)
+        await lane.look_first(plain if first else None)
+        await lane.take(work)
 
     if not beside:
+        await main.look_first(plain)
         await begin()
     elif lanes.built:
-        work = Work(checks=deque(order.of_any_side), then=deque([measure]), prepare=prepare)
+        work = Work(
+            checks=deque(order.of_any_side),
+            then=deque([measure]),
+            prepare=partial(_begin_reference, bench, executor, reference),
+        )
         with first_of_group():
             async with asyncio.TaskGroup() as group:
                 for one in beside:
-                    group.create_task(open_lane(one, lane=Lane.BESIDE, main=main).take(work))
+                    group.create_task(side(one, work, first=one is beside[0]))
                 await begin()
                 await main.run(order.of_first_side)
                 await main.take(work, may=lambda check: check.needs.process.takes_any)
@@ -134,6 +141,39 @@ async def run_checks(
     for one in (executor, *beside):
         await one.settle()
     return _checked(bench, lanes, measured[0] if measured else None)
+
+
+def _plain(checks: Sequence[Check], stop: Stop) -> Check | None:
+    """Return the check whose scenarios are plain calls, where these may end the trial."""
+    if stop is not Stop.GROSS:
+        return None
+    return next((check for check in checks if check.code == PLAIN), None)
+
+
+async def _measured(bench: Bench, lanes: Lanes) -> Power | None:
+    """Return the power of the inputs, measured beside the checks of other lanes."""
+    if not bench.plan.extras:
+        return None
+    async with AsyncExitStack() as stack:
+        if lanes.heavy is not None and not bench.optional("", lambda: _is_light(bench)):
+            await stack.enter_async_context(lanes.heavy)
+        return power_of(bench)
+
+
+def _is_light(bench: Bench) -> bool:
+    """Whether the power's mutants, which take memory as scenarios do, take a small part of it."""
+    cases = power.planned(bench.trial)
+    return all(bench.trial.memory.is_light([case]) for case in cases)
+
+
+def _begin_reference(bench: Bench, executor: Executor, reference: Reference) -> None:
+    """Begin the process in which the reference's time is taken, where one will be.
+
+    At `quick` the time of a call is taken in a process that ran others.
+    """
+    if bench.quick and bench.plan.extras and bench.has_times(executor):
+        with suppress(CuassayError):  # it will say why it cannot be
+            reference.begin()
 
 
 def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
@@ -152,6 +192,7 @@ def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
         never_judged=plain.never_judged if plain is not None else {},
         cut_short=tuple(sorted(one.report.code for one in examined if one.cut_short)),
         built=lanes.built,
+        gross=bool(lanes.over) and lanes.gross,
         power=measured,
         right=tuple(
             (by_code[one.report.code], scenario) for one in examined for scenario in one.right
@@ -162,7 +203,18 @@ def _checked(bench: Bench, lanes: Lanes, measured: Power | None) -> Checked:
 
 def power_of(bench: Bench) -> Power | None:
     """Return the power of the inputs, None where it could not be measured."""
-    return bench.optional("power of the inputs", lambda: power.power_of_inputs(bench.trial))
+
+    def measure() -> Power | None:
+        known = bench.plan.powers
+        if known is None:
+            return power.power_of_inputs(bench.trial)
+        # The reference's own affair: whichever candidate is on trial, it is the same.
+        cases = serial.dumps(power.planned(bench.trial))
+        if cases not in known:
+            known[cases] = power.power_of_inputs(bench.trial)
+        return known[cases]
+
+    return bench.optional("power of the inputs", measure)
 
 
 async def _begin(bench: Bench, executor: Executor) -> None:
@@ -179,8 +231,9 @@ async def _begin(bench: Bench, executor: Executor) -> None:
         if not begins_ahead(check) or check.skip(bench.trial) or check.missing():
             continue
         if needs.split is Split.AT_ONCE:
-            # With `fail_fast` the first wrong result ends all, and would wait for what was begun.
-            scenarios = () if bench.job.fail_fast else tuple(check.propose(bench.trial))
+            # Where the first wrong result ends all, it would wait for what was begun.
+            ends = bench.job.stop is Stop.FIRST
+            scenarios = () if ends else tuple(check.propose(bench.trial))
             if all(bench.trial.memory.is_light(one.cases) for one in scenarios):
                 executor.ahead(scenarios)
         elif needs.when is When.AFTER_CLEAN:

@@ -17,6 +17,7 @@ from cuassay.judge.decide.verdict import bind, decide, decide_proofs
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.conditions import wanted_proofs
 from cuassay.model.events import FindingReported
+from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport
 from cuassay.model.proofs import Proof, Property
 from cuassay.model.scope import Scope, scope_conditions
@@ -31,13 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """A decision with what it rests on. `streams`: the candidate launches kernels of its own."""
+    """A decision with what it rests on. `streams`: the candidate launches kernels of its own.
+
+    `gross`: the trial ended with its plain calls, and says nothing of how far it looked.
+    """
 
     decision: Decision
     reason: str
     reports: tuple[CheckReport, ...]
     scope: Scope
     streams: bool
+    gross: bool = False
     proved: tuple[Proof, ...] = ()
     rule: BenchmarkRule | None = None
     ruled: RuleAnswer = field(default_factory=RuleAnswer)
@@ -45,6 +50,8 @@ class Decided:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What an acceptance depends on beside what checks found."""
+        if self.gross:
+            return ()
         own = (self.ruled.condition, *scope_conditions(self.scope, streams=self.streams))
         return tuple(filter(None, own))
 
@@ -94,6 +101,7 @@ def decide_trial(
         reports=reports,
         scope=scope,
         streams=launches,
+        gross=checked.gross,
         proved=proved,
         rule=rule,
         ruled=ruled,
@@ -110,7 +118,8 @@ def has_launches(candidate: Candidate) -> bool:
 def _rule(bench: Bench, executor: Executor, checked: Checked) -> BenchmarkRule | None:
     """Return what the benchmark's own rule says, where a verdict states it."""
     rejected = any(report.wrong for report in checked.reports)
-    ends = bench.budget.is_spent or (bench.job.fail_fast and rejected)
+    at_first = rejected and bench.job.stop is Stop.FIRST
+    ends = bench.budget.is_spent or at_first or checked.gross
     if ends or not (bench.plan.extras and checked.built):
         return None
     return bench.optional(

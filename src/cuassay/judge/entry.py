@@ -1,4 +1,4 @@
-"""What a judge process does: a job on standard input, events on the descriptor named by argv.
+"""What a judge process does: jobs on standard input, events on the descriptor named by argv.
 
 Standard output and error are a log: references and libraries may print what they like.
 """
@@ -26,6 +26,7 @@ from cuassay.home import private_dirs
 from cuassay.model import serial
 from cuassay.model.events import EngineStopped, Event
 from cuassay.model.jobs import (
+    LOG,
     BuildJob,
     ExecuteJob,
     Job,
@@ -43,13 +44,17 @@ from cuassay.sandbox.syscalls import set_dumpable
 
 # The driver's names for them are engine.judge_process.PREWARM, DRIVER and STARTED.
 PREWARM, DRIVER, STARTED = "CUASSAY_PREWARM", "CUASSAY_DRIVER", "CUASSAY_STARTED"
+READY = b"\n"  # engine.judge_process.READY
 _WATCH_S = 0.5
 _RunsCandidate: TypeAlias = TrialJob | ReplayJob | BuildJob | ExecuteJob | ProveJob | LoopJob
 _KERNEL_SIGNS = ("triton", "load_inline", "__global__")
 
 
 def main() -> int:
-    """Judge the job on standard input and write its events; return the exit code."""
+    """Judge the jobs on standard input, a line each, and write their events; return the exit code.
+
+    The next one is taken after a job that ended well, once nothing of it is left.
+    """
     started = float(os.environ.pop(STARTED, time.time()))
     set_dumpable(False)  # no other process of this user reads the seed out of this one
     with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as sink, ExitStack() as stack:
@@ -57,18 +62,28 @@ def main() -> int:
         def emit(event: Event) -> None:
             sink.write(serial.dumps(event).encode() + b"\n")
 
-        nursery = None
         driver = int(os.environ.pop(DRIVER, "0"))
+        place: _Place | None = None
         if PREWARM in os.environ:
             wish = json.loads(os.environ.pop(PREWARM))
-            nursery = stack.enter_context(_prepared(wish, driver))
-            text = sys.stdin.read()
-            if not text:
-                return 0  # it was not needed
-            started = time.time()
-        else:
-            text = sys.stdin.read()
-        return _guarded(serial.loads(Job, text), emit, started, nursery, driver)
+            place = stack.enter_context(contextlib.closing(_Place(driver, _prepared(wish, driver))))
+        code = 0
+        # A driver that wants one verdict closes the other end; one that wants more waits for READY.
+        for number, line in enumerate(iter(sys.stdin.readline, "")):
+            if place is None:
+                place = stack.enter_context(contextlib.closing(_Place(driver)))
+            else:
+                started = time.time()
+            job: Job = serial.loads(Job, line)
+            if number:
+                _log_to(job)
+            code = _guarded(job, emit, started, place)
+            if code or not place.is_as_new():
+                return code
+            _let_go()
+            with contextlib.suppress(OSError):  # nobody waits for it
+                sink.write(READY)
+        return code
 
 
 def _prepared(wish: dict[str, Any], driver: int) -> Nursery:
@@ -90,6 +105,9 @@ def _verbs(device: str = "") -> ModuleType:
     What is imported stays until the end: nobody looks for garbage in it, which takes a sixth of
     the time, now or later.
     """
+    loaded = sys.modules.get("cuassay.judge.verbs")
+    if loaded is not None:
+        return loaded
     gc.disable()
     try:
         if device.startswith("cuda"):
@@ -135,28 +153,66 @@ def _end_with_driver(driver: int) -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-def _guarded(
-    job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None, driver: int
-) -> int:
+class _Place:
+    """What the jobs of a judge share: the process that workers are forked from."""
+
+    def __init__(self, driver: int, nursery: Nursery | None = None) -> None:
+        """`nursery` is that of a judge that waited for its job: everything else is ready, too."""
+        self._driver, self._is_ready = driver, nursery is not None
+        self.nursery = nursery
+
+    def prepare(self, job: Job) -> str:
+        """Prepare for a job; return the device that is still to be warmed up, if any."""
+        writable: tuple[str, ...] = ()
+        if not isinstance(job, ShowJob | PowerJob):
+            writable = job.hide
+            if job.no_sandbox:
+                settings.tell(settings.told() | {"CUASSAY_SANDBOX": "off"})
+            # Before torch is imported here: the zygote imports its own copy meanwhile.
+            self.nursery = self.nursery or _nursery(job)
+        if self._is_ready:
+            return ""
+        self._is_ready = True
+        # A thread that is started before would not be confined.
+        _confined(job.device or _likely_kind(), job.within, writable)
+        _end_with_driver(self._driver)
+        if self.nursery is None:
+            return ""
+        begin_context(self.nursery.device)
+        return self.nursery.device
+
+    def is_as_new(self) -> bool:
+        """Whether the next job finds what the first one found."""
+        return self.nursery is None or self.nursery.is_as_new()
+
+    def close(self) -> None:
+        """End every process."""
+        if self.nursery is not None:
+            self.nursery.close()
+
+
+def _let_go() -> None:
+    """Free what the last job left: cycles that hold tensors, and memory that torch keeps."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+def _log_to(job: Job) -> None:
+    """Let what this process prints from now on stand in the run folder of a job."""
+    if isinstance(job, TrialJob) and job.run_dir:
+        with contextlib.suppress(OSError), open(Path(job.run_dir) / LOG, "ab") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+
+
+def _guarded(job: Job, emit: Callable[[Event], None], started: float, place: _Place) -> int:
     """Run the job; every failure becomes one EngineStopped event."""
     try:
-        with ExitStack() as stack:
-            _known_settings()
-            prepared = nursery is not None
-            writable: tuple[str, ...] = ()
-            if not isinstance(job, ShowJob | PowerJob):
-                writable = job.hide
-                if job.no_sandbox:
-                    settings.tell(settings.told() | {"CUASSAY_SANDBOX": "off"})
-                # Before torch is imported here: the zygote imports its own copy meanwhile.
-                nursery = nursery or stack.enter_context(_nursery(job))
-            if not prepared:  # a thread that is started before would not be confined
-                _confined(job.device or _likely_kind(), job.within, writable)
-                _end_with_driver(driver)
-                if nursery is not None:
-                    begin_context(nursery.device)
-            warmed = nursery.device if nursery is not None and not prepared else ""
-            _verbs(warmed).run(job, emit, started, nursery)
+        _known_settings()
+        warmed = place.prepare(job)
+        _verbs(warmed).run(job, emit, started, place.nursery)
     except UsageError as error:
         emit(EngineStopped(exit_code=2, message=str(error)))
         return 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from cuassay.judge.bench import Bench
     from cuassay.judge.decide.control import Control
 
+_GROSS_S = 4.0  # of experiments about a kernel of which nothing is right
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
 
@@ -63,11 +65,13 @@ def causes_of(
     reports: Sequence[CheckReport],
     before: Sequence[CheckReport],
     executor: Executor,
+    *,
+    gross: bool,
 ) -> tuple[Diagnosis, ...]:
     """Return the causes of what was found, by experiments with the candidate.
 
     They use the cases on which it was first found (`before`): a smallest one may be of values that
-    have no recipe at other sizes.
+    have no recipe at other sizes. For a kernel that is wrong on every input (`gross`) they are few.
     """
     if not any(report.wrong for report in reports):
         return ()
@@ -82,6 +86,7 @@ def causes_of(
             bench.candidate,
             seen,
             bench.machine.seen,
+            limit_s=_GROSS_S if gross else math.inf,
             runs=lambda edited: bench.plan.start(
                 bench.trial,
                 edited,

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.judge.decide.examine import BuildStopped, Examination, Examined, Rejected
+from cuassay.judge.decide.gross import PLAIN, is_gross, wrong_from_the_start
 from cuassay.judge.domain import StateFrom
 from cuassay.judge.run.budget import Budget
 from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
+from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport, Failed, Finding, Outcome, Skipped
 from cuassay.model.steps import Mode
 from cuassay.model.verdict import Lane
@@ -134,17 +136,34 @@ class Lanes:
         tried: Tried,
         teller: Teller,
         *,
-        fail_fast: bool,
+        stop: Stop,
         several: bool,
         budget: Budget,
     ) -> None:
+        """`stop` says what ends the trial before its last check."""
         self.budget = budget
         self.trial, self.control, self.tried, self.teller = trial, control, tried, teller
-        self.fail_fast = fail_fast
+        self._stop = stop
         self.rejected = Rejected()
+        self.gross = False  # the plain call is wrong on every input
         self.heavy = asyncio.Lock() if several else None
         self.examined: list[Examined] = []
+        self.begun: set[str] = set()  # codes of checks
         self.built = True
+
+    @property
+    def over(self) -> str:
+        """Why no further check runs, or an empty string."""
+        if self._stop is Stop.FIRST and self.rejected.is_so:
+            return "--fail-fast: an earlier check rejected the kernel"
+        if self._stop is Stop.GROSS and self.gross:
+            return "not run: a plain call is wrong on every input; --no-fail-fast runs this check"
+        return ""
+
+    def skip(self, check: Check, why: str) -> None:
+        """Report that a check did not run."""
+        report = CheckReport(code=check.code, title=check.title, outcome=Skipped(reason=why))
+        self.teller.add(report)
 
 
 class CheckLane:
@@ -166,19 +185,34 @@ class CheckLane:
         self._before: Check | None = None  # the last one that ran a scenario
 
     async def run(self, checks: Sequence[Check]) -> None:
-        """Run checks in order; with `fail_fast` those after the first wrong result do not run."""
+        """Run checks in order, until there is a reason to run no more."""
         for place, check in enumerate(checks):
             if not self._lanes.built:
                 return
             # Whose process is of a mode of its own starts while two checks run before it.
             modes = [after.needs.mode for after in checks[place + 1 : place + 3]]
             self.executor.expect(next((one for one in modes if one is not Mode.PLAIN), Mode.PLAIN))
-            if self._lanes.fail_fast and self._lanes.rejected.is_so:
-                why = Skipped(reason="--fail-fast: an earlier check rejected the kernel")
-                report = CheckReport(code=check.code, title=check.title, outcome=why)
-                self._lanes.teller.add(report)
-            else:
-                await self._run(check)
+            if check.code not in self._lanes.begun:
+                if why := self._lanes.over:
+                    self._lanes.skip(check, why)
+                else:
+                    await self._run(check)
+
+    async def look_first(self, plain: Check | None) -> None:
+        """Make a plain call. Where it is wrong whatever the inputs, `plain` is the first check.
+
+        If that says so too, it is the last one. None: nothing is looked at.
+        """
+        lanes = self._lanes
+        if plain is None or not lanes.built:
+            return
+        if self._before is not None and self._parts(self._before, plain):
+            self.executor.fresh = True
+        wrong = await wrong_from_the_start(lanes.trial, run=self.executor.run, room=self._room)
+        self._before = plain
+        if wrong and plain.code not in lanes.begun:
+            await self._run(plain)
+            lanes.gross = any(is_gross(e.report) for e in lanes.examined if e.report.code == PLAIN)
 
     async def take(self, work: Work, *, may: Callable[[Check], bool] = lambda check: True) -> None:
         """Run the first check of those that are left, and so on: other lanes take theirs.
@@ -192,12 +226,17 @@ class CheckLane:
                 if not may(work.checks[0]):
                     return
                 check = work.checks.popleft()
+                if check.code in self._lanes.begun:
+                    continue
+                if why := self._lanes.over:
+                    self._lanes.skip(check, why)
+                    continue
                 if len(work.checks) < work.last:
                     work.prepare()
                 await self._run(check)
             elif self._main is not None and self._main.shares:
                 await self._help(self._main)
-            elif work.then:
+            elif work.then and not self._lanes.over:
                 await work.then.popleft()()
             else:
                 return
@@ -229,6 +268,7 @@ class CheckLane:
 
     async def _run(self, check: Check) -> None:
         lanes, executor = self._lanes, self.executor
+        lanes.begun.add(check.code)
         tell = lanes.teller.of(check.code)
         tell(CheckStarted(code=check.code, title=check.title))
         if lanes.budget.is_spent:

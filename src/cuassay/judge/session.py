@@ -34,7 +34,7 @@ from cuassay.judge.timeline import Timeline
 from cuassay.judge.truths import TruthCache
 from cuassay.model.candidate import Candidate
 from cuassay.model.events import DecisionReached, Event
-from cuassay.model.jobs import TrialJob
+from cuassay.model.jobs import Stop, TrialJob
 from cuassay.model.problem import Problem
 from cuassay.model.proofs import Proof, Property
 from cuassay.model.verdict import Decision, Lane, Verdict
@@ -96,8 +96,8 @@ def judged(
         )
         trial = bench.trial
         # Its worker starts to build at once, beside the reference's first run. At `quick` few
-        # scenarios need a new process: one is kept ready where a start takes a CUDA context.
-        executor = bench.executor(candidate, spares=int(bench.on_gpu) if bench.quick else None)
+        # scenarios of a right kernel need a new process, and none is kept ready.
+        executor = bench.executor(candidate, spares=0 if bench.quick else None)
         trial.memory.end_idle_by(executor.let_go)
         beside = prepare(bench, executor)
         on_trial = Reference(
@@ -115,12 +115,12 @@ def judged(
         found, extras = made.reports, Extras(rule=made.rule)
         spent = bench.budget.is_spent
         rejected = made.decision is Decision.REJECTED
-        if checked.built and not spent and not (job.fail_fast and rejected):
+        if checked.built and not spent and not (rejected and job.stop is Stop.FIRST):
             if bench.plan.smallest:
                 found = with_smallest_inputs(bench, found, executor, on_trial.control)
             if not job.isolated:
                 failures.keep(problem, candidate.entry_file, failures.failing_cases(found))
-            if bench.plan.extras:
+            if bench.plan.extras and not checked.gross:
                 extras = extras_of(bench, executor, on_trial, checked.power, rule=made.rule)
                 made = made.bound(with_power(made.scope, extras.power), require=job.require)
         reports = bind(found, job.require)
@@ -132,7 +132,7 @@ def judged(
             reports,
             made=made,
             extras=extras,
-            diagnoses=causes_of(bench, reports, checked.reports, executor)
+            diagnoses=causes_of(bench, reports, checked.reports, executor, gross=checked.gross)
             if bench.plan.causes and not spent
             else (),
             tried=tried,

@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import json
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
@@ -19,6 +20,7 @@ from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
 from cuassay.formats.own_problem import own_condition
+from cuassay.judge.bench import TrialPlan
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import execute
 from cuassay.judge.kept.replay import replay
@@ -31,6 +33,7 @@ from cuassay.judge.run.stuck import ended_where_stuck
 from cuassay.judge.session import judged
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import open_trial
+from cuassay.judge.truths import TruthCache
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Document, EngineFinished, Event, Progress
@@ -47,7 +50,8 @@ from cuassay.model.jobs import (
     TrainJob,
     TrialJob,
 )
-from cuassay.model.verdict import Lane, Profile
+from cuassay.model.problem import Problem
+from cuassay.model.verdict import Lane, Power, Profile
 from cuassay.oracle.compare.outputs import measure
 from cuassay.sandbox.guest.process.preload import hash_triton, prepare_triton
 from cuassay.sandbox.host.nursery import Nursery
@@ -62,6 +66,29 @@ _IMPORTED = (
 )
 # Between them the products, sums, roots, exponentials and indices of most references.
 _REHEARSED = ("gemm_bias_gelu", "softmax_softcap", "rmsnorm", "rope_neox")
+
+
+class _OfOneSeed:
+    """What trials of one problem under one seed share: truths, and the power of inputs.
+
+    Both are functions of problem, cases and seed. The candidates that share a seed are known
+    before it is drawn.
+    """
+
+    def __init__(self) -> None:
+        self._of: tuple[Problem, int, Profile, str] | None = None
+        self.truths: TruthCache = OrderedDict()
+        self.powers: dict[str, Power | None] = {}
+
+    def open(self, job: TrialJob, problem: Problem, device: str) -> None:
+        """Forget what another problem, seed, profile or device needed."""
+        assert job.seed is not None
+        wanted = (problem, job.seed, job.profile, device)
+        if self._of != wanted:
+            self._of, self.truths, self.powers = wanted, OrderedDict(), {}
+
+
+_SHARED = _OfOneSeed()
 
 
 def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
@@ -114,6 +141,8 @@ def check(
     toolchain = build.toolchain(device)
     if job.run_dir:
         write_snapshot(Path(job.run_dir), problem, candidate)
+    if job.seed is not None:
+        _SHARED.open(job, problem, device)
     timeline.passed(Lane.JUDGE, "the problem's and the candidate's files")
     with judged(
         job,
@@ -126,6 +155,10 @@ def check(
         emit=emit,
         timeline=timeline,
         nursery=nursery if nursery and nursery.device == device else None,
+        truths=_SHARED.truths if job.seed is not None else None,
+        plan=TrialPlan(
+            checks=all_checks(), powers=_SHARED.powers if job.seed is not None else None
+        ),
     ) as ended:
         emit(EngineFinished(verdict=dataclasses.replace(ended.verdict, notes=tuple(notes))))
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TypeAlias
 
 from cuassay.model.loop import LoopSettings
 from cuassay.model.precision import Precision
 from cuassay.model.proofs import Property
 from cuassay.model.verdict import Profile
+
+LOG = "judge.log"  # in a run folder: what the judge and its libraries print
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,14 @@ class _OnCandidate(_Asked):
     no_sandbox: bool = False
 
 
+class Stop(Enum):
+    """What ends a trial before its last check."""
+
+    FIRST = auto()  # the first wrong result
+    GROSS = auto()  # a kernel whose plain call is wrong on every input
+    NEVER = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialJob(_OnCandidate):
     """Judge a candidate; ends with a verdict.
@@ -57,12 +68,14 @@ class TrialJob(_OnCandidate):
     `written_from` is that file where problem and candidate were written from one.
     `gpu_memory_gib` bounds what cuassay plans for itself on a GPU; None: 8 at `quick`.
     `budget_s` bounds the trial's time; None: two minutes at `quick`, no bound otherwise.
+    `fail_fast` ends the trial at the first wrong result, without a smallest input; None ends it at
+    `quick` where the plain call is wrong on every input, and nowhere else; False never.
     """
 
     profile: Profile = Profile.STANDARD
     require: tuple[str, ...] = ()
     precision: Precision | None = None
-    fail_fast: bool = False  # stop at the first wrong result, without a smallest input
+    fail_fast: bool | None = None
     recorded: str = ""
     own_problem: bool = True
     written_from: str = ""
@@ -71,6 +84,13 @@ class TrialJob(_OnCandidate):
     isolated: bool = False
     gpu_memory_gib: float | None = None
     budget_s: float | None = None
+
+    @property
+    def stop(self) -> Stop:
+        """What ends the trial before its last check."""
+        if self.fail_fast is None:
+            return Stop.GROSS if self.profile is Profile.QUICK else Stop.NEVER
+        return Stop.FIRST if self.fail_fast else Stop.NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import socket
@@ -163,15 +164,62 @@ def test_the_next_judge_starts_when_the_one_before_has_decided(
         return started[-1]
 
     monkeypatch.setattr(WarmPool, "_start", start)
-    with WarmPool([DeviceLane(name="cpu:0", device="cpu")]) as pool:
-        with pool.borrow(None) as borrowed:
-            assert borrowed is not None
-            lane, judge = borrowed
-            pool.saw(lane, Progress(text="a check"))
-            assert started == [judge]
-            pool.saw(lane, DecisionReached(decision=Decision.ACCEPTED, reason=""))
+    lane = DeviceLane(name="cpu:0", device="cpu")
+    with WarmPool([lane]) as pool:
+        with pool.turn(lane, _job()) as turn:
+            pool.saw(turn, Progress(text="a check"))
+            assert started == [turn.judge]
+            pool.saw(turn, DecisionReached(decision=Decision.ACCEPTED, reason=""))
             assert len(started) == 2
-        with pool.borrow(None) as borrowed:
-            assert borrowed is not None
-            assert borrowed[1] is started[1]
+        with pool.turn(lane, _job()) as turn:
+            assert turn.judge is started[1]
         assert len(started) == 3
+
+
+def _process(events: list[Event]) -> str:
+    last = events[-1]
+    assert isinstance(last, EngineFinished)
+    return last.verdict.notes[0]
+
+
+def test_the_next_trial_of_a_problem_has_the_judge_of_the_one_before(server: Server) -> None:
+    """Of another problem, or once this one's files have changed, it has another judge."""
+    problem = Path("problem.py")
+    problem.write_text("first")
+
+    def process(where: str) -> str:
+        judge = _borrowed()
+        judge.submit(dataclasses.replace(_job(), problem=where))
+        events = list(judge.events())
+        judge.stop()
+        return _process(events)
+
+    first = process("rmsnorm")
+    assert process("rmsnorm") == first
+    other = process(str(problem))
+    assert other != first
+    assert process(str(problem)) == other
+    problem.write_text("changed")
+    assert process(str(problem)) not in (first, other)
+
+
+def test_a_judge_that_gave_no_verdict_gets_no_other_trial(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "stop.py").write_text("# stop\n")
+    with WarmPool([DeviceLane(name="cpu:1", device="cpu")]) as pool:
+        before = _process(list(pool.check(_job())))
+        assert _process(list(pool.check(_job()))) == before
+        list(pool.check(_job("stop")))
+        assert _process(list(pool.check(_job()))) != before
+
+
+def test_trials_of_a_block_share_a_judge(tmp_path: Path) -> None:
+    alone = {_process(list(run.check(_job()))) for _ in range(2)}
+    assert len(alone) == 2
+    with run.one_judge():
+        shared = [_process(list(run.check(_job()))) for _ in range(2)]
+        dead = list(run.check(_job("die")))
+        after = _process(list(run.check(_job())))
+    assert shared[0] == shared[1]
+    assert isinstance(dead[-1], EngineStopped)
+    assert after != shared[0]
+    assert _process(list(run.check(_job()))) not in {*shared, after}

@@ -7,9 +7,12 @@ import sys
 
 import pytest
 
+from cuassay.catalog import registry
 from cuassay.judge import verbs
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
+from cuassay.model.jobs import TrialJob
+from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import Truth
 
 
@@ -49,3 +52,27 @@ def test_triton_is_whole_for_torch_while_its_first_steps_are_taken() -> None:
     assert (ran.returncode, ran.stdout, "triton not found" in ran.stderr) == (0, "True\n", False), (
         ran.stderr
     )
+
+
+def test_what_trials_share_is_that_of_one_problem_seed_profile_and_device() -> None:
+    problem, other = registry.get("rmsnorm"), registry.get("swiglu")
+
+    def job(seed: int, profile: Profile = Profile.QUICK) -> TrialJob:
+        return TrialJob(problem="", candidate="", seed=seed, profile=profile)
+
+    shared = verbs._OfOneSeed()
+    shared.open(job(1), problem, "cpu")
+    truths, powers = shared.truths, shared.powers
+    shared.open(job(1), problem, "cpu")
+    assert shared.truths is truths
+    assert shared.powers is powers
+    for asked, of, device in (
+        (job(2), problem, "cpu"),
+        (job(2), other, "cpu"),
+        (job(2), other, "cuda"),
+        (job(2, Profile.STANDARD), other, "cuda"),
+    ):
+        shared.open(asked, of, device)
+        assert shared.truths is not truths
+        assert shared.powers is not powers
+        truths, powers = shared.truths, shared.powers

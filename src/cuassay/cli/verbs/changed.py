@@ -54,6 +54,7 @@ def changed(
     Kernels and their problems are listed in pyproject.toml ([tool.cuassay.kernels]) or in
     cuassay-kernels.toml. A kernel is judged where it, its problem or the list has changed.
     """
+    from cuassay.engine.run import one_judge
     from cuassay.model.jobs import TrialJob
     from cuassay.model.verdict import Profile
 
@@ -89,7 +90,8 @@ def changed(
     ]
     if not jobs:
         say("no listed kernel is concerned")
-    ended = [_judged(job, output) for job in jobs]
+    with one_judge():
+        ended = [_judged(job, output) for job in jobs]
     sinks.emit([trial for trial, _ in ended], output.targets, quiet=quiet)
     context.exit(worst([code for _, code in ended]))
 

@@ -50,7 +50,10 @@ PROFILES = ("quick", "standard", "deep")
 )
 @options.precision_option
 @click.option(
-    "--fail-fast", is_flag=True, help="Stop at the first wrong result; skip what only adds to it."
+    "--fail-fast/--no-fail-fast",
+    default=None,
+    help="Stop at the first wrong result; or never. Default at quick: stop where a plain call is "
+    "wrong on every input.",
 )
 @click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
@@ -85,7 +88,7 @@ def check(
     seed: int | None,
     require: str,
     precision: str | None,
-    fail_fast: bool,
+    fail_fast: bool | None,
     recorded: str,
     gpu_memory: str | None,
     budget: str | None,

@@ -97,11 +97,11 @@ class Control:
         """Return the largest share of a budget that the reference uses over several runs.
 
         For references that are not deterministic: their own spread is part of what is
-        achievable, and one control run shows one draw of it.
+        achievable, and one control run shows one draw of it. They share a process: the next call
+        differs as well, and each new process is a CUDA context on a GPU.
         """
-        judged = [
-            self._judge(check, scenario, await self._run(scenario)) for _ in range(_SPREAD_RUNS)
-        ]
+        again = dataclasses.replace(scenario, fresh=False)
+        judged = [self._judge(check, again, await self._run(again)) for _ in range(_SPREAD_RUNS)]
         return max((found.share for one in judged for found in one.comparisons), default=0.0)
 
 

@@ -92,10 +92,12 @@ def gather(
     evidence: Sequence[MachineEvidence],
     *,
     runs: repairs.Runs | None = None,
+    limit_s: float = math.inf,
 ) -> Clues:
     """Return what experiments say of the wrong findings. Raises nothing of the candidate's.
 
-    `runs` runs scenarios of an edited candidate (None: no edits are tried).
+    `runs` runs scenarios of an edited candidate (None: no edits are tried). Experiments have at
+    most `limit_s`, edits as much again; the profile may give them less.
     """
     wrong = [f for f in findings if f.finding_class is FindingClass.WRONG]
     experiments = _Experiments(
@@ -104,7 +106,8 @@ def gather(
         candidate=candidate,
         wrong=wrong,
         evidence=evidence,
-        until=time.monotonic() + _SECONDS[trial.profile],
+        until=time.monotonic() + min(limit_s, _SECONDS[trial.profile]),
+        limit_s=limit_s,
     )
     clues = experiments.clues()
     return clues if runs is None else experiments.with_repair(clues, runs)
@@ -128,6 +131,7 @@ class _Experiments:
     wrong: Sequence[Finding]
     evidence: Sequence[MachineEvidence]
     until: float
+    limit_s: float = math.inf
     found: dict[str, alike.Alike] = field(default_factory=dict)
     failing: list[WrongOutputs] = field(default_factory=list)
     ran: set[tuple[str, int]] = field(default_factory=set)
@@ -505,7 +509,7 @@ class _Experiments:
             near=made.line,
             kinds=kinds,
             limit=_EDITS[self.trial.profile],
-            until=time.monotonic() + _EDIT_SECONDS[self.trial.profile],
+            until=time.monotonic() + min(self.limit_s, _EDIT_SECONDS[self.trial.profile]),
         )
         if repair is None:
             return clues

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from cuassay.dispatch_modes import UntracedMode
 
 TIES = ("small integers",)  # the regime in which many elements are equal, and not all of a row
 _ORDERING = frozenset(
@@ -18,11 +19,11 @@ _ORDERING = frozenset(
 )
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(UntracedMode):
     """Notes whether an operation depends on the order of equal elements."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.orders = False
 
     def __torch_dispatch__(

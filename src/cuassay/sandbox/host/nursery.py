@@ -7,6 +7,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -268,6 +269,17 @@ class Nursery(Closing, ForkServer):
         if not self._compiler:
             self._compiler = True
             self._tell({"do": "load compiler"})
+
+    def is_as_new(self) -> bool:
+        """Whether what is forked from it is as from a new one: it lives, and has no compiler."""
+        try:
+            for server in (self, self.plain):
+                while select.select([server.control], [], [], 0.0)[0]:
+                    server.hear()
+        except (NurseryError, OSError, ValueError):
+            return False
+        within = self.host is None or self.host.is_as_new()
+        return within and not self._compiler and self._process.poll() is None
 
     def _heard(self, message: dict[str, Any]) -> None:
         self._ready, self._report = True, message["ready"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -38,3 +40,19 @@ def test_what_orders_is_known(call: Callable[[Tensor], Tensor], orders: bool) ->
 
 def test_the_regime_of_ties_is_planned() -> None:
     assert set(TIES) <= {regime.name for regime in NUMERIC}
+
+
+_LOADED = (
+    "import sys, torch\n"
+    "from cuassay.judge.plan.orders import orders_elements\n"
+    "print(orders_elements(lambda x: x.sort()[0].float().sum(), [torch.ones(3)]))\n"
+    "print([name for name in ('sympy', 'torch._dynamo') if name in sys.modules])\n"
+)
+
+
+def test_watching_a_reference_loads_no_compiler() -> None:
+    """It would take one to two seconds of every trial, before the first check."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == ["True", "[]"], done.stderr

@@ -19,8 +19,9 @@ from cuassay.judge.decide.examine import Examination
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.scenario import Scenario
-from cuassay.model.trace import Finished, ScenarioResult
-from cuassay.model.verdict import Profile
+from cuassay.model.steps import RecordLaunches
+from cuassay.model.trace import Finished, ScenarioResult, StepDone
+from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.host import sanitizer
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.ran import Ran
@@ -161,3 +162,28 @@ def test_a_process_apart_that_was_begun_gives_the_run_that_is_asked_for_later(
 
     assert asyncio.run(ask())
     assert not executor._begun
+
+
+@pytest.mark.parametrize(("lane", "asked"), [(Lane.CANDIDATE, 2), (Lane.REFERENCE, 1)])
+def test_only_a_candidate_that_launches_nothing_is_asked_again_in_a_new_process(
+    trial: JudgeTrial, nursery: Nursery, lane: Lane, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch's own kernels are not recorded: of a reference there is mostly nothing to record."""
+    nothing = ScenarioResult(
+        records=(StepDone(index=0, facts=(("launches", "0"),)),), termination=Finished()
+    )
+    seen: list[bool] = []
+
+    async def execute(*_: object, fresh: bool = False, **__: object) -> Ran:
+        seen.append(fresh)
+        return Ran(nothing, ())
+
+    candidate = reference_candidate(trial.problem)
+    steps = (RecordLaunches(on_gpu=True),)
+    scenario = Scenario(label="launches", cases=trial.cases("small")[:1], steps=steps)
+    with Executor(
+        trial, candidate, device="cpu", nursery=nursery, spares=0, lazy=True, lane=lane
+    ) as made:
+        monkeypatch.setattr(made.pool, "execute", execute)
+        made(scenario)
+    assert seen == [False, True][:asked]

@@ -1,0 +1,64 @@
+"""Whether a kernel's plain call is wrong on every input: then no other check has to be asked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import torch
+
+from cuassay.checks.endings.findings import inconclusive_reason, may_lack_memory
+from cuassay.checks.judgement import Answers
+from cuassay.checks.numeric.common import single_call
+from cuassay.checks.state.answers import reads_of
+from cuassay.errors import CuassayError
+from cuassay.judge.decide.examine import Room, RunScenario
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.case import Case
+from cuassay.model.outcome import CheckReport
+from cuassay.model.trace import BuildFailed, Finished, ToolMissing
+
+PLAIN = "NUM001"  # the check whose scenarios are plain calls
+_OTHERS = 2  # numeric cases that are tried after the smallest one
+_LEAST_WRONG = 2  # scenarios of that check
+
+
+async def wrong_from_the_start(trial: JudgeTrial, *, run: RunScenario, room: Room) -> bool:
+    """Return whether the first plain calls are all wrong, at two sizes and on two sets of values.
+
+    Of a kernel that is right on the first of them no other is made. What cannot be decided counts
+    as right: the checks will say more.
+    """
+    tried = False
+    for case in _cases(trial):
+        scenario = single_call(case, label=f"a first call: {case.label}")
+        try:
+            async with room(scenario):
+                ran = await run(scenario)
+                if inconclusive_reason(ran) or may_lack_memory(scenario, ran):
+                    return False
+                match ran.result.termination:
+                    case BuildFailed() | ToolMissing():
+                        return False
+                    case Finished():
+                        answers = Answers(trial, ran)
+                        reads = reads_of(scenario, ran)
+                        if reads and not any(map(answers.wrong, reads)):
+                            return False
+                    case _:
+                        pass  # it died: whatever the others say, it gave no answer
+        except (CuassayError, torch.OutOfMemoryError):
+            return False
+        tried = True
+    return tried
+
+
+def is_gross(report: CheckReport) -> bool:
+    """Return whether the plain calls of a report were wrong on every input that decided."""
+    return bool(report.wrong) and not report.clean and report.scenarios >= _LEAST_WRONG
+
+
+def _cases(trial: JudgeTrial) -> Iterator[Case]:
+    """Yield the cases, each planned when it is asked for."""
+    yield from [case for case in trial.cases("small") if case.in_domain][:1]
+    yield from itertools.islice((c for c in trial.cases("numeric") if c.in_domain), _OTHERS)
