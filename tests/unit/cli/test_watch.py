@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.cli import watch as watching
 from cuassay.cli.main import main
 from cuassay.cli.watch import Check, watch
 from cuassay.engine import pool
@@ -50,7 +49,7 @@ def saves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         file.write_text(texts.pop(0))
 
     monkeypatch.setattr(pool, "WarmPool", _Pool)
-    monkeypatch.setattr(watching.time, "sleep", waits)
+    monkeypatch.setattr("cuassay.cli.watch.time.sleep", waits)
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     return texts
