@@ -9,6 +9,7 @@ A launch then costs a few microseconds more: it is done for few calls, never whe
 from __future__ import annotations
 
 import ctypes
+import enum
 import mmap
 import os
 import struct
@@ -41,39 +42,60 @@ _READ_WRITE = 3
 _BY_STUB = ("cudaLaunchKernel", "cudaLaunchKernel_ptsz", "cudaLaunchCooperativeKernel")
 _BY_HANDLE = ("__cudaLaunchKernel", "__cudaLaunchKernel_ptsz")
 _LOW = (1 << 32) - 1
+# cudaLaunchConfig_t and CUlaunchConfig have their attributes at the same place: (id, padding, a
+# union of 64 bytes) each, of which id 4 is the size of a cluster.
+_ATTRIBUTES, _ATTRIBUTE_BYTES, _CLUSTER, _MOST_ATTRIBUTES = 40, 72, 4, 64
 Dim3 = tuple[int, int, int]
+
+
+class Names(enum.Enum):
+    """What a launch calls its kernel by."""
+
+    STUB = enum.auto()  # the host's function
+    KERNEL = enum.auto()  # a cudaKernel_t or CUkernel
+    FUNCTION = enum.auto()  # a CUfunction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryLaunch:
     """One launch as a library asks for it.
 
-    `function` names the kernel to the runtime, `parameters` is the address of a table of the
-    addresses of its arguments. `by_handle` says that `function` is a cudaKernel_t.
+    `function` names the kernel to the runtime as `names` says, `parameters` is the address of a
+    table of the addresses of its arguments.
     """
 
     library: Path
     function: int
-    by_handle: bool
+    names: Names
     grid: Dim3
     block: Dim3
     shared_bytes: int
     parameters: int
+    cluster: Dim3 = (1, 1, 1)
 
     def kernel(self) -> str:
         """Return the kernel's name as PTX has it. Raises MissingToolError."""
-        name = ctypes.c_char_p()
+        name, status = ctypes.c_char_p(), 0
         try:
-            if self.by_handle:
-                ask = ctypes.CDLL("libcuda.so.1").cuKernelGetName
-            else:
-                ask = ctypes.CDLL(str(self.library)).cudaFuncGetName
-            status = int(ask(ctypes.byref(name), ctypes.c_void_p(self.function)))
+            for ask in self._askable():
+                status = int(ask(ctypes.byref(name), ctypes.c_void_p(self.function)))
+                if not status:
+                    break
         except (OSError, AttributeError) as error:
             raise MissingToolError(f"CUDA does not say how a kernel is called: {error}") from None
         if status or not name.value:
             raise MissingToolError(f"CUDA does not say how a kernel is called: error {status}")
         return name.value.decode()
+
+    def _askable(self) -> Iterator[Any]:
+        """Yield the functions of CUDA that may know the kernel's name."""
+        if self.names is Names.STUB:
+            yield ctypes.CDLL(str(self.library)).cudaFuncGetName
+            return
+        driver = ctypes.CDLL("libcuda.so.1")
+        if self.names is Names.FUNCTION:
+            yield driver.cuFuncGetName
+        yield driver.cuKernelGetName  # a CUkernel may stand for a CUfunction
 
     def arguments(self, sizes: Sequence[int]) -> list[bytes]:
         """Return the arguments' bytes; `sizes` are those of the kernel's parameters."""
@@ -143,18 +165,56 @@ def release(library: Path) -> None:
 
 
 def _read(name: str, words: Sequence[int], library: Path) -> LibraryLaunch | None:
-    if name not in (*_BY_STUB, *_BY_HANDLE):
-        return None
-    function, grid, grid_z, block, block_z, parameters, shared_bytes, _ = words
-    return LibraryLaunch(
-        library=library,
-        function=function,
-        by_handle=name in _BY_HANDLE,
-        grid=(grid & _LOW, grid >> 32, grid_z & _LOW),
-        block=(block & _LOW, block >> 32, block_z & _LOW),
-        shared_bytes=shared_bytes,
-        parameters=parameters,
-    )
+    """Return what is launched; None where arguments come in another form than a table."""
+    match name.removesuffix("_ptsz"):
+        case "cudaLaunchKernelExC":
+            config, function, parameters = words
+            whole = (ctypes.c_uint * 6).from_address(config)
+            return LibraryLaunch(
+                library=library, function=function, names=Names.STUB,
+                grid=_dim3(whole[0:3]), block=_dim3(whole[3:6]),
+                shared_bytes=ctypes.c_size_t.from_address(config + 24).value,
+                parameters=parameters, cluster=_cluster(config),
+            )  # fmt: skip
+        case "cuLaunchKernelEx":
+            config, function, parameters, extra = words
+            whole = (ctypes.c_uint * 7).from_address(config)
+            return None if extra else LibraryLaunch(
+                library=library, function=function, names=Names.FUNCTION,
+                grid=_dim3(whole[0:3]), block=_dim3(whole[3:6]), shared_bytes=whole[6],
+                parameters=parameters, cluster=_cluster(config),
+            )  # fmt: skip
+        case "cuLaunchKernel":
+            function, *extents, shared_bytes, _, parameters, extra = words
+            return None if extra else LibraryLaunch(
+                library=library, function=function, names=Names.FUNCTION,
+                grid=_dim3(extents[0:3]), block=_dim3(extents[3:6]),
+                shared_bytes=shared_bytes & _LOW, parameters=parameters,
+            )  # fmt: skip
+        case _:
+            function, grid, grid_z, block, block_z, parameters, shared_bytes, _ = words
+            return LibraryLaunch(
+                library=library, function=function,
+                names=Names.KERNEL if name in _BY_HANDLE else Names.STUB,
+                grid=(grid & _LOW, grid >> 32, grid_z & _LOW),
+                block=(block & _LOW, block >> 32, block_z & _LOW), shared_bytes=shared_bytes,
+                parameters=parameters,
+            )  # fmt: skip
+
+
+def _dim3(values: Sequence[int]) -> Dim3:
+    return values[0] & _LOW, values[1] & _LOW, values[2] & _LOW
+
+
+def _cluster(config: int) -> Dim3:
+    """Return the cluster that a launch's attributes ask for."""
+    attributes = ctypes.c_uint64.from_address(config + _ATTRIBUTES).value
+    count = ctypes.c_uint.from_address(config + _ATTRIBUTES + 8).value
+    for number in range(min(count, _MOST_ATTRIBUTES) if attributes else 0):
+        place = attributes + number * _ATTRIBUTE_BYTES
+        if ctypes.c_uint.from_address(place).value == _CLUSTER:
+            return _dim3((ctypes.c_uint * 3).from_address(place + 8))
+    return 1, 1, 1
 
 
 def _base(library: Path) -> int | None:

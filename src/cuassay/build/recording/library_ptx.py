@@ -59,6 +59,7 @@ def launch_with_ptx(asked: LibraryLaunch) -> SeenLaunch:
                 kernel=name,
                 grid=asked.grid,
                 block=asked.block,
+                cluster=asked.cluster,
                 shared_bytes=asked.shared_bytes,
                 arguments=asked.arguments(sizes),
             )
@@ -71,6 +72,17 @@ def _modules(library: Path) -> tuple[Module, ...]:
     from ptxsan.parser import parse
 
     try:
-        return tuple(parse(text) for text in ptx_in(library))
+        found = [parse(text) for text in ptx_in(library)]
     except MachineError as error:
         raise MissingToolError(f"the PTX of '{library.name}' is not understood: {error}") from None
+    # A library for several architectures: what this GPU runs comes first.
+    return tuple(sorted(found, key=lambda one: _distance(one.target)))
+
+
+def _distance(target: str) -> tuple[bool, int]:
+    """Return how far the architecture of a PTX text is from this GPU's, later ones last."""
+    import torch
+
+    major, minor = torch.cuda.get_device_capability() if torch.cuda.is_available() else (9, 0)
+    number = int("".join(filter(str.isdecimal, target)) or 0)
+    return number > 10 * major + minor, abs(10 * major + minor - number)

@@ -125,6 +125,13 @@ class LaunchRecorder:
             self._ended(place)
             return returned
 
+    def pass_over(self, kernel: str, why: str) -> None:
+        """Count a launch that cannot be described, and say why."""
+        with self._lock:
+            if not self._paused:
+                self._missed += 1
+                self._leave_out(kernel, why)
+
     def recording(self) -> Recording:
         """Return what was kept so far."""
         with self._lock:
