@@ -16,6 +16,7 @@ from ptxsan.names import plain_name
 
 OK, NO_VERDICT = 0, 3
 _BAR = "========= "
+_OPENMP = "-fopenmp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +43,15 @@ def run_whole(wish: Wish) -> ProgramReport:
     folders = [Path(one[2:]) for one in wish.flags if one.startswith("-I")]
     standards = [one.partition("=")[2] for one in wish.flags if one.startswith("-std=")]
     for one in wish.flags:
-        if not one.startswith(("-D", "-I", "-std=", per_thread)):
+        if not one.startswith(("-D", "-I", "-std=", per_thread, _OPENMP)):
             raise UsageError(
-                f"--flag={one}: of a whole program expected -DNAME=VALUE, -IFOLDER, -std=c++17 or "
-                f"{per_thread}"
+                f"--flag={one}: of a whole program expected -DNAME=VALUE, -IFOLDER, -std=c++17, "
+                f"{_OPENMP} or {per_thread}"
             )
     report = run_program(
         wish.paths, wish.arguments, defines=defines, folders=folders,
         standard=standards[-1] if standards else "", schedules=wish.schedules,
+        host_flags=[_OPENMP] if _OPENMP in wish.flags else [],
         launch_limit_s=wish.launch_limit_s, timeout_s=wish.limit_s,
     )  # fmt: skip
     if not wish.strict_order:
