@@ -38,6 +38,13 @@ class Snapshot:
         ]
         self._variables = [(one, one.copy()) for one in variables.values()]
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it keeps."""
+        kept = [one for _, *both in self._kept for one in both if one is not None]
+        kept += [one for _, one in self._shadows if one is not None]
+        return sum(one.nbytes for one in kept) + sum(one.nbytes for _, one in self._variables)
+
     def is_now(self) -> bool:
         """Whether all memory holds what it held then, and the same bytes count as written."""
         flags = [(one.initialised, before) for one, _, before in self._kept]

@@ -15,19 +15,20 @@ import numpy as np
 
 from ptxsan import footprints
 from ptxsan.errors import MachineError
-from ptxsan.findings import Access, Kind, MachineFinding, MachineReport, Severity
+from ptxsan.findings import Access, Kind, MachineFinding, Severity
 from ptxsan.footprints import Accesses, Touched
 from ptxsan.globals import module_memory
 from ptxsan.heap import module_heap
 from ptxsan.host.journal import Clash, Deed, Journal, Place
-from ptxsan.host.memory import Memory, may_be_padding
+from ptxsan.host.memory import Memory, Unknown, may_be_padding
 from ptxsan.host.order import Operation
+from ptxsan.host.repeats import Repeats
 from ptxsan.host.runtime import (
     LAUNCH_FAILURE,
     NOT_SUPPORTED,
     SUCCESS,
-    Dim3,
     HostAccess,
+    HostLaunch,
     How,
     Kept,
     Moved,
@@ -83,7 +84,7 @@ class Sanitizer:
         self._blocks: dict[int, _Block] = {}  # by the identity of the buffer
         self._modules: dict[str, Module] = {}
         self._textures: dict[int, Texture] = {}
-        self._variants = Variants()
+        self._variants, self._repeats, self._unknown = Variants(), Repeats(), Unknown()
         self._watched: list[tuple[int, int, bool, Deed]] = []  # bytes, whether written, by whom
         self._unseen = 0  # how many errors nobody has asked for yet
         self._refused = ""
@@ -113,24 +114,14 @@ class Sanitizer:
             self._modules[ptx] = parse(ptx)
         return self._modules[ptx]
 
-    def launch(
-        self,
-        ptx: str,
-        entry: str,
-        *,
-        grid: Dim3,
-        block: Dim3,
-        cluster: Dim3,
-        shared_bytes: int,
-        arguments: Sequence[bytes],
-        how: How,
-    ) -> int:
+    def launch(self, asked: HostLaunch) -> int:
         self._look_at_host_accesses()
-        module = self._variants.alone(self.module(ptx), cooperative=how.cooperative)
-        raw = tuple(arguments)
+        how, raw = asked.how, asked.arguments
+        module = self._variants.alone(self.module(asked.ptx), cooperative=how.cooperative)
         launch = Launch(
-            kernel=entry, grid=grid, block=block, cluster=cluster,
-            dynamic_shared_bytes=shared_bytes, arguments=tuple(map(self._memory.argument, raw)),
+            kernel=asked.kernel, grid=asked.grid, block=asked.block, cluster=asked.cluster,
+            dynamic_shared_bytes=asked.shared_bytes,
+            arguments=tuple(map(self._memory.argument, raw)),
             pointers_inside=self._memory.inside(raw), buffers=self._memory.buffers,
             stored_pointers=self._memory.stored_pointers(),
             textures=tuple(self._textures.values()),
@@ -138,24 +129,31 @@ class Sanitizer:
         findings: Sequence[MachineFinding] = ()
         why, run_s = "", 0.0
         self._launches += 1
-        name = f"launch {self._launches} ({plain_name(entry)})"
-        early = self._early(name, module, launch, how)
+        name = f"launch {self._launches} ({plain_name(asked.kernel)})"
         touched: tuple[Touched, ...] = ()
-        try:
-            reports: Sequence[MachineReport] = every(
-                module, launch, options=self._options, schedules=self._schedules
-            )
-            report = reports[0]
-            findings = [self._freed_named(one) for one in once(reports)]
-            touched = report.touched
-            why = next((one.inconclusive for one in reports if one.inconclusive), None) or ""
-            run_s = sum(one.statistics.run_s for one in reports)
-            sys.stdout.write(report.output)
-            sys.stdout.flush()
-        except MachineError as error:
-            why = str(error)
+        early, behind = False, self._unknown.of(launch)
+        if behind:
+            why = f"it reaches memory that {behind} was to write, which was not executed to its end"
+        else:
+            early = self._early(name, module, launch, how)
+            try:
+                reports = self._repeats.every(
+                    module, launch, options=self._options, schedules=self._schedules, given=raw
+                )
+                report = reports[0]
+                findings = [self._freed_named(one) for one in once(reports)]
+                touched = report.touched
+                why = next((one.inconclusive for one in reports if one.inconclusive), None) or ""
+                run_s = sum(one.statistics.run_s for one in reports)
+                sys.stdout.write(report.output)
+                sys.stdout.flush()
+            except MachineError as error:
+                why = str(error)
+        if why:
+            self._unknown.left_by(launch, behind or name)
         row = {
-            "kernel": entry, "grid": grid, "block": block, "inconclusive": why, "run_s": run_s,
+            "kernel": asked.kernel, "grid": asked.grid, "block": asked.block,
+            "inconclusive": why, "run_s": run_s,
             "findings": [dataclasses.asdict(one) for one in findings],
         }  # fmt: skip
         self._write(row)
@@ -197,22 +195,12 @@ class Sanitizer:
         self._log(operation, f"{name}, {when},", how, ran[0].touched)
         return before is None
 
-    def refused(
-        self,
-        ptx: str,
-        entry: str,
-        *,
-        grid: Dim3,
-        block: Dim3,
-        cluster: Dim3,
-        shared_bytes: int,
-        why: str,
-        how: How,
-    ) -> None:
+    def refused(self, asked: HostLaunch, why: str) -> None:
         self._refused = why
         found = MachineFinding(
             kind=Kind.REFUSED_LAUNCH, severity=Severity.NOTE,
-            text=f"{why}; the program checks the error", accesses=_at("launched", how.place),
+            text=f"{why}; the program checks the error",
+            accesses=_at("launched", asked.how.place),
         )  # fmt: skip
         self._write({"host": dataclasses.asdict(found), "refusal": True})
 
@@ -240,6 +228,7 @@ class Sanitizer:
         if self._journal is not None:
             self._journal.forget(id(buffer))
         self._blocks.pop(id(buffer), None)
+        self._unknown.forget(buffer)
         self._memory.remove(base, how)
 
     def moved(self, one: Moved) -> None:
@@ -251,6 +240,11 @@ class Sanitizer:
         for row in range(one.rows):
             source = None if one.source is None else one.source + row * one.source_pitch
             self._memory.mark_written(one.target + row * one.target_pitch, one.width, source)
+        source_at = self._memory.pointer(one.source) if one.source is not None else None
+        target_at = self._memory.pointer(one.target)
+        if target_at is not None:
+            whole = one.width * one.rows >= target_at.buffer.data.nbytes
+            self._unknown.copied(target_at.buffer, source_at and source_at.buffer, whole=whole)
         if self._runtime is not None:
             operation = self._runtime.order.operation(one.stream)
             deed = Deed(what=one.api, place=one.place, operation=operation)
