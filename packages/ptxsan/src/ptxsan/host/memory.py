@@ -152,11 +152,11 @@ class Unknown:
 
     def of(self, launch: Launch) -> str:
         """Return the launch that left unknown what another one may reach; empty where none did."""
-        return next((self._since[id(b)][1] for b in _reached(launch) if id(b) in self._since), "")
+        return next((self._since[id(b)][1] for b in reached(launch) if id(b) in self._since), "")
 
     def left_by(self, launch: Launch, name: str) -> None:
         """Note that a launch of this name did not write what it was to write."""
-        for buffer in _reached(launch):
+        for buffer in reached(launch):
             self._since.setdefault(id(buffer), (buffer, name))
             if buffer.initialised is not None:
                 buffer.initialised[...] = True
@@ -173,7 +173,7 @@ class Unknown:
         self._since.pop(id(buffer), None)
 
 
-def _reached(launch: Launch) -> list[Buffer]:
+def reached(launch: Launch) -> list[Buffer]:
     """Return the buffers that a launch's arguments lead to, over addresses that lie in buffers."""
     pointers = [one for one in launch.arguments if isinstance(one, Pointer)]
     pointers += [one for _, _, one in launch.pointers_inside]

@@ -20,8 +20,9 @@ from ptxsan.footprints import Accesses, Touched
 from ptxsan.globals import module_memory
 from ptxsan.heap import module_heap
 from ptxsan.host.journal import Clash, Deed, Journal, Place
-from ptxsan.host.memory import Memory, Unknown, may_be_padding
+from ptxsan.host.memory import Memory, Unknown, may_be_padding, reached
 from ptxsan.host.order import Operation
+from ptxsan.host.reordering import Executed, Reordering
 from ptxsan.host.repeats import Repeats
 from ptxsan.host.runtime import (
     LAUNCH_FAILURE,
@@ -85,6 +86,7 @@ class Sanitizer:
         self._modules: dict[str, Module] = {}
         self._textures: dict[int, Texture] = {}
         self._variants, self._repeats, self._unknown = Variants(), Repeats(), Unknown()
+        self._reordering = Reordering(self._options)
         self._watched: list[tuple[int, int, bool, Deed]] = []  # bytes, whether written, by whom
         self._unseen = 0  # how many errors nobody has asked for yet
         self._refused = ""
@@ -132,6 +134,7 @@ class Sanitizer:
         name = f"launch {self._launches} ({plain_name(asked.kernel)})"
         touched: tuple[Touched, ...] = ()
         early, behind = False, self._unknown.of(launch)
+        before = self._before(module, launch, how)
         if behind:
             why = f"it reaches memory that {behind} was to write, which was not executed to its end"
         else:
@@ -157,17 +160,43 @@ class Sanitizer:
             "findings": [dataclasses.asdict(one) for one in findings],
         }  # fmt: skip
         self._write(row)
-        if not early:
-            self._enter(name, how, touched)
+        deed = None if early else self._enter(name, how, touched)
+        if deed is None or before is None or why:
+            self._reordering.forget()
+        else:
+            executed = Executed(
+                deed=deed, module=module, launch=launch, touched=touched, before=before,
+                findings=findings, run_s=run_s,
+            )  # fmt: skip
+            for one in self._reordering.enter(executed):
+                self._say(one)
         self._close()
         fatal = any(one.kind in _FATAL for one in findings)
         return LAUNCH_FAILURE if fatal else SUCCESS
 
-    def _enter(self, name: str, how: How, touched: Sequence[Touched]) -> None:
+    def _before(self, module: Module, launch: Launch, how: How) -> Snapshot | None:
+        """Return memory before a launch that may meet another one on another stream.
+
+        None where there is one stream, and where the host may change what the launch reaches.
+        """
+        if self._journal is None or self._runtime is None or how.programmatic:
+            return None
+        blocks = (self._blocks.get(id(one)) for one in reached(launch))
+        if not self._runtime.order.has_streams or any(
+            one is not None and one.kept in _SHARED for one in blocks
+        ):
+            return None
+        try:
+            return self._reordering.snapshot(module, launch)
+        except MachineError:
+            return None
+
+    def _enter(self, name: str, how: How, touched: Sequence[Touched]) -> Deed | None:
         """Put a launch behind all that its stream was given, and see what it clashes with."""
         if self._runtime is None:
-            return
-        self._log(self._runtime.order.operation(how.stream, launch=True), name, how, touched)
+            return None
+        operation = self._runtime.order.operation(how.stream, launch=True)
+        return self._log(operation, name, how, touched)
 
     def _early(self, name: str, module: Module, launch: Launch, how: How) -> bool:
         """Look at what a programmatic launch does before it waits for the launch before it.
@@ -219,6 +248,7 @@ class Sanitizer:
         pointer = self._memory.pointer(base)
         if pointer is None:
             return
+        self._reordering.forget()
         buffer = pointer.buffer
         if stream and self._journal is not None and self._runtime is not None:
             operation = self._runtime.order.operation(stream)
@@ -233,6 +263,7 @@ class Sanitizer:
 
     def moved(self, one: Moved) -> None:
         self._look_at_host_accesses()
+        self._reordering.forget()
         if one.source is not None and one.to_host:
             self._look_at_unwritten(one)
         if one.to_host:
@@ -347,21 +378,24 @@ class Sanitizer:
 
     def waited(self, stream: int | None) -> None:
         self._look_at_host_accesses()
+        if stream is not None:  # a function of the host's may write what it likes
+            self._reordering.forget()
         if stream and self._runtime is not None:
             after = self._runtime.order.after(stream)
             self._close(after.is_after)
         else:
             self._close()
 
-    def _log(self, operation: Operation, what: str, how: How, touched: Sequence[Touched]) -> None:
-        if self._journal is None:
-            return
+    def _log(self, operation: Operation, what: str, how: How, touched: Sequence[Touched]) -> Deed:
         deed = Deed(what=what, place=how.place, operation=operation)
+        if self._journal is None:
+            return deed
         for one in touched:
             if one.buffer is not None:
                 self._entered(one.buffer, deed, one.accesses)
             else:
                 self._entered_variable(one.name, deed, one.accesses)
+        return deed
 
     def _entered_variable(self, name: str, deed: Deed, accesses: Accesses) -> None:
         assert self._journal is not None
