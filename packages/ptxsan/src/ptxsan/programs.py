@@ -94,6 +94,7 @@ def document(report: ProgramReport) -> dict[str, Any]:
         "launches": [
             {"kernel": plain_name(one.kernel), "grid": one.grid, "block": one.block,
              "findings": [reporting.row(each) for each in one.findings],
+             "left_out": list(one.left_out),
              "inconclusive": one.inconclusive or None}
             for one in report.launches
         ],
@@ -132,7 +133,7 @@ def text(report: ProgramReport) -> str:
     summary = f"ERROR SUMMARY: {wrong} error{'' if wrong == 1 else 's'}"
     if exit_code(report, found=1) == NO_VERDICT:
         summary += "; no verdict"
-    if report.uncovered:
-        summary += f"; not covered: {', '.join(report.uncovered)}"
+    launched = (text for one in report.launches for text in one.left_out)
+    summary += reporting.left_out((*report.uncovered, *launched))
     lines.append(f"{_BAR}{summary}")
     return "\n".join(lines)

@@ -32,7 +32,8 @@ from ptxsan.schedules import SCHEDULES
 class ProgramLaunch:
     """One launch of a program: what was launched, and what the machine found in any schedule.
 
-    `inconclusive` says why the launch could not be executed to its end, where it could not.
+    `inconclusive` says why the launch could not be executed to its end, where it could not;
+    `left_out` is what it uses and was not looked at.
     """
 
     kernel: str
@@ -40,6 +41,7 @@ class ProgramLaunch:
     block: Dim3
     findings: tuple[MachineFinding, ...] = ()
     inconclusive: str = ""
+    left_out: tuple[str, ...] = ()
     run_s: float = 0.0
 
 
@@ -196,7 +198,7 @@ def _launch(row: Mapping[str, Any]) -> ProgramLaunch:
     return ProgramLaunch(
         kernel=row["kernel"], grid=tuple(row["grid"]), block=tuple(row["block"]),
         findings=tuple(map(MachineFinding.read, row["findings"])),
-        inconclusive=row["inconclusive"], run_s=row["run_s"],
+        inconclusive=row["inconclusive"], left_out=tuple(row["left_out"]), run_s=row["run_s"],
     )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ from ptxsan.names import plain_name
 from ptxsan.options import Options
 from ptxsan.parser import parse
 from ptxsan.program import build
+from ptxsan.run import OVERLAP
 from ptxsan.schedules import every, once
 from ptxsan.syntax import Module
 from ptxsan.watching import Snapshot
@@ -129,7 +130,7 @@ class Sanitizer:
             textures=tuple(self._textures.values()),
         )  # fmt: skip
         findings: Sequence[MachineFinding] = ()
-        why, run_s = "", 0.0
+        why, run_s, left_out = "", 0.0, []
         self._launches += 1
         name = f"launch {self._launches} ({plain_name(asked.kernel)})"
         touched: tuple[Touched, ...] = ()
@@ -148,6 +149,8 @@ class Sanitizer:
                 touched = report.touched
                 why = next((one.inconclusive for one in reports if one.inconclusive), None) or ""
                 run_s = sum(one.statistics.run_s for one in reports)
+                # A program's launches overlap as its host has it, which is modelled.
+                left_out = [text for text in report.left_out if text != OVERLAP]
                 sys.stdout.write(report.output)
                 sys.stdout.flush()
             except MachineError as error:
@@ -156,7 +159,7 @@ class Sanitizer:
             self._unknown.left_by(launch, behind or name)
         row = {
             "kernel": asked.kernel, "grid": asked.grid, "block": asked.block,
-            "inconclusive": why, "run_s": run_s,
+            "inconclusive": why, "run_s": run_s, "left_out": left_out,
             "findings": [dataclasses.asdict(one) for one in findings],
         }  # fmt: skip
         self._write(row)
