@@ -209,7 +209,8 @@ def names_architecture(flags: Sequence[str]) -> bool:
     return any(one.startswith(("-gencode", "--generate-code", "-arch", "--gpu-a")) for one in flags)
 
 
-_CODE = re.compile(r"(?P<what>arch=compute_(?P<number>\w+),code=)sm_(?P=number)$")
+_CODE = re.compile(r"arch=compute_(?P<virtual>\w+),code=sm_(?P<real>\w+)$")
+_CODES = r"arch=compute_\g<virtual>,code=[sm_\g<real>,compute_\g<virtual>]"
 
 
 def with_ptx(flags: Sequence[str], arch: str) -> list[str]:
@@ -218,7 +219,7 @@ def with_ptx(flags: Sequence[str], arch: str) -> list[str]:
     Launches of the library can then be executed by the PTX machine; its machine code is the same.
     Where the flags name no architecture, it is `arch` (sm_90).
     """
-    found = [_CODE.sub(r"\g<what>[sm_\g<number>,compute_\g<number>]", flag) for flag in flags]
+    found = [_CODE.sub(_CODES, flag) for flag in flags]
     if not any(
         one.startswith(("-gencode", "--generate-code", "-arch", "--gpu-a")) for one in found
     ):
