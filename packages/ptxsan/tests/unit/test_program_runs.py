@@ -10,7 +10,7 @@ from typing import Any
 from ptxsan import programs
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
 from ptxsan.host.program import ProgramLaunch, ProgramReport
-from ptxsan.host.sanitizer import standing
+from ptxsan.host.report import standing
 
 
 def _finding(kind: Kind, line: int, severity: Severity = Severity.WRONG) -> MachineFinding:

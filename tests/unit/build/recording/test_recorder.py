@@ -64,6 +64,15 @@ class Blocks(TorchMemory):
         return np.frombuffer(raw, dtype=np.uint8)
 
 
+def test_memory_that_a_structure_by_value_points_to_is_kept() -> None:
+    x, y = torch.arange(4.0), torch.zeros(4)
+    structure = b"".join(word.to_bytes(8, "little") for word in (7, x.data_ptr(), y.data_ptr()))
+    recorder = LaunchRecorder(Wish(), Blocks(x, y))
+    run(recorder, seen(arguments=[structure, (9).to_bytes(4, "little")]))
+    (launch,) = recorder.recording().launches
+    assert {region.base for region in launch.regions} == {x.data_ptr(), y.data_ptr()}
+
+
 def test_a_replayed_graph_is_counted_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[int] = []
     monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda self: played.append(1))

@@ -22,8 +22,9 @@ from typing import Any
 from ptxsan.errors import UsageError
 from ptxsan.findings import MachineFinding, Severity
 from ptxsan.host.build import Linked, Options, compile_unit, find_compiler, link, shared_runtime
+from ptxsan.host.report import standing
 from ptxsan.host.runtime import Dim3, Runtime
-from ptxsan.host.sanitizer import Sanitizer, standing
+from ptxsan.host.sanitizer import Sanitizer
 from ptxsan.options import Options as RunOptions
 from ptxsan.schedules import SCHEDULES
 
