@@ -247,13 +247,14 @@ class Sanitizer:
         if one.to_host:
             self._report.use_results(one.api, one.place)
         for row in range(one.rows):
-            source = None if one.source is None else one.source + row * one.source_pitch
-            self._memory.mark_written(one.target + row * one.target_pitch, one.width, source)
-        source_at = self._memory.pointer(one.source) if one.source is not None else None
-        target_at = self._memory.pointer(one.target)
-        if target_at is not None:
-            whole = one.width * one.rows >= target_at.buffer.data.nbytes
-            self._unknown.copied(target_at.buffer, source_at and source_at.buffer, whole=whole)
+            start = None if one.source is None else one.source + row * one.source_pitch
+            self._memory.mark_written(one.target + row * one.target_pitch, one.width, start)
+        target = self._memory.pointer(one.target)
+        if target is not None:
+            origin = self._memory.pointer(one.source) if one.source is not None else None
+            source = origin.buffer if origin is not None else None
+            whole = one.width * one.rows >= target.buffer.data.nbytes
+            self._unknown.copied(target.buffer, source, whole=whole)
         if self._runtime is not None:
             operation = self._runtime.order.operation(one.stream)
             deed = Deed(what=one.api, place=one.place, operation=operation)
