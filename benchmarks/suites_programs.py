@@ -104,7 +104,8 @@ PLANTED = {"simpleAssert": ("assert",)}
 # HeCBench: program, commit that fixes races in it, arguments
 FIXES = (
     ("adv", "e183435b0", "7 15 2 1"), ("aidw", "072420d21", "1 1 1"),
-    ("aop", "53a5a4393", "-runs 1 -paths 1 -timesteps 4"), ("asta", "a57980e7b", ""),
+    ("aop", "53a5a4393", "-runs 1 -paths 1 -timesteps 4"),
+    ("asta", "a57980e7b", "-w 0 -r 1 -m 64 -n 64 -g 4"),
     ("atomicCAS", "a3c11f79d", "2"), ("bh", "40e3c96b4", "300 2"),
     ("expdist", "3583b2c4d", "256 1"), ("fsm", "75d70c1f2", "64"), ("fsm", "3b04c0ec0", "64"),
     ("hausdorff", "cb4f542f2", "300 300 1"), ("lebesgue", "74b4a2c83", "301 2"),
