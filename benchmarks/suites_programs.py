@@ -122,6 +122,8 @@ LABELS = {
     "hausdorff-cb4f542f2 before": _GUESS,
     "lebesgue-74b4a2c83 before": _GUESS,
     "michalewicz-6ff5df9bc before": _GUESS,
+    "bh-40e3c96b4 after": "the fix leaves __syncthreads() in loops that threads of a warp leave at "
+    "different times (lines 311, 532), and reads of a cell that no fence parts from its flag",
     "merge-c9378baa3 after": "each block merges on past its end into the next block's part of C, "
     "which the fix leaves: weak writes of two blocks, of equal values where the merge is right",
 }

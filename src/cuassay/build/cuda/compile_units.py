@@ -181,14 +181,14 @@ class CompileJob:
             defines.append(f"-D{PYBIND_MACRO}")
         tail = ["-c", str(unit.path), "-o", str(output)]
         if unit.is_cuda:
-            own = with_ptx(self._flags.cuda_cflags, self._arch)
-            options = [*_NVCC_FLAGS, "-Xcompiler", "-fPIC", *own]
+            given = with_ptx(self._flags.cuda_cflags, self._arch)
+            options = [*_NVCC_FLAGS, "-Xcompiler", "-fPIC", *given]
             return [
                 str(find_nvcc()),
                 *includes,
                 *_system_includes(),
                 *defines,
-                *(options if _names_standard(own) else [*options, _standard()]),
+                *(options if _names_standard(given) else [*options, _standard()]),
                 *tail,
             ]
         own = self._flags.cflags

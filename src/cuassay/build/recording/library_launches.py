@@ -213,7 +213,7 @@ def _cluster(config: int) -> Dim3:
     for number in range(min(count, _MOST_ATTRIBUTES) if attributes else 0):
         place = attributes + number * _ATTRIBUTE_BYTES
         if ctypes.c_uint.from_address(place).value == _CLUSTER:
-            return _dim3((ctypes.c_uint * 3).from_address(place + 8))
+            return _dim3(list((ctypes.c_uint * 3).from_address(place + 8)))
     return 1, 1, 1
 
 
