@@ -41,9 +41,11 @@ class Snapshot:
     @property
     def nbytes(self) -> int:
         """How many bytes it keeps."""
-        kept = [one for _, *both in self._kept for one in both if one is not None]
-        kept += [one for _, one in self._shadows if one is not None]
-        return sum(one.nbytes for one in kept) + sum(one.nbytes for _, one in self._variables)
+        flags = [one for _, _, one in self._kept if one is not None]
+        shadows = [one for _, one in self._shadows if one is not None]
+        total = sum(data.nbytes for _, data, _ in self._kept)
+        total += sum(one.nbytes for one in flags) + sum(one.nbytes for one in shadows)
+        return total + sum(one.nbytes for _, one in self._variables)
 
     def is_now(self) -> bool:
         """Whether all memory holds what it held then, and the same bytes count as written."""

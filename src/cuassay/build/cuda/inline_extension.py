@@ -143,11 +143,13 @@ def _built_by_torch(build: Any, given: Mapping[str, Any], *, device: str) -> Any
     else:
         flags = with_ptx(flags, architecture(device))
     try:
-        return build(**{**given, "extra_cuda_cflags": flags})
+        built = build(**{**given, "extra_cuda_cflags": flags})
     finally:
         if listed:
             os.environ[_LIST] = listed
-        LEDGER.follow()
+    if file := getattr(built, "__file__", None):
+        LEDGER.follow(Path(file))
+    return built
 
 
 def _speaks_of_cuda(sources: str | Sequence[str]) -> bool:

@@ -21,5 +21,5 @@ def import_library(name: str, library: Path) -> types.ModuleType:
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     sys.modules[name] = module
-    LEDGER.follow()
+    LEDGER.follow(library)
     return module

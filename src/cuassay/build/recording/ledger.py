@@ -21,6 +21,7 @@ from typing import Any
 
 from cuassay.build.recording import now as recording_now
 from cuassay.build.recording.library_launches import LibraryLaunch, lead, release
+from cuassay.build.recording.library_maps import watch_maps
 from cuassay.build.recording.library_ptx import record_library_launch
 
 _ENTRIES, _TEXT, _BINARIES, _MOST_LIBRARIES = 256, 200, 8, 64
@@ -97,8 +98,10 @@ class Ledger:
                 if name.endswith(".so"):
                     self.binary(name, Path(place, name))
 
-    def follow(self) -> None:
-        """Note what was loaded just now, and lead it where libraries are being led."""
+    def follow(self, library: Path) -> None:
+        """Note a library that was loaded just now, and lead it where libraries are being led."""
+        self.binary(library.name, library)
+        watch_maps(library)
         if self._leading is not None:
             self._leading += self._lead_new()
 
@@ -113,6 +116,7 @@ class Ledger:
     def _lead_new(self) -> list[str]:
         for path in _mapped(self._folder) if self._folder else ():
             self.binary(path.name, path)
+            watch_maps(path)
         new = []
         for name, library in list(self._libraries.items()):
             if name not in self._led:
