@@ -23,7 +23,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +49,16 @@ class Program:
     defines: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    host_flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What came out of a program: `result` is found, missed, clean, alarm or not covered."""
+    """What came out of a program: `result` is found, missed, clean, alarm or not covered.
+
+    `passed` says that the program ended by itself with the status 0 and printed of no failure;
+    `printed` is the end of what it printed otherwise.
+    """
 
     suite: str
     name: str
@@ -64,6 +71,8 @@ class Row:
     why: str = ""
     seconds: float = 0.0
     label: str = ""
+    passed: bool = False
+    printed: str = ""
 
 
 SANITIZER = {
@@ -75,26 +84,28 @@ SANITIZER = {
     "Initcheck/memset_error": ("uninitialised",),
     "Suppressions/suppressions_initcheck_demo": ("uninitialised",),
 }
-CUDA = (
-    *(f"0_Introduction/{name}" for name in (
-        "vectorAdd", "clock", "simplePrintf", "simpleTemplates", "simpleVoteIntrinsics",
-        "simpleAWBarrier", "simpleCooperativeGroups", "fp16ScalarProduct", "simpleOccupancy",
-        "asyncAPI", "simpleStreams", "matrixMul", "simpleAssert", "simpleZeroCopy",
-        "simpleTexture", "simpleSurfaceWrite", "simplePitchLinearTexture", "simpleLayeredTexture",
-        "systemWideAtomics", "simpleAttributes")),
-    *(f"2_Concepts_and_Techniques/{name}" for name in (
-        "inlinePTX", "interval", "reductionMultiBlockCG", "shfl_scan", "streamOrderedAllocation",
-        "threadFenceReduction")),
-    *(f"3_CUDA_Features/{name}" for name in (
-        "bf16TensorCoreGemm", "binaryPartitionCG", "newdelete", "globalToShmemAsyncCopy",
-        "warpAggregatedAtomicsCG", "simpleCudaGraphs", "immaTensorCoreGemm")),
-    *(f"6_Performance/{name}" for name in ("LargeKernelParameter", "alignedTypes", "transpose")),
-)  # fmt: skip
+# Arguments of samples whose own sizes take a GPU; all others run as they are.
+SIZES = {
+    "matrixMul": "-wA=64 -hA=64 -wB=64 -hB=64", "reduction": "-n=65536",
+    "reductionMultiBlockCG": "-n=65536", "threadFenceReduction": "-n=65536",
+    "eigenvalues": "--matrix-size=256 --iters-timing=1",
+    "globalToShmemAsyncCopy": "-wA=128 -hA=128 -wB=128 -hB=128",
+    "FDTD3d": "--dimx=64 --dimy=64 --dimz=64 --timesteps=2",
+    "SobolQRNG": "--vectors=1024 --dimensions=32", "transpose": "-dimX=256 -dimY=256",
+    "UnifiedMemoryPerf": "-kernel-iterations=1", "p2pBandwidthLatencyTest": "--numElems=10000",
+}  # fmt: skip
+# Samples that need what no program here has: a second GPU, another process's memory.
+ELSEWHERE = frozenset({
+    "simpleP2P", "simpleIPC", "streamOrderedAllocationIPC", "streamOrderedAllocationP2P",
+    "simpleMPI", "memMapIPCDrv", "cudaNvSci",
+})  # fmt: skip
+_LIBRARIES = re.compile(r"GLUT|OpenGL|EGL|Vulkan|D3D1|NVSCI|FreeImage|CUDA::(?!cudart\b)")
 PLANTED = {"simpleAssert": ("assert",)}
 # HeCBench: program, commit that fixes races in it, arguments
 FIXES = (
     ("adv", "e183435b0", "7 15 2 1"), ("aidw", "072420d21", "1 1 1"),
-    ("aop", "53a5a4393", "-runs 1 -paths 1 -timesteps 4"), ("asta", "a57980e7b", ""),
+    ("aop", "53a5a4393", "-runs 1 -paths 1 -timesteps 4"),
+    ("asta", "a57980e7b", "-w 0 -r 1 -m 64 -n 64 -g 4"),
     ("atomicCAS", "a3c11f79d", "2"), ("bh", "40e3c96b4", "300 2"),
     ("expdist", "3583b2c4d", "256 1"), ("fsm", "75d70c1f2", "64"), ("fsm", "3b04c0ec0", "64"),
     ("hausdorff", "cb4f542f2", "300 300 1"), ("lebesgue", "74b4a2c83", "301 2"),
@@ -111,6 +122,8 @@ LABELS = {
     "hausdorff-cb4f542f2 before": _GUESS,
     "lebesgue-74b4a2c83 before": _GUESS,
     "michalewicz-6ff5df9bc before": _GUESS,
+    "bh-40e3c96b4 after": "the fix leaves __syncthreads() in loops that threads of a warp leave at "
+    "different times (lines 311, 532), and reads of a cell that no fence parts from its flag",
     "merge-c9378baa3 after": "each block merges on past its end into the next block's part of C, "
     "which the fix leaves: weak writes of two blocks, of equal values where the merge is right",
 }
@@ -124,13 +137,24 @@ def sanitizer_samples(folder: Path) -> Iterator[Program]:
 
 
 def cuda_samples(folder: Path) -> Iterator[Program]:
-    """Yield programs of NVIDIA's CUDA samples that are one file."""
-    for path in CUDA:
-        name = path.rpartition("/")[2]
-        file = folder / "Samples" / path / f"{name}.cu"
+    """Yield NVIDIA's samples that need no graphics, library, driver API or second GPU.
+
+    Sources are what each sample's CMakeLists.txt lists.
+    """
+    for listed in sorted((folder / "Samples").glob("[0-6]*/*/CMakeLists.txt")):
+        text, place = listed.read_text(), listed.parent
+        target = re.search(r"add_executable\(\s*\w+\s+([^)]*)\)", text)
+        wanted = re.findall(r"(?:target_link_libraries|find_package)\([^)]*\)", text)
+        if target is None or place.name in ELSEWHERE or _LIBRARIES.search(" ".join(wanted)):
+            continue
+        sources = [place / one for one in target[1].split() if one.endswith((".cu", ".cpp"))]
+        sources.sort(key=lambda one: not re.search(r"\bmain\s*\(", one.read_text(errors="replace")))
         yield Program(
-            suite="cuda-samples", name=name, sources=(file,),
-            folders=(file.parent, folder / "Common"), faults=PLANTED.get(name, ()),
+            suite="cuda-samples", name=place.name, sources=tuple(sources),
+            folders=(place, place / "inc", folder / "Common"),
+            arguments=tuple(SIZES.get(place.name, "").split()),
+            faults=PLANTED.get(place.name, ()),
+            host_flags=("-fopenmp",) if "find_package(OpenMP" in text else (),
         )  # fmt: skip
 
 
@@ -138,13 +162,16 @@ def hecbench(repository: Path, scratch: Path) -> Iterator[Program]:
     """Yield HeCBench's programs before and after the commits that fixed races in them."""
     for name, commit, arguments in FIXES:
         for when, revision in (("before", f"{commit}^"), ("after", commit)):
-            place = scratch / f"{name}-{commit}-{when}"
-            place.mkdir()
-            packed = subprocess.run(
-                ["git", "-C", str(repository), "archive", revision, f"src/{name}-cuda"],
-                capture_output=True, check=True,
-            ).stdout  # fmt: skip
-            subprocess.run(["tar", "x", "-C", str(place)], input=packed, check=True)
+            label = f"{name}-{commit}-{when}"
+            place = repository / label
+            if not place.is_dir():
+                place = scratch / label
+                place.mkdir()
+                packed = subprocess.run(
+                    ["git", "-C", str(repository), "archive", revision, f"src/{name}-cuda"],
+                    capture_output=True, check=True,
+                ).stdout  # fmt: skip
+                subprocess.run(["tar", "x", "-C", str(place)], input=packed, check=True)
             folder = place / "src" / f"{name}-cuda"
             files = sorted(one for one in folder.iterdir() if one.suffix in (".cu", ".cpp"))
             text = "".join(one.read_text(errors="replace") for one in folder.rglob("*.*[uhp]"))
@@ -160,6 +187,10 @@ def hecbench(repository: Path, scratch: Path) -> Iterator[Program]:
             )  # fmt: skip
 
 
+_CAUSE = re.compile(r"undefined reference|undefined symbol|error\b(?!: ld returned)", re.IGNORECASE)
+_FAILED = re.compile(r"\bfail(?:ed|ure)?\b|\bmismatch", re.IGNORECASE)
+
+
 def examine(program: Program, *, launch_limit_s: float, limit_s: float) -> Row:
     """Run a program and judge what was said."""
     started = time.perf_counter()
@@ -170,20 +201,21 @@ def examine(program: Program, *, launch_limit_s: float, limit_s: float) -> Row:
     try:
         report = run_program(
             program.sources, program.arguments, defines=program.defines, folders=program.folders,
-            launch_limit_s=launch_limit_s, timeout_s=limit_s,
+            host_flags=program.host_flags,
+            launch_limit_s=launch_limit_s, timeout_s=limit_s, folder=program.sources[0].parent,
         )  # fmt: skip
     except PtxsanError as error:
         log = str(getattr(error, "log", "") or error).splitlines()
-        why = next((line for line in log if "rror" in line), str(error))[:300]
+        why = next((line for line in log if _CAUSE.search(line)), str(error))[:300]
         seconds = round(time.perf_counter() - started, 1)
         return Row(**common, result="not covered", why=why, seconds=seconds)
     said: dict[Severity, dict[str, None]] = {one: {} for one in Severity}
-    for launch in report.launches:
-        for one in launch.findings:
-            first = one.accesses[0] if one.accesses else None
-            file = (first.source_file or "").rpartition("/")[2] if first else ""
-            line = first.source_line or 0 if first else 0
-            said[one.severity][f"{one.kind} at {file}:{line}: {one.text}"[:300]] = None
+    launched = [one for launch in report.launches for one in launch.findings]
+    for one in (*launched, *report.host):
+        first = one.accesses[0] if one.accesses else None
+        file = (first.source_file or "").rpartition("/")[2] if first else ""
+        line = first.source_line or 0 if first else 0
+        said[one.severity][f"{one.kind} at {file}:{line}: {one.text}"[:300]] = None
     found = any(text.startswith(program.faults) for text in said[Severity.WRONG]) and bool(
         program.faults
     )
@@ -193,8 +225,10 @@ def examine(program: Program, *, launch_limit_s: float, limit_s: float) -> Row:
         result = "found" if found else "not covered" if why else "missed"
     else:
         result = "alarm" if said[Severity.WRONG] else "not covered" if why else "clean"
+    passed = report.status == 0 and not _FAILED.search(report.output)
     return Row(
         **common, result=result, status=report.status, launches=len(report.launches), why=why,
+        passed=passed, printed="" if passed else report.output[-400:],
         wrong=tuple(said[Severity.WRONG])[:8], notes=tuple(said[Severity.NOTE])[:4],
         seconds=round(time.perf_counter() - started, 1),
     )  # fmt: skip
@@ -210,8 +244,9 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         count = Counter(row["result"] for row in rest)
         said = ", ".join(f"{result} {number}" for result, number in sorted(count.items()))
         launches = sum(row["launches"] for row in those)
-        lines.append(f"{suite}: {len(those)} programs, {launches} launches: {said}; label "
-                     f"problems {len(odd)}")  # fmt: skip
+        passed = sum(row["passed"] for row in those)
+        lines.append(f"{suite}: {len(those)} programs, {launches} launches: {said}; {passed} ended "
+                     f"well by themselves; label problems {len(odd)}")  # fmt: skip
     return lines
 
 
@@ -222,9 +257,15 @@ def main() -> None:
     )
     parser.add_argument("--sanitizer-samples", type=Path)
     parser.add_argument("--cuda-samples", type=Path)
-    parser.add_argument("--hecbench", type=Path, help="a git repository, bare or not")
+    parser.add_argument(
+        "--hecbench",
+        type=Path,
+        help="a git repository, bare or not, or "
+        "a folder with NAME-COMMIT-before and NAME-COMMIT-after out of it",
+    )
     parser.add_argument("--journal", type=Path, default=Path("build/programs.jsonl"))
     parser.add_argument("--only", nargs="*", default=[], help="names that contain one of these")
+    parser.add_argument("--jobs", type=int, default=1, help="programs at once")
     parser.add_argument("--launch-limit", type=float, default=20.0, metavar="SECONDS")
     parser.add_argument("--limit", type=float, default=200.0, metavar="SECONDS")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results")
@@ -241,16 +282,20 @@ def main() -> None:
             programs += hecbench(chosen.hecbench, Path(scratch))
         if chosen.cuda_samples:
             programs += cuda_samples(chosen.cuda_samples)
-        for program in programs:
-            wanted = not chosen.only or any(word in program.name for word in chosen.only)
-            if (program.suite, program.name) in done or not wanted:
-                continue
-            row = asdict(examine(program, launch_limit_s=chosen.launch_limit, limit_s=chosen.limit))
-            rows.append(row)
-            with chosen.journal.open("a") as journal:
-                journal.write(json.dumps(row) + "\n")
-            print(row["result"], row["suite"], row["name"], f"{row['seconds']} s", row["why"],
-                  *row["wrong"], sep=" | ", flush=True)  # fmt: skip
+        waiting = [
+            one for one in programs
+            if (one.suite, one.name) not in done
+            and (not chosen.only or any(word in one.name for word in chosen.only))
+        ]  # fmt: skip
+        judge = partial(examine, launch_limit_s=chosen.launch_limit, limit_s=chosen.limit)
+        with ThreadPoolExecutor(chosen.jobs) as pool:
+            for found in as_completed([pool.submit(judge, one) for one in waiting]):
+                row = asdict(found.result())
+                rows.append(row)
+                with chosen.journal.open("a") as journal:
+                    journal.write(json.dumps(row) + "\n")
+                print(row["result"], row["suite"], row["name"], f"{row['seconds']} s", row["why"],
+                      *row["wrong"], sep=" | ", flush=True)  # fmt: skip
     print("\n".join(table(rows)))
     if chosen.save:
         save("suites-programs", {"rows": rows, "table": table(rows)})

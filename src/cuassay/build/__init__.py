@@ -9,7 +9,6 @@ that it is given.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -100,7 +99,9 @@ def _loaded(
             call = candidates.load_kernels(candidate, problem, folder=folder)
     if not cached:
         mark.touch()
-    _note_libraries(folder)
+    from cuassay.build.recording.ledger import LEDGER  # with torch
+
+    LEDGER.libraries_below(folder)
     return Built(
         call=call,
         seconds=time.perf_counter() - started,
@@ -109,20 +110,6 @@ def _loaded(
         because=because,
         toolchain=tools,
     )
-
-
-def _note_libraries(folder: Path) -> None:
-    """Note the shared libraries below a build's folder, Triton's launchers aside.
-
-    Another worker may be making and removing folders there: those that are gone are passed over.
-    """
-    from cuassay.build.recording.ledger import LEDGER  # with torch
-
-    for place, below, names in os.walk(folder):
-        below[:] = sorted(name for name in below if name != "triton")
-        for name in sorted(names):
-            if name.endswith(".so"):
-                LEDGER.binary(name, Path(place, name))
 
 
 def _python(

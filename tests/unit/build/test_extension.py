@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shutil
 import sysconfig
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.utils import cpp_extension
 
 from cuassay import build
-from cuassay.build.cuda import compile_units, torch_headers
+from cuassay.build.cuda import compile_units, inline_extension, torch_headers
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import BuildFlags, Candidate, Language
 from tests.support.builds import candidate, guard_process, problem
@@ -130,8 +132,62 @@ def test_cuda_command_builds_for_the_local_architecture_only(
     assert sum(part.startswith("-std") for part in command("-std=c++17")) == 1
 
 
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["-O3"], ["-O3", "-gencode=arch=compute_90,code=[sm_90,compute_90]"]),
+        (
+            ["-gencode=arch=compute_90a,code=sm_90a"],
+            ["-gencode=arch=compute_90a,code=[sm_90a,compute_90a]"],
+        ),
+        (
+            ["-gencode", "arch=compute_80,code=sm_86"],
+            ["-gencode", "arch=compute_80,code=[sm_86,compute_80]"],
+        ),
+        (
+            ["--generate-code=arch=compute_90,code=compute_90"],
+            ["--generate-code=arch=compute_90,code=compute_90"],
+        ),
+        (["-arch=sm_90a"], ["-arch=sm_90a"]),  # nvcc embeds PTX by itself
+    ],
+)
+def test_a_library_carries_ptx_whatever_architecture_its_flags_name(
+    flags: list[str], expected: list[str]
+) -> None:
+    assert compile_units.with_ptx(flags, "sm_90") == expected
+
+
+def test_what_torch_builds_by_itself_carries_ptx_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[tuple[list[str], str]] = []
+
+    def load(
+        name: str, sources: list[str], extra_cuda_cflags: list[str] | None = None
+    ) -> tuple[str, list[str]]:
+        built.append((extra_cuda_cflags or [], os.environ.get("TORCH_CUDA_ARCH_LIST", "")))
+        return name, sources
+
+    monkeypatch.setattr(cpp_extension, "load", load)
+    monkeypatch.setattr(cpp_extension, "load_inline", cpp_extension.load_inline)
+    monkeypatch.setattr(inline_extension, "architecture", lambda device: "sm_90")
+    inline_extension.install(tmp_path, device="cuda:0")
+    monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
+    assert cpp_extension.load("ops", sources=["a.cu"]) == ("ops", ["a.cu"])
+    cpp_extension.load("ops", ["a.cu"], extra_cuda_cflags=["-gencode=arch=compute_80,code=sm_80"])
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0 9.0a+PTX")
+    cpp_extension.load("ops", ["a.cu"])
+    assert built == [
+        (["-gencode=arch=compute_90,code=[sm_90,compute_90]"], ""),
+        (["-gencode=arch=compute_80,code=[sm_80,compute_80]"], ""),
+        ([], "8.0+PTX;9.0a+PTX"),
+    ]
+    assert os.environ["TORCH_CUDA_ARCH_LIST"] == "8.0 9.0a+PTX"
+
+
 INLINE = """
 import torch
+from torch.utils import cpp_extension
 from torch.utils.cpp_extension import load_inline
 module = load_inline("twice", "torch::Tensor twice(torch::Tensor x) { return x * FACTOR; }",
                      functions=["twice"], verbose=False,

@@ -218,7 +218,8 @@ class MachineReport:
     `printed` has a line a call of printf with its thread, `output` the text alone.
     `touched` says which bytes of which buffers were accessed, where `Options.footprints` asks.
     `inconclusive` is None, or why the launch could not be executed to its end (an unknown
-    instruction with its line, a limit); its findings up to there are still true.
+    instruction with its line, a limit); its findings up to there are still true. `not_covered` is
+    what no run looks at, `left_out` what this launch uses and was not looked at.
     """
 
     findings: tuple[MachineFinding, ...]
@@ -230,6 +231,7 @@ class MachineReport:
     printed: tuple[str, ...] = ()
     output: str = ""
     not_covered: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     sites: tuple[SiteNumbers, ...] = ()
     touched: tuple[Touched, ...] = ()
 

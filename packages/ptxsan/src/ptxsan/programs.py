@@ -16,6 +16,7 @@ from ptxsan.names import plain_name
 
 OK, NO_VERDICT = 0, 3
 _BAR = "========= "
+_OPENMP = "-fopenmp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +43,15 @@ def run_whole(wish: Wish) -> ProgramReport:
     folders = [Path(one[2:]) for one in wish.flags if one.startswith("-I")]
     standards = [one.partition("=")[2] for one in wish.flags if one.startswith("-std=")]
     for one in wish.flags:
-        if not one.startswith(("-D", "-I", "-std=", per_thread)):
+        if not one.startswith(("-D", "-I", "-std=", per_thread, _OPENMP)):
             raise UsageError(
-                f"--flag={one}: of a whole program expected -DNAME=VALUE, -IFOLDER, -std=c++17 or "
-                f"{per_thread}"
+                f"--flag={one}: of a whole program expected -DNAME=VALUE, -IFOLDER, -std=c++17, "
+                f"{_OPENMP} or {per_thread}"
             )
     report = run_program(
         wish.paths, wish.arguments, defines=defines, folders=folders,
         standard=standards[-1] if standards else "", schedules=wish.schedules,
+        host_flags=[_OPENMP] if _OPENMP in wish.flags else [],
         launch_limit_s=wish.launch_limit_s, timeout_s=wish.limit_s,
     )  # fmt: skip
     if not wish.strict_order:
@@ -92,6 +94,7 @@ def document(report: ProgramReport) -> dict[str, Any]:
         "launches": [
             {"kernel": plain_name(one.kernel), "grid": one.grid, "block": one.block,
              "findings": [reporting.row(each) for each in one.findings],
+             "left_out": list(one.left_out),
              "inconclusive": one.inconclusive or None}
             for one in report.launches
         ],
@@ -130,7 +133,7 @@ def text(report: ProgramReport) -> str:
     summary = f"ERROR SUMMARY: {wrong} error{'' if wrong == 1 else 's'}"
     if exit_code(report, found=1) == NO_VERDICT:
         summary += "; no verdict"
-    if report.uncovered:
-        summary += f"; not covered: {', '.join(report.uncovered)}"
+    launched = (text for one in report.launches for text in one.left_out)
+    summary += reporting.left_out((*report.uncovered, *launched))
     lines.append(f"{_BAR}{summary}")
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
@@ -66,7 +66,14 @@ def text(report: Report) -> str:
         found += "; no verdict"
     elif not count and report.reports[0].oblivious:
         found += " (no branch and no address depends on data: this holds for all data)"
+    found += left_out(one for each in report.reports for one in each.left_out)
     return "\n".join([*lines, f"{_BAR}{found}"])
+
+
+def left_out(texts: Iterable[str]) -> str:
+    """Return the end of a last line: what launches use that was not looked at."""
+    each = tuple(dict.fromkeys(texts))
+    return f"; not covered: {', '.join(each)}" if each else ""
 
 
 def lines_of(one: MachineFinding, kernel: str, note: str = "", place: str = "") -> list[str]:
@@ -121,7 +128,7 @@ def document(report: Report) -> dict[str, Any]:
         "schedules": [one.schedule for one in report.reports],
         "no_debug_build": report.no_debug_build or None,
         "for_all_data": first.oblivious and not report.inconclusive,
-        "not_covered": first.not_covered,
+        "not_covered": first.not_covered + first.left_out,
         "printed": first.printed,
         "lane_instructions": first.statistics.lane_instructions,
         "compile_s": first.statistics.compile_s,

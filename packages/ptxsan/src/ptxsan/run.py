@@ -7,7 +7,7 @@ import functools
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,6 +83,21 @@ NOT_COVERED = (
     "what the assembler makes of the PTX",
     "code paths compiled for other architectures",
 )
+OVERLAP = "what overlaps with this launch (griddepcontrol does nothing within it)"
+_USES = (  # (how what reads it begins, what is not looked at)
+    (_CLOCKS, "time (a clock counts executed instructions)"),
+    (("%smid", "%nsmid"), "where blocks run (%smid is 0)"),
+)
+
+
+def _unmodelled(program: Program) -> Iterator[str]:
+    """Yield what a kernel uses that has a meaning here, and not all of that on a GPU."""
+    read = {name for one in program.body for name in uses(one)}
+    for words, text in _USES:
+        if any(name.startswith(words) for name in read):
+            yield text
+    if any(one.base == "griddepcontrol" for one in program.body):
+        yield OVERLAP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,7 +419,8 @@ class _Run:
         return MachineReport(
             findings=tuple(findings), statistics=statistics, oblivious=not loaded.dependent,
             data_dependent=loaded.dependent, schedule=schedule, inconclusive=self._inconclusive,
-            not_covered=NOT_COVERED + self._left_out, sites=sites,
+            not_covered=NOT_COVERED, left_out=(*_unmodelled(loaded.program), *self._left_out),
+            sites=sites,
             printed=printed.lines(self._launch, state), output=printed.output(state),
             touched=self._touched,
         )  # fmt: skip

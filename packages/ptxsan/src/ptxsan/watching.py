@@ -38,6 +38,15 @@ class Snapshot:
         ]
         self._variables = [(one, one.copy()) for one in variables.values()]
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it keeps."""
+        flags = [one for _, _, one in self._kept if one is not None]
+        shadows = [one for _, one in self._shadows if one is not None]
+        total = sum(data.nbytes for _, data, _ in self._kept)
+        total += sum(one.nbytes for one in flags) + sum(one.nbytes for one in shadows)
+        return total + sum(one.nbytes for _, one in self._variables)
+
     def is_now(self) -> bool:
         """Whether all memory holds what it held then, and the same bytes count as written."""
         flags = [(one.initialised, before) for one, _, before in self._kept]

@@ -9,8 +9,8 @@ from typing import Any
 
 from ptxsan import programs
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
-from ptxsan.host.program import ProgramReport
-from ptxsan.host.sanitizer import standing
+from ptxsan.host.program import ProgramLaunch, ProgramReport
+from ptxsan.host.report import standing
 
 
 def _finding(kind: Kind, line: int, severity: Severity = Severity.WRONG) -> MachineFinding:
@@ -57,6 +57,16 @@ def test_what_nobody_models_stands_in_the_last_line() -> None:
     last = programs.text(report).splitlines()[-1]
     assert last.endswith("no verdict; not covered: cudaStreamAttachMemAsync")
     assert programs.exit_code(report, found=1) == programs.NO_VERDICT
+
+
+def test_what_launches_use_and_was_not_looked_at_stands_in_the_last_line_once() -> None:
+    launch = ProgramLaunch(
+        kernel="k", grid=(1, 1, 1), block=(1, 1, 1), left_out=("time (a clock counts)",)
+    )
+    report = dataclasses.replace(_report(), launches=(launch, launch))
+    last = programs.text(report).splitlines()[-1]
+    assert last == "========= ERROR SUMMARY: 0 errors; not covered: time (a clock counts)"
+    assert programs.exit_code(report, found=1) == programs.OK
 
 
 def _row(one: MachineFinding, **more: Any) -> dict[str, Any]:

@@ -398,9 +398,23 @@ def test_more_acquired_than_is_kept_is_said_and_raises_no_alarm() -> None:
     report, _, b = execute(body, block=128, count=128)
     assert kinds(report) == []
     assert (b == 4).all()
-    assert any("more than is kept track of" in one for one in report.not_covered)
+    assert any("more than is kept track of" in one for one in report.left_out)
     few, _, _ = execute("red.global.add.u32 [%rd2], 1; ret;")
-    assert len(few.not_covered) == 3
+    assert few.left_out == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("mov.u32 %r6, %clock; st.global.u32 [%rd2], %r6; ret;", "a clock counts"),
+        ("mov.u32 %r6, %smid; st.global.u32 [%rd2], %r6; ret;", "%smid is 0"),
+        ("griddepcontrol.wait; st.global.u32 [%rd2], 1; ret;", "griddepcontrol"),
+    ],
+)
+def test_what_a_launch_uses_and_is_not_looked_at_is_named(body: str, words: str) -> None:
+    report, _, _ = execute(body, block=1)
+    (text,) = report.left_out
+    assert words in text
 
 
 @pytest.mark.parametrize(("ahead", "kinds"), [(8, set()), (4, {Kind.OUT_OF_BOUNDS})])

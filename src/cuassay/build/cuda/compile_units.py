@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -180,22 +181,14 @@ class CompileJob:
             defines.append(f"-D{PYBIND_MACRO}")
         tail = ["-c", str(unit.path), "-o", str(output)]
         if unit.is_cuda:
-            own = self._flags.cuda_cflags
-            options = [*_NVCC_FLAGS, "-Xcompiler", "-fPIC", *own]
-            if not any(
-                flag.startswith(("-gencode", "--generate-code", "-arch", "--gpu-a")) for flag in own
-            ):
-                number = self._arch.removeprefix("sm_")
-                # PTX too: launches of the library can then be executed by the PTX machine.
-                options.append(
-                    f"-gencode=arch=compute_{number},code=[sm_{number},compute_{number}]"
-                )
+            given = with_ptx(self._flags.cuda_cflags, self._arch)
+            options = [*_NVCC_FLAGS, "-Xcompiler", "-fPIC", *given]
             return [
                 str(find_nvcc()),
                 *includes,
                 *_system_includes(),
                 *defines,
-                *(options if _names_standard(own) else [*options, _standard()]),
+                *(options if _names_standard(given) else [*options, _standard()]),
                 *tail,
             ]
         own = self._flags.cflags
@@ -209,6 +202,30 @@ class CompileJob:
             *options,
             *tail,
         ]
+
+
+def names_architecture(flags: Sequence[str]) -> bool:
+    """Whether nvcc's flags say which architectures it compiles for."""
+    return any(one.startswith(("-gencode", "--generate-code", "-arch", "--gpu-a")) for one in flags)
+
+
+_CODE = re.compile(r"arch=compute_(?P<virtual>\w+),code=sm_(?P<real>\w+)$")
+_CODES = r"arch=compute_\g<virtual>,code=[sm_\g<real>,compute_\g<virtual>]"
+
+
+def with_ptx(flags: Sequence[str], arch: str) -> list[str]:
+    """Return nvcc's flags so that a library carries PTX beside its machine code.
+
+    Launches of the library can then be executed by the PTX machine; its machine code is the same.
+    Where the flags name no architecture, it is `arch` (sm_90).
+    """
+    found = [_CODE.sub(_CODES, flag) for flag in flags]
+    if not any(
+        one.startswith(("-gencode", "--generate-code", "-arch", "--gpu-a")) for one in found
+    ):
+        number = arch.removeprefix("sm_")
+        found.append(f"-gencode=arch=compute_{number},code=[sm_{number},compute_{number}]")
+    return found
 
 
 def link(objects: Sequence[Path], output: Path, *, flags: BuildFlags, has_cuda: bool) -> None:

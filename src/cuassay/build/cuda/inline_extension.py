@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
 import types
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cuassay.build.cuda.compile_units import Unit, compile_units, link
+from cuassay.build.cuda.compile_units import (
+    Unit,
+    compile_units,
+    link,
+    names_architecture,
+    with_ptx,
+)
 from cuassay.build.cuda.library import import_library
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import write_text
@@ -37,6 +44,7 @@ _KNOWN = frozenset(
      "extra_ldflags", "extra_include_paths", "with_pytorch_error_handling", "verbose",
      "build_directory", "keep_intermediates", "use_pch", "with_cuda"}
 )  # fmt: skip
+_LIST = "TORCH_CUDA_ARCH_LIST"
 _OWN_BINDING = re.compile(r"^\s*PYBIND11_MODULE\s*\(\s*TORCH_EXTENSION_NAME", re.MULTILINE)
 # What a build without a GPU cannot do; every other option is without effect on what is computed.
 _NOT_HOSTED = {"sycl_sources": None, "with_sycl": None, "is_python_module": True,
@@ -60,7 +68,7 @@ def install(folder: Path, *, device: str) -> None:
             with noted():
                 _refuse_options(given)
         elif not set(given) <= _KNOWN:
-            return original(*arguments, **options)
+            return _built_by_torch(original, given, device=device)
         flags = _flags(given)
         if hosted:
             # Raise RuntimeError where what goes to the host's compiler compiles nowhere. The
@@ -99,18 +107,19 @@ def install(folder: Path, *, device: str) -> None:
         return _load(given["name"], sources, flags, folder=folder, device=device, hosted=hosted)
 
     cpp_extension.load_inline = load_inline
-    if on_cpu:
-        cpp_extension.load = _load_of(cpp_extension.load, folder)
+    cpp_extension.load = _load_of(cpp_extension.load, folder, device=device)
 
 
-def _load_of(current: Any, folder: Path) -> Any:
-    """Return `load` for a machine without a GPU: sources with kernels are built for the machine."""
+def _load_of(current: Any, folder: Path, *, device: str) -> Any:
+    """Return `load`: without a GPU sources with kernels are built for the machine."""
     original = getattr(current, "__wrapped__", current)
     signature = inspect.signature(original)
 
     @functools.wraps(original)
     def load(*arguments: Any, **options: Any) -> Any:
         given = signature.bind(*arguments, **options).arguments
+        if device.startswith("cuda"):
+            return _built_by_torch(original, given, device=device)
         named = given["sources"]
         paths = [Path(one) for one in ([named] if isinstance(named, str) else named)]
         if not any(path.suffix == ".cu" for path in paths):
@@ -120,6 +129,27 @@ def _load_of(current: Any, folder: Path) -> Any:
             return _hosted_files(given["name"], paths, _flags(given), folder=folder)
 
     return load
+
+
+def _built_by_torch(build: Any, given: Mapping[str, Any], *, device: str) -> Any:
+    """Return what torch builds on a GPU, with PTX beside the machine code; see `with_ptx`."""
+    from cuassay.build.recording.ledger import LEDGER
+
+    flags, listed = list(given.get("extra_cuda_cflags") or ()), os.environ.get(_LIST, "")
+    if listed and not names_architecture(flags):
+        each = listed.replace(";", " ").split()
+        whole = [one if one.endswith("+PTX") else f"{one}+PTX" for one in each]
+        os.environ[_LIST] = ";".join(whole)
+    else:
+        flags = with_ptx(flags, architecture(device))
+    try:
+        built = build(**{**given, "extra_cuda_cflags": flags})
+    finally:
+        if listed:
+            os.environ[_LIST] = listed
+    if file := getattr(built, "__file__", None):
+        LEDGER.follow(Path(file))
+    return built
 
 
 def _speaks_of_cuda(sources: str | Sequence[str]) -> bool:

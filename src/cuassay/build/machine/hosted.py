@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +24,7 @@ from ptxsan.host.journal import Place
 from ptxsan.host.runtime import (
     NOT_SUPPORTED,
     SUCCESS,
-    Dim3,
-    How,
+    HostLaunch,
     Kept,
     Moved,
     Noted,
@@ -79,55 +78,35 @@ class HostedLaunches:
         """Return a parsed module. Raises MissingToolError for what the machine does not read."""
         return self.launcher.module(ptx)
 
-    def launch(
-        self,
-        ptx: str,
-        entry: str,
-        *,
-        grid: Dim3,
-        block: Dim3,
-        cluster: Dim3,
-        shared_bytes: int,
-        arguments: Sequence[bytes],
-        how: How,
-    ) -> int:
+    def launch(self, asked: HostLaunch) -> int:
         """Run a launch to its end. Raises LaunchFault, MissingToolError."""
-        self.launcher.arena.bury(arguments)
+        self.launcher.arena.bury(asked.arguments)
         recorder = self.launcher.recorder
         before = len(recorder.launches)
         for base, (data, flags) in self._own.items():
             self.launcher.arena.provide(base, f"device memory ({data.nbytes:,} bytes)", data, flags)
         LEDGER.launch(
-            entry,
+            asked.kernel,
             lambda: self.launcher(
-                ptx, entry, grid=grid, block=block, cluster=cluster, shared_bytes=shared_bytes,
-                arguments=arguments,
+                asked.ptx, asked.kernel, grid=asked.grid, block=asked.block, cluster=asked.cluster,
+                shared_bytes=asked.shared_bytes, arguments=asked.arguments,
             ),
         )  # fmt: skip
         if self._streams is not None:
             kept = len(recorder.launches) > before
-            self._streams.launched(how.stream, before if kept else None)
+            self._streams.launched(asked.how.stream, before if kept else None)
         return SUCCESS
 
-    def refused(
-        self,
-        ptx: str,
-        entry: str,
-        *,
-        grid: Dim3,
-        block: Dim3,
-        cluster: Dim3,
-        shared_bytes: int,
-        why: str,
-        how: How,
-    ) -> None:
+    def refused(self, asked: HostLaunch, why: str) -> None:
         """Keep why CUDA refuses a launch; where launches are recorded and not run, it as well."""
         plain = RecordedLaunch(
-            module=0, kernel=entry, grid=grid, block=block, cluster=cluster,
-            shared_bytes=shared_bytes, arguments=(), regions=(), failure=why,
+            module=0, kernel=asked.kernel, grid=asked.grid, block=asked.block,
+            cluster=asked.cluster, shared_bytes=asked.shared_bytes, arguments=(), regions=(),
+            failure=why,
         )  # fmt: skip
-        self.launcher.recorder.keep_refused(ptx, plain)
-        where = f" ({how.place.file}:{how.place.line})" if how.place.line else ""
+        self.launcher.recorder.keep_refused(asked.ptx, plain)
+        place = asked.how.place
+        where = f" ({place.file}:{place.line})" if place.line else ""
         self._refused = f"{why}{where}"
 
     def allocated(self, base: int, nbytes: int, *, kept: Kept, stream: int) -> None:

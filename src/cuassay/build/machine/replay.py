@@ -208,7 +208,9 @@ def evidence_of(launch: RecordedLaunch, module: Module, report: MachineReport) -
         faults=(*false_assumptions(launch), *map(_fault, report.findings[:_FAULTS])),
         oblivious=report.oblivious and not report.inconclusive,
         inconclusive=(report.inconclusive or "")[:_TEXT],
-        not_covered=tuple(text[:_TEXT] for text in report.not_covered[:_LINES]),
+        not_covered=tuple(
+            text[:_TEXT] for text in (*report.left_out, *report.not_covered)[:_LINES]
+        ),
         lane_instructions=int(report.statistics.lane_instructions),
         compile_s=float(report.statistics.compile_s),
         run_s=float(report.statistics.run_s),

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cuassay.build.recording import now as recording_now
 from cuassay.build.recording.library_launches import LibraryLaunch, lead, release
+from cuassay.build.recording.library_maps import watch_maps
 from cuassay.build.recording.library_ptx import record_library_launch
 
-_ENTRIES, _TEXT, _BINARIES = 256, 200, 8
+_ENTRIES, _TEXT, _BINARIES, _MOST_LIBRARIES = 256, 200, 8, 64
+_LAUNCHERS = "triton"  # the folder of Triton's own libraries, which launch its kernels
 # What launches a candidate's Triton kernels without passing here.
 _ELSEWHERE = (
     *("torch.compile", "torch._inductor", "triton_op", "wrap_triton"),
@@ -45,7 +48,10 @@ class Ledger:
     disarmed: bool = False
     blind: str = ""
     _led: set[str] = field(default_factory=set)
+    _leading: list[str] | None = None  # those led since `lead_libraries`, until they are released
+    _folder: str = ""
     _binaries: dict[str, bytes | Path] = field(default_factory=dict)
+    _libraries: dict[str, Path] = field(default_factory=dict)
     _functions: list[weakref.ref[Any]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -75,19 +81,45 @@ class Ledger:
         """Note what a kernel, or a library of kernels, was compiled into."""
         if name in self._binaries or len(self._binaries) < _BINARIES:
             self._binaries[name] = found
+        if isinstance(found, Path) and len(self._libraries) < _MOST_LIBRARIES:
+            self._libraries[name] = found
 
     def binaries(self) -> list[bytes | Path]:
         """Return the cubins and shared libraries that the candidate was compiled into."""
         return list(self._binaries.values())
 
+    def libraries_below(self, folder: Path) -> None:
+        """Note the shared libraries below a build's folder, and those that it loads later."""
+        self._folder = f"{folder}/"
+        for place, below, names in os.walk(folder):
+            # Another worker may be making and removing folders there, which are passed over.
+            below[:] = sorted(name for name in below if name != _LAUNCHERS)
+            for name in sorted(names):
+                if name.endswith(".so"):
+                    self.binary(name, Path(place, name))
+
+    def follow(self, library: Path) -> None:
+        """Note a library that was loaded just now, and lead it where libraries are being led."""
+        self.binary(library.name, library)
+        watch_maps(library)
+        if self._leading is not None:
+            self._leading += self._lead_new()
+
     def lead_libraries(self) -> list[str]:
         """Count what the candidate's loaded libraries launch from now on; return those new since.
 
-        What a recorder keeps of them is seen here too.
+        What a recorder keeps of them is seen here too. Those that are loaded later join them.
         """
+        self._leading = self._lead_new()
+        return self._leading
+
+    def _lead_new(self) -> list[str]:
+        for path in _mapped(self._folder) if self._folder else ():
+            self.binary(path.name, path)
+            watch_maps(path)
         new = []
-        for name, library in list(self._binaries.items()):
-            if isinstance(library, Path) and name not in self._led:
+        for name, library in list(self._libraries.items()):
+            if name not in self._led:
                 kernels = f"kernels of {name}"[:_TEXT]
                 go = functools.partial(self._from_library, kernels)
                 if lead(library, go):
@@ -98,17 +130,18 @@ class Ledger:
 
     def release_libraries(self, names: Iterable[str]) -> None:
         """Let libraries launch on their own again: that costs less."""
+        self._leading = None
         for name in names:
-            library = self._binaries[name]
-            assert isinstance(library, Path)
-            release(library)
+            release(self._libraries[name])
             self._led.discard(name)
 
     def _from_library(
         self, kernels: str, go: Callable[[], int], asked: LibraryLaunch | None
     ) -> int:
         recorder = recording_now.current
-        if recorder is not None and asked is not None:
+        if recorder is not None and asked is None:
+            recorder.pass_over(kernels, "a launch whose arguments come packed, not in a table")
+        elif recorder is not None and asked is not None:
             go = functools.partial(record_library_launch, recorder, asked, go)
         status = self.launch(kernels, go)
         return 0 if status is None else int(status)
@@ -127,6 +160,16 @@ class Ledger:
         """Whether a Python function's code lies in the candidate's files."""
         code = getattr(function, "__code__", None)
         return bool(self.root) and str(getattr(code, "co_filename", "")).startswith(self.root)
+
+
+def _mapped(folder: str) -> Iterator[Path]:
+    """Yield the shared libraries below a folder that this process has loaded."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        files = {line.split(maxsplit=5)[-1].strip() for line in maps if folder in line}
+    for name in sorted(files):
+        inside = name.startswith(folder) and f"/{_LAUNCHERS}/" not in name
+        if inside and name.endswith(".so"):
+            yield Path(name)
 
 
 LEDGER = Ledger()

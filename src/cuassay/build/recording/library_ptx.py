@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.build.cuda.binaries import ptx_in
 from cuassay.build.recording.library_launches import LibraryLaunch
+from cuassay.build.recording.library_maps import in_machine_form
 from cuassay.build.recording.recorder import LaunchRecorder, SeenLaunch
 from cuassay.errors import MissingToolError
 
@@ -48,19 +49,28 @@ def record_library_launch(
 def launch_with_ptx(asked: LibraryLaunch) -> SeenLaunch:
     """Return a launch with its kernel's PTX and arguments. Raises MissingToolError."""
     from ptxsan.declarations import size_of
+    from ptxsan.program import build
 
     name = asked.kernel()
     for module in _modules(asked.library):
         kernel = module.functions.get(name)
         if kernel is not None and kernel.entry:
             sizes = [size_of(one.type) * one.count for one in kernel.params]
+            made = [in_machine_form(one) for one in asked.arguments(sizes)]
+            body = build(module, name).body
+            tiles = any(one.base == "cp" and "tensor" in one.parts for one in body)
+            if tiles and not any(count for _, count in made):
+                raise MissingToolError(
+                    "it copies tiles by a tensor map that was not encoded where cuassay sees it"
+                )
             return SeenLaunch(
                 ptx=module.text,
                 kernel=name,
                 grid=asked.grid,
                 block=asked.block,
+                cluster=asked.cluster,
                 shared_bytes=asked.shared_bytes,
-                arguments=asked.arguments(sizes),
+                arguments=[one for one, _ in made],
             )
     raise MissingToolError(f"'{asked.library.name}' carries no PTX of the kernel")
 
@@ -71,6 +81,17 @@ def _modules(library: Path) -> tuple[Module, ...]:
     from ptxsan.parser import parse
 
     try:
-        return tuple(parse(text) for text in ptx_in(library))
+        found = [parse(text) for text in ptx_in(library)]
     except MachineError as error:
         raise MissingToolError(f"the PTX of '{library.name}' is not understood: {error}") from None
+    # A library for several architectures: what this GPU runs comes first.
+    return tuple(sorted(found, key=lambda one: _distance(one.target)))
+
+
+def _distance(target: str) -> tuple[bool, int]:
+    """Return how far the architecture of a PTX text is from this GPU's, later ones last."""
+    import torch
+
+    major, minor = torch.cuda.get_device_capability() if torch.cuda.is_available() else (9, 0)
+    number = int("".join(filter(str.isdecimal, target)) or 0)
+    return number > 10 * major + minor, abs(10 * major + minor - number)

@@ -7,11 +7,12 @@ watched from here.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cuassay.errors import UsageError
 
@@ -41,6 +42,8 @@ def recording(
                 )
             current = recorder
         stack.callback(_end)
+        if device == "cuda":
+            stack.enter_context(_replays(recorder))
         if triton:
             from cuassay.build.recording.triton_launches import intercepted
 
@@ -51,6 +54,26 @@ def recording(
 
             stack.enter_context(outside_of_compiler(PatternFill)(recorder.pattern, kind=device))
         yield
+
+
+@contextlib.contextmanager
+def _replays(recorder: LaunchRecorder) -> Iterator[None]:
+    """Count replays of CUDA graphs in this block: what they launch is not seen."""
+    import torch
+
+    graphs: Any = torch.cuda.CUDAGraph
+    own = graphs.replay
+
+    @functools.wraps(own)
+    def replay(self: Any, *arguments: Any, **options: Any) -> Any:
+        recorder.pass_over("a CUDA graph", "replayed, which does not show the launches in it")
+        return own(self, *arguments, **options)
+
+    graphs.replay = replay
+    try:
+        yield
+    finally:
+        graphs.replay = own
 
 
 def _end() -> None:

@@ -125,6 +125,13 @@ class LaunchRecorder:
             self._ended(place)
             return returned
 
+    def pass_over(self, kernel: str, why: str) -> None:
+        """Count a launch that cannot be described, and say why."""
+        with self._lock:
+            if not self._paused:
+                self._missed += 1
+                self._leave_out(kernel, why)
+
     def recording(self) -> Recording:
         """Return what was kept so far."""
         with self._lock:
@@ -218,7 +225,11 @@ class LaunchRecorder:
         """Yield every allocation that a launch reaches, with its bytes."""
         found = [self._memory.of(tensor, name) for name, tensor in seen.tensors]
         found += [self._memory.of(one, "scratch", private=True) for one in seen.scratch]
-        words = [int.from_bytes(one, "little") for one in seen.arguments if len(one) == 8]
+        words = [  # of structures by value too
+            int.from_bytes(one[at : at + 8], "little")
+            for one in seen.arguments
+            for at in range(0, len(one) - 7, 8)
+        ]
         pending = [one for one in found if one is not None]
         known: list[Allocation] = []
         while pending or words:

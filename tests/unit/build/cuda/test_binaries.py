@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from cuassay import build
 from cuassay.build.cuda import binaries, nvrtc
 from cuassay.build.cuda.binaries import (
     KernelCode,
@@ -18,7 +17,6 @@ from cuassay.build.cuda.binaries import (
     kernels_in,
     parse_sass,
 )
-from cuassay.build.recording import ledger as launch_ledger
 from cuassay.build.recording.ledger import Ledger
 from cuassay.errors import MissingToolError
 from tests.support.compiler_apart import compiler_apart
@@ -131,14 +129,13 @@ def test_without_the_tool_it_says_how_to_get_it(
 
 
 def test_libraries_of_a_build_are_noted_and_triton_s_launchers_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     ledger = Ledger()
-    monkeypatch.setattr(launch_ledger, "LEDGER", ledger)
     for name in ("ops-1.so", "triton/AB/__triton_launcher.so", "torch_extensions/x/y.so", "z.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    build._note_libraries(tmp_path)
+    ledger.libraries_below(tmp_path)
     assert sorted(Path(str(found)).name for found in ledger.binaries()) == ["ops-1.so", "y.so"]
 
 
@@ -147,7 +144,6 @@ def test_a_folder_that_another_worker_removes_meanwhile_is_passed_over(
 ) -> None:
     """Triton makes and renames folders in its cache: a build beside it failed there once."""
     ledger, scandir = Ledger(), os.scandir
-    monkeypatch.setattr(launch_ledger, "LEDGER", ledger)
     for name in ("inductor/tmp.pid_1/a.so", "inductor/b.so", "triton/tmp.pid_2/c.so"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
@@ -158,5 +154,5 @@ def test_a_folder_that_another_worker_removes_meanwhile_is_passed_over(
         return scandir(place)
 
     monkeypatch.setattr(os, "scandir", vanishing)
-    build._note_libraries(tmp_path)
+    ledger.libraries_below(tmp_path)
     assert [Path(str(found)).name for found in ledger.binaries()] == ["b.so"]

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from cuassay.build.recording import ledger as launch_ledger
+from cuassay.build.recording import now as recording_now
+from cuassay.build.recording.gpu_memory import TorchMemory
 from cuassay.build.recording.ledger import Ledger
-from cuassay.build.recording.library_launches import LibraryLaunch, lead, release
+from cuassay.build.recording.library_launches import LibraryLaunch, Names, lead, release
+from cuassay.build.recording.recorder import LaunchRecorder, Wish
 from cuassay.model.steps import Disarm
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.observe import launches
@@ -39,6 +42,18 @@ int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     ++seen[11];
     return 9;
 }
+struct Attribute { unsigned id, padding; unsigned value[16]; };
+struct Config { dim3 g, b; size_t s; void* stream; Attribute* attributes; unsigned count; };
+int cudaLaunchKernelExC(const Config* c, const void* f, void** a) {
+    return cudaLaunchKernel(f, c->g, c->b, a, c->s, c->stream) + 4;
+}
+struct DriverConfig {
+    unsigned g[3], b[3], s; void* stream; Attribute* attributes; unsigned count;
+};
+int cuLaunchKernelEx(const DriverConfig* c, void* f, void** p, void** extra) {
+    return cuLaunchKernel(f, c->g[0], c->g[1], c->g[2], c->b[0], c->b[1], c->b[2], c->s, c->stream,
+                          p, extra) + 4;
+}
 }
 """
 USER = """
@@ -48,6 +63,26 @@ extern "C" {
 int cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, void*);
 int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                    void*, void**, void**);
+struct Attribute { unsigned id, padding; unsigned value[16]; };
+struct Config { dim3 g, b; size_t s; void* stream; Attribute* attributes; unsigned count; };
+struct DriverConfig {
+    unsigned g[3], b[3], s; void* stream; Attribute* attributes; unsigned count;
+};
+int cudaLaunchKernelExC(const Config*, const void*, void**);
+int cuLaunchKernelEx(const DriverConfig*, void*, void**, void**);
+int by_runtime_config() {
+    Attribute attributes[] = {{6, 0, {1}}, {4, 0, {2, 1, 1}}};
+    Config config = {{2, 3, 4}, {5, 6, 7}, 9, (void*)10, attributes, 2};
+    return cudaLaunchKernelExC(&config, (void*)1, (void**)8);
+}
+int by_driver_config() {
+    Attribute attributes[] = {{4, 0, {2, 1, 1}}};
+    DriverConfig config = {{2, 3, 4}, {5, 6, 7}, 9, (void*)10, attributes, 1};
+    return cuLaunchKernelEx(&config, (void*)1, (void**)8, nullptr);
+}
+int packed() {
+    return cuLaunchKernel((void*)1, 2, 3, 4, 5, 6, 7, 9, (void*)10, nullptr, (void**)8);
+}
 int by_runtime() {
     return cudaLaunchKernel((void*)1, {2, 3, 4}, {5, 6, 7}, (void**)8, 9, (void*)10);
 }
@@ -80,24 +115,63 @@ def seen(runtime: ctypes.CDLL) -> list[int]:
     return list((ctypes.c_longlong * 12).in_dll(runtime, "seen"))
 
 
-@pytest.mark.parametrize(("function", "status"), [("by_runtime", 7), ("by_driver", 9)])
+@pytest.mark.parametrize(
+    ("function", "status", "names", "cluster"),
+    [
+        ("by_runtime", 7, Names.STUB, (1, 1, 1)),
+        ("by_driver", 9, Names.FUNCTION, (1, 1, 1)),
+        ("by_runtime_config", 11, Names.STUB, (2, 1, 1)),
+        ("by_driver_config", 13, Names.FUNCTION, (2, 1, 1)),
+    ],
+)
 def test_launches_pass_with_every_argument(
-    libraries: tuple[Path, ctypes.CDLL, Path], function: str, status: int
+    libraries: tuple[Path, ctypes.CDLL, Path],
+    function: str,
+    status: int,
+    names: Names,
+    cluster: tuple[int, int, int],
 ) -> None:
     user, runtime, _ = libraries
     call: Callable[[], int] = getattr(ctypes.CDLL(str(user)), function)
-    asked: list[int] = []
+    asked: list[LibraryLaunch | None] = []
 
     def through(go: Callable[[], int], launch: LibraryLaunch | None) -> int:
-        asked.append(1)
-        assert launch is None or (launch.grid, launch.block) == ((2, 3, 4), (5, 6, 7))
-        assert (launch is None) == (function == "by_driver")
+        asked.append(launch)
         return go()
 
-    assert lead(user, through) == 2
+    assert lead(user, through) == 4
     assert call() == status
-    assert asked == [1]
+    assert asked == [
+        LibraryLaunch(
+            library=user,
+            function=1,
+            names=names,
+            grid=(2, 3, 4),
+            block=(5, 6, 7),
+            shared_bytes=9,
+            parameters=8,
+            cluster=cluster,
+        )
+    ]
     assert seen(runtime)[:10] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+
+
+def test_a_launch_with_packed_arguments_is_counted_as_left_out(
+    libraries: tuple[Path, ctypes.CDLL, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, _, _ = libraries
+    ledger, recorder = Ledger(), LaunchRecorder(Wish(), TorchMemory())
+    ledger.libraries_below(user.parent)
+    monkeypatch.setattr(recording_now, "current", recorder)
+    mine = ctypes.CDLL(str(user))
+    led = ledger.lead_libraries()
+    try:
+        assert mine.packed() == 9
+    finally:
+        ledger.release_libraries(led)
+    recording = recorder.recording()
+    assert recording.left_out == 1
+    assert "come packed" in recording.notes[0]
 
 
 def test_launches_that_are_held_back_reach_nobody_and_others_go_on(

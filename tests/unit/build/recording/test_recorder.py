@@ -64,6 +64,31 @@ class Blocks(TorchMemory):
         return np.frombuffer(raw, dtype=np.uint8)
 
 
+def test_memory_that_a_structure_by_value_points_to_is_kept() -> None:
+    x, y = torch.arange(4.0), torch.zeros(4)
+    structure = b"".join(word.to_bytes(8, "little") for word in (7, x.data_ptr(), y.data_ptr()))
+    recorder = LaunchRecorder(Wish(), Blocks(x, y))
+    run(recorder, seen(arguments=[structure, (9).to_bytes(4, "little")]))
+    (launch,) = recorder.recording().launches
+    assert {region.base for region in launch.regions} == {x.data_ptr(), y.data_ptr()}
+
+
+def test_a_replayed_graph_is_counted_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[int] = []
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda self: played.append(1))
+    graph = object.__new__(torch.cuda.CUDAGraph)
+    recorder = LaunchRecorder(Wish(), TorchMemory())
+    with recording_now.recording(recorder, triton=False, device="cuda"):
+        torch.cuda.CUDAGraph.replay(graph)
+        with recorder.paused():
+            torch.cuda.CUDAGraph.replay(graph)
+    torch.cuda.CUDAGraph.replay(graph)
+    recording = recorder.recording()
+    assert len(played) == 3
+    assert recording.left_out == 1
+    assert "replayed" in recording.notes[0]
+
+
 def test_whole_storages_are_kept_before_and_after_each_launch() -> None:
     whole = torch.arange(8.0)
     view, out = whole[2:6], torch.zeros(4, dtype=torch.bfloat16)

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -202,7 +203,7 @@ def runtime_library(folder: Path, *, compiler: str = "g++") -> Path:
     library = folder / "libcuda_host.so"
     if not library.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".libcuda_host.{os.getpid()}"
+        draft = folder / f".libcuda_host.{uuid.uuid4().hex}"  # others may be at it as well
         command = [compiler, "-O1", "-std=c++17", "-fPIC", "-shared", "-w"]
         # A library that needs it takes the one that is loaded, wherever that lies. Its symbols
         # carry its name as a version: NVIDIA's runtime, which a torch for CUDA loads for the whole

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan.launch import Buffer, Pointer
+from ptxsan.launch import Buffer, Launch, Pointer
 
 _WORD = struct.Struct("<Q")
 _NO_BYTES = np.zeros(0, np.uint8)
@@ -139,6 +139,52 @@ class Memory:
             for old in self._gone_bases
             if old < base + nbytes and base < old + self._gone[old][0]
         ]
+
+
+@dataclass(slots=True)
+class Unknown:
+    """Allocations whose contents are not what a GPU would have left there, and since when.
+
+    A launch that was not executed to its end was to write them; what depends on that is not known.
+    """
+
+    _since: dict[int, tuple[Buffer, str]] = field(default_factory=dict)  # by the buffer's identity
+
+    def of(self, launch: Launch) -> str:
+        """Return the launch that left unknown what another one may reach; empty where none did."""
+        return next((self._since[id(b)][1] for b in reached(launch) if id(b) in self._since), "")
+
+    def left_by(self, launch: Launch, name: str) -> None:
+        """Note that a launch of this name did not write what it was to write."""
+        for buffer in reached(launch):
+            self._since.setdefault(id(buffer), (buffer, name))
+            if buffer.initialised is not None:
+                buffer.initialised[...] = True
+
+    def copied(self, target: Buffer, source: Buffer | None, *, whole: bool) -> None:
+        """Note that the host wrote a buffer, the `whole` of it or a part, from another one."""
+        if source is not None and id(source) in self._since:
+            self._since.setdefault(id(target), (target, self._since[id(source)][1]))
+        elif whole:
+            self.forget(target)
+
+    def forget(self, buffer: Buffer) -> None:
+        """Forget a buffer: its contents are known, or nobody's."""
+        self._since.pop(id(buffer), None)
+
+
+def reached(launch: Launch) -> list[Buffer]:
+    """Return the buffers that a launch's arguments lead to, over addresses that lie in buffers."""
+    pointers = [one for one in launch.arguments if isinstance(one, Pointer)]
+    pointers += [one for _, _, one in launch.pointers_inside]
+    found: dict[int, Buffer] = {}
+    pending = [one.buffer for one in pointers]
+    while pending:
+        buffer = pending.pop()
+        if id(buffer) not in found:
+            found[id(buffer)] = buffer
+            pending += [to.buffer for at, _, to in launch.stored_pointers if at is buffer]
+    return list(found.values())
 
 
 def pointers_in_structures(arguments: Any, pointer: Any) -> Any:

@@ -51,6 +51,11 @@ class Order:
     _host: Clock = field(default_factory=dict)
     _times: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def has_streams(self) -> bool:
+        """Whether there is another stream than the legacy default stream."""
+        return len(self._streams) > 1
+
     def create(self, stream: int, *, blocking: bool) -> None:
         """Learn of a stream; a blocking one waits for the legacy default stream, and it for it."""
         if stream not in self.same:

@@ -22,8 +22,9 @@ from typing import Any
 from ptxsan.errors import UsageError
 from ptxsan.findings import MachineFinding, Severity
 from ptxsan.host.build import Linked, Options, compile_unit, find_compiler, link, shared_runtime
+from ptxsan.host.report import standing
 from ptxsan.host.runtime import Dim3, Runtime
-from ptxsan.host.sanitizer import Sanitizer, standing
+from ptxsan.host.sanitizer import Sanitizer
 from ptxsan.options import Options as RunOptions
 from ptxsan.schedules import SCHEDULES
 
@@ -32,7 +33,8 @@ from ptxsan.schedules import SCHEDULES
 class ProgramLaunch:
     """One launch of a program: what was launched, and what the machine found in any schedule.
 
-    `inconclusive` says why the launch could not be executed to its end, where it could not.
+    `inconclusive` says why the launch could not be executed to its end, where it could not;
+    `left_out` is what it uses and was not looked at.
     """
 
     kernel: str
@@ -40,6 +42,7 @@ class ProgramLaunch:
     block: Dim3
     findings: tuple[MachineFinding, ...] = ()
     inconclusive: str = ""
+    left_out: tuple[str, ...] = ()
     run_s: float = 0.0
 
 
@@ -86,24 +89,26 @@ def build_program(
     defines: Sequence[str] = (),
     folders: Sequence[Path] = (),
     standard: str = "",
+    host_flags: Sequence[str] = (),
 ) -> Linked:
     """Compile a program's sources (.cu, .cpp) into a library in `folder`.
 
-    `standard` is that of C++ (c++17), else the compilers' own. Raises CompileError with a
-    compiler's log, UsageError where a compiler is missing.
+    `standard` is that of C++ (c++17), else the compilers' own; `host_flags` are for the host's
+    compiler and linker (-fopenmp). Raises CompileError with a compiler's log, UsageError where a
+    compiler is missing.
     """
     compiler = find_compiler()
     runtime = shared_runtime(compiler)
     flags = (f"-std={standard}",) if standard else ()
     options = Options(  # -g1: the lines of the host's own accesses to memory are wanted
         defines=tuple(defines), folders=tuple(folders), compiler=compiler,
-        host_flags=("-g1", *flags),
+        host_flags=("-g1", *flags, *host_flags),
         device_flags=flags,
     )  # fmt: skip
     units = [
         compile_unit(path, folder / f"unit{number}", options) for number, path in enumerate(sources)
     ]
-    libraries = ["-Wl,-z,defs", "-lm", "-lpthread"]
+    libraries = ["-Wl,-z,defs", "-lm", "-lpthread", *host_flags]
     return link(units, folder / "program.so", runtime=runtime, flags=libraries, compiler=compiler)
 
 
@@ -114,26 +119,29 @@ def run_program(
     defines: Sequence[str] = (),
     folders: Sequence[Path] = (),
     standard: str = "",
+    host_flags: Sequence[str] = (),
     schedules: Sequence[tuple[str, int]] = SCHEDULES[:1],
     launch_limit_s: float = 60.0,
     timeout_s: float = 600.0,
+    folder: Path | None = None,
 ) -> ProgramReport:
     """Compile and run a CUDA program; every launch is executed by the machine with its checks.
 
-    The program runs in the current folder with the rights of the caller. Each launch runs under
-    all `schedules`; the program goes on with what the first one leaves. Raises CompileError and
-    UsageError as `build_program` does.
+    The program runs in `folder`, else in the current one, with the rights of the caller. Each
+    launch runs under all `schedules`; the program goes on with what the first one leaves. Raises
+    CompileError and UsageError as `build_program` does.
     """
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="ptxsan-") as name:
         paths = [path.resolve() for path in sources]
         linked = build_program(
-            paths, Path(name), defines=defines, folders=folders, standard=standard
-        )
+            paths, Path(name), defines=defines, folders=folders, standard=standard,
+            host_flags=host_flags,
+        )  # fmt: skip
         build_s = time.perf_counter() - started
         ran = run_built(
             linked, paths[0], arguments, schedules=schedules, launch_limit_s=launch_limit_s,
-            timeout_s=timeout_s,
+            timeout_s=timeout_s, folder=folder,
         )  # fmt: skip
         return dataclasses.replace(ran, build_s=build_s)
 
@@ -146,32 +154,33 @@ def run_built(
     schedules: Sequence[tuple[str, int]] = SCHEDULES[:1],
     launch_limit_s: float = 60.0,
     timeout_s: float = 600.0,
+    folder: Path | None = None,
 ) -> ProgramReport:
     """Run what `build_program` made, under the name `program`; see `run_program`."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="ptxsan-") as name:
-        folder = Path(name)
+        scratch = Path(name)
         runtime = shared_runtime(find_compiler())
         wish = {
             "library": linked.library, "runtime": str(runtime), "program": str(program),
             "arguments": list(arguments), "schedules": list(schedules),
-            "limit_s": launch_limit_s, "report": str(folder / "report.jsonl"),
+            "limit_s": launch_limit_s, "report": str(scratch / "report.jsonl"),
         }  # fmt: skip
-        request = folder / "request.json"
+        request = scratch / "request.json"
         request.write_text(json.dumps(wish))
         command = [sys.executable, "-P", "-m", "ptxsan.host.program", str(request)]
-        output = folder / "output"
+        output = scratch / "output"
         timed_out = False
         with output.open("wb") as stream:
             try:
                 status = subprocess.run(
                     command, stdout=stream, stderr=subprocess.STDOUT, check=False,
-                    timeout=timeout_s,
+                    timeout=timeout_s, cwd=folder,
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 ).returncode  # fmt: skip
             except subprocess.TimeoutExpired:
                 status, timed_out = -9, True
-        report = folder / "report.jsonl"
+        report = scratch / "report.jsonl"
         lines = report.read_text().splitlines() if report.exists() else []
         rows = standing(map(json.loads, lines))
         return ProgramReport(
@@ -190,7 +199,7 @@ def _launch(row: Mapping[str, Any]) -> ProgramLaunch:
     return ProgramLaunch(
         kernel=row["kernel"], grid=tuple(row["grid"]), block=tuple(row["block"]),
         findings=tuple(map(MachineFinding.read, row["findings"])),
-        inconclusive=row["inconclusive"], run_s=row["run_s"],
+        inconclusive=row["inconclusive"], left_out=tuple(row["left_out"]), run_s=row["run_s"],
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import enum
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -89,6 +89,23 @@ class How:
     place: Place
     cooperative: bool = False
     programmatic: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLaunch:
+    """A launch as the host asks for it: a kernel of a module's PTX, and how large it is.
+
+    `arguments` are the bytes of each parameter; of a launch that CUDA refuses none is read.
+    """
+
+    ptx: str
+    kernel: str
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3
+    shared_bytes: int
+    how: How
+    arguments: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,32 +232,10 @@ class Executor(Protocol):
     def module(self, ptx: str) -> Module:
         """Return the parsed module of a text, always the same one: its variables live in it."""
 
-    def launch(
-        self,
-        ptx: str,
-        entry: str,
-        *,
-        grid: Dim3,
-        block: Dim3,
-        cluster: Dim3,
-        shared_bytes: int,
-        arguments: Sequence[bytes],
-        how: How,
-    ) -> int:
+    def launch(self, asked: HostLaunch) -> int:
         """Execute a launch to its end; return CUDA's error code. May raise."""
 
-    def refused(
-        self,
-        ptx: str,
-        entry: str,
-        *,
-        grid: Dim3,
-        block: Dim3,
-        cluster: Dim3,
-        shared_bytes: int,
-        why: str,
-        how: How,
-    ) -> None:
+    def refused(self, asked: HostLaunch, why: str) -> None:
         """Learn that CUDA refuses a launch, and why; the error is the caller's to look at."""
 
     def allocated(self, base: int, nbytes: int, *, kept: Kept, stream: int) -> None:
@@ -416,6 +411,10 @@ class Runtime:
             cooperative=bool(call.flags & _COOPERATIVE),
             programmatic=bool(call.flags & _PROGRAMMATIC),
         )  # fmt: skip
+        asked = HostLaunch(
+            ptx=ptx, kernel=name, grid=grid, block=block, cluster=cluster, shared_bytes=call.shared,
+            how=how,
+        )  # fmt: skip
         static = static_shared_bytes(self._executor.module(ptx), entry)
         refused = limits.refusal(
             plain_name(name), entry.directives, grid=grid, block=block, cluster=cluster,
@@ -424,20 +423,14 @@ class Runtime:
             cooperative_registers=_REGISTERS if how.cooperative else None,
         )  # fmt: skip
         if refused is not None:
-            self._executor.refused(
-                ptx, name, grid=grid, block=block, cluster=cluster, shared_bytes=call.shared,
-                why=refused.text, how=how,
-            )  # fmt: skip
+            self._executor.refused(asked, refused.text)
             return _ERRORS[refused.limit]
         places = (ctypes.c_void_p * len(entry.params)).from_address(call.arguments or 1)
-        values = [
+        values = tuple(
             ctypes.string_at(place, max(1, one.count) * size_of(one.type)) if place else b""
             for place, one in zip(places, entry.params, strict=True)
-        ]
-        return self._executor.launch(
-            ptx, name, grid=grid, block=block, cluster=cluster, shared_bytes=call.shared,
-            arguments=values, how=how,
-        )  # fmt: skip
+        )
+        return self._executor.launch(replace(asked, arguments=values))
 
     def _allowed(self, function: int, static_bytes: int) -> int:
         """Return the dynamic shared memory that a launch of a kernel may have now, in bytes."""

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ptxsan import footprints
 from ptxsan.errors import MachineError
-from ptxsan.findings import Access, Kind, MachineFinding, MachineReport, Severity
+from ptxsan.findings import Kind, MachineFinding, Severity
 from ptxsan.footprints import Accesses, Touched
 from ptxsan.globals import module_memory
 from ptxsan.heap import module_heap
 from ptxsan.host.journal import Clash, Deed, Journal, Place
-from ptxsan.host.memory import Memory, may_be_padding
+from ptxsan.host.memory import Memory, Unknown, may_be_padding, reached
 from ptxsan.host.order import Operation
+from ptxsan.host.reordering import Executed, Reordering
+from ptxsan.host.repeats import Repeats
+from ptxsan.host.report import Report, at, issued, shown
 from ptxsan.host.runtime import (
     LAUNCH_FAILURE,
     NOT_SUPPORTED,
     SUCCESS,
-    Dim3,
-    HostAccess,
+    HostLaunch,
     How,
     Kept,
     Moved,
@@ -35,31 +34,21 @@ from ptxsan.host.runtime import (
     Runtime,
     Texels,
 )
+from ptxsan.host.shared_memory import SharedMemory
 from ptxsan.host.variants import Variants
 from ptxsan.launch import Buffer, Launch, Texture
 from ptxsan.names import plain_name
 from ptxsan.options import Options
 from ptxsan.parser import parse
 from ptxsan.program import build
+from ptxsan.run import OVERLAP
 from ptxsan.schedules import every, once
 from ptxsan.syntax import Module
 from ptxsan.watching import Snapshot
 
 _MOST_KIND = 2  # enum cudaChannelFormatKind: signed, unsigned, float; others are compressed
 _FATAL = (Kind.DEADLOCK, Kind.TRAP, Kind.ASSERT)
-_SHARED = (Kept.PINNED, Kept.MANAGED)
-_MOST_RANGES = 4096  # of bytes that the host is kept from, for one operation
-_TIMEOUT_S = 30.0
 _ALLOCATES, _FREES = "cudaMallocAsync", "cudaFreeAsync"
-
-
-@dataclass(slots=True)
-class _Block:
-    """An allocation: its address, its bytes as launches see them, and whose memory it is."""
-
-    base: int
-    buffer: Buffer
-    kept: Kept
 
 
 class Sanitizer:
@@ -78,16 +67,12 @@ class Sanitizer:
         library: Path,
     ) -> None:
         self._options = replace(options, footprints=concurrent)
-        self._schedules, self._report, self._library = schedules, report, library
-        self._memory = Memory()
-        self._blocks: dict[int, _Block] = {}  # by the identity of the buffer
+        self._schedules, self._report = schedules, Report(report)
+        self._memory, self._shared = Memory(), SharedMemory(library)
         self._modules: dict[str, Module] = {}
         self._textures: dict[int, Texture] = {}
-        self._variants = Variants()
-        self._watched: list[tuple[int, int, bool, Deed]] = []  # bytes, whether written, by whom
-        self._unseen = 0  # how many errors nobody has asked for yet
-        self._refused = ""
-        self._said: set[tuple[Any, ...]] = set()
+        self._variants, self._repeats, self._unknown = Variants(), Repeats(), Unknown()
+        self._reordering = Reordering(self._options)
         self._launches = 0
         self._runtime: Runtime | None = None
         self._journal: Journal | None = None
@@ -100,11 +85,13 @@ class Sanitizer:
 
     def finish(self) -> None:
         """Write what is known at the program's end."""
-        if self._runtime is not None and self._shares():
-            self._look_at_host_accesses()
-            self._runtime.watch(())
+        self._look_at_host_accesses()
+        if self._runtime is not None:
+            self._shared.open(self._runtime)
         if self._journal is not None and self._journal.dropped:
-            self._uncovered("more operations at once on one allocation than are kept in mind")
+            self._report.uncovered(
+                "more operations at once on one allocation than are kept in mind"
+            )
 
     # Launches -------------------------------------------------------------------------------------
 
@@ -113,63 +100,87 @@ class Sanitizer:
             self._modules[ptx] = parse(ptx)
         return self._modules[ptx]
 
-    def launch(
-        self,
-        ptx: str,
-        entry: str,
-        *,
-        grid: Dim3,
-        block: Dim3,
-        cluster: Dim3,
-        shared_bytes: int,
-        arguments: Sequence[bytes],
-        how: How,
-    ) -> int:
+    def launch(self, asked: HostLaunch) -> int:
         self._look_at_host_accesses()
-        module = self._variants.alone(self.module(ptx), cooperative=how.cooperative)
-        raw = tuple(arguments)
+        how, raw = asked.how, asked.arguments
+        module = self._variants.alone(self.module(asked.ptx), cooperative=how.cooperative)
         launch = Launch(
-            kernel=entry, grid=grid, block=block, cluster=cluster,
-            dynamic_shared_bytes=shared_bytes, arguments=tuple(map(self._memory.argument, raw)),
+            kernel=asked.kernel, grid=asked.grid, block=asked.block, cluster=asked.cluster,
+            dynamic_shared_bytes=asked.shared_bytes,
+            arguments=tuple(map(self._memory.argument, raw)),
             pointers_inside=self._memory.inside(raw), buffers=self._memory.buffers,
             stored_pointers=self._memory.stored_pointers(),
             textures=tuple(self._textures.values()),
         )  # fmt: skip
         findings: Sequence[MachineFinding] = ()
-        why, run_s = "", 0.0
+        why, run_s, left_out = "", 0.0, []
         self._launches += 1
-        name = f"launch {self._launches} ({plain_name(entry)})"
-        early = self._early(name, module, launch, how)
+        name = f"launch {self._launches} ({plain_name(asked.kernel)})"
         touched: tuple[Touched, ...] = ()
-        try:
-            reports: Sequence[MachineReport] = every(
-                module, launch, options=self._options, schedules=self._schedules
-            )
-            report = reports[0]
-            findings = [self._freed_named(one) for one in once(reports)]
-            touched = report.touched
-            why = next((one.inconclusive for one in reports if one.inconclusive), None) or ""
-            run_s = sum(one.statistics.run_s for one in reports)
-            sys.stdout.write(report.output)
-            sys.stdout.flush()
-        except MachineError as error:
-            why = str(error)
+        early, behind = False, self._unknown.of(launch)
+        before = self._before(module, launch, how)
+        if behind:
+            why = f"it reaches memory that {behind} was to write, which was not executed to its end"
+        else:
+            early = self._early(name, module, launch, how)
+            try:
+                reports = self._repeats.every(
+                    module, launch, options=self._options, schedules=self._schedules, given=raw
+                )
+                report = reports[0]
+                findings = [self._freed_named(one) for one in once(reports)]
+                touched = report.touched
+                why = next((one.inconclusive for one in reports if one.inconclusive), None) or ""
+                run_s = sum(one.statistics.run_s for one in reports)
+                # A program's launches overlap as its host has it, which is modelled.
+                left_out = [text for text in report.left_out if text != OVERLAP]
+                sys.stdout.write(report.output)
+                sys.stdout.flush()
+            except MachineError as error:
+                why = str(error)
+        if why:
+            self._unknown.left_by(launch, behind or name)
         row = {
-            "kernel": entry, "grid": grid, "block": block, "inconclusive": why, "run_s": run_s,
+            "kernel": asked.kernel, "grid": asked.grid, "block": asked.block,
+            "inconclusive": why, "run_s": run_s, "left_out": left_out,
             "findings": [dataclasses.asdict(one) for one in findings],
         }  # fmt: skip
-        self._write(row)
-        if not early:
-            self._enter(name, how, touched)
+        self._report.write(row)
+        deed = None if early else self._enter(name, how, touched)
+        if deed is None or before is None or why:
+            self._reordering.forget()
+        else:
+            executed = Executed(
+                deed=deed, module=module, launch=launch, touched=touched, before=before,
+                findings=findings, run_s=run_s,
+            )  # fmt: skip
+            for one in self._reordering.enter(executed):
+                self._report.say(one)
         self._close()
         fatal = any(one.kind in _FATAL for one in findings)
         return LAUNCH_FAILURE if fatal else SUCCESS
 
-    def _enter(self, name: str, how: How, touched: Sequence[Touched]) -> None:
+    def _before(self, module: Module, launch: Launch, how: How) -> Snapshot | None:
+        """Return memory before a launch that may meet another one on another stream.
+
+        None where there is one stream, and where the host may change what the launch reaches.
+        """
+        if self._journal is None or self._runtime is None or how.programmatic:
+            return None
+        alone = not self._runtime.order.has_streams
+        if alone or any(map(self._shared.holds, reached(launch))):
+            return None
+        try:
+            return self._reordering.snapshot(module, launch)
+        except MachineError:
+            return None
+
+    def _enter(self, name: str, how: How, touched: Sequence[Touched]) -> Deed | None:
         """Put a launch behind all that its stream was given, and see what it clashes with."""
         if self._runtime is None:
-            return
-        self._log(self._runtime.order.operation(how.stream, launch=True), name, how, touched)
+            return None
+        operation = self._runtime.order.operation(how.stream, launch=True)
+        return self._log(operation, name, how, touched)
 
     def _early(self, name: str, module: Module, launch: Launch, how: How) -> bool:
         """Look at what a programmatic launch does before it waits for the launch before it.
@@ -197,31 +208,15 @@ class Sanitizer:
         self._log(operation, f"{name}, {when},", how, ran[0].touched)
         return before is None
 
-    def refused(
-        self,
-        ptx: str,
-        entry: str,
-        *,
-        grid: Dim3,
-        block: Dim3,
-        cluster: Dim3,
-        shared_bytes: int,
-        why: str,
-        how: How,
-    ) -> None:
-        self._refused = why
-        found = MachineFinding(
-            kind=Kind.REFUSED_LAUNCH, severity=Severity.NOTE,
-            text=f"{why}; the program checks the error", accesses=_at("launched", how.place),
-        )  # fmt: skip
-        self._write({"host": dataclasses.asdict(found), "refusal": True})
+    def refused(self, asked: HostLaunch, why: str) -> None:
+        self._report.refused(why, asked.how.place)
 
     # Memory ---------------------------------------------------------------------------------------
 
     def allocated(self, base: int, nbytes: int, *, kept: Kept, stream: int) -> None:
         written = kept is not Kept.DEVICE
         buffer = self._memory.add(base, nbytes, initialised=written)
-        self._blocks[id(buffer)] = _Block(base, buffer, kept)
+        self._shared.allocated(base, buffer, kept)
         if stream and self._journal is not None and self._runtime is not None:
             operation = self._runtime.order.operation(stream)
             deed = Deed(what=_ALLOCATES, place=Place(), operation=operation)
@@ -231,6 +226,7 @@ class Sanitizer:
         pointer = self._memory.pointer(base)
         if pointer is None:
             return
+        self._reordering.forget()
         buffer = pointer.buffer
         if stream and self._journal is not None and self._runtime is not None:
             operation = self._runtime.order.operation(stream)
@@ -239,18 +235,26 @@ class Sanitizer:
             self._entered(buffer, deed, whole)
         if self._journal is not None:
             self._journal.forget(id(buffer))
-        self._blocks.pop(id(buffer), None)
+        self._shared.freed(buffer)
+        self._unknown.forget(buffer)
         self._memory.remove(base, how)
 
     def moved(self, one: Moved) -> None:
         self._look_at_host_accesses()
+        self._reordering.forget()
         if one.source is not None and one.to_host:
             self._look_at_unwritten(one)
         if one.to_host:
-            self._use_results(one)
+            self._report.use_results(one.api, one.place)
         for row in range(one.rows):
-            source = None if one.source is None else one.source + row * one.source_pitch
-            self._memory.mark_written(one.target + row * one.target_pitch, one.width, source)
+            start = None if one.source is None else one.source + row * one.source_pitch
+            self._memory.mark_written(one.target + row * one.target_pitch, one.width, start)
+        target = self._memory.pointer(one.target)
+        if target is not None:
+            origin = self._memory.pointer(one.source) if one.source is not None else None
+            source = origin.buffer if origin is not None else None
+            whole = one.width * one.rows >= target.buffer.data.nbytes
+            self._unknown.copied(target.buffer, source, whole=whole)
         if self._runtime is not None:
             operation = self._runtime.order.operation(one.stream)
             deed = Deed(what=one.api, place=one.place, operation=operation)
@@ -298,10 +302,10 @@ class Sanitizer:
         )
         if padding:
             text += "; they may be padding of structures"
-        self._say(
+        self._report.say(
             MachineFinding(
                 kind=Kind.UNWRITTEN_COPY, severity=Severity.NOTE if padding else Severity.WRONG,
-                text=text, accesses=_at("copied", one.place), space="global",
+                text=text, accesses=at("copied", one.place), space="global",
                 allocation=found.buffer.name, offset=found.offset, bytes=count,
             )
         )  # fmt: skip
@@ -311,140 +315,59 @@ class Sanitizer:
     def noted(self, what: Noted, error: int, text: str, place: Place) -> None:
         match what:
             case Noted.UNSEEN if error == NOT_SUPPORTED:
-                self._uncovered(f"what {_shown(place)} calls, which is not supported here")
+                self._report.uncovered(f"what {shown(place)} calls, which is not supported here")
             case Noted.UNSEEN:
-                self._not_seen(error, place)
+                assert self._runtime is not None
+                self._report.not_seen(self._runtime.error_text(error), place)
             case Noted.ASKED:
-                if self._unseen:
-                    self._write({"asked": self._unseen})
-                self._unseen = 0
+                self._report.asked()
             case Noted.UNCOVERED:
-                self._uncovered(text)
+                self._report.uncovered(text)
             case Noted.ENDED:
                 self.finish()
-
-    def _not_seen(self, error: int, place: Place) -> None:
-        assert self._runtime is not None
-        words = self._runtime.error_text(error)
-        if self._refused:
-            kind, text = Kind.REFUSED_LAUNCH, f"{self._refused}: CUDA refuses it with '{words}'"
-        else:
-            kind, text = Kind.UNSEEN_ERROR, f"this call fails with '{words}'"
-        self._refused = ""
-        found = MachineFinding(
-            kind=kind, severity=Severity.WRONG,
-            text=f"{text}, and the program does not check the error",
-            accesses=_at("launched" if kind is Kind.REFUSED_LAUNCH else "called", place),
-        )  # fmt: skip
-        self._unseen += 1
-        self._say(found, pending=True)
-
-    def _use_results(self, one: Moved) -> None:
-        """Note that results are copied while there are errors that nobody has asked for.
-
-        Whoever asks for them from now on asks too late.
-        """
-        if self._unseen:
-            by = f"{one.api} at {_shown(one.place)}"
-            self._write({"used": self._unseen, "by": by})
-        self._unseen = 0
 
     # Several things at once -----------------------------------------------------------------------
 
     def waited(self, stream: int | None) -> None:
         self._look_at_host_accesses()
+        if stream is not None:  # a function of the host's may write what it likes
+            self._reordering.forget()
         if stream and self._runtime is not None:
             after = self._runtime.order.after(stream)
             self._close(after.is_after)
         else:
             self._close()
 
-    def _log(self, operation: Operation, what: str, how: How, touched: Sequence[Touched]) -> None:
-        if self._journal is None:
-            return
+    def _log(self, operation: Operation, what: str, how: How, touched: Sequence[Touched]) -> Deed:
         deed = Deed(what=what, place=how.place, operation=operation)
+        if self._journal is None:
+            return deed
         for one in touched:
             if one.buffer is not None:
                 self._entered(one.buffer, deed, one.accesses)
             else:
                 self._entered_variable(one.name, deed, one.accesses)
+        return deed
 
     def _entered_variable(self, name: str, deed: Deed, accesses: Accesses) -> None:
         assert self._journal is not None
         clash = self._journal.enter(name, deed, accesses)
         if clash is not None:
-            self._say(_race(clash, f"variable '{name}'"))
+            self._report.say(_race(clash, f"variable '{name}'"))
 
     def _entered(self, buffer: Buffer, deed: Deed, accesses: Accesses) -> None:
         assert self._journal is not None
         clash = self._journal.enter(id(buffer), deed, accesses)
         if clash is not None:
-            self._say(_race(clash, buffer.name))
-
-    def _shares(self) -> bool:
-        return self._journal is not None and any(
-            one.kept in _SHARED for one in self._blocks.values()
-        )
+            self._report.say(_race(clash, buffer.name))
 
     def _close(self, known: Callable[[int, int], bool] | None = None) -> None:
-        """Keep the host from memory that work may still be at, until the host has waited for it.
-
-        With `known` a function of the host's runs as work, and may touch what that comes after.
-        """
-        if self._runtime is None or self._journal is None or not self._shares():
-            return
-        self._watched = []
-        known = known or self._runtime.order.host_knows
-        for buffer, deed, accesses in self._journal.pending(known):
-            block = self._blocks.get(buffer) if isinstance(buffer, int) else None
-            if block is None or block.kept not in _SHARED:
-                continue
-            for part, writes in (
-                (accesses.reads, False), (accesses.glances, False), (accesses.writes, True),
-                (accesses.updates, True),
-            ):  # fmt: skip
-                self._watched += [
-                    (block.base + int(a), block.base + int(b), writes, deed)
-                    for a, b in part[:_MOST_RANGES]
-                ]
-        self._runtime.watch([one[:3] for one in self._watched])
+        if self._runtime is not None and self._journal is not None:
+            self._shared.close(self._runtime, self._journal, known)
 
     def _look_at_host_accesses(self) -> None:
-        if self._runtime is None or not self._shares():
-            return
-        for one in self._runtime.host_accesses():
-            found = self._memory.pointer(one.address)
-            if found is None:
-                continue
-            verb = "writes" if one.writes else "reads"
-            text = f"the host {verb} byte {found.offset} of {found.buffer.name}"
-            for start, end, writes, deed in self._watched:
-                if start <= one.address < end and (writes or one.writes):
-                    theirs = "writes" if writes else "reads"
-                    text += f", which {deed.what}{_issued(deed)} {theirs}"
-                    text += ": the host has not synchronized"
-                    break
-            place = self._line_of(one)
-            self._say(
-                MachineFinding(
-                    kind=Kind.STREAM_RACE, severity=Severity.WRONG, text=text,
-                    accesses=_at(f"the host {verb}", place), space="global",
-                    allocation=found.buffer.name, offset=found.offset,
-                )
-            )  # fmt: skip
-
-    def _line_of(self, access: HostAccess) -> Place:
-        """Return the line of the program's own code that made an access, or nothing."""
-        assert self._runtime is not None
-        for offset in self._runtime.offsets_in(self._library, access.frames):
-            done = subprocess.run(
-                ["addr2line", "-e", str(self._library), hex(offset)],
-                capture_output=True, text=True, timeout=_TIMEOUT_S, check=False,
-            )  # fmt: skip
-            file, _, line = done.stdout.strip().partition(" ")[0].rpartition(":")
-            if line.isdecimal() and int(line):
-                return Place(file=Path(file).name, line=int(line))
-        return Place()
+        if self._runtime is not None and self._journal is not None:
+            self._shared.look(self._runtime, self._memory, self._report)
 
     # Textures -------------------------------------------------------------------------------------
 
@@ -479,60 +402,6 @@ class Sanitizer:
         text = f"{verb} at byte {one.offset} of {one.allocation}"
         return replace(one, kind=Kind.FREED, text=text)
 
-    def _say(self, one: MachineFinding, *, pending: bool = False) -> None:
-        """Write a finding of the host, once for each kind and places of it."""
-        key = (one.kind, tuple((each.source_file, each.source_line) for each in one.accesses))
-        if key in self._said and not pending:
-            return
-        self._said.add(key)
-        row: dict[str, Any] = {"host": dataclasses.asdict(one)}
-        if pending:
-            row["unseen"] = True
-        self._write(row)
-
-    def _uncovered(self, what: str) -> None:
-        self._write({"uncovered": what})
-
-    def _write(self, row: Mapping[str, Any]) -> None:
-        with self._report.open("a") as stream:
-            stream.write(json.dumps(row) + "\n")
-
-
-def standing(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the rows of a report as they are at its end.
-
-    Errors that somebody asked for after all go, and so do notes of launches that were refused
-    where nobody asked. What is said of the host is said once a place.
-    """
-    kept: list[dict[str, Any]] = []
-    for row in rows:
-        if "asked" in row:
-            for index in _last_unseen(kept, row["asked"]):
-                del kept[index]
-        elif "used" in row:
-            for index in _last_unseen(kept, row["used"]):
-                text = f"{kept[index]['host']['text']} before {row['by']} copies the results"
-                kept[index] = {**kept[index], "host": {**kept[index]["host"], "text": text}}
-        else:
-            kept.append(dict(row))
-    unseen = {_place_of(row) for row in kept if row.get("unseen")}
-    found: dict[str, Mapping[str, Any]] = {}
-    for number, row in enumerate(kept):
-        if row.get("refusal") and _place_of(row) in unseen:
-            continue
-        key = f"{row['host']['kind']} {_place_of(row)}" if "host" in row else str(number)
-        found.setdefault(key, row)
-    return list(found.values())
-
-
-def _last_unseen(rows: Sequence[Mapping[str, Any]], count: int) -> list[int]:
-    """Return where the last so many errors that nobody has asked for stand, the last first."""
-    return [index for index in range(len(rows) - 1, -1, -1) if rows[index].get("unseen")][:count]
-
-
-def _place_of(row: Mapping[str, Any]) -> str:
-    return json.dumps([(one["source_file"], one["source_line"]) for one in row["host"]["accesses"]])
-
 
 def _race(clash: Clash, name: str) -> MachineFinding:
     later, earlier = clash.later, clash.earlier
@@ -543,36 +412,17 @@ def _race(clash: Clash, name: str) -> MachineFinding:
     if earlier.what == _ALLOCATES:
         before = "may not have allocated yet"
     text = (
-        f"{later.what}{_issued(later)} {did}, which {earlier.what}{_issued(earlier)} {before}: "
+        f"{later.what}{issued(later)} {did}, which {earlier.what}{issued(earlier)} {before}: "
         "no stream order, event or host synchronization orders them"
     )
     return MachineFinding(
         kind=Kind.STREAM_RACE, severity=Severity.WRONG, text=text,
-        accesses=(*_at("issued", later.place), *_at("issued", earlier.place)), space="global",
+        accesses=(*at("issued", later.place), *at("issued", earlier.place)), space="global",
         allocation=name, offset=clash.offset,
     )  # fmt: skip
-
-
-def _issued(deed: Deed) -> str:
-    return f" of {_shown(deed.place)}" if deed.place.line else ""
-
-
-def _shown(place: Place) -> str:
-    return f"{place.file}:{place.line}" if place.line else "the program"
 
 
 def _place_in(how: str) -> Place:
     """Return the place in `freed by cudaFreeAsync at main.cu:12`."""
     file, _, line = how.rpartition(" at ")[2].rpartition(":")
     return Place(file=file, line=int(line)) if line.isdecimal() else Place()
-
-
-def _at(what: str, place: Place) -> tuple[Access, ...]:
-    """Return where the host's code does something."""
-    nobody = (0, 0, 0)
-    return (
-        Access(
-            what=what, ptx_line=0, source_file=place.file or None,
-            source_line=place.line or None, block=nobody, thread=nobody,
-        ),
-    )  # fmt: skip

@@ -43,6 +43,9 @@ _DEVICE_HEADERS = (
 _NOT_FOR_HOST = ("cuda/", "mma.h", "cuda_pipeline", "cuda_awbarrier", "cooperative_groups")
 
 
+_NOT_INLINED = "__attribute__((noinline))"
+
+
 class Role(Enum):
     """What a declaration is."""
 
@@ -353,6 +356,8 @@ def _host_text(
             _rewrite_launch(edited, text, tokens, index)
         if _is_call(tokens, index):
             _rewrite_call(edited, tokens, index)
+        if token.text == "__noinline__" and tokens[index - 1].text != "(":
+            edited.replace(token.start, token.end, _NOT_INLINED)
         new = rename(tokens, index) if rename is not None else None
         if new is not None:
             edited.replace(token.start, token.end, new)

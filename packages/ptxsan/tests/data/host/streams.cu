@@ -8,6 +8,10 @@ __global__ void count(int* c) { atomicAdd(c, 1); }
 __device__ float shared_value;
 __global__ void put() { shared_value = 1; }
 __global__ void take(float* y) { y[0] = shared_value; }
+__global__ void publish(int* c) { atomicExch(c, 7); }
+__global__ void follow(int* c, float* y) { int i = atomicAdd(c, 0); y[i] = 1; }
+__global__ void near_end(int* c, float* y, int n) { int i = atomicAdd(c, 0); if (i < 8) y[n - i] = 1; }
+__global__ void await(int* c, float* y) { while (atomicAdd(c, 0) != 7) {} y[0] = 1; }
 const int n = 1024;
 int main(int argc, char** argv) {
   const char* w = argv[1];
@@ -26,6 +30,17 @@ int main(int argc, char** argv) {
   if (is("default_blocking")) { fill<<<4, 256>>>(x, n, 1); add<<<4, 256, 0, blocking>>>(x, y, n); add<<<4, 256>>>(y, x, n); }
   if (is("atomics")) { count<<<4, 32, 0, a>>>(c); count<<<4, 32, 0, b>>>(c); }
   if (is("atomic_read")) { count<<<4, 32, 0, a>>>(c); cudaMemcpyAsync(h, c, 4, cudaMemcpyDeviceToHost, b); }
+  if (is("order_matters")) { publish<<<1, 1, 0, a>>>(c); follow<<<1, 1, 0, b>>>(c, y); }
+  if (is("order_matters_ok")) { publish<<<1, 1, 0, a>>>(c); cudaEventRecord(e, a); cudaStreamWaitEvent(b, e, 0); follow<<<1, 1, 0, b>>>(c, y); }
+  if (is("order_unwritten") || is("order_unwritten_ok")) {
+    int* d; cudaMalloc(&d, 4);
+    if (is("order_unwritten_ok")) cudaMemset(d, 0, 4);
+    cudaDeviceSynchronize();
+    publish<<<1, 1, 0, a>>>(d); follow<<<1, 1, 0, b>>>(d, y);
+  }
+  if (is("order_beyond")) { publish<<<1, 1, 0, a>>>(c); near_end<<<1, 1, 0, b>>>(c, y, n); }
+  if (is("order_awaits")) { publish<<<1, 1, 0, a>>>(c); await<<<1, 1, 0, b>>>(c, y); }
+  if (is("order_left")) { for (int i = 0; i < 3; ++i) count<<<4, 32, 0, i ? b : a>>>(c); cudaDeviceSynchronize(); int got; cudaMemcpy(&got, c, 4, cudaMemcpyDeviceToHost); printf("%d\n", got); }
   if (is("halves")) { fill<<<2, 256, 0, a>>>(x, n / 2, 1); fill<<<2, 256, 0, b>>>(x + n / 2, n / 2, 1); }
   if (is("overlap")) { fill<<<2, 256, 0, a>>>(x, n / 2, 1); fill<<<2, 256, 0, b>>>(x + n / 2 - 1, n / 2, 1); }
   if (is("memset")) { cudaMemset(x, 0, n * 4); fill<<<4, 256, 0, a>>>(x, n, 1); }

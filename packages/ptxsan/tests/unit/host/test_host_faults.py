@@ -83,6 +83,13 @@ _STREAMS: _Rows = (
     ("default_blocking", set(), None),
     ("atomics", set(), None),
     ("atomic_read", {_RACE}, None),
+    ("order_matters", set(), None),
+    ("order_matters_ok", set(), None),
+    ("order_unwritten", {Kind.UNINITIALISED}, None),
+    ("order_unwritten_ok", set(), None),
+    ("order_beyond", {Kind.OUT_OF_BOUNDS}, None),
+    ("order_awaits", set(), None),
+    ("order_left", set(), "384\n"),
     ("halves", set(), None),
     ("overlap", {_RACE}, None),
     ("memset", {_RACE}, None),
@@ -166,6 +173,24 @@ def test_a_refused_launch_names_its_line_and_the_copy_that_came_first(
 def test_a_launch_whose_error_is_looked_at_is_a_note(built: dict[str, Linked]) -> None:
     (found,) = _host(built, "errors.cu", "threads, looked at").host
     assert (found.kind, found.severity) == (_REFUSED, Severity.NOTE)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "kinds", "words"),
+    [
+        ("order_matters", {Kind.UNORDERED}, "begins before launch 1 (publish"),
+        ("order_matters_ok", set(), ""),
+        ("order_awaits", {Kind.DEADLOCK}, "no stream order or event rules out"),
+        ("order_left", set(), ""),
+        ("atomics", set(), ""),
+    ],
+)
+def test_launches_that_meet_in_atomics_alone_are_tried_in_the_other_order(
+    built: dict[str, Linked], scenario: str, kinds: set[Kind], words: str
+) -> None:
+    host = _host(built, "streams.cu", scenario).host
+    assert {(one.kind, one.severity) for one in host} == {(kind, Severity.NOTE) for kind in kinds}
+    assert all(words in one.text for one in host)
 
 
 def test_padding_is_a_note(built: dict[str, Linked]) -> None:

@@ -74,7 +74,9 @@ def test_a_program_runs_and_its_launches_are_sanitised(tmp_path: Path) -> None:
 NVCC_WORDS = r"""
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 namespace ns {
+__host__ __device__ __noinline__ int plain(int x) { return x; }
 template <typename T> __device__ __forceinline__ T twice(const T& x) { return x + x; }
 template <typename T, T (*FUNCTION)(const T&), bool SHIFT>
 __global__ void apply(T* y, int n) {
@@ -90,7 +92,7 @@ int main() {
   cudaMalloc(&y, sizeof host);
   ns::apply<float, ns::twice<float>, true><<<1, 32>>>(y, 32);
   cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost);
-  printf("%g %g\n", host[0], host[31]);
+  printf("%g %g\n", host[0], host[ns::plain(31)]);
 }
 """
 

@@ -101,3 +101,13 @@ def test_names_are_reworded_for_the_host_alone() -> None:
     found = split(text, rename=rename)
     assert "x.is_cpu()" in found.host
     assert "int is_cuda" in found.device
+
+
+def test_not_inlined_is_an_attribute_of_the_program_and_a_word_of_libraries() -> None:
+    text = """
+__host__ __device__ __noinline__ int twice(int x) { return 2 * x; }
+__attribute__((__noinline__)) int thrice(int x) { return 3 * x; }
+"""
+    host = split(text).host
+    assert "__host__ __device__ __attribute__((noinline)) int twice" in host
+    assert "__attribute__((__noinline__)) int thrice" in host

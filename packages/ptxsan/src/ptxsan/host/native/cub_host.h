@@ -1,10 +1,7 @@
 // CUB's headers for the host's compiler: types of theirs stand in structures of host code, which
 // asks how many bytes they have. What they call in device code is declared here and never defined.
 #pragma once
-#pragma push_macro("__noinline__")
-#undef __noinline__  // a word of libstdc++'s own
 #include <memory>
-#pragma pop_macro("__noinline__")
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

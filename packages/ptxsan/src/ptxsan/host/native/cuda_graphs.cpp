@@ -335,6 +335,19 @@ EXPORT cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* made, cudaGraph_t graph
                                         const cudaHostNodeParams* p) {
   return add_by_hand(made, graph, after, count, cudaGraphNodeTypeHost, host_work(*p));
 }
+EXPORT cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* made, cudaGraph_t graph,
+                                            const cudaGraphNode_t* after, std::size_t count,
+                                            cudaMemAllocNodeParams* p) {
+  note(kUncovered, cudaSuccess, "memory that a graph allocates: its contents between launches");
+  if (const cudaError_t error = cudaMalloc(&p->dptr, p->bytesize)) return error;
+  return add_by_hand(made, graph, after, count, cudaGraphNodeTypeMemAlloc, nullptr);
+}
+EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* made, cudaGraph_t graph,
+                                           const cudaGraphNode_t* after, std::size_t count,
+                                           void* pointer) {
+  if (pointer == nullptr) return result(cudaErrorInvalidValue);
+  return add_by_hand(made, graph, after, count, cudaGraphNodeTypeMemFree, nullptr);
+}
 EXPORT cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* made, cudaGraph_t graph,
                                          const cudaGraphNode_t* after, std::size_t count) {
   return add_by_hand(made, graph, after, count, cudaGraphNodeTypeEmpty, nullptr);

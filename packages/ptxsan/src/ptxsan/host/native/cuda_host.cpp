@@ -526,11 +526,16 @@ EXPORT cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 EXPORT cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stream) {
   if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
   const Stream* object = stream_of(stream);
-  if (object != nullptr && object->capture != nullptr) {
-    note(kUncovered, cudaSuccess, "cudaMallocAsync inside of a captured graph");
-    return result(cudaErrorNotSupported);
-  }
-  return allocate(pointer, bytes, kDevice, stream_id(stream));
+  if (object == nullptr || object->capture == nullptr)
+    return allocate(pointer, bytes, kDevice, stream_id(stream));
+  // The address is known from now on, and the same in each launch of the graph.
+  note(kUncovered, cudaSuccess, "memory that a graph allocates: its contents between launches");
+  if (const cudaError_t error = allocate(pointer, bytes, kDevice)) return error;
+  return enqueue(stream, cudaGraphNodeTypeMemAlloc, [](std::uint64_t) { return cudaSuccess; });
+}
+EXPORT cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPool_t pool,
+                                           cudaStream_t stream) {
+  return pool == nullptr ? result(cudaErrorInvalidValue) : cudaMallocAsync(pointer, bytes, stream);
 }
 EXPORT cudaError_t cudaMallocManaged(void** pointer, std::size_t bytes, unsigned) {
   return allocate(pointer, bytes, kManaged);
@@ -548,10 +553,8 @@ EXPORT cudaError_t cudaFree(void* pointer) {
 EXPORT cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
   const Stream* object = stream_of(stream);
-  if (object != nullptr && object->capture != nullptr) {
-    note(kUncovered, cudaSuccess, "cudaFreeAsync inside of a captured graph");
-    return result(cudaErrorNotSupported);
-  }
+  if (object != nullptr && object->capture != nullptr)
+    return enqueue(stream, cudaGraphNodeTypeMemFree, [](std::uint64_t) { return cudaSuccess; });
   return release(pointer, {kDevice, kManaged}, stream_id(stream), "cudaFreeAsync");
 }
 EXPORT cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
@@ -676,6 +679,103 @@ EXPORT cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise, cud
 EXPORT cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsigned,
                                         cudaStream_t stream) {
   return enqueue(stream, cudaGraphNodeTypeEmpty, [](std::uint64_t) { return cudaSuccess; });
+}
+
+namespace {
+// What a cudaMemPool_t points to: memory comes from the device alike, whatever pool is named.
+struct Pool {
+  std::map<int, std::uint64_t> values;
+};
+std::mutex pool_guard;
+std::set<const void*> pools;
+
+cudaMemPool_t made_pool() {
+  auto* made = new Pool;
+  std::lock_guard<std::mutex> lock(pool_guard);
+  pools.insert(made);
+  return reinterpret_cast<cudaMemPool_t>(made);
+}
+Pool* pool_of(cudaMemPool_t pool) {
+  std::lock_guard<std::mutex> lock(pool_guard);
+  return pools.count(pool) ? reinterpret_cast<Pool*>(pool) : nullptr;
+}
+cudaMemPool_t default_pool() {
+  static const cudaMemPool_t made = made_pool();
+  return made;
+}
+cudaMemPool_t current_pool = nullptr;
+// Flags are integers, amounts of bytes 64 bits wide.
+bool is_flag(cudaMemPoolAttr attribute) {
+  return attribute <= cudaMemPoolReuseAllowInternalDependencies;
+}
+}  // namespace
+
+EXPORT cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+  if (pool == nullptr || device != 0) return result(cudaErrorInvalidValue);
+  *pool = default_pool();
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+  if (pool == nullptr || device != 0) return result(cudaErrorInvalidValue);
+  *pool = current_pool ? current_pool : default_pool();
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
+  if (pool_of(pool) == nullptr || device != 0) return result(cudaErrorInvalidValue);
+  current_pool = pool;
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* wanted) {
+  if (pool == nullptr || wanted == nullptr) return result(cudaErrorInvalidValue);
+  *pool = made_pool();
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  if (pool_of(pool) == nullptr || pool == default_pool()) return result(cudaErrorInvalidValue);
+  std::lock_guard<std::mutex> lock(pool_guard);
+  pools.erase(pool);  // the object stays: its address names no other pool
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
+                                           void* value) {
+  Pool* one = pool_of(pool);
+  if (one == nullptr || value == nullptr) return result(cudaErrorInvalidValue);
+  one->values[attribute] =
+      is_flag(attribute) ? *static_cast<int*>(value) : *static_cast<std::uint64_t*>(value);
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
+                                           void* value) {
+  Pool* one = pool_of(pool);
+  if (one == nullptr || value == nullptr) return result(cudaErrorInvalidValue);
+  if (is_flag(attribute)) {
+    const auto found = one->values.find(attribute);
+    *static_cast<int*>(value) = found == one->values.end() ? 1 : static_cast<int>(found->second);
+  } else {
+    const bool threshold = attribute == cudaMemPoolAttrReleaseThreshold;
+    *static_cast<std::uint64_t*>(value) = threshold ? one->values[attribute] : in_use;
+  }
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t) {
+  return result(pool_of(pool) ? cudaSuccess : cudaErrorInvalidValue);
+}
+EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc*,
+                                        std::size_t) {
+  return result(pool_of(pool) ? cudaSuccess : cudaErrorInvalidValue);
+}
+EXPORT cudaError_t cudaDeviceGraphMemTrim(int device) {
+  return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+EXPORT cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType,
+                                                  void* value) {
+  if (device != 0) return result(cudaErrorInvalidDevice);
+  note(kUncovered, cudaSuccess, "how much memory graphs hold");
+  *static_cast<std::uint64_t*>(value) = 0;
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType, void*) {
+  return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 // Arrays, textures and surfaces ------------------------------------------------------------------
@@ -1001,6 +1101,26 @@ EXPORT cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
   *can = 0;
   return cudaSuccess;
 }
+// There is one device, and no other is its peer.
+EXPORT cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
+  return result(cudaErrorInvalidDevice);
+}
+EXPORT cudaError_t cudaDeviceDisablePeerAccess(int) { return result(cudaErrorInvalidDevice); }
+EXPORT cudaError_t cudaDeviceGetP2PAttribute(int*, cudaDeviceP2PAttr, int, int) {
+  return result(cudaErrorInvalidDevice);
+}
+EXPORT cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                       std::size_t bytes, cudaStream_t stream) {
+  if (to_device != 0 || from_device != 0) return result(cudaErrorInvalidDevice);
+  return copy_later(Copy{to, from, bytes, 1, 0, 0, cudaMemcpyDeviceToDevice}, stream,
+                    "cudaMemcpyPeerAsync");
+}
+EXPORT cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device,
+                                  std::size_t bytes) {
+  if (to_device != 0 || from_device != 0) return result(cudaErrorInvalidDevice);
+  return copy_now(Copy{to, from, bytes, 1, 0, 0, cudaMemcpyDeviceToDevice}, "cudaMemcpyPeer");
+}
+EXPORT cudaError_t cudaCtxResetPersistingL2Cache() { return result(cudaSuccess); }
 EXPORT cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;

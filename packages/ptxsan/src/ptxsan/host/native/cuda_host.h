@@ -30,9 +30,7 @@ namespace cub {}
 #define __cluster_dims__(...)
 #undef __grid_constant__
 #define __grid_constant__
-#ifndef __noinline__
-#define __noinline__ __attribute__((noinline))
-#endif
+#undef __noinline__  // libstdc++ writes it as an attribute's name; host/split.py words the program's
 
 extern "C" void cuda_host_stub(const void* const* arguments);
 extern "C" void cuda_host_set(dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream);

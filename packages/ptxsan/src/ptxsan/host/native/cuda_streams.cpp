@@ -214,6 +214,19 @@ EXPORT cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, std::size_t, un
   note(kUncovered, cudaSuccess, "cudaStreamAttachMemAsync");
   return result(cudaSuccess);
 }
+// Attributes say where caches keep data and whether the host spins, nothing of what is computed.
+EXPORT cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID,
+                                          const cudaStreamAttrValue* value) {
+  if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
+  return result(value ? cudaSuccess : cudaErrorInvalidValue);
+}
+EXPORT cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID,
+                                          cudaStreamAttrValue* value) {
+  if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
+  if (value == nullptr) return result(cudaErrorInvalidValue);
+  *value = {};
+  return result(cudaSuccess);
+}
 EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
   *greatest = -5;

@@ -2,6 +2,7 @@
 // host is kept from it by the processor's page protection, and its accesses are told to Python.
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -34,6 +35,7 @@ std::atomic<int> touched{0};
 std::atomic<bool> closed{false};
 struct sigaction before;
 std::uintptr_t low = 0, high = 0;
+std::atomic<pthread_t> issuer;  // nothing is known of what orders another thread's accesses
 
 std::uintptr_t down(std::uintptr_t address) { return address / kPage * kPage; }
 
@@ -52,8 +54,9 @@ void caught(int signal, siginfo_t* info, void* context) {
 #else
   const bool written = true;
 #endif
+  const bool own = pthread_equal(pthread_self(), issuer) != 0;
   for (const Range& one : ranges) {
-    if (address < one.start || address >= one.end || !(written || one.written)) continue;
+    if (!own || address < one.start || address >= one.end || !(written || one.written)) continue;
     const int place = touched.fetch_add(1);
     if (place < kMost) {
       Touch& made = touches[place];
@@ -93,6 +96,7 @@ EXPORT void cuda_host_watch(const Range* given, std::size_t count) {
   }();
   (void)ready;
   watch_open();
+  issuer = pthread_self();
   ranges.assign(given, given + count);
   if (count == 0) return;
   low = ~std::uintptr_t{0};

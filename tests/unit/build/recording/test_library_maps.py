@@ -1,0 +1,113 @@
+"""Tensor maps that a library encodes are known by their bytes, whichever way it asks the driver."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import struct
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
+from cuassay.build.recording.library_maps import in_machine_form, watch_maps
+from cuassay.errors import MissingToolError
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+# A stand-in for driver and runtime: an encoding is a number that nobody else has.
+DRIVER = """
+#include <cstring>
+extern "C" {
+static unsigned long long made = 0xABCD0000;
+int cuTensorMapEncodeTiled(unsigned long long* map, unsigned element, unsigned rank, void* address,
+    const unsigned long long* sizes, const unsigned long long* strides, const unsigned* box,
+    const unsigned* steps, unsigned interleave, unsigned swizzle, unsigned l2, unsigned fill) {
+    if (rank > 5) return 1;
+    for (int i = 0; i < 16; ++i) map[i] = ++made;
+    return 0;
+}
+int cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags, int* how) {
+    *function = std::strcmp(name, "cuTensorMapEncodeTiled") ? nullptr
+                                                            : (void*)&cuTensorMapEncodeTiled;
+    return 0;
+}
+}
+"""
+USER = """
+extern "C" {
+typedef int Encode(unsigned long long*, unsigned, unsigned, void*, const unsigned long long*,
+    const unsigned long long*, const unsigned*, const unsigned*, unsigned, unsigned, unsigned,
+    unsigned);
+Encode cuTensorMapEncodeTiled;
+int cudaGetDriverEntryPoint(const char*, void**, unsigned long long, int*);
+int encode(Encode* with, unsigned long long* map, unsigned element, unsigned rank) {
+    const unsigned long long sizes[] = {64, 32}, strides[] = {128};
+    const unsigned box[] = {16, 8}, steps[] = {1, 1};
+    return with(map, element, rank, (void*)0x1000, sizes, strides, box, steps, 0, 1, 0, 1);
+}
+int linked(unsigned long long* map, unsigned element, unsigned rank) {
+    return encode(cuTensorMapEncodeTiled, map, element, rank);
+}
+int asked(unsigned long long* map, unsigned element, unsigned rank) {
+    void* found = nullptr;
+    int how = 0;
+    if (cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, 0, &how)) return 9;
+    return encode((Encode*)found, map, element, rank);
+}
+int other() {
+    void* found = &found;
+    int how = 0;
+    return cudaGetDriverEntryPoint("cuMemAlloc", &found, 0, &how) == 0 && found == nullptr;
+}
+}
+"""
+_F16 = 6
+_MADE = Encoded(
+    address=0x1000, element="f16", sizes=(64, 32), strides=(128,), box=(16, 8), steps=(1, 1),
+    swizzle=32, nan_fill=True,
+)  # fmt: skip
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> ctypes.CDLL:
+    """Return a library that is watched."""
+    name = f"driver{uuid.uuid4().hex}"
+    for title, text, more in (
+        (name, DRIVER, []),
+        ("user", USER, ["-L", str(tmp_path), f"-l{name}", f"-Wl,-rpath,{tmp_path}"]),
+    ):
+        source = tmp_path / f"{title}.cpp"
+        source.write_text(text)
+        command = ["g++", "-shared", "-fPIC", str(source), "-o", str(tmp_path / f"lib{title}.so")]
+        subprocess.run([*command, *more], check=True, capture_output=True)
+    found = ctypes.CDLL(str(tmp_path / "libuser.so"))
+    watch_maps(tmp_path / "libuser.so")
+    return found
+
+
+@pytest.mark.parametrize("way", ["linked", "asked"])
+def test_a_map_comes_out_in_the_machine_s_form(library: ctypes.CDLL, way: str) -> None:
+    held = (ctypes.c_ulonglong * 16)()
+    assert getattr(library, way)(held, _F16, 2) == 0
+    raw = bytes(held)
+    assert in_machine_form(raw) == (machine_bytes(_MADE), 1)
+    structure = struct.pack("<8Q", *range(8)) + raw + struct.pack("<Q", 7)
+    made, count = in_machine_form(structure)
+    assert count == 1
+    assert made == structure[:64] + machine_bytes(_MADE) + structure[192:]
+
+
+def test_what_is_no_map_stays_as_it_is(library: ctypes.CDLL) -> None:
+    held = (ctypes.c_ulonglong * 16)()
+    assert library.linked(held, _F16, 6) == 1  # the driver refuses it
+    assert in_machine_form(bytes(128)) == (bytes(128), 0)
+    assert library.other() == 1
+
+
+def test_a_map_that_the_machine_does_not_know_is_named(library: ctypes.CDLL) -> None:
+    held = (ctypes.c_ulonglong * 16)()
+    assert library.linked(held, 13, 2) == 0  # elements of 4 bits
+    with pytest.raises(MissingToolError, match="element type 13"):
+        in_machine_form(bytes(held))
