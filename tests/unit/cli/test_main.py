@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from cuassay import __version__
 from cuassay.checks import registry
 from cuassay.cli import probes
-from cuassay.cli.main import main
+from cuassay.cli.main import cli, main
 from cuassay.cli.options import CONDITIONS
 from cuassay.cli.probes import Probe
 from cuassay.errors import CannotJudgeError, ProblemError
@@ -107,6 +109,17 @@ def test_explain_lists_every_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain"]) == 0
     out = capsys.readouterr().out
     assert all(f"{code:<9} " in out for code in registry.codes())
+
+
+def test_the_skill_file_names_commands_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--skill"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("---\nname: cuassay\ndescription: ")
+    named = set(re.findall(r"`cuassay ([a-z]+)(?: ([a-z]+))?", text))
+    assert ("check", "") in named
+    for verb, second in named:
+        command = cli.commands[verb]
+        assert not second or not isinstance(command, click.Group) or second in command.commands
 
 
 def test_explain_of_no_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from importlib import resources
+
 import click
 
 
 @click.command("explain")
 @click.argument("code", required=False)
-def explain(*, code: str | None) -> None:
+@click.option(
+    "--skill", is_flag=True, help="Print the skill file for agents: how they use cuassay."
+)
+def explain(*, code: str | None, skill: bool) -> None:
     """Explain a check's CODE, such as NUM001, or a failure class, such as N1.
 
     Without CODE: the list of all checks.
     """
+    if skill:
+        click.echo(
+            resources.files("cuassay.agents").joinpath("SKILL.md").read_text("utf-8"), nl=False
+        )
+        return
     from cuassay.checks import registry
     from cuassay.model.failure_classes import FAILURE_CLASSES
 
