@@ -1,0 +1,141 @@
+"""How large a class and a module may get: more is two ideas. Exceptions have a reason."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SOURCES = {"cuassay": _ROOT / "src/cuassay", "ptxsan": _ROOT / "packages/ptxsan/src/ptxsan"}
+_MOST_METHODS = 30
+_MOST_ATTRIBUTES = 15
+_MOST_IMPORTS = 25
+
+_RECORD = "a frozen record: its fields are a document that is kept, shown or sent as a whole"
+_MANY_METHODS = {
+    "cuassay.sandbox.host.client.WorkerPool": "still to be split: the pool, and asking its workers",
+    "ptxsan.emit.context.Emit": "still to be split: registers, and the text that is made",
+}
+_MANY_ATTRIBUTES = {
+    **dict.fromkeys(
+        (
+            "cuassay.cli.verbs.audit.Asked",
+            "cuassay.guard.capsules.evidence.CapsuleHeader",
+            "cuassay.guard.config.GuardConfig",
+            "cuassay.guard.watch.GuardStats",
+            "cuassay.inputs.budget.Budget",
+            "cuassay.model.audit.AuditResult",
+            "cuassay.model.loop.BlameReport",
+            "cuassay.model.loop.CellResult",
+            "cuassay.model.loop.InferReport",
+            "cuassay.model.loop.LoopSettings",
+            "cuassay.model.loop.TrainReport",
+            "cuassay.model.machine.LaunchEvidence",
+            "cuassay.model.outcome.Finding",
+            "cuassay.model.problem.Problem",
+            "cuassay.model.recording.RecordedLaunch",
+            "cuassay.model.verdict.Verdict",
+            "cuassay.oracle.compare.outputs.Comparison",
+            "cuassay.oracle.truth.types.OutputTruth",
+            "cuassay.sandbox.limits.Limits",
+            "ptxsan.isa.Row",
+        ),
+        _RECORD,
+    ),
+    "cuassay.guard.watch.Watch": "what threads of production calls share of one guarded kernel",
+    "cuassay.judge.decide.tally.Tally": "what a trial counts on its way to a verdict",
+    "cuassay.judge.run.executor.Executor": "still to be split: routes, and what a run showed",
+    "cuassay.sandbox.host.client.WorkerPool": "still to be split, as its methods",
+    "cuassay.sandbox.host.handle.WorkerHandle": "one process: its pipes, memory, limits and end",
+    "ptxsan.emit.context.Emit": "still to be split, as its methods",
+    "ptxsan.memory_model._Execution": "relations of one candidate execution, by PTX's names",
+    "ptxsan.prove.execute.Execution": "still to be split: paths, and what is known on them",
+}
+_MANY_IMPORTS = {
+    "cuassay.judge.proofs.prove": "composition: every property and its prover",
+    "cuassay.judge.run.executor": "the one router: every kind of process",
+    "cuassay.judge.session": "composition of a trial",
+    "cuassay.judge.verbs": "a function a job, each with its own parts",
+    "cuassay.sandbox.host.apart": "still to be split: the process apart, and its walls",
+}
+
+
+def _modules() -> Iterator[tuple[str, ast.Module]]:
+    for package, folder in _SOURCES.items():
+        for file in sorted(folder.rglob("*.py")):
+            parts = file.relative_to(folder).with_suffix("").parts
+            name = ".".join((package, *(part for part in parts if part != "__init__")))
+            yield name, ast.parse(file.read_text(encoding="utf-8"))
+
+
+_MODULES = dict(_modules())
+
+
+def _classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    for module, tree in _MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                yield f"{module}.{node.name}", node
+
+
+def _methods(node: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def _attributes(node: ast.ClassDef) -> set[str]:
+    """Return the fields that a class declares and what its methods set on `self`."""
+    declared = {
+        one.target.id
+        for one in node.body
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+    }
+    stored = {
+        one.attr
+        for method in _methods(node)
+        for one in ast.walk(method)
+        if isinstance(one, ast.Attribute)
+        and isinstance(one.ctx, ast.Store)
+        and isinstance(one.value, ast.Name)
+        and one.value.id == "self"
+    }
+    return declared | stored
+
+
+def _imports(tree: ast.Module) -> set[str]:
+    named = {
+        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module
+    }
+    named |= {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
+    return {name for name in named if name.partition(".")[0] in _SOURCES}
+
+
+_METHODS = {name: len(_methods(node)) for name, node in _classes()}
+_ATTRIBUTES = {name: len(_attributes(node)) for name, node in _classes()}
+_IMPORTS = {name: len(_imports(tree)) for name, tree in _MODULES.items()}
+_LIMITS = [
+    pytest.param(_METHODS, _MOST_METHODS, _MANY_METHODS, id="methods of a class"),
+    pytest.param(_ATTRIBUTES, _MOST_ATTRIBUTES, _MANY_ATTRIBUTES, id="attributes of a class"),
+    pytest.param(_IMPORTS, _MOST_IMPORTS, _MANY_IMPORTS, id="imports of a module from its package"),
+]
+
+
+@pytest.mark.parametrize(("counts", "most", "excepted"), _LIMITS)
+def test_what_is_larger_is_named_with_a_reason(
+    counts: dict[str, int], most: int, excepted: dict[str, str]
+) -> None:
+    assert len(counts) > 500
+    larger = {name: count for name, count in counts.items() if count > most}
+    assert not {name: n for name, n in larger.items() if name not in excepted}, f"at most {most}"
+    assert not set(excepted) - set(larger), "small by now: take the exception out"
+    assert all(excepted.values())
+
+
+def test_a_class_that_grows_is_seen() -> None:
+    body = "\n".join(f"    def f{n}(self): self.a{n} = {n}" for n in range(31))
+    (node,) = (one for one in ast.parse(f"class Grown:\n{body}").body)
+    assert isinstance(node, ast.ClassDef)
+    assert len(_methods(node)) == 31 > _MOST_METHODS
+    assert len(_attributes(node)) == 31 > _MOST_ATTRIBUTES
