@@ -12,7 +12,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from cuassay.checks.base import done
 from cuassay.errors import CuassayError
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 _NEAR = {"bfloat16": (4e-3, 2e-2), "float16": (1e-3, 5e-3)}
 _NEAR_ELSE = (3e-4, 3e-3)
 _LOW = ("bfloat16", "float16")
+# Elements that are known by their values: how near, which part of a sample must be, how many tell.
+_SAME_ELEMENT, _NEARLY_ALL, _TELLING = 5e-5, 0.95, 4
+_MOST_SAMPLED, _MOST_KEPT, _MOST_ELEMENTS = 256, 256, 1 << 18
 _SUMS = frozenset(
     {"add", "add_", "sum", "mean", "cumsum", "index_add", "index_add_", "scatter_add"}
     | {"scatter_add_", "mm", "bmm", "addmm", "baddbmm", "matmul", "dot", "mv", "linear"}
@@ -44,6 +49,10 @@ _MAKES = frozenset(
     {"zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "full", "full_like"}
 )
 _CASTS = ("_to_copy", "copy_")
+_PICKS = frozenset(
+    {"select", "slice", "narrow", "split", "split_with_sizes", "chunk", "unbind", "expand"}
+    | {"index", "index_select", "gather", "embedding", "cat", "stack", "flip", "roll"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,39 +197,112 @@ def of_numbers(
         if low is not None:
             return source_line(candidate, low.file, low.line, what=f"{low.op} in {low.dtype}")
     right = _values(trial, answer.case, None)
-    if not right:
+    if not right.sketches:
         return None
-    # Once a value was rounded to 16 bits, what is computed from it agrees to 16 bits only.
-    rounded = [n for n, one in enumerate(trace.seen) if one.dtype in _LOW]
-    start = rounded[0] if rounded else len(trace.seen)
-
-    def among(number: int, known: Sequence[tuple[float, ...]]) -> bool:
-        # Whether a value is one of the known ones; `number > start` where 16-bit values went into
-        # it
-        one = trace.seen[number]
-        dtype = "bfloat16" if (number > start) else one.dtype
-        return bool(one.sketch) and any(_near(one.sketch, other, dtype) for other in known)
-
-    places = range(len(trace.seen))
+    made = _made(trace.seen)
+    known = [right.hold(one) for one in made]
     if found is not None:
-        broken = [
-            one
-            for one in _values(trial, answer.case, found)
-            if not any(_near(one, other, "") for other in right)
-        ]
-        for number in places:
-            one = trace.seen[number]
-            if one.line and among(number, broken) and not among(number, right):
+        broken = _values(trial, answer.case, found).beside(right)
+        for one, is_right in zip(made, known, strict=True):
+            if one.line and not is_right and broken.hold(one):
                 return source_line(candidate, one.file, one.line, what="makes the wrong value")
-    last = max((n for n in places if among(n, right)), default=-1)
-    after = next((s for s in trace.seen[last + 1 :] if s.line and s.sketch), None)
+    last = max((n for n, is_known in enumerate(known) if is_known), default=-1)
+    after = next((one for one in made[last + 1 :] if one.line and one.sketches), None)
     if after is None:
         # Every value is one of the reference's, and the last one is not its answer.
-        end = next((one for one in reversed(trace.seen) if one.line), None)
+        end = next((one for one in reversed(made) if one.line), None)
         what = "ends before what the reference still does"
         return source_line(candidate, end.file, end.line, what=what) if end is not None else None
     what = "makes the first value that the reference has not"
     return source_line(candidate, after.file, after.line, what=what)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What one operation of one line gave, over all its runs: a loop makes a value in parts.
+
+    With `rounded` 16-bit values went into it: it agrees with other values to 16 bits only.
+    """
+
+    file: str
+    line: int
+    dtype: str
+    rounded: bool
+    sketches: tuple[tuple[float, ...], ...]
+    sample: tuple[float, ...]
+
+
+def _made(seen: Sequence[SeenOperation]) -> list[_Made]:
+    """Return the operations of a call by line and turn on it, in the order of their first run."""
+    first_low = next((n for n, one in enumerate(seen) if _rounds(one)), len(seen))
+    runs: dict[tuple[str, int, str, int], list[int]] = {}
+    turns: dict[tuple[str, int, str], int] = {}
+    before: Line = "", 0
+    for number, one in enumerate(seen):
+        if (one.file, one.line) != before:
+            turns.clear()  # another run of the line counts its operations anew
+        before = one.file, one.line
+        key = one.file, one.line, one.op
+        turns[key] = turns.get(key, -1) + 1
+        runs.setdefault((*key, turns[key]), []).append(number)
+    return [
+        _Made(
+            file=file,
+            line=line,
+            dtype=seen[numbers[0]].dtype,
+            rounded=numbers[0] > first_low,
+            sketches=tuple(seen[n].sketch for n in numbers if seen[n].sketch),
+            sample=tuple(value for n in numbers for value in seen[n].sample)[:_MOST_SAMPLED],
+        )
+        for (file, line, _, _), numbers in runs.items()
+    ]
+
+
+def _rounds(one: SeenOperation) -> bool:
+    """Whether an operation makes 16-bit values, which inputs that are picked from are not."""
+    return one.dtype in _LOW and one.op not in _PICKS and one.op not in _MAKES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Values:
+    """The values of a reference: their sketches, and the sorted elements of each."""
+
+    sketches: tuple[tuple[float, ...], ...]
+    elements: tuple[torch.Tensor, ...]
+
+    def hold(self, made: _Made) -> bool:
+        """Whether what an operation gave is one of these values, or rows or tiles of one."""
+        dtype = "bfloat16" if made.rounded else made.dtype
+        if len(made.sketches) == 1 and any(
+            _near(made.sketches[0], other, dtype) for other in self.sketches
+        ):
+            return True
+        if dtype in _LOW or len(made.sample) < _TELLING:
+            return False  # of 16 bits any value is near one of many
+        wanted = torch.tensor(made.sample, dtype=torch.float64)
+        return any(_among(wanted, elements) for elements in self.elements)
+
+    def beside(self, right: _Values) -> _Values:
+        """Return those of these values that are not among the right ones."""
+        return _Values(
+            sketches=tuple(
+                one for one in self.sketches if not any(_near(one, o, "") for o in right.sketches)
+            ),
+            elements=tuple(
+                one
+                for one in self.elements
+                if not any(one.shape == o.shape and torch.allclose(one, o) for o in right.elements)
+            ),
+        )
+
+
+def _among(wanted: torch.Tensor, elements: torch.Tensor) -> bool:
+    """Whether nearly all numbers are elements of a sorted tensor, to float32's accuracy."""
+    places = torch.searchsorted(elements, wanted)
+    most = elements.numel() - 1
+    low, high = elements[(places - 1).clamp(0, most)], elements[places.clamp(0, most)]
+    apart = torch.minimum((low - wanted).abs(), (high - wanted).abs())
+    return bool((apart <= _SAME_ELEMENT * wanted.abs()).double().mean() >= _NEARLY_ALL)
 
 
 def source_line(candidate: Candidate, file: str, line: int, *, what: str = "") -> SourceLine | None:
@@ -264,10 +346,12 @@ def _low(seen: Sequence[SeenOperation], *, sums: bool) -> SeenOperation | None:
     return next((s for s in casts if s.read and s.read[-1] not in _LOW), None)
 
 
-def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> list[tuple[float, ...]]:
-    """Return the sketches of every value of the reference, or of a broken version of it."""
+def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> _Values:
+    """Return every value of the reference, or of a broken version of it; none where it fails."""
     inputs = list(trial.inputs(case).values())
-    watch = OpWatch(lambda: ("", 0))
+    watch = _Watch()
+    for value in inputs:
+        watch.note(value)
     try:
         with watch:
             if found is None:
@@ -275,8 +359,37 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> list[tuple[fl
             else:
                 found.mutant.run(inputs)
     except (CuassayError, *CANNOT_RUN):
-        return []
-    return list(dict.fromkeys(one.sketch for one in watch.seen if one.sketch))
+        return _Values(sketches=(), elements=())
+    return _Values(
+        sketches=tuple(dict.fromkeys(one.sketch for one in watch.seen if one.sketch)),
+        elements=tuple(watch.elements),
+    )
+
+
+class _Watch(OpWatch):
+    """Notes what the reference makes, with the elements of each value in order."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: ("", 0))
+        self.elements: list[torch.Tensor] = []
+
+    def note(self, value: object) -> None:
+        """Keep the elements of a value in order, where it has some."""
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return
+        if 0 < value.numel() <= _MOST_ELEMENTS and len(self.elements) < _MOST_KEPT:
+            flat = value.detach().double().reshape(-1).cpu()
+            flat = flat[flat.isfinite() & (flat != 0)]
+            self.elements += [flat.sort().values] if flat.numel() else []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        """Run the operation and note what it gave."""
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        for value in result if isinstance(result, tuple | list) else (result,):
+            self.note(value)
+        return result
 
 
 def _near(first: tuple[float, ...], second: tuple[float, ...], dtype: str) -> bool:

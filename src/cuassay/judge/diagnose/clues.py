@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from cuassay.model.machine import MachineEvidence
 
 _SECONDS = {Profile.QUICK: 10.0, Profile.STANDARD: 30.0, Profile.DEEP: 60.0}
-_MUTANTS = {Profile.QUICK: 90, Profile.STANDARD: 200, Profile.DEEP: 400}
+_MUTANTS = {Profile.QUICK: 160, Profile.STANDARD: 300, Profile.DEEP: 500}
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
 _ASKED_ELEMENTS = 1 << 16  # of one that an experiment asks for
@@ -388,7 +388,7 @@ class _Experiments:
         )
         if found is not None:
             self.found["exact"] = found
-            cause = alike.CAUSES[found.mutant.kind]
+            cause = found.cause
             if cause is Cause.LOW_PRECISION and (lost := self._lost_sum(answers)) is not None:
                 return lost
             return Clue(
@@ -398,6 +398,9 @@ class _Experiments:
             )
         if ignored:
             return None
+        relation = alike.off_by(self.trial, answers, right=right)
+        if relation is not None:
+            return Clue(cause=relation.cause, words=relation.words, basis=Basis.CHECK)
         error = alike.relative_error(worst)
         subject = self._subject(worst.case)
         order = [Cause.TAIL, Cause.SIZES, Cause.MAGNITUDE, Cause.SPECIAL_CASE]

@@ -28,6 +28,7 @@ from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
 
 _TILES = (128, 1024)  # sizes that are a multiple of one of them have no tail in a usual kernel
 _DRAWS = 2  # of values under which sizes must tell right from wrong
+_SURE_DRAWS = 4  # where a size is called right
 _FAR = 2.0**10  # times the values, up and down, where their magnitude is asked for
 _LENGTHS = (1, 4, 16, 64)  # times the shortest sum
 _SHORTEST = 32
@@ -241,14 +242,16 @@ def _partial_tile(subject: Subject) -> Experiment | None:
         return None
     moved = [a for a in subject.problem.var_axes() if wrong.axes[a.name] % _TILES[0]]
     choices = [[axis] for axis in moved] + ([moved] if len(moved) > 1 else [])
-    padded: list[tuple[Case, Case]] = []
+    padded: list[tuple[Case, Case, Case | None]] = []
     for tile in _TILES:
         for axes in choices:
             larger = {a.name: _up(wrong.axes[a.name], tile) for a in axes}
             beyond = {name: size + wrong.axes[name] % tile for name, size in larger.items()}
             whole, tail = _at(subject, larger), _at(subject, beyond)
+            # A count that is right by chance at one size is wrong at the next.
+            next_whole = _at(subject, {name: 2 * size for name, size in larger.items()})
             if whole is not None and tail is not None:
-                padded.append((whole, tail))
+                padded.append((whole, tail, next_whole))
     if not padded:
         return None
     listed = [case for case in _listed(subject) if not _has_tail(subject, case)]
@@ -268,16 +271,21 @@ def _partial_tile(subject: Subject) -> Experiment | None:
 
 
 def _whole_tiles(
-    subject: Subject, padded: Sequence[tuple[Case, Case]], *, draw: int = 0
+    subject: Subject, padded: Sequence[tuple[Case, Case, Case | None]], *, draw: int = 0
 ) -> Experiment | None:
     """Ask for whole tiles and a tail beyond them, one choice of axes after another."""
     if not padded:
         return None
-    (whole, tail), *rest = padded
-    questions = (_ask("whole", redrawn(whole, draw)), _ask("tail", redrawn(tail, draw)))
+    (whole, tail, next_whole), *rest = padded
+    questions = (
+        _ask("whole", redrawn(whole, draw)),
+        _ask("tail", redrawn(tail, draw)),
+        *([] if next_whole is None else [_ask("next whole", redrawn(next_whole, draw))]),
+    )
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
-        if not (_is(replies, "whole", True) and _is(replies, "tail", False)):
+        more = next_whole is None or not _is(replies, "next whole", False)
+        if not (more and _is(replies, "whole", True) and _is(replies, "tail", False)):
             return Conclusion(ruling=Ruling.REFUTED, then=_whole_tiles(subject, rest))
         if draw + 1 < _DRAWS:
             again = _whole_tiles(subject, padded, draw=draw + 1)
@@ -358,33 +366,35 @@ def _turning_point(
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         reply = replies.get("middle")
-        if reply is None or reply.right not in ((True,), (False,)):
+        if reply is None or None in reply.right:
             return Conclusion(ruling=Ruling.OPEN)
-        pair = (asked, wrong) if reply.right == (True,) else (right, asked)
+        pair = (asked, wrong) if all(reply.right) else (right, asked)
         return Conclusion(
             ruling=Ruling.OPEN, then=_turning_point(subject, *pair, rounds=rounds - 1)
         )
 
-    return Experiment(questions=(_ask("middle", asked),), conclude=conclude)
+    question = _ask_draws("middle", asked, number=_SURE_DRAWS)
+    return Experiment(questions=(question,), conclude=conclude)
 
 
 def _sharp(axis: VarAxis, right: Case, wrong: Case) -> Experiment:
-    """Ask for both sides of the turning point, with new values."""
+    """Ask for both sides of the turning point: an answer there is right, or far off.
+
+    Beyond it some draws may be right: a last tile of one column need not hold what matters.
+    """
     questions = tuple(
-        _ask(f"{name} {n}", redrawn(case, n))
+        _ask_draws(name, case, number=_SURE_DRAWS)
         for name, case in (("right", right), ("wrong", wrong))
-        for n in range(_DRAWS)
     )
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
-        sides = [[replies.get(f"{name} {n}") for n in range(_DRAWS)] for name in ("right", "wrong")]
-        if any(reply is None or not reply.errors for side in sides for reply in side):
+        inside, beyond = replies.get("right"), replies.get("wrong")
+        if inside is None or beyond is None or None in (*inside.right, *beyond.right):
             return Conclusion(ruling=Ruling.OPEN)
-        is_right = [reply.right == (True,) for reply in sides[0] if reply]
-        is_wrong = [reply.right == (False,) for reply in sides[1] if reply]
-        least = min(max(reply.errors) for reply in sides[1] if reply)
-        most = max(max(reply.errors) for reply in sides[0] if reply)
-        if not all(is_right) or not all(is_wrong) or not least > _SHARP * most:
+        most = max(inside.errors)
+        far = [error > _SHARP * most for error in beyond.errors]
+        either = all(is_far or is_right for is_far, is_right in zip(far, beyond.right, strict=True))
+        if not all(inside.right) or not any(far) or not either:
             return Conclusion(ruling=Ruling.REFUTED, words="the error fades with the size")
         sizes = f"{axis.name}={wrong.axes[axis.name]}"
         beside = f"{axis.name}={right.axes[axis.name]}"
@@ -418,10 +428,9 @@ def _grows(subject: Subject) -> Experiment | None:
     if not series:
         return None
     questions = tuple(
-        _ask(f"{name} {length} {n}", redrawn(case, n))
+        _ask_draws(f"{name} {length}", case)
         for name, found in series.items()
         for length, case in found
-        for n in range(_DRAWS)
     )
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
@@ -430,8 +439,7 @@ def _grows(subject: Subject) -> Experiment | None:
             points = [
                 (float(length), error)
                 for length, _ in found
-                for n in range(_DRAWS)
-                if (reply := replies.get(f"{name} {length} {n}")) is not None
+                if (reply := replies.get(f"{name} {length}")) is not None
                 for error in reply.errors
                 if 0 < error < math.inf
             ]
@@ -456,14 +464,21 @@ def _magnitude(subject: Subject) -> Experiment | None:
         "larger": _scaled(subject.problem, wrong, _FAR),
         "smaller": _scaled(subject.problem, wrong, 1.0 / _FAR),
     }
+    ordinary = subject.ordinary
+    if ordinary is not None:
+        ordinary = dataclasses.replace(ordinary, axes=wrong.axes, workload=None)
     questions = (
         _ask("same", redrawn(wrong, 1)),
         *(_ask(name, case) for name, case in changed.items()),
+        *([] if ordinary is None else [_ask("ordinary", ordinary)]),
     )
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         if not _is(replies, "same", False):
             return Conclusion(ruling=Ruling.REFUTED, words="right for other values")
+        # Where ordinary values are wrong too, their magnitude is not what is wrong.
+        if ordinary is not None and not _is(replies, "ordinary", True):
+            return Conclusion(ruling=Ruling.REFUTED, words="wrong for ordinary values")
         right = [name for name in changed if _is(replies, name, True)]
         if len(right) != 1:
             return Conclusion(ruling=Ruling.REFUTED)
@@ -524,6 +539,21 @@ def _overflows(subject: Subject) -> Experiment | None:
 def _ask(name: str, case: Case) -> Question:
     scenario = dataclasses.replace(single_call(case, label=f"diagnosis: {case.label}"), fresh=True)
     return Question(name=name, scenario=scenario)
+
+
+def _ask_draws(name: str, case: Case, *, number: int = _DRAWS) -> Question:
+    """Ask for a case under several draws of its values, one call after another."""
+    cases = tuple(redrawn(case, n) for n in range(number))
+    steps = tuple(
+        step
+        for n in range(number)
+        for step in (
+            Allocate(slot=f"s{n}", case=n),
+            Call(slot=f"s{n}", result=f"r{n}"),
+            ReadResult(result=f"r{n}"),
+        )
+    )
+    return Question(name=name, scenario=_scenario(case.label, cases, steps))
 
 
 def _scenario(label: str, cases: tuple[Case, ...], steps: tuple[object, ...]) -> Scenario:

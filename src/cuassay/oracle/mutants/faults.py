@@ -48,12 +48,17 @@ _BOTH_AXES = "values that differ along both axes"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A wrong way to compute an operation: its kind (`kinds`), in words, what shows it."""
+    """A wrong way to compute an operation: its kind (`kinds`), in words, what shows it.
+
+    `guarded` is asked instead of `wrong` where it is given, with the number that was added to the
+    first argument last.
+    """
 
     kind: str
     words: str
     shown_by: str
     wrong: Wrong
+    guarded: Callable[[Tensor, float], Tensor] | None = None
 
 
 def name_of(op: Any) -> str:
