@@ -180,6 +180,7 @@ def row_of(
         "basis": first.basis.value if first else "",
         "line": line,
         "true_line": fault["line"],
+        "what": first.line.what if first is not None and first.line is not None else "",
         "line_right": bool(line) and abs(line - fault["line"]) <= NEAR,
         "example": first.example if first else "",
         "causes": [one.cause.value for one in verdict.diagnoses],

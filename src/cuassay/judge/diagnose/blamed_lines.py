@@ -22,6 +22,7 @@ from cuassay.judge.diagnose.alike import Alike, WrongOutputs
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause, Diagnosis, SourceLine
+from cuassay.model.machine import FloatRange, LaunchEvidence
 from cuassay.model.scenario import Allocate, Call, Refill, Scenario, Step
 from cuassay.model.steps import Mode, TraceCall
 from cuassay.model.trace import StepDone
@@ -39,11 +40,17 @@ _NEAR_ELSE = (3e-4, 3e-3)
 _LOW = ("bfloat16", "float16")
 # Elements that are known by their values: how near, which part of a sample must be, how many tell.
 _SAME_ELEMENT, _NEARLY_ALL, _TELLING = 5e-5, 0.95, 4
+# Magnitudes that are one value's, relative; below the last part of the largest nothing is told.
+_SAME_LARGEST, _SAME_SMALLEST, _CANCELLED = 1e-4, 1e-2, 1e-6
 _MOST_SAMPLED, _MOST_KEPT, _MOST_ELEMENTS = 256, 256, 1 << 18
 _SUMS = frozenset(
     {"add", "add_", "sum", "mean", "cumsum", "index_add", "index_add_", "scatter_add"}
     | {"scatter_add_", "mm", "bmm", "addmm", "baddbmm", "matmul", "dot", "mv", "linear"}
     | {"index_put", "index_put_", "_index_put_impl_", "addcmul_", "lerp_"}
+)
+_TOTALS = frozenset(
+    {"sum", "mean", "cumsum", "logsumexp", "prod", "var", "std", "index_add", "index_add_"}
+    | {"scatter_add", "scatter_add_", "index_put", "index_put_", "_index_put_impl_"}
 )
 _MAKES = frozenset(
     {"zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "full", "full_like"}
@@ -92,6 +99,11 @@ def _traces(run: Callable[[Scenario], Run], cases: Sequence[Case]) -> list[Trace
         return []
     made = [_trace(done(ran, 2 * number + 1)) for number in range(len(cases))]
     return [one for one in made if one is not None]
+
+
+def totals(trace: Traced) -> set[Line]:
+    """Return the lines that add terms up in one operation, but for products of matrices."""
+    return {(one.file, one.line) for one in trace.seen if one.op in _TOTALS}
 
 
 def of_calls(
@@ -217,6 +229,57 @@ def of_numbers(
     return source_line(candidate, after.file, after.line, what=what)
 
 
+def of_ranges(
+    trial: JudgeTrial,
+    launches: Sequence[LaunchEvidence],
+    candidate: Candidate,
+    answer: WrongOutputs,
+    found: Alike | None,
+) -> SourceLine | None:
+    """Return the line of a kernel that makes the first wrong value, by the machine's magnitudes.
+
+    A value of the reference has a largest and a smallest magnitude, and so has what the
+    instructions of a line gave over all threads. `launches` are those of a call on the answer's
+    case. Where no value of the kernel is known, it is the line that stores.
+    """
+    right = _values(trial, answer.case, None)
+    floats = [one for launch in launches for one in launch.floats if one.line]
+    if not right.elements or not floats:
+        return None
+    wholes = _wholes(floats)
+    known = [right.span(one) or right.span(wholes[_kind(one)]) for one in floats]
+    if found is not None:
+        broken = _values(trial, answer.case, found).beside(right)
+        for one, is_right in zip(floats, known, strict=True):
+            if not is_right and (broken.span(one) or broken.span(wholes[_kind(one)])):
+                what = "makes the wrong value"
+                return source_line(candidate, one.file, one.line, what=what)
+    last = max((n for n, is_known in enumerate(known) if is_known), default=-1)
+    if last < 0:
+        stores = next((one for one in reversed(floats) if one.stored), floats[-1])
+        return source_line(candidate, stores.file, stores.line, what="stores the wrong value")
+    after = floats[min(last + 1, len(floats) - 1)]
+    what = "makes the first value that the reference has not"
+    return source_line(candidate, after.file, after.line, what=what)
+
+
+def _kind(one: FloatRange) -> tuple[str, int, str]:
+    return one.file, one.line, one.opcode
+
+
+def _wholes(floats: Sequence[FloatRange]) -> dict[tuple[str, int, str], FloatRange]:
+    """Return what all instructions of one kind on a line gave: an unrolled one has parts."""
+    found: dict[tuple[str, int, str], FloatRange] = {}
+    for one in floats:
+        known = found.get(_kind(one), one)
+        found[_kind(one)] = dataclasses.replace(
+            one,
+            largest=max(one.largest, known.largest),
+            smallest=min(one.smallest, known.smallest),
+        )
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
     """What one operation of one line gave, over all its runs: a loop makes a value in parts.
@@ -281,6 +344,18 @@ class _Values:
             return False  # of 16 bits any value is near one of many
         wanted = torch.tensor(made.sample, dtype=torch.float64)
         return any(_among(wanted, elements) for elements in self.elements)
+
+    def span(self, made: FloatRange) -> bool:
+        """Whether one of these values has the magnitudes that instructions of a line gave."""
+        for one in self.elements:
+            size = one.abs()
+            largest, smallest = float(size.max()), float(size.min())
+            near = _SAME_LARGEST * largest
+            if abs(largest - made.largest) <= near and abs(smallest - made.smallest) <= max(
+                _SAME_SMALLEST * smallest, _CANCELLED * largest
+            ):
+                return True
+        return False
 
     def beside(self, right: _Values) -> _Values:
         """Return those of these values that are not among the right ones."""

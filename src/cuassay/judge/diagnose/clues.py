@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import done
+from cuassay.checks.machine.faults import recorded_call, recording_of
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import reads_of, same_bits
 from cuassay.diagnosis import NUMBERS, PAGES, Clue, Clues, diagnose
+from cuassay.diagnosis.clues import TESTED
 from cuassay.diagnosis.edits import EditKind
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
@@ -27,10 +29,12 @@ from cuassay.judge.diagnose.alike import WrongOutputs
 from cuassay.judge.diagnose.hypotheses import (
     HYPOTHESES,
     Conclusion,
+    Experiment,
     Prediction,
     Reply,
     Ruling,
     Subject,
+    after_other_calls,
     redrawn,
 )
 from cuassay.model.axes import resolve
@@ -48,7 +52,7 @@ if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
     from cuassay.model.candidate import Candidate
-    from cuassay.model.machine import MachineEvidence
+    from cuassay.model.machine import LaunchEvidence, MachineEvidence
 
 _SECONDS = {Profile.QUICK: 10.0, Profile.STANDARD: 30.0, Profile.DEEP: 60.0}
 _MUTANTS = {Profile.QUICK: 160, Profile.STANDARD: 300, Profile.DEEP: 500}
@@ -131,6 +135,7 @@ class _Experiments:
     found: dict[str, alike.Alike] = field(default_factory=dict)
     failing: list[WrongOutputs] = field(default_factory=list)
     ran: set[tuple[str, int]] = field(default_factory=set)
+    totals: set[tuple[str, int]] = field(default_factory=set)  # lines that add many terms up
 
     def clues(self) -> Clues:
         """Run the experiments that the findings ask for."""
@@ -154,6 +159,8 @@ class _Experiments:
         self.failing.extend(answers)
         if state and not answers:
             return self._of_state(state, held)
+        if not answers and (later := self._wrong_later()) is not None:
+            return later
         lines = self._lines()
         layout = next((f for f in self.wrong if f.cause is Cause.LAYOUT), None)
         if layout is not None and layout.scenario is not None:
@@ -170,10 +177,17 @@ class _Experiments:
             # A few equal values are the values of many expressions: the first answer has many.
             trace = blamed_lines.traced(self.run, answers[0].case)
             self.ran.update(trace.ran if trace is not None else ())
+            self.totals.update(blamed_lines.totals(trace) if trace is not None else ())
+        launches = self._launches(answers[0].case) if trace is None else ()
         for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
+            exact = self.found.get("exact")
             line = blamed_lines.of_numbers(
-                self.trial, trace, self.candidate, answers[0], self.found.get("exact"), cause
+                self.trial, trace, self.candidate, answers[0], exact, cause
             )
+            if line is None and launches and self._of_machine(cause) is None:
+                line = blamed_lines.of_ranges(
+                    self.trial, launches, self.candidate, answers[0], exact
+                )
             lines |= {cause: line} if line is not None else {}
         if clue is not None and clue.line is None:
             line = lines.get(clue.cause) or self._of_machine(clue.cause)
@@ -306,11 +320,28 @@ class _Experiments:
         grown = [f.growth.axis for f in self.wrong if f.growth is not None]
         return tuple(dict.fromkeys((*grown, *self.trial.planned.reduced)))
 
+    def _wrong_later(self) -> Clues | None:
+        """Return that earlier calls are at fault, where numbers are wrong after others alone."""
+        numbers = [f for f in self.wrong if f.cause in NUMBERS and f.scenario is not None]
+        cases = {repr(f.scenario.cases[0]): f.scenario for f in numbers if f.scenario is not None}
+        for scenario in list(cases.values())[:_HELD_CALLS]:
+            experiment = after_other_calls(self._subject(scenario.cases[0]))
+            if self._concluded(experiment).ruling is Ruling.CONFIRMED:
+                where = blamed_lines.of_calls(self.run, self.candidate, scenario)
+                return Clues(
+                    confirmed=frozenset({Cause.CALL_HISTORY}),
+                    instead=dict.fromkeys((*TESTED, *NUMBERS), Cause.CALL_HISTORY),
+                    lines={Cause.CALL_HISTORY: where} if where else self._lines(),
+                )
+        return None
+
     def _tried(self, cause: Cause, subject: Subject) -> Conclusion:
         """Run the experiment of a cause to its end, as far as time allows."""
         hypothesis = HYPOTHESES[cause]
         assert isinstance(hypothesis, Prediction)
-        experiment = hypothesis.experiment(subject)
+        return self._concluded(hypothesis.experiment(subject))
+
+    def _concluded(self, experiment: Experiment | None) -> Conclusion:
         said = Conclusion(ruling=Ruling.OPEN)
         while experiment is not None:
             replies: dict[str, Reply] = {}
@@ -479,6 +510,8 @@ class _Experiments:
         kinds: tuple[EditKind, ...] | None = None
         if made.line is not None and made.basis is Basis.MUTANT:
             kinds = (EditKind.BRANCH, EditKind.PARAMETER)
+            if made.cause is Cause.WRONG_CONSTANT:
+                kinds = (EditKind.NUMBER, *kinds)  # its own line may be the head of the file
         elif made.line is not None and made.basis is Basis.MACHINE:
             kinds = (EditKind.PRECISION,)  # whether more of it on one line is enough
         numbers = bool(self.failing) and made.cause not in _STATE
@@ -489,7 +522,7 @@ class _Experiments:
         small = next((c for c in self.trial.cases("small") if c.in_domain), None)
         plain = [small] if small is not None and small not in [a.case for a in wrong] else []
         # A larger tile hides what goes wrong between tiles: beyond it that shows again.
-        beyond = [one for answer in wrong[:1] if (one := self._larger(answer.case)) is not None]
+        beyond = [one for answer in wrong[:1] for one in self._larger(answer.case)]
         before = [case for case in plain if (a := self._answer(case)) and a.right]
 
         def right(run: Callable[[Scenario], Run]) -> bool:
@@ -522,11 +555,12 @@ class _Experiments:
             )
         # The edits took their time: growth may take some of its own.
         more = dataclasses.replace(self, until=time.monotonic() + _GROWTH_SECONDS)
+        at = repair.line.file, repair.line.line
         accumulates = repair.edit.kind is EditKind.PRECISION and (
-            repair.edit.carried or more._lost_sum(self.failing) is not None
+            repair.edit.carried or at in self.totals or more._lost_sum(self.failing) is not None
         )
         if numbers and cause in NUMBERS:
-            cause = repair.cause(made.cause, accumulates=accumulates)
+            cause = more._borne_out(repair, made.cause, accumulates=accumulates)
             words = clue.words if clue is not None and cause is clue.cause else ""
             clue = Clue(
                 cause=cause,
@@ -541,10 +575,29 @@ class _Experiments:
             repaired=clues.repaired | {cause},
         )
 
-    def _larger(self, case: Case) -> Case | None:
-        """Return a case at far larger sizes, None where truth cannot tell there."""
+    def _borne_out(self, repair: repairs.Repair, before: Cause, *, accumulates: bool) -> Cause:
+        """Return the cause that an edit shows, where calls of the candidate itself bear it out."""
+        cause = repair.cause(before, accumulates=accumulates)
+        if cause is Cause.SIZES and before is not Cause.SIZES:
+            said = self._tried(cause, self._subject(self.failing[0].case))
+            if said.ruling is not Ruling.CONFIRMED:
+                cause = before
+                if repair.edit.ranged:
+                    cause = Cause.WRONG_REDUCTION
+                elif repair.edit.indexed:
+                    cause = Cause.INPUT_MISREAD
+        lost = (Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION)
+        if before in lost and cause is before and repair.edit.exact:
+            return Cause.WRONG_VALUES  # no precision was gained, and the numbers are right
+        if cause is Cause.INPUT_IGNORED and before is not Cause.INPUT_IGNORED:
+            return Cause.TERM_OMITTED  # the argument reaches the output on another way
+        return cause
+
+    def _larger(self, case: Case) -> list[Case]:
+        """Return a case at far larger sizes, along one axis each, where truth can tell."""
         problem = self.trial.problem
-        for axis in sorted(problem.var_axes(), key=lambda one: -case.axes[one.name]):
+        found = []
+        for axis in problem.var_axes():
             sizes = try_sizes(
                 problem, case.axes, {axis.name: step_to(axis, _LARGER * case.axes[axis.name])}
             )
@@ -552,9 +605,8 @@ class _Experiments:
                 continue
             larger = dataclasses.replace(case, axes=sizes, workload=None)
             if sizes != dict(case.axes) and elements(problem, sizes) <= _ASKED_ELEMENTS:
-                answer = self._answer(larger)
-                return larger if answer is not None else None
-        return None
+                found += [larger] if self._answer(larger) is not None else []
+        return found
 
     def _answer(
         self, case: Case, *, run: Callable[[Scenario], Run] | None = None
@@ -605,6 +657,18 @@ class _Experiments:
         return blamed_lines.source_line(
             self.candidate, worst.file, worst.line, what=f"relative error {worst.made:.1e}"
         )
+
+    def _launches(self, case: Case) -> tuple[LaunchEvidence, ...]:
+        """Return what the machine sees in a call on a case; nothing where it cannot execute it."""
+        machine = self.trial.machine
+        if machine is None or machine.absent:
+            return ()
+        scenario = recorded_call(case, on_gpu=self.trial.device.startswith("cuda"))
+        try:
+            recording = recording_of(scenario, self.run(scenario))
+            return () if recording is None else machine.execute(recording, scenario).launches
+        except CuassayError:
+            return ()
 
     def _of_machine(self, cause: Cause) -> SourceLine | None:
         match cause:

@@ -151,6 +151,34 @@ def _fresh_calls(subject: Subject) -> Experiment | None:
     return Experiment(questions=questions, conclude=conclude) if questions else None
 
 
+def after_other_calls(subject: Subject) -> Experiment | None:
+    """Ask for the failing case as the first call of a process, and after ordinary ones."""
+    wrong = subject.wrong
+    if not _fits(subject, wrong):
+        return None
+    plain = subject.ordinary
+    before = [] if plain is None else [dataclasses.replace(plain, axes=wrong.axes, workload=None)]
+    cases = (*before, redrawn(wrong, 1), redrawn(wrong, 2), wrong)
+    steps = tuple(
+        step
+        for n in range(len(cases))
+        for step in (
+            Allocate(slot=f"s{n}", case=n),
+            Call(slot=f"s{n}", result=f"r{n}"),
+            ReadResult(result=f"r{n}"),
+        )
+    )
+    later = Question(name="later", scenario=_scenario("after other calls", cases, steps))
+
+    def conclude(replies: Mapping[str, Reply]) -> Conclusion:
+        if not _is(replies, "first", True) or "later" not in replies:
+            return Conclusion(ruling=Ruling.OPEN)
+        is_wrong = replies["later"].right[-1] is False
+        return Conclusion(ruling=Ruling.CONFIRMED if is_wrong else Ruling.REFUTED)
+
+    return Experiment(questions=(_ask("first", wrong), later), conclude=conclude)
+
+
 def _called_twice(subject: Subject) -> Experiment | None:
     """Ask for the same call twice in one process."""
     if not _fits(subject, subject.wrong):

@@ -56,7 +56,7 @@ class Before:
     rooted: bool = False
 
 
-def suspects_of(  # noqa: C901  # a branch a kind of operation
+def suspects_of(  # noqa: C901, PLR0912  # a branch a kind of operation
     op: Any, args: Args, kwargs: Kwargs, *, before: Before
 ) -> Iterator[Fault]:
     """Yield the further faults that make sense for one recorded operation."""
@@ -78,6 +78,8 @@ def suspects_of(  # noqa: C901  # a branch a kind of operation
         keep = bool(args[2]) if len(args) > 2 else bool(kwargs.get("keepdim", False))
         words = f"`{other.__name__}` for `{name}`"
         yield Fault("form", words, _ANY, lambda op, a, k: other(a[0], dims, keepdim=keep))
+    if name in ("sum", "mean", "amax", "amin", "var") and isinstance(args[0], Tensor):
+        yield from _of_rows(name, args)
     if name in _ADDED and len(args) > 3:
         copied = _ADDED[name]
         yield Fault(
@@ -100,6 +102,33 @@ def suspects_of(  # noqa: C901  # a branch a kind of operation
         for factor, said in ((0.0, "left out"), (10.0, "ten times as large"), (100.0, "too large")):
             scaled = functools.partial(_last_scaled, factor=factor)
             yield Fault("epsilon", f"epsilon {said}", "rows of small variance", scaled)
+
+
+def _of_rows(name: str, args: Args) -> Iterator[Fault]:
+    """Yield reductions whose result is that of another row, or that lack a term."""
+
+    def first_row(op: Any, args: Args, kwargs: Kwargs) -> Tensor:
+        out = op(*args, **kwargs)
+        axis = next((n for n, size in enumerate(out.shape) if size > 1), None)
+        if axis is None:
+            raise ValueError("the reduction has one result")
+        return out.narrow(axis, 0, 1).expand_as(out).clone()
+
+    yield Fault("neighbour", f"the first row's {name} for every row", "rows that differ", first_row)
+    dims = args[1] if len(args) > 1 else None
+    if name not in ("sum", "mean") or not isinstance(dims, list | tuple) or len(dims) != 1:
+        return
+    (axis,) = dims
+
+    def without(op: Any, args: Args, kwargs: Kwargs, *, place: int) -> Tensor:
+        x = args[0].clone()
+        x.select(axis, place).zero_()
+        result: Tensor = op(x, *args[1:], **kwargs)
+        return result
+
+    for place, said in ((0, "first"), (-1, "last")):
+        missing = functools.partial(without, place=place)
+        yield Fault("dropped", f"{said} term left out of the {name}", _ANY, missing)
 
 
 def _of_sign(name: str, args: Args, before: Before) -> Iterator[Fault]:
