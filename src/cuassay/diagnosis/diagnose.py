@@ -103,7 +103,7 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
 def _cause(finding: Finding, clues: Clues) -> Cause | None:
     """Return the cause of a finding where it is seen or confirmed, else None."""
     cause = finding.cause
-    if cause is None:
+    if cause is None or cause in clues.refuted:
         return None
     if finding.growth is not None and grows_steadily(finding.growth):
         return cause  # several lengths: the check's own experiment

@@ -101,6 +101,11 @@ def _traces(run: Callable[[Scenario], Run], cases: Sequence[Case]) -> list[Trace
     return [one for one in made if one is not None]
 
 
+def rounds_to_16_bits(trace: Traced) -> bool:
+    """Whether some operation of a call makes 16-bit values, but the last one that it returns."""
+    return any(_rounds(one) for one in trace.seen[:-1])
+
+
 def totals(trace: Traced) -> set[Line]:
     """Return the lines that add terms up in one operation, but for products of matrices."""
     return {(one.file, one.line) for one in trace.seen if one.op in _TOTALS}
@@ -441,6 +446,25 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> _Values:
     )
 
 
+_ATEN = torch.ops.aten
+_DECOMPOSED = torch._decomp.get_decompositions(
+    [
+        _ATEN._softmax,
+        _ATEN._log_softmax,
+        _ATEN.native_layer_norm,
+        _ATEN.native_group_norm,
+        _ATEN.gelu,
+        _ATEN.silu,
+        _ATEN.var,
+        _ATEN.logsumexp,
+        _ATEN.addmm,
+        _ATEN.hardswish,
+        _ATEN.mish,
+        _ATEN.softplus,
+    ]
+)
+
+
 class _Watch(OpWatch):
     """Notes what the reference makes, with the elements of each value in order."""
 
@@ -462,6 +486,13 @@ class _Watch(OpWatch):
     ) -> object:
         """Run the operation and note what it gave."""
         result = super().__torch_dispatch__(func, types, args, kwargs)
+        whole = _DECOMPOSED.get(func)
+        if whole is not None:  # a kernel makes what such an operation is made of
+            try:
+                with self:
+                    whole(*args, **(kwargs or {}))
+            except (RuntimeError, NotImplementedError, TypeError):
+                pass
         for value in result if isinstance(result, tuple | list) else (result,):
             self.note(value)
         return result

@@ -83,6 +83,8 @@ _NO_EDIT = (Cause.NOT_BUILT, Cause.COMPILED, Cause.SLOW_HOST, Cause.STREAM, Caus
 _EDITS = {Profile.QUICK: 80, Profile.STANDARD: 150, Profile.DEEP: 400}
 _EDIT_SECONDS = {Profile.QUICK: 12.0, Profile.STANDARD: 30.0, Profile.DEEP: 90.0}
 _GROWTH_SECONDS = 3.0
+_FLOAT32_LOSES = 1e-3  # relative error up to which sums in float32 are thought of
+_SEEN_BY_MACHINE = 0.1  # of an error, which the machine must have seen to call it rounding
 _ROUNDING = 0.25  # relative error up to which roundings and lost sums are thought of
 # Largest relative error that one rounding of an output makes, by dtype.
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-14}
@@ -168,10 +170,9 @@ class _Experiments:
             lines |= {Cause.LAYOUT: line} if line is not None else {}
         if not answers:
             return dataclasses.replace(held, lines=lines)
-        first = self._first_call_alone(answers[0].case)
-        if first is not None:
-            return dataclasses.replace(held, confirmed=held.confirmed | {first}, lines=lines)
-        clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed)
+        at_first = self._first_call_alone(answers[0].case)
+        if at_first is not None:
+            return dataclasses.replace(held, confirmed=held.confirmed | {at_first}, lines=lines)
         trace = None
         if self.candidate.computes_in_torch:
             # A few equal values are the values of many expressions: the first answer has many.
@@ -179,20 +180,25 @@ class _Experiments:
             self.ran.update(trace.ran if trace is not None else ())
             self.totals.update(blamed_lines.totals(trace) if trace is not None else ())
         launches = self._launches(answers[0].case) if trace is None else ()
+        rounds = self._may_round(answers[0], trace, launches)
+        clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed, rounds=rounds)
+        exact = self.found.get("exact")
+        first = answers[0]
+        ranged = blamed_lines.of_ranges(self.trial, launches, self.candidate, first, exact)
         for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
-            exact = self.found.get("exact")
-            line = blamed_lines.of_numbers(
-                self.trial, trace, self.candidate, answers[0], exact, cause
-            )
-            if line is None and launches and self._of_machine(cause) is None:
-                line = blamed_lines.of_ranges(
-                    self.trial, launches, self.candidate, answers[0], exact
-                )
+            line = blamed_lines.of_numbers(self.trial, trace, self.candidate, first, exact, cause)
+            line = line or self._of_machine(cause) or ranged
             lines |= {cause: line} if line is not None else {}
         if clue is not None and clue.line is None:
-            line = lines.get(clue.cause) or self._of_machine(clue.cause)
-            clue = dataclasses.replace(clue, line=line)
-        return dataclasses.replace(held, numbers=clue, alone=bool(state), lines=lines)
+            clue = dataclasses.replace(clue, line=lines.get(clue.cause))
+        lost = frozenset({Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION})
+        return dataclasses.replace(
+            held,
+            numbers=clue,
+            alone=bool(state),
+            lines=lines,
+            refuted=frozenset() if rounds else lost,
+        )
 
     def _only_later(self, raised: Sequence[Finding]) -> bool:
         """Whether every call that raised is right as the first one of a process."""
@@ -405,8 +411,29 @@ class _Experiments:
                 return self._answer(dataclasses.replace(small, axes=sizes)) is not None
         return False
 
-    def _clue(self, answers: Sequence[WrongOutputs], *, ignored: bool) -> Clue | None:
-        """Return why the numbers are wrong, by the most certain experiment that says so."""
+    def _may_round(
+        self,
+        answer: WrongOutputs,
+        trace: blamed_lines.Traced | None,
+        launches: Sequence[LaunchEvidence],
+    ) -> bool:
+        """Whether roundings may be what makes an answer as wrong as it is.
+
+        They are not where nothing computes in 16 bits, or where the machine, which carries each
+        value in float64 beside the kernel's own, saw a small part of the error be made.
+        """
+        error = alike.relative_error(answer)
+        if trace is not None:
+            return error < _FLOAT32_LOSES or blamed_lines.rounds_to_16_bits(trace)
+        seen = [line.error for launch in launches for line in launch.lines]
+        ended = launches and not any(launch.inconclusive for launch in launches)
+        return not ended or max(seen, default=0.0) >= _SEEN_BY_MACHINE * error
+
+    def _clue(self, answers: Sequence[WrongOutputs], *, ignored: bool, rounds: bool) -> Clue | None:
+        """Return why the numbers are wrong, by the most certain experiment that says so.
+
+        `rounds` says that roundings may be it.
+        """
         worst = answers[0]
         plain = self._plain(worst.case)
         right = [plain] if plain is not None and plain.right else []
@@ -420,8 +447,10 @@ class _Experiments:
         if found is not None:
             self.found["exact"] = found
             cause = found.cause
-            if cause is Cause.LOW_PRECISION and (lost := self._lost_sum(answers)) is not None:
-                return lost
+            if cause is Cause.LOW_PRECISION and rounds:
+                lost = self._lost_sum(answers)
+                if lost is not None:
+                    return lost
             return Clue(
                 cause=cause,
                 words=f"gives the numbers of the reference with {found.mutant.words}",
@@ -437,7 +466,7 @@ class _Experiments:
         order = [Cause.TAIL, Cause.SIZES, Cause.MAGNITUDE, Cause.SPECIAL_CASE]
         if not math.isfinite(error):
             order.insert(0, Cause.OUT_OF_RANGE)
-        elif error < _ROUNDING:
+        elif error < _ROUNDING and rounds:
             lost = self._lost_precision(answers)
             if lost is not None:
                 return lost
