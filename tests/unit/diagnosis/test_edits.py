@@ -50,6 +50,8 @@ def test_every_edit_parses_and_changes_its_line_first(cause: Cause) -> None:
     [
         (Cause.WRONG_VALUES, "9: `hidden` for `256`"),
         (Cause.WRONG_VALUES, "10: `hidden > 64` never true"),
+        (Cause.WRONG_VALUES, "15: `/` in `x[:, :whole].sum(-1) * weight[0]`"),
+        (Cause.WRONG_VALUES, "15: `eps` for `weight`"),
         (Cause.LOW_PRECISION, "11: `x` for `x.bfloat16()`"),
         (Cause.LOW_ACCUMULATION, "12: `float32` for `bfloat16`"),
         (Cause.TAIL, "13: `hidden // 64` rounded up"),
