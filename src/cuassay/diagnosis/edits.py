@@ -443,6 +443,8 @@ class _Source:
             others = [str(value + 1), str(value - 1), str(4 * value)]
         elif abs(value) < 1e-2:
             others = ["1e-6", "1e-5", "1e-12", "0.0"]
+        elif 0.5 < value < 1:
+            others = [f"{1 - (1 - value) / 10:.9g}", f"{1 - 10 * (1 - value):.9g}", "1.0"]
         elif value > 1 and value.is_integer():
             others = [f"{value + 1:.1f}", f"{value - 1:.1f}", f"{value / 2:.1f}", "1.0"]
         else:

@@ -181,7 +181,8 @@ class CompileJob:
         tail = ["-c", str(unit.path), "-o", str(output)]
         if unit.is_cuda:
             own = self._flags.cuda_cflags
-            options = [*_NVCC_FLAGS, "-Xcompiler", "-fPIC", *own]
+            # Lines: the PTX machine names those of the source. They change no instruction.
+            options = [*_NVCC_FLAGS, "-lineinfo", "-Xcompiler", "-fPIC", *own]
             if not any(
                 flag.startswith(("-gencode", "--generate-code", "-arch", "--gpu-a")) for flag in own
             ):

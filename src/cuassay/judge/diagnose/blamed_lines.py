@@ -224,7 +224,8 @@ def of_numbers(
             if one.line and not is_right and broken.hold(one):
                 return source_line(candidate, one.file, one.line, what="makes the wrong value")
     last = max((n for n, is_known in enumerate(known) if is_known), default=-1)
-    after = next((one for one in made[last + 1 :] if one.line and one.sketches), None)
+    unknown = (one for n, one in enumerate(made) if n > last and not known[n])
+    after = next((one for one in unknown if one.line and one.sketches), None)
     if after is None:
         # Every value is one of the reference's, and the last one is not its answer.
         end = next((one for one in reversed(made) if one.line), None)
@@ -259,13 +260,23 @@ def of_ranges(
             if not is_right and (broken.span(one) or broken.span(wholes[_kind(one)])):
                 what = "makes the wrong value"
                 return source_line(candidate, one.file, one.line, what=what)
-    last = max((n for n, is_known in enumerate(known) if is_known), default=-1)
-    if last < 0:
+    if not any(known):
         stores = next((one for one in reversed(floats) if one.stored), floats[-1])
         return source_line(candidate, stores.file, stores.line, what="stores the wrong value")
-    after = floats[min(last + 1, len(floats) - 1)]
+    last = _last_computed(known, [right.given.span(one) for one in floats])
+    unknown = (one for n, one in enumerate(floats) if n > last and not known[n])
+    after = next(unknown, floats[-1])
     what = "makes the first value that the reference has not"
     return source_line(candidate, after.file, after.line, what=what)
+
+
+def _last_computed(known: Sequence[bool], given: Sequence[bool]) -> int:
+    """Return the last place at which the reference's numbers are still made, -1 for none.
+
+    A kernel reads its inputs again at the end, whatever it made of them before.
+    """
+    computed = [n for n, is_known in enumerate(known) if is_known and not given[n]]
+    return max(computed, default=next((n for n, is_known in enumerate(known) if is_known), -1))
 
 
 def _kind(one: FloatRange) -> tuple[str, int, str]:
@@ -333,10 +344,19 @@ def _rounds(one: SeenOperation) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """The values of a reference: their sketches, and the sorted elements of each."""
+    """The values of a reference: their sketches, and the sorted elements of each.
+
+    The first `inputs` of the elements are what it was given.
+    """
 
     sketches: tuple[tuple[float, ...], ...]
     elements: tuple[torch.Tensor, ...]
+    inputs: int = 0
+
+    @property
+    def given(self) -> _Values:
+        """The inputs alone."""
+        return _Values(sketches=(), elements=self.elements[: self.inputs])
 
     def hold(self, made: _Made) -> bool:
         """Whether what an operation gave is one of these values, or rows or tiles of one."""
@@ -432,6 +452,7 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> _Values:
     watch = _Watch()
     for value in inputs:
         watch.note(value)
+    given = len(watch.elements)
     try:
         with watch:
             if found is None:
@@ -443,6 +464,7 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> _Values:
     return _Values(
         sketches=tuple(dict.fromkeys(one.sketch for one in watch.seen if one.sketch)),
         elements=tuple(watch.elements),
+        inputs=given,
     )
 
 

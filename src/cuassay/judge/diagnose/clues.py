@@ -35,6 +35,7 @@ from cuassay.judge.diagnose.hypotheses import (
     Ruling,
     Subject,
     after_other_calls,
+    moved_one_axis,
     redrawn,
 )
 from cuassay.model.axes import resolve
@@ -80,7 +81,7 @@ _NOT_NUMBERS = (
 _WRONG_NUMBERS = (Cause.WRONG_VALUES, Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, Cause.TAIL)
 # Where an edit of a line repairs nothing: the source is broken before any line of it runs.
 _NO_EDIT = (Cause.NOT_BUILT, Cause.COMPILED, Cause.SLOW_HOST, Cause.STREAM, Cause.DEVICE)
-_EDITS = {Profile.QUICK: 80, Profile.STANDARD: 150, Profile.DEEP: 400}
+_EDITS = {Profile.QUICK: 160, Profile.STANDARD: 300, Profile.DEEP: 600}
 _EDIT_SECONDS = {Profile.QUICK: 12.0, Profile.STANDARD: 30.0, Profile.DEEP: 90.0}
 _GROWTH_SECONDS = 3.0
 _FLOAT32_LOSES = 1e-3  # relative error up to which sums in float32 are thought of
@@ -231,7 +232,7 @@ class _Experiments:
                 answers.append(answer)
         # The grossest error leads, of what is wrong for other values by the same recipes too.
         again = {
-            id(answer): (other := self._answer(redrawn(answer.case, 1))) is not None
+            id(answer): (other := self._answer(redrawn(answer.case, 1), alone=False)) is not None
             and not other.right
             for answer in answers
         }
@@ -435,8 +436,9 @@ class _Experiments:
         `rounds` says that roundings may be it.
         """
         worst = answers[0]
-        plain = self._plain(worst.case)
-        right = [plain] if plain is not None and plain.right else []
+        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
+        beside = self._plain(worst.case), self._answer(small, alone=False) if small else None
+        right = [one for one in beside if one is not None and one.right]
         found = alike.same_fault(
             self.trial,
             answers,
@@ -458,7 +460,7 @@ class _Experiments:
             )
         if ignored:
             return None
-        relation = alike.off_by(self.trial, answers, right=right)
+        relation = alike.off_by(self.trial, [*answers, *self._elsewhere(answers)], right=right)
         if relation is not None:
             return Clue(cause=relation.cause, words=relation.words, basis=Basis.CHECK)
         error = alike.relative_error(worst)
@@ -476,6 +478,19 @@ class _Experiments:
                 words = said.words or PAGES[cause].words
                 return Clue(cause=said.cause or cause, words=words, basis=Basis.CHECK)
         return None
+
+    def _elsewhere(self, answers: Sequence[WrongOutputs]) -> list[WrongOutputs]:
+        """Return wrong answers at other sizes of the axes of which one size alone is known."""
+        first = answers[0].case
+        found: dict[str, WrongOutputs] = {}
+        for case in moved_one_axis(self._subject(first)):
+            (name,) = [axis for axis, size in case.axes.items() if size != first.axes[axis]][:1]
+            if name in found or len({answer.case.axes[name] for answer in answers}) > 1:
+                continue
+            answer = self._answer(case, alone=False)
+            if answer is not None and not answer.right:
+                found[name] = answer
+        return list(found.values())
 
     def _lost_precision(self, answers: Sequence[WrongOutputs]) -> Clue | None:
         """Return which precision is lost, where the machine sees it or calls confirm it."""
@@ -556,7 +571,8 @@ class _Experiments:
 
         def right(run: Callable[[Scenario], Run]) -> bool:
             cases = [*(answer.case for answer in wrong), *beyond, *before]
-            given = (self._answer(case, run=run) for case in cases)
+            # An edited candidate has a process of its own; state needs one for each call.
+            given = (self._answer(case, run=run, alone=not numbers) for case in cases)
             return all(answer is not None and answer.right for answer in given)
 
         repair = repairs.find_repair(
@@ -615,6 +631,10 @@ class _Experiments:
                     cause = Cause.WRONG_REDUCTION
                 elif repair.edit.indexed:
                     cause = Cause.INPUT_MISREAD
+        if cause is Cause.SPECIAL_CASE and before is not Cause.SPECIAL_CASE:
+            said = self._tried(cause, self._subject(self.failing[0].case))
+            if said.ruling is not Ruling.CONFIRMED:
+                cause = Cause.WRONG_REDUCTION if repair.edit.ranged else before
         lost = (Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION)
         if before in lost and cause is before and repair.edit.exact:
             return Cause.WRONG_VALUES  # no precision was gained, and the numbers are right
@@ -634,19 +654,26 @@ class _Experiments:
                 continue
             larger = dataclasses.replace(case, axes=sizes, workload=None)
             if sizes != dict(case.axes) and elements(problem, sizes) <= _ASKED_ELEMENTS:
-                found += [larger] if self._answer(larger) is not None else []
+                found += [larger] if self._answer(larger, alone=False) is not None else []
         return found
 
     def _answer(
-        self, case: Case, *, run: Callable[[Scenario], Run] | None = None
+        self,
+        case: Case,
+        *,
+        run: Callable[[Scenario], Run] | None = None,
+        alone: bool = True,
     ) -> WrongOutputs | None:
-        """Return what the candidate gives on a case, None where that cannot be compared."""
+        """Return what the candidate gives on a case, None where that cannot be compared.
+
+        `alone` asks for it as the first call of a process.
+        """
         try:
             truth = self.trial.truth(case)
             if truth.ill_conditioned:
                 return None
             scenario = dataclasses.replace(
-                single_call(case, label=f"diagnosis: {case.label}"), fresh=True
+                single_call(case, label=f"diagnosis: {case.label}"), fresh=alone
             )
             ran = (run or self.run)(scenario)
             record = done(ran, 2)
@@ -667,7 +694,7 @@ class _Experiments:
         plain = next((c for c in self.trial.cases("small") if c.in_domain), None)
         if plain is None or case.benchmark:
             return None
-        return self._answer(dataclasses.replace(plain, axes=case.axes))
+        return self._answer(dataclasses.replace(plain, axes=case.axes), alone=False)
 
     def _rounding_line(self) -> SourceLine | None:
         """Return the line at which the machine saw more error made than one rounding makes."""

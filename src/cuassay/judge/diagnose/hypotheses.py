@@ -87,7 +87,10 @@ Conclude: TypeAlias = Callable[[Mapping[str, Reply]], Conclusion]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Questions, asked in processes of their own, and what their replies mean.
+    """Questions, and what their replies mean.
+
+    Those about what earlier calls leave ask for a process of their own. Those about numbers share
+    one, of a candidate that is wrong at its first call: to start one takes longer than many calls.
 
     A question whose scenario did not come to its end has no reply.
     """
@@ -138,7 +141,7 @@ Hypothesis: TypeAlias = Observation | Prediction
 def _fresh_calls(subject: Subject) -> Experiment | None:
     """Ask each call of a history as the first one of a process."""
     cases = [case for case in subject.calls if _fits(subject, case)]
-    questions = tuple(_ask(f"call {number}", case) for number, case in enumerate(cases))
+    questions = tuple(_ask(f"call {number}", case, alone=True) for number, case in enumerate(cases))
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         told = [right for reply in replies.values() for right in reply.right if right is not None]
@@ -176,7 +179,7 @@ def after_other_calls(subject: Subject) -> Experiment | None:
         is_wrong = replies["later"].right[-1] is False
         return Conclusion(ruling=Ruling.CONFIRMED if is_wrong else Ruling.REFUTED)
 
-    return Experiment(questions=(_ask("first", wrong), later), conclude=conclude)
+    return Experiment(questions=(_ask("first", wrong, alone=True), later), conclude=conclude)
 
 
 def _called_twice(subject: Subject) -> Experiment | None:
@@ -236,13 +239,21 @@ def _argument_moved_far(subject: Subject) -> Experiment | None:
 
     An epsilon at another place than the reference's may be too small there to change a bit.
     """
-    questions = []
+    every: list[tuple[str, tuple[Case, ...]]] = []
     for number, (base, moved) in enumerate(subject.moved):
         far = dict(moved.scalars)
         for name, value in moved.scalars.items():
             if isinstance(value, float) and base.scalars.get(name) != value:
                 far[name] = value * _FAR**2
-        cases = base, dataclasses.replace(moved, scalars=far)
+        pair = base, dataclasses.replace(moved, scalars=far)
+        every.append((f"pair {number}", pair))
+        plain = subject.ordinary
+        if plain is not None and not base.benchmark and not base.generator:
+            # A loop that runs over no term at a small size reads nothing of an argument there.
+            larger = (dataclasses.replace(c, axes=plain.axes, workload=None) for c in pair)
+            every.append((f"larger {number}", tuple(larger)))
+    questions = []
+    for name, cases in every:
         steps = tuple(
             step
             for at in range(2)
@@ -252,12 +263,20 @@ def _argument_moved_far(subject: Subject) -> Experiment | None:
                 ReadResult(result=f"r{at}"),
             )
         )
-        questions.append(Question(name=f"pair {number}", scenario=_scenario("far", cases, steps)))
+        scenario = dataclasses.replace(_scenario("far", cases, steps), fresh=False)
+        questions.append(Question(name=name, scenario=scenario))
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         if not replies:
             return Conclusion(ruling=Ruling.OPEN)
-        ignored = any(reply.same and reply.right[1:] != (True,) for reply in replies.values())
+        ignored = any(
+            reply.same
+            and reply.right[1:] != (True,)
+            and (beyond is None or beyond.same or beyond.right[1:] == (True,))
+            for name, reply in replies.items()
+            if name.startswith("pair")
+            for beyond in [replies.get(name.replace("pair", "larger"))]
+        )
         return Conclusion(ruling=Ruling.CONFIRMED if ignored else Ruling.REFUTED)
 
     return Experiment(questions=tuple(questions), conclude=conclude) if questions else None
@@ -335,7 +354,7 @@ def _some_sizes(subject: Subject) -> Experiment | None:
     wrong = subject.wrong
     if not _may_move(wrong):
         return None
-    others = [*_listed(subject), *_moved_one_axis(subject)]
+    others = [*_listed(subject), *moved_one_axis(subject)]
     others = [case for case in others if dict(case.axes) != dict(wrong.axes)]
     if not others:
         return None
@@ -564,9 +583,10 @@ def _overflows(subject: Subject) -> Experiment | None:
     return Experiment(questions=questions, conclude=conclude)
 
 
-def _ask(name: str, case: Case) -> Question:
-    scenario = dataclasses.replace(single_call(case, label=f"diagnosis: {case.label}"), fresh=True)
-    return Question(name=name, scenario=scenario)
+def _ask(name: str, case: Case, *, alone: bool = False) -> Question:
+    """Ask for one call, `alone` as the first one of a process."""
+    call = single_call(case, label=f"diagnosis: {case.label}")
+    return Question(name=name, scenario=dataclasses.replace(call, fresh=alone))
 
 
 def _ask_draws(name: str, case: Case, *, number: int = _DRAWS) -> Question:
@@ -581,7 +601,8 @@ def _ask_draws(name: str, case: Case, *, number: int = _DRAWS) -> Question:
             ReadResult(result=f"r{n}"),
         )
     )
-    return Question(name=name, scenario=_scenario(case.label, cases, steps))
+    scenario = dataclasses.replace(_scenario(case.label, cases, steps), fresh=False)
+    return Question(name=name, scenario=scenario)
 
 
 def _scenario(label: str, cases: tuple[Case, ...], steps: tuple[object, ...]) -> Scenario:
@@ -629,7 +650,7 @@ def _listed(subject: Subject) -> list[Case]:
     return [case for case in cases if case is not None][:_LISTED]
 
 
-def _moved_one_axis(subject: Subject) -> Iterator[Case]:
+def moved_one_axis(subject: Subject) -> Iterator[Case]:
     """Yield the failing case with one axis small, at half, beside its size, and at twice that."""
     for axis in subject.problem.var_axes():
         size, step = subject.wrong.axes[axis.name], axis.multiple_of

@@ -7,6 +7,7 @@ case from the truth, the inputs and the sizes.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,16 +80,15 @@ def _of_factors(
     same = _SAME.get(dtype, _SAME_ELSE)
     if all(abs(one - 1.0) < same for one in factors):
         return
-    if all(abs(one / first - 1.0) < same for one in factors):
-        words = f"{name} is {first:.6g} times what is expected, at every size that was tried"
-        if len({tuple(case.axes.values()) for case in cases}) == 1:
-            words = f"{name} is {first:.6g} times what is expected"
-        yield Relation(
-            cause=Cause.WRONG_CONSTANT,
-            words=words,
-            output=output,
-            predicted=lambda case, inputs, want: want * first,
-        )
+    # At one size of an axis alone nobody can tell a number from what follows the size.
+    vary = all(len({case.axes[axis.name] for case in cases}) > 1 for axis in problem.var_axes())
+    if vary and all(abs(one / first - 1.0) < same for one in factors):
+
+        def times(case: Case, inputs: Inputs, want: torch.Tensor) -> torch.Tensor:
+            return want * first
+
+        words = f"{name} is {first:.6g} times what is expected"
+        yield Relation(cause=Cause.WRONG_CONSTANT, words=words, output=output, predicted=times)
     for axis in problem.var_axes():
         sizes = [case.axes[axis.name] for case in cases]
         if len(set(sizes)) < 2 and min(sizes) < 2:
@@ -107,10 +107,14 @@ def _of_factors(
                     cause=Cause.WRONG_REDUCTION,
                     words=f"{name} is {by} times what is expected",
                     output=output,
-                    predicted=lambda case, inputs, want, a=axis.name, p=power, c=rest: (
-                        want * c * case.axes[a] ** p
-                    ),
+                    predicted=functools.partial(_times_size, axis=axis.name, power=power, by=rest),
                 )
+
+
+def _times_size(
+    case: Case, inputs: Inputs, want: torch.Tensor, *, axis: str, power: float, by: float
+) -> torch.Tensor:
+    return want * (by * float(case.axes[axis]) ** power)
 
 
 def _of_term(output: int, words: str, term: _Term) -> Iterator[Relation]:

@@ -15,12 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.oracle.mutants.faults import Args, Fault, Kwargs, name_of
+from cuassay.oracle.mutants.faults import SIGNS, Args, Fault, Kwargs, name_of
 
 _SMALL = 1e-2  # a literal up to this size that is added guards a root or a quotient
 _GUARDS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)  # that kernels hold in the place of an argument
 _ANY = "any varied input"
-_SIGNED = {"add": torch.sub, "sub": torch.add, "mul": torch.div, "div": torch.mul}
+_SIGNED: Mapping[str, Any] = {
+    "add": torch.sub,
+    "sub": torch.add,
+    "mul": torch.div,
+    "div": torch.mul,
+}
 _SAID = {"add": "subtracted", "sub": "added", "mul": "divided by", "div": "multiplied by"}
 _RELATED: Mapping[str, tuple[tuple[str, Callable[[Tensor], Tensor]], ...]] = {
     "exp": (("exp2", torch.exp2), ("expm1", torch.expm1)),
@@ -41,8 +46,8 @@ _RELATED: Mapping[str, tuple[tuple[str, Callable[[Tensor], Tensor]], ...]] = {
     "relu": (("abs", torch.abs),),
     "erf": (("tanh", torch.tanh),),
 }
-_EXTREMES = {"amax": torch.amin, "amin": torch.amax}
-_ADDED = {"index_add": torch.index_copy, "scatter_add": torch.scatter}
+_EXTREMES: Mapping[str, Any] = {"amax": torch.amin, "amin": torch.amax}
+_ADDED: Mapping[str, Any] = {"index_add": torch.index_copy, "scatter_add": torch.scatter}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,27 +70,23 @@ def suspects_of(  # noqa: C901, PLR0912  # a branch a kind of operation
         yield from _of_sign(name, args, before)
     if name in _RELATED and isinstance(args[0], Tensor):
         for other, function in _RELATED[name]:
-            words = f"`{other}` for `{name}`"
-            yield Fault("form", words, _ANY, lambda op, a, k, function=function: function(a[0]))
+            related = functools.partial(_instead, function=function)
+            yield Fault("form", f"`{other}` for `{name}`", _ANY, related)
     if name in ("sqrt", "rsqrt") and before.guard is not None:
         yield from _of_root(name, before.guard)
     if name == "gelu":
         words = "erf of x instead of x over the root of two"
-        yield Fault("form", words, _ANY, lambda op, a, k: a[0] * 0.5 * (1 + torch.erf(a[0])))
+        yield Fault("operand", words, _ANY, lambda op, a, k: a[0] * 0.5 * (1 + torch.erf(a[0])))
     if name in _EXTREMES:
-        other = _EXTREMES[name]
-        dims = list(args[1]) if len(args) > 1 else []
-        keep = bool(args[2]) if len(args) > 2 else bool(kwargs.get("keepdim", False))
-        words = f"`{other.__name__}` for `{name}`"
-        yield Fault("form", words, _ANY, lambda op, a, k: other(a[0], dims, keepdim=keep))
+        extreme = _EXTREMES[name]
+        words = f"`{extreme.__name__}` for `{name}`"
+        yield Fault("form", words, _ANY, lambda op, a, k: extreme(*a, **k))
     if name in ("sum", "mean", "amax", "amin", "var") and isinstance(args[0], Tensor):
         yield from _of_rows(name, args)
     if name in _ADDED and len(args) > 3:
-        copied = _ADDED[name]
-        yield Fault(
-            "dropped", "rows stored over each other instead of added", "indices that repeat",
-            lambda op, a, k: copied(a[0], a[1], a[2], a[3].to(a[0].dtype)),
-        )  # fmt: skip
+        copied = functools.partial(_stored_over, store=_ADDED[name])
+        words = "rows stored over each other instead of added"
+        yield Fault("dropped", words, "indices that repeat", copied)
     if name == "masked_fill" and isinstance(args[1], Tensor) and args[1].dim():
         for places, said in ((1, "later"), (-1, "earlier")):
             moved = functools.partial(_moved_mask, places=places)
@@ -104,6 +105,16 @@ def suspects_of(  # noqa: C901, PLR0912  # a branch a kind of operation
             yield Fault("epsilon", f"epsilon {said}", "rows of small variance", scaled)
 
 
+def _instead(
+    op: Any, args: Args, kwargs: Kwargs, *, function: Callable[[Tensor], Tensor]
+) -> Tensor:
+    return function(args[0])
+
+
+def _stored_over(op: Any, args: Args, kwargs: Kwargs, *, store: Any) -> Any:
+    return store(args[0], args[1], args[2], args[3].to(args[0].dtype))
+
+
 def _of_rows(name: str, args: Args) -> Iterator[Fault]:
     """Yield reductions whose result is that of another row, or that lack a term."""
 
@@ -112,7 +123,8 @@ def _of_rows(name: str, args: Args) -> Iterator[Fault]:
         axis = next((n for n, size in enumerate(out.shape) if size > 1), None)
         if axis is None:
             raise ValueError("the reduction has one result")
-        return out.narrow(axis, 0, 1).expand_as(out).clone()
+        first: Tensor = out.narrow(axis, 0, 1).expand_as(out).clone()
+        return first
 
     yield Fault("neighbour", f"the first row's {name} for every row", "rows that differ", first_row)
     dims = args[1] if len(args) > 1 else None
@@ -142,6 +154,9 @@ def _of_sign(name: str, args: Args, before: Before) -> Iterator[Fault]:
             twice = "right side of '*' used twice", "left side of '*' used twice"
             yield Fault("operand", twice[0], _ANY, lambda op, a, k: op(op(a[0], a[1]), a[1]))
             yield Fault("operand", twice[1], _ANY, lambda op, a, k: op(op(a[0], a[1]), a[0]))
+        if second.dim() == 1 and second.numel() > 1 and args[0].dim() > 1:
+            words = f"right side of '{SIGNS[name]}' laid along the other axis"
+            yield Fault("neighbour", words, "values that differ along both axes", _other_axis)
         if name == "sub" and second.shape != torch.Size(()):
             yield Fault("form", "sides of '-' exchanged", _ANY, lambda op, a, k: op(a[1], a[0]))
         return
@@ -167,6 +182,13 @@ def _of_sign(name: str, args: Args, before: Before) -> Iterator[Fault]:
     elif not guards:  # such as a decay of 0.999, and the 0.001 that it leaves for the other term
         slower = 1 - 10 * (1 - second)
         yield _with_literal(slower if slower > 0.5 else 10 * second, second, guards=False)
+
+
+def _other_axis(op: Any, args: Args, kwargs: Kwargs) -> Tensor:
+    """Take the vector's element of the row where that of the column is meant."""
+    rows = torch.arange(args[0].shape[-2], device=args[1].device)
+    result: Tensor = op(args[0], args[1][rows % args[1].shape[0]].unsqueeze(-1))
+    return result
 
 
 def _with_literal(value: float, right: float, *, guards: bool) -> Fault:
