@@ -453,14 +453,18 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> _Values:
     for value in inputs:
         watch.note(value)
     given = len(watch.elements)
+    right: Sequence[torch.Tensor] = ()
     try:
         with watch:
             if found is None:
-                lift(trial.reference.call, inputs, names=[s.name for s in trial.problem.outputs])
+                names = [spec.name for spec in trial.problem.outputs]
+                right = lift(trial.reference.call, inputs, names=names)
             else:
                 found.mutant.run(inputs)
     except (CuassayError, *CANNOT_RUN):
         return _Values(sketches=(), elements=())
+    for value, spec in zip(right, trial.problem.outputs, strict=False):
+        watch.note(value.to(getattr(torch, spec.dtype.value)))  # as a kernel stores it
     return _Values(
         sketches=tuple(dict.fromkeys(one.sketch for one in watch.seen if one.sketch)),
         elements=tuple(watch.elements),

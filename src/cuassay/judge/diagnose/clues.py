@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,7 @@ from cuassay.model.case import Case
 from cuassay.model.diagnosis import Basis, Cause, SourceLine
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.precision import Precision
+from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
@@ -86,6 +87,7 @@ _EDIT_SECONDS = {Profile.QUICK: 12.0, Profile.STANDARD: 30.0, Profile.DEEP: 90.0
 _GROWTH_SECONDS = 3.0
 _FLOAT32_LOSES = 1e-3  # relative error up to which sums in float32 are thought of
 _SEEN_BY_MACHINE = 0.1  # of an error, which the machine must have seen to call it rounding
+_FAR_OFF = 32.0  # times the error that a trusted kernel makes, of an element that is wrong
 _ROUNDING = 0.25  # relative error up to which roundings and lost sums are thought of
 # Largest relative error that one rounding of an output makes, by dtype.
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-14}
@@ -151,9 +153,9 @@ class _Experiments:
             and self._only_later(contract)
         ):
             found = self._of_state([*state, *contract], Clues())
-            later = {Cause.RAISES: Cause.CALL_HISTORY, Cause.REFUSES_SIZES: Cause.CALL_HISTORY}
+            instead = {Cause.RAISES: Cause.CALL_HISTORY, Cause.REFUSES_SIZES: Cause.CALL_HISTORY}
             confirmed = found.confirmed | {Cause.CALL_HISTORY}
-            return dataclasses.replace(found, confirmed=confirmed, instead=later)
+            return dataclasses.replace(found, confirmed=confirmed, instead=instead)
         if contract or (structure and not state):
             raises = any(finding.cause is Cause.RAISES for finding in contract)
             return Clues(lines=self._lines(), some_sizes=raises and self._runs_at_listed_sizes())
@@ -372,7 +374,7 @@ class _Experiments:
             before: dict[str, tuple[ResultItem, ...]] = {}
             right: list[bool | None] = []
             errors: list[float] = []
-            kept = True
+            kept, places, wrong_end, most = True, dict[str, int](), 0, 0
             for read in reads:
                 if read.result in before:
                     kept = kept and same_bits(ran, before[read.result], read.items)
@@ -388,13 +390,45 @@ class _Experiments:
                     not math.isfinite(one.got) and math.isfinite(one.expected) and not one.passed
                     for one in compared
                 )
+                if not right[-1]:
+                    for spec, wrong in self._wrong_elements(read.case, ran, read.items):
+                        flat = wrong.reshape(-1).nonzero()
+                        wrong_end = max(wrong_end, wrong.numel() - int(flat[0]))
+                        most = max(most, wrong.numel())
+                        for axis, name in enumerate(spec.shape):
+                            place = int(wrong.nonzero()[:, axis].min())
+                            places[name] = min(place, places.get(name, place))
                 error = max((one.relative_error for one in compared), default=0.0)
                 errors.append(math.inf if born or not math.isfinite(error) else error)
         except CuassayError:
             return None
         first = next(iter(before.values()), ())
         same = len(before) > 1 and all(same_bits(ran, first, one) for one in before.values())
-        return Reply(right=tuple(right), errors=tuple(errors), kept=kept, same=same)
+        return Reply(
+            right=tuple(right),
+            errors=tuple(errors),
+            kept=kept,
+            same=same,
+            first_wrong=places,
+            wrong_end=wrong_end,
+            elements=most,
+        )
+
+    def _wrong_elements(
+        self, case: Case, ran: Run, items: tuple[ResultItem, ...]
+    ) -> Iterator[tuple[TensorSpec, torch.Tensor]]:
+        """Yield, for each output that has some, which of its elements are far off."""
+        truth = self.trial.truth(case)
+        shapes = [tuple(output.value.shape) for output in truth.outputs]
+        given = matched(self.trial.problem, shapes, ran, items)
+        for got, want, spec in zip(given, truth.outputs, self.trial.problem.outputs, strict=False):
+            if isinstance(got, str) or want.scale is None:
+                continue
+            ours, right = got.detach().double().cpu(), want.value.double().cpu()
+            apart = (ours - right).abs() > _FAR_OFF * want.scale.double().cpu()
+            wrong = apart | (ours.isfinite() != right.isfinite())
+            if bool(wrong.any()):
+                yield spec, wrong
 
     def _lines(self) -> dict[Cause, SourceLine]:
         """Return what a traced call says of lines, without a look at its numbers."""

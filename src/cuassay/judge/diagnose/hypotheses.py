@@ -12,7 +12,7 @@ import dataclasses
 import enum
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -60,13 +60,18 @@ class Reply:
 
     `right` says whether the answer was right for its call (None: truth cannot decide there),
     `errors` are norm(error) / norm(truth), infinite where a value is not finite. `kept` says that
-    results that were read twice held the same bytes, `same` that all results did.
+    results that were read twice held the same bytes, `same` that all results did. `first_wrong`
+    maps each axis of an output to the smallest index at which an element is wrong, over all reads;
+    from the first wrong element on there are `wrong_end` of the `elements` of an output.
     """
 
     right: tuple[bool | None, ...]
     errors: tuple[float, ...]
     kept: bool = True
     same: bool = False
+    first_wrong: Mapping[str, int] = field(default_factory=dict)
+    wrong_end: int = 0
+    elements: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,6 +339,19 @@ def _whole_tiles(
         more = next_whole is None or not _is(replies, "next whole", False)
         if not (more and _is(replies, "whole", True) and _is(replies, "tail", False)):
             return Conclusion(ruling=Ruling.REFUTED, then=_whole_tiles(subject, rest))
+        # Where nothing is added up along an axis, elements before its last tile have no tail.
+        # They may be a part of a flat index, which ends with a part of its own.
+        reply, first = replies["tail"], replies["tail"].first_wrong
+        flat = reply.wrong_end <= _TILES[-1] and 3 * reply.wrong_end <= reply.elements
+        for name, size in whole.axes.items():
+            moved_axis = subject.wrong.axes[name] != size
+            if (
+                moved_axis
+                and not flat
+                and name not in subject.grows
+                and first.get(name, size) < size
+            ):
+                return Conclusion(ruling=Ruling.REFUTED, words="wrong in whole tiles too")
         if draw + 1 < _DRAWS:
             again = _whole_tiles(subject, padded, draw=draw + 1)
             return Conclusion(ruling=Ruling.OPEN, then=again)

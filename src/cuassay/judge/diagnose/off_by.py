@@ -114,7 +114,8 @@ def _of_factors(
 def _times_size(
     case: Case, inputs: Inputs, want: torch.Tensor, *, axis: str, power: float, by: float
 ) -> torch.Tensor:
-    return want * (by * float(case.axes[axis]) ** power)
+    factor: float = by * float(case.axes[axis]) ** power
+    return want * factor
 
 
 def _of_term(output: int, words: str, term: _Term) -> Iterator[Relation]:
