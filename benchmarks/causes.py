@@ -4,9 +4,10 @@
 
 `causes.json` lists faults that nobody wrote for the zoo: one line of a kernel in `causes_kernels/`
 changed, so that cause and line are known by construction. A fault may have several names where a
-person would accept each. Kernels are judged in this process (`--workers`: in workers of their own);
-each scenario that asks for a new process gets the module anew. Rows are kept as they come, and a
-run goes on where the last one ended.
+person would accept each. Kernels are judged in this process (`--workers`: in workers of their own,
+where limits of time are those of a user); each scenario that asks for a new process gets the module
+anew. `--every-check` judges as `cuassay check` does; else those checks run that may find such
+faults. Rows are kept as they come, and a run goes on where the last one ended.
 """
 
 from __future__ import annotations
@@ -111,6 +112,13 @@ class InThisProcess(Gate):
 def options(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--faults", type=Path, default=FAULTS, help="the list of faults")
+    parser.add_argument("--folder", type=Path, default=KERNELS, help="their kernels")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--every-check", action="store_true", help="as `cuassay check` does")
+    parser.add_argument(
+        "--compiled", choices=("only", "not"), help="kernels of Triton, Numba and CUDA C++"
+    )
     parser.add_argument("--only", nargs="*", default=[], help="faults whose name contains one")
     parser.add_argument("--part", default="0/1", help="K/N: every Nth fault from the Kth on")
     parser.add_argument("--kernels", action="store_true", help="the kernels without any fault")
@@ -130,29 +138,40 @@ def count_cpu_time() -> None:
         module.time = clock  # type: ignore[attr-defined]
 
 
-def row_of(fault: Mapping[str, Any], gate: Gate, *, profile: Profile, seed: int) -> dict[str, Any]:
-    """Return what the first diagnosis says of a fault, beside what is true."""
+def row_of(
+    fault: Mapping[str, Any], source: Path, gate: Gate, chosen: argparse.Namespace
+) -> dict[str, Any]:
+    """Return what the first diagnosis says of a fault of `source`, beside what is true."""
     started = time.perf_counter()
-    text = (KERNELS / f"{fault['kernel']}.py").read_text()
+    text = source.read_text()
     if text.count(fault["old"]) != 1:
         raise ValueError(f"{fault['name']}: the changed text must occur once in its kernel")
     checks = (
         *CHECKS,
-        *(MACHINE if "triton" in text else ()),
+        *(MACHINE if _is_compiled(source) else ()),
         *(("NUM002",) if fault["problem"] in SUMS else ()),
         *(("STATE001",) if fault["kernel"] in STATE else ()),
     )
     with tempfile.TemporaryDirectory() as folder:
-        kernel = Path(folder) / "kernel.py"
+        kernel = Path(folder) / f"kernel{source.suffix}"
         kernel.write_text(text.replace(fault["old"], fault["new"]))
-        problem = load_problem(f"{KERNELS / 'problems.py'}:{fault['problem']}")
-        verdict = gate.judge(problem, kernel, profile=profile, seed=seed, only=checks).verdict
+        problem = load_problem(f"{chosen.folder / 'problems.py'}:{fault['problem']}")
+        verdict = gate.judge(
+            problem,
+            kernel,
+            profile=chosen.profile,
+            seed=chosen.seed,
+            only=() if chosen.every_check else checks,
+        ).verdict
     first = verdict.diagnoses[0] if verdict.diagnoses else None
     line = first.line.line if first is not None and first.line is not None else 0
     cause = first.cause.value if first else ""
     return {
         "name": fault["name"],
         "rejected": verdict.decision is Decision.REJECTED,
+        "decision": verdict.decision.value,
+        "reason": verdict.reason[:200],
+        "codes": sorted({f.code for report in verdict.checks for f in report.wrong}),
         "true": fault["causes"],
         "cause": cause,
         "said": cause not in _NOTHING_SAID,
@@ -161,11 +180,20 @@ def row_of(fault: Mapping[str, Any], gate: Gate, *, profile: Profile, seed: int)
         "basis": first.basis.value if first else "",
         "line": line,
         "true_line": fault["line"],
+        "what": first.line.what if first is not None and first.line is not None else "",
         "line_right": bool(line) and abs(line - fault["line"]) <= NEAR,
         "example": first.example if first else "",
         "causes": [one.cause.value for one in verdict.diagnoses],
         "seconds": round(time.perf_counter() - started, 1),
     }
+
+
+def _is_compiled(source: Path) -> bool:
+    """Whether a kernel is written in Triton, Numba or CUDA C++."""
+    text = source.read_text()
+    return source.suffix == ".cu" or any(
+        word in text for word in ("import triton", "from numba import cuda", "load_inline")
+    )
 
 
 def _words(first: Diagnosis | None) -> str:
@@ -192,20 +220,24 @@ def main(arguments: Sequence[str]) -> int:
     """Judge every chosen fault and keep the rows."""
     chosen = options(arguments)
     part, parts = map(int, chosen.part.split("/"))
-    listed = json.loads(FAULTS.read_text())["kernels"]
+    listed = json.loads(chosen.faults.read_text())["kernels"]
+    sources = {path.stem: path for path in chosen.folder.glob("*.*")}
+    if chosen.compiled is not None:
+        asked = chosen.compiled == "only"
+        listed = [f for f in listed if _is_compiled(sources[f["kernel"]]) is asked]
     if chosen.kernels:
         whole = {fault["kernel"]: fault for fault in listed}
         listed = [
             {**fault, "name": name, "old": text, "new": text, "causes": [], "line": 0}
             for name, fault in whole.items()
-            for text in [(KERNELS / f"{name}.py").read_text()]
+            for text in [sources[name].read_text()]
         ]
     faults = [f for f in listed if not chosen.only or any(o in f["name"] for o in chosen.only)]
     # One fault a kernel in turn, those that compile nothing first: a run may be cut short.
     turn: Counter[str] = Counter()
     order = {}
     for fault in faults:
-        order[fault["name"]] = ("triton" in fault["kernel"], turn[fault["kernel"]])
+        order[fault["name"]] = _is_compiled(sources[fault["kernel"]]), turn[fault["kernel"]]
         turn[fault["kernel"]] += 1
     faults.sort(key=lambda fault: order[fault["name"]])
     rows: list[dict[str, Any]] = []
@@ -213,16 +245,17 @@ def main(arguments: Sequence[str]) -> int:
         rows = json.loads(chosen.out.read_text())["rows"]
     known = {row["name"] for row in rows}
     until = time.monotonic() + chosen.time_limit_s
-    count_cpu_time()
     kind = Gate if chosen.workers else InThisProcess
-    with kind("cpu", machine=chosen.workers, smallest=chosen.smallest, causes=True) as gate:
+    if not chosen.workers:
+        count_cpu_time()
+    with kind(chosen.device, machine=chosen.workers, smallest=chosen.smallest, causes=True) as gate:
         for fault in faults[part::parts]:
             if fault["name"] in known:
                 continue
             if time.monotonic() > until:
                 break
             try:
-                row = row_of(fault, gate, profile=chosen.profile, seed=chosen.seed)
+                row = row_of(fault, sources[fault["kernel"]], gate, chosen)
             except (CuassayError, ValueError, RuntimeError) as error:
                 row = {"name": fault["name"], "rejected": False, "error": repr(error)[:300]}
             rows.append(row)

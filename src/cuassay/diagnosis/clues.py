@@ -41,7 +41,8 @@ class Clues:
     """What the experiments gave.
 
     `numbers` is why the numbers are wrong. `confirmed` are the causes whose prediction came true
-    (`TESTED`), `instead` what an experiment showed in the place of another cause. `alone` says
+    (`TESTED`), `refuted` those whose prediction did not, whatever a check says; `instead` is what
+    an experiment showed in the place of another cause. `alone` says
     that the first call of a new process is wrong too: earlier calls are not at fault. `some_sizes`
     says that a kernel that raises does not at listed sizes. `lines` maps a cause to the line of the
     candidate that it would be found at; `repaired` are those causes whose line, once edited, makes
@@ -50,6 +51,7 @@ class Clues:
 
     numbers: Clue | None = None
     confirmed: frozenset[Cause] = frozenset()
+    refuted: frozenset[Cause] = frozenset()
     instead: Mapping[Cause, Cause] = field(default_factory=dict)
     alone: bool = False
     some_sizes: bool = False

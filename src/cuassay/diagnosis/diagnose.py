@@ -103,13 +103,14 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
 def _cause(finding: Finding, clues: Clues) -> Cause | None:
     """Return the cause of a finding where it is seen or confirmed, else None."""
     cause = finding.cause
-    if cause is None:
+    if cause is None or cause in clues.refuted:
         return None
     if finding.growth is not None and grows_steadily(finding.growth):
         return cause  # several lengths: the check's own experiment
-    tested = cause in TESTED
+    if cause in clues.instead:
+        return clues.instead[cause]
     held = cause in clues.confirmed or cause in clues.repaired
-    return clues.instead.get(cause, cause) if held or not tested else None
+    return cause if held or cause not in TESTED else None
 
 
 def _groups(

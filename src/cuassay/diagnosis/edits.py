@@ -36,6 +36,8 @@ class EditKind(enum.StrEnum):
     PART = "part"  # an expression becomes a part of itself
     ORDER = "order"  # two results change places
     FUNCTION = "function"  # a function becomes a related one
+    OPERATOR = "operator"  # a sum becomes a difference, a product a quotient, and back
+    NAME = "name"  # a name becomes another one of the same function
     FACTOR = "factor"  # a product gets a parameter that nothing uses
     MASK = "mask"  # a product with a mask becomes a selection
     CONFIGURATIONS = "configurations"  # an autotuner gets its first configuration alone
@@ -47,7 +49,8 @@ class Edit:
 
     `sizes` says that only sizes stand in what was edited, `indexed` that an element was picked
     there by a fixed index, `filled` that memory is allocated there, `carried` that a loop updates
-    a value there from what it was.
+    a value there from what it was, `ranged` that it is of what a loop or a slice runs over,
+    `exact` that what is edited names no 16-bit format.
     """
 
     kind: EditKind
@@ -58,6 +61,8 @@ class Edit:
     indexed: bool = False
     filled: bool = False
     carried: bool = False
+    ranged: bool = False
+    exact: bool = False
 
 
 _NUMBERS = (
@@ -73,6 +78,8 @@ _NUMBERS = (
     EditKind.FUNCTION,
     EditKind.ORDER,
     EditKind.FACTOR,
+    EditKind.OPERATOR,
+    EditKind.NAME,
     EditKind.FILL,
 )
 _STATE = (
@@ -171,6 +178,8 @@ _IN_PLACE = re.compile(r"[a-z0-9_]*[a-z0-9]_")
 _BLOCK = 16  # a whole number from here on may be the size of a tile
 _PARTS = 5  # parts of one expression that are tried
 _MOST_TEXT = 1 << 26  # characters of all edited sources, which are held at once
+_NEAR_NAMES = 4  # names that are tried in the place of another
+_TURNED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
 _NAMES = 4  # names that are tried in the place of one number
 _SIZE_ATTRIBUTES = frozenset({"shape", "ndim"})
 _NO_VALUES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda", "layout"})
@@ -298,6 +307,7 @@ class _Source:
                 )
                 yield from self._parts(node)
             case ast.BinOp(op=ast.Mult(), left=left, right=right):
+                yield from self._operator(node)
                 for mask, value in ((right, left), (left, right)):
                     text = (
                         f"torch.where(({self._of(mask)}) != 0, {self._of(value)} * "
@@ -307,21 +317,49 @@ class _Source:
                     yield self._edit(EditKind.MASK, node, text, words)
                 yield from self._parts(node)
             case ast.BinOp():
+                yield from self._operator(node)
                 yield from self._parts(node)
             case ast.Constant(value=value) if isinstance(value, int | float) and not isinstance(
                 value, bool
             ):
                 yield from self._numbers(node, value)
-            case ast.Name(ctx=ast.Load(), id=name) if name in self._tensors(node) and self._read(
-                node
-            ):
-                for kind, method in (
-                    (EditKind.CONTIGUOUS, "contiguous"),
-                    (EditKind.COPY, "clone"),
-                ):
-                    yield self._edit(kind, node, f"{name}.{method}()", f"`{name}.{method}()`")
+            case ast.Name(ctx=ast.Load(), id=name):
+                if name in self._tensors(node) and self._read(node):
+                    for kind, method in (
+                        (EditKind.CONTIGUOUS, "contiguous"),
+                        (EditKind.COPY, "clone"),
+                        (EditKind.PRECISION, "float"),
+                    ):
+                        yield self._edit(kind, node, f"{name}.{method}()", f"`{name}.{method}()`")
+                for other in self._beside(node):
+                    yield self._edit(EditKind.NAME, node, other, f"`{other}` for `{name}`")
             case _:
                 pass
+
+    def _operator(self, node: ast.BinOp) -> Iterator[Edit]:
+        """Yield a sum as a difference and a product as a quotient, and the other way round."""
+        other = _TURNED.get(type(node.op))
+        if other is not None and not _of_sizes(node):
+            text = f"({self._of(node.left)} {other} {self._of(node.right)})"
+            yield self._edit(EditKind.OPERATOR, node, text, f"`{other}` in `{self._of(node)}`")
+
+    def _beside(self, node: ast.Name) -> Iterator[str]:
+        """Yield names that may be meant: other parameters, and names that are set close by."""
+        function = self._function(node)
+        if function is None or self._called(node) or not self._read(node):
+            return
+        given = _parameters(function)
+        if node.id in given:
+            yield from (name for name in given if name != node.id)
+            return
+        near = [
+            (abs(target.lineno - node.lineno), target.id)
+            for target in ast.walk(function)
+            if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)
+        ]
+        if node.id in {name for _, name in near}:
+            others = dict.fromkeys(name for _, name in sorted(near) if name != node.id)
+            yield from list(others)[:_NEAR_NAMES]
 
     def _method(self, node: ast.Call, attr: str, value: ast.expr) -> Iterator[Edit]:
         """Yield edits of `value.attr(...)`: left out, cleared, copied before it writes."""
@@ -405,13 +443,16 @@ class _Source:
             others = [str(value + 1), str(value - 1), str(4 * value)]
         elif abs(value) < 1e-2:
             others = ["1e-6", "1e-5", "1e-12", "0.0"]
+        elif 0.5 < value < 1:
+            others = [f"{1 - (1 - value) / 10:.9g}", f"{1 - 10 * (1 - value):.9g}", "1.0"]
+        elif value > 1 and value.is_integer():
+            others = [f"{value + 1:.1f}", f"{value - 1:.1f}", f"{value / 2:.1f}", "1.0"]
         else:
             others = ['float("-inf")', "1.0", "0.0"]
         for other in others:
             text = f"({other})"
             words = f"`{other}` for `{said}`"
-            indexed = self._in_index(node)
-            yield self._edit(EditKind.NUMBER, node, text, words, indexed=indexed)
+            yield self._edit(EditKind.NUMBER, node, text, words)
         for name, size in list(self._scalars(node).items())[:_NAMES]:
             yield self._edit(EditKind.PARAMETER, node, name, f"`{name}` for `{said}`", sizes=size)
             if self._kernels and isinstance(value, int) and value >= _BLOCK:
@@ -548,6 +589,22 @@ class _Source:
             case _:
                 return False
 
+    def _names_low(self, node: ast.AST) -> bool:
+        """Whether the statement around a node names a 16-bit format."""
+        while node in self._parent and not isinstance(node, ast.stmt):
+            node = self._parent[node]
+        words = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+        return not words.isdisjoint(_LOW)
+
+    def _ranges(self, node: ast.AST) -> bool:
+        """Whether a node stands in what a loop runs over, or in the bound of a slice."""
+        while node in self._parent and not isinstance(node, ast.stmt):
+            above = self._parent[node]
+            if isinstance(above, ast.Slice) or (isinstance(above, ast.For) and above.iter is node):
+                return True
+            node = above
+        return False
+
     def _called(self, node: ast.AST) -> bool:
         """Whether a node is the function of a call, not a value."""
         parent = self._parent.get(node)
@@ -599,9 +656,11 @@ class _Source:
             words=" ".join(words.split()),
             text=text,
             sizes=sizes or _of_sizes(node),
-            indexed=indexed or kind is EditKind.INDEX,
+            indexed=indexed or kind is EditKind.INDEX or self._in_index(node),
             filled=any(f".{word}".encode() in row for word in ("zeros", "empty", "full")),
             carried=self._carries(node),
+            ranged=self._ranges(node),
+            exact=kind is not EditKind.PRECISION and not self._names_low(node),
         )
 
 

@@ -60,6 +60,22 @@ class LineTrace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FloatRange:
+    """What one float instruction gave over all threads: magnitudes of finite nonzero results.
+
+    `line` is the user's; where the compiler names none, that of the instruction before. `stored`
+    says that it stores to global memory.
+    """
+
+    file: str
+    line: int
+    opcode: str
+    largest: float
+    smallest: float
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
     """A file of the candidate with what the machine saw on its lines.
 
@@ -102,8 +118,8 @@ class LaunchEvidence:
     `inconclusive` says why it was not executed to its end, if so. `agreement` compares what it
     left with the recorded result: None where no GPU's result was recorded, empty where nothing
     changed. `failure` is what that GPU reported of a launch that did not end well. `title` is the
-    kernel's name as its source spells it. `order` says for which callers the launch is in order
-    with their work, where it chose its stream.
+    kernel's name as its source spells it. `floats` stand in the order of the PTX. `order` says for
+    which callers the launch is in order with their work, where it chose its stream.
     """
 
     kernel: str
@@ -120,6 +136,7 @@ class LaunchEvidence:
     run_s: float = 0.0
     printed: tuple[str, ...] = ()
     lines: tuple[LineTrace, ...] = ()
+    floats: tuple[FloatRange, ...] = ()
     agreement: tuple[Agreement, ...] | None = None
     failure: str = ""
     order: CallerOrder | None = None

@@ -50,6 +50,8 @@ def test_every_edit_parses_and_changes_its_line_first(cause: Cause) -> None:
     [
         (Cause.WRONG_VALUES, "9: `hidden` for `256`"),
         (Cause.WRONG_VALUES, "10: `hidden > 64` never true"),
+        (Cause.WRONG_VALUES, "15: `/` in `x[:, :whole].sum(-1) * weight[0]`"),
+        (Cause.WRONG_VALUES, "15: `eps` for `weight`"),
         (Cause.LOW_PRECISION, "11: `x` for `x.bfloat16()`"),
         (Cause.LOW_ACCUMULATION, "12: `float32` for `bfloat16`"),
         (Cause.TAIL, "13: `hidden // 64` rounded up"),
@@ -100,7 +102,7 @@ def test_an_update_in_a_loop_is_told_from_a_rounding() -> None:
         "    return total\n"
     )
     found = [e for e in edits(text, cause=Cause.LOW_PRECISION) if e.kind is EditKind.PRECISION]
-    assert {edit.line: edit.carried for edit in found} == {2: False, 5: True}
+    assert {edit.line: edit.carried for edit in found} == {2: False, 5: True, 6: False}
 
 
 @pytest.mark.parametrize(

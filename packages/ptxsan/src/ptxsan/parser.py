@@ -30,6 +30,8 @@ _REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+(.*)$", re.DOTALL)
 _RANGE = re.compile(r"([%$\w]+)\s*<\s*(\d+)\s*>$")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)(?:\s+(\d+))?(.*)$", re.DOTALL)
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)(?:\s+(\d+))?")
+# Where LLVM writes no `inlined_at`, as for Triton, it names the callers in a comment.
+_CALLERS = re.compile(r"@\[ ([^\s:\]]+):(\d+):\d+")
 _FUNCTION = re.compile(
     r"\.(entry|func)\s*(?:\(([^)]*)\))?\s*([$%\w]+)\s*(?:\((.*?)\))?\s*((?:\.\w+[^()]*)?)$",
     re.DOTALL,
@@ -69,6 +71,7 @@ class _Body:
 class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
+        self._lines = text.split("\n")
         self._version = self._target = ""
         self._functions: dict[str, Function] = {}
         self._variables: dict[str, Declaration] = {}
@@ -186,6 +189,7 @@ class _Parser:
                     self._callers[place] = caller
                 else:
                     self._callers.pop(place, None)
+                    caller = self._commented_caller(one.line)
                 self._source = SourceLine(self._file(match[1]), int(match[2]), caller)
         elif text.startswith(".reg"):
             _declare_registers(body, text, one.line)
@@ -195,6 +199,15 @@ class _Parser:
                 body.variables.append(parse_variable(text, one.line))
         else:
             body.instructions.append(self._instruction(body, text, one.line))
+
+    def _commented_caller(self, line: int) -> SourceLine | None:
+        """Return the callers that the comment behind a `.loc` names, the innermost first."""
+        _, _, comment = self._lines[line - 1].partition("//")
+        caller = None
+        for name, number in reversed(_CALLERS.findall(comment)):
+            paths = (p for p in self._files.values() if p.rpartition("/")[2] == name)
+            caller = SourceLine(next(paths, name), int(number), caller)
+        return caller
 
     def _instruction(self, body: _Body, text: str, line: int) -> Instruction:
         predicate = None

@@ -87,6 +87,22 @@ def test_operands_lines_and_sources() -> None:
     assert (add.opcode, add.line) == ("add.f32", 32)
 
 
+def test_callers_that_llvm_names_in_a_comment_are_read() -> None:
+    """Triton's PTX says where its library's functions are inlined behind `//` alone."""
+    text = _TEXT.replace(
+        "  .loc 1 8 1\n",
+        "  .loc 2 263 15  // standard.py:263:15 @[ standard.py:293:36 @[ a.py:14:28 ] ]\n",
+    ).replace('.file 1 "a b.cu"', '.file 1 "/k/a.py"\n.file 2 "/lib/standard.py"')
+    add = parse(text).functions["copy"].body[5]
+    assert add.source is not None
+    assert (add.source.file, add.source.line) == ("/lib/standard.py", 263)
+    middle = add.source.inlined_at
+    assert middle is not None
+    assert (middle.file, middle.line) == ("/lib/standard.py", 293)
+    assert middle.inlined_at is not None
+    assert (middle.inlined_at.file, middle.inlined_at.line) == ("/k/a.py", 14)
+
+
 def test_scopes_have_registers_and_labels_of_their_own() -> None:
     kernel = parse(_TEXT).functions["copy"]
     assert kernel.body[2].operands[0] != kernel.body[4].operands[0]

@@ -182,7 +182,8 @@ class CompileJob:
         tail = ["-c", str(unit.path), "-o", str(output)]
         if unit.is_cuda:
             given = with_ptx(self._flags.cuda_cflags, self._arch)
-            options = [*_NVCC_FLAGS, "-Xcompiler", "-fPIC", *given]
+            # Lines: the PTX machine names those of the source. They change no instruction.
+            options = [*_NVCC_FLAGS, "-lineinfo", "-Xcompiler", "-fPIC", *given]
             return [
                 str(find_nvcc()),
                 *includes,

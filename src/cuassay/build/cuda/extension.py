@@ -51,7 +51,7 @@ def load_extension(candidate: Candidate, *, device: str, folder: Path) -> Callab
     fields = [part for source in candidate.sources for part in (source.path, source.text)]
     flags = candidate.flags
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
-    built = (torch.__version__, architecture(device), "ptx")
+    built = (torch.__version__, architecture(device), "ptx and lines")
     digest = sha256_fields(*fields, *options, *built)[:24]
     declared = [name for source in candidate.sources for name in _MODULE.findall(source.text)]
     if not declared:

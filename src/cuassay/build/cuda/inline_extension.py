@@ -259,8 +259,9 @@ def _load(
         with noted():
             return _hosted(name, sources, flags, folder=folder)
     arch = hopper_arch(architecture(device), sources.device)
+    device_text = _with_lines(sources.device, folder) if sources.device else ""
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
-    digest = sha256_fields(sources.host, sources.device, arch, "ptx", *options)[:24]
+    digest = sha256_fields(sources.host, device_text, arch, "ptx and lines", *options)[:24]
     home = folder / "inline" / digest
     unique = f"{name}_{digest}"
     library = home / f"{unique}.so"
@@ -270,8 +271,8 @@ def _load(
             units = [_unit(library.parent / "src" / "main.cpp", sources.host)]
             if sources.device:
                 find_nvcc()
-                units.append(_unit(library.parent / "src" / "cuda.cu", sources.device))
-            texts = (sources.host, sources.device)
+                units.append(_unit(library.parent / "src" / "cuda.cu", device_text))
+            texts = (sources.host, device_text)
             objects = compile_units(
                 units, every_text=texts, flags=flags, name=unique, arch=arch, folder=library.parent
             )
@@ -281,6 +282,18 @@ def _load(
         except BuildError as error:
             raise _failed(name, error) from None
     return import_library(unique, library)
+
+
+def _with_lines(text: str, folder: Path) -> str:
+    """Return device code whose lines are those of the candidate's Python file that holds it."""
+    own = text.removeprefix(_DEVICE_HEADER)
+    header = text[: len(text) - len(own)]
+    for file in sorted((folder / "src").rglob("*.py")):
+        text_of = file.read_text(encoding="utf-8", errors="replace")
+        before, found, _ = text_of.partition(own) if own else (text_of, "", "")
+        if found:
+            return f'{header}#line {before.count(chr(10)) + 1} "{file.name}"\n{own}'
+    return f'#line 1 "cuda.cu"\n{text}'
 
 
 def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) -> types.ModuleType:
@@ -296,16 +309,7 @@ def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) ->
             return build_hosted(f"{name}_{digest}", [host], flags, folder=home)
         except BuildError as error:
             raise _failed(name, error) from None
-    own = sources.device.removeprefix(_DEVICE_HEADER)
-    header = sources.device[: len(sources.device) - len(own)]
-    for file in sorted((folder / "src").rglob("*.py")):
-        text_of = file.read_text(encoding="utf-8", errors="replace")
-        before, found, _ = text_of.partition(own) if own else (text_of, "", "")
-        if found:
-            device = f'{header}#line {before.count(chr(10)) + 1} "{file.name}"\n{own}'
-            break
-    else:
-        device = f'#line 1 "cuda.cu"\n{sources.device}'
+    device = _with_lines(sources.device, folder)
     both = HostedUnit(name="cuda.cu", text=f'#line 1 "main.cpp"\n{sources.host}\n{device}')
     apart = [
         HostedUnit(name="main.cpp", text=sources.host), HostedUnit(name="cuda.cu", text=device)

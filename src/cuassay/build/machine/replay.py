@@ -18,6 +18,7 @@ from cuassay.build.machine.assumptions import false_assumptions
 from cuassay.errors import CuassayError
 from cuassay.model import serial
 from cuassay.model.machine import (
+    FloatRange,
     LaunchEvidence,
     LineTrace,
     MachineEvidence,
@@ -216,6 +217,7 @@ def evidence_of(launch: RecordedLaunch, module: Module, report: MachineReport) -
         run_s=float(report.statistics.run_s),
         printed=tuple(text[:_TEXT] for text in report.printed[:_PRINTED]),
         lines=_lines(module, launch.kernel, report),
+        floats=_floats(module, launch.kernel, report),
         failure=launch.failure[:_TEXT],
         order=launch.order,
     )
@@ -242,6 +244,33 @@ def _lines(module: Module, kernel: str, report: MachineReport) -> tuple[LineTrac
         LineTrace(file=file, line=line, **dataclasses.asdict(row))
         for (file, line), row in sorted(rows.items())[:_TRACED]
     )
+
+
+def _floats(module: Module, kernel: str, report: MachineReport) -> tuple[FloatRange, ...]:
+    """Return what the float instructions of a kernel gave, in their order."""
+    sites = {one.ptx_line: one for one in report.sites if one.largest > 0}
+    found: list[FloatRange] = []
+    file, line = "", 0
+    for name, function in module.functions.items():
+        if function.entry and name != kernel:
+            continue
+        for instruction in function.body:
+            site, source = sites.get(instruction.line), own_line(instruction.source)
+            if site is None:
+                continue
+            if source is not None and source.line:
+                file, line = source.file.rpartition("/")[2][:_TEXT], source.line
+            found.append(
+                FloatRange(
+                    file=file,
+                    line=line,
+                    opcode=instruction.opcode[:_TEXT],
+                    largest=float(site.largest),
+                    smallest=float(site.smallest),
+                    stored=instruction.opcode.startswith(("st.global", "red.global")),
+                )
+            )
+    return tuple(found[:_TRACED])
 
 
 @dataclass(slots=True)

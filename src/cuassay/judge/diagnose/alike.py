@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.errors import CuassayError
+from cuassay.judge.diagnose.off_by import Relation, relations
 from cuassay.judge.measure.kills import all_mutants
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # Share of the candidate's squared error that a mutant may leave unexplained. Unrelated mutants
 # leave 0.5 and more; the same fault in another order of summation leaves less than 0.01.
 _UNEXPLAINED = 0.02
+_ROUGHLY = 0.25
 _SYSTEMATIC = 0.5  # share of one sign in an error that roundings do not have
 _FEW = 16  # elements of which signs say nothing
 
@@ -72,6 +74,11 @@ class Alike:
 
     mutant: Mutant
 
+    @property
+    def cause(self) -> Cause:
+        """What a kernel that is broken so is called."""
+        return CAUSES[self.mutant.kind]
+
 
 def same_fault(
     trial: JudgeTrial,
@@ -89,7 +96,8 @@ def same_fault(
     if not answers:
         return None
     try:
-        mutants = spread(all_mutants(trial, [answer.case for answer in answers]), limit)
+        cases = [answer.case for answer in answers]
+        mutants = spread(all_mutants(trial, cases, suspects=True), limit)
     except CuassayError:
         return None
     best: tuple[float, Mutant] | None = None
@@ -97,11 +105,75 @@ def same_fault(
         if time.monotonic() > until:
             break
         left = _left(trial, mutant, answers)
-        if left is None or left >= _UNEXPLAINED:
+        if left is None:
             continue
         if (best is None or left < best[0] / 2) and _right_too(trial, mutant, right):
             best = left, mutant
     return None if best is None else Alike(mutant=best[1])
+
+
+def off_by(
+    trial: JudgeTrial, answers: Sequence[WrongOutputs], *, right: Sequence[WrongOutputs] = ()
+) -> Relation | None:
+    """Return the factor or term by which one output of every wrong answer is off, or None.
+
+    All other outputs must be right, and so must what the relation leaves of right answers.
+    """
+    if not answers:
+        return None
+    wrong = [
+        number
+        for number, want in enumerate(answers[0].truth.outputs)
+        if want.scale is not None and not compare(answers[0].outputs[number], want).passed
+    ]
+    if len(wrong) != 1:
+        return None
+    (number,) = wrong
+    seen = [
+        (
+            answer.case,
+            answer.outputs[number].detach().double().cpu(),
+            answer.truth.outputs[number].value.double().cpu(),
+        )
+        for answer in answers
+    ]
+    best: tuple[float, Relation] | None = None
+    for relation in relations(trial.problem, number, seen):
+        left = max(_left_of(trial, relation, answer) for answer in answers)
+        if left >= _UNEXPLAINED or (best is not None and left >= best[0] / 2):
+            continue
+        if all(_changes_nothing(trial, relation, answer) for answer in right):
+            best = left, relation
+    return None if best is None else best[1]
+
+
+def _predicted(trial: JudgeTrial, relation: Relation, answer: WrongOutputs) -> torch.Tensor | None:
+    """Return what a relation makes of the truth, in the output's dtype; None where nothing."""
+    want = answer.truth.outputs[relation.output].value.double().cpu()
+    value = relation.predicted(answer.case, trial.inputs(answer.case), want)
+    if value is None:
+        return None
+    try:
+        shaped = torch.broadcast_to(value, want.shape)
+    except RuntimeError:
+        return None
+    return shaped.to(answer.outputs[relation.output])
+
+
+def _left_of(trial: JudgeTrial, relation: Relation, answer: WrongOutputs) -> float:
+    """Return the share of an answer's squared error that a relation leaves unexplained."""
+    value = _predicted(trial, relation, answer)
+    if value is None:
+        return math.inf
+    outputs = [value if n == relation.output else got for n, got in enumerate(answer.outputs)]
+    share = _unexplained(answer, outputs)
+    return math.inf if share is None else share
+
+
+def _changes_nothing(trial: JudgeTrial, relation: Relation, answer: WrongOutputs) -> bool:
+    """Whether a relation leaves a right answer right."""
+    value = _predicted(trial, relation, answer)
+    return value is not None and compare(value, answer.truth.outputs[relation.output]).passed
 
 
 def systematic(answer: WrongOutputs) -> bool:
@@ -156,23 +228,25 @@ def _in_turns(mutants: Sequence[Mutant]) -> list[Mutant]:
 
 
 def _left(trial: JudgeTrial, mutant: Mutant, answers: Sequence[WrongOutputs]) -> float | None:
-    """Return the unexplained share of the error, the worst over the cases.
+    """Return the unexplained share of the error: the worst over the cases.
 
-    None where the mutant cannot run or leaves nothing to compare.
+    Of three cases one may be explained roughly: where small values cancel, the candidate's own
+    roundings are a part of its error. None where the mutant cannot run or explains less.
     """
-    left = 0.0
+    shares: list[float] = []
     for answer in answers:
         try:
             outputs = mutant.run(list(trial.inputs(answer.case).values()))
         except (*CANNOT_RUN, CuassayError):
             return None
         share = _unexplained(answer, outputs)
-        if share is None:
+        if share is None or share > _ROUGHLY:
             return None
-        left = max(left, share)
-        if left > _UNEXPLAINED:
-            return left
-    return left
+        shares.append(share)
+        rough = sum(one > _UNEXPLAINED for one in shares)
+        if rough > len(answers) // 3:
+            return None
+    return max((one for one in shares if one <= _UNEXPLAINED), default=None)
 
 
 def _unexplained(answer: WrongOutputs, outputs: Sequence[torch.Tensor]) -> float | None:

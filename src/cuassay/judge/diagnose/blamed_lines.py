@@ -12,7 +12,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from cuassay.checks.base import done
 from cuassay.errors import CuassayError
@@ -20,6 +22,7 @@ from cuassay.judge.diagnose.alike import Alike, WrongOutputs
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause, Diagnosis, SourceLine
+from cuassay.model.machine import FloatRange, LaunchEvidence
 from cuassay.model.scenario import Allocate, Call, Refill, Scenario, Step
 from cuassay.model.steps import Mode, TraceCall
 from cuassay.model.trace import StepDone
@@ -35,15 +38,28 @@ if TYPE_CHECKING:
 _NEAR = {"bfloat16": (4e-3, 2e-2), "float16": (1e-3, 5e-3)}
 _NEAR_ELSE = (3e-4, 3e-3)
 _LOW = ("bfloat16", "float16")
+# Elements that are known by their values: how near, which part of a sample must be, how many tell.
+_SAME_ELEMENT, _NEARLY_ALL, _TELLING = 5e-5, 0.95, 4
+# Magnitudes that are one value's, relative; below the last part of the largest nothing is told.
+_SAME_LARGEST, _SAME_SMALLEST, _CANCELLED = 1e-4, 1e-2, 1e-6
+_MOST_SAMPLED, _MOST_KEPT, _MOST_ELEMENTS = 256, 256, 1 << 18
 _SUMS = frozenset(
     {"add", "add_", "sum", "mean", "cumsum", "index_add", "index_add_", "scatter_add"}
     | {"scatter_add_", "mm", "bmm", "addmm", "baddbmm", "matmul", "dot", "mv", "linear"}
     | {"index_put", "index_put_", "_index_put_impl_", "addcmul_", "lerp_"}
 )
+_TOTALS = frozenset(
+    {"sum", "mean", "cumsum", "logsumexp", "prod", "var", "std", "index_add", "index_add_"}
+    | {"scatter_add", "scatter_add_", "index_put", "index_put_", "_index_put_impl_"}
+)
 _MAKES = frozenset(
     {"zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "full", "full_like"}
 )
 _CASTS = ("_to_copy", "copy_")
+_PICKS = frozenset(
+    {"select", "slice", "narrow", "split", "split_with_sizes", "chunk", "unbind", "expand"}
+    | {"index", "index_select", "gather", "embedding", "cat", "stack", "flip", "roll"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +99,16 @@ def _traces(run: Callable[[Scenario], Run], cases: Sequence[Case]) -> list[Trace
         return []
     made = [_trace(done(ran, 2 * number + 1)) for number in range(len(cases))]
     return [one for one in made if one is not None]
+
+
+def rounds_to_16_bits(trace: Traced) -> bool:
+    """Whether some operation of a call makes 16-bit values, but the last one that it returns."""
+    return any(_rounds(one) for one in trace.seen[:-1])
+
+
+def totals(trace: Traced) -> set[Line]:
+    """Return the lines that add terms up in one operation, but for products of matrices."""
+    return {(one.file, one.line) for one in trace.seen if one.op in _TOTALS}
 
 
 def of_calls(
@@ -188,39 +214,195 @@ def of_numbers(
         if low is not None:
             return source_line(candidate, low.file, low.line, what=f"{low.op} in {low.dtype}")
     right = _values(trial, answer.case, None)
-    if not right:
+    if not right.sketches:
         return None
-    # Once a value was rounded to 16 bits, what is computed from it agrees to 16 bits only.
-    rounded = [n for n, one in enumerate(trace.seen) if one.dtype in _LOW]
-    start = rounded[0] if rounded else len(trace.seen)
-
-    def among(number: int, known: Sequence[tuple[float, ...]]) -> bool:
-        # Whether a value is one of the known ones; `number > start` where 16-bit values went into
-        # it
-        one = trace.seen[number]
-        dtype = "bfloat16" if (number > start) else one.dtype
-        return bool(one.sketch) and any(_near(one.sketch, other, dtype) for other in known)
-
-    places = range(len(trace.seen))
+    made = _made(trace.seen)
+    known = [right.hold(one) for one in made]
     if found is not None:
-        broken = [
-            one
-            for one in _values(trial, answer.case, found)
-            if not any(_near(one, other, "") for other in right)
-        ]
-        for number in places:
-            one = trace.seen[number]
-            if one.line and among(number, broken) and not among(number, right):
+        broken = _values(trial, answer.case, found).beside(right)
+        for one, is_right in zip(made, known, strict=True):
+            if one.line and not is_right and broken.hold(one):
                 return source_line(candidate, one.file, one.line, what="makes the wrong value")
-    last = max((n for n in places if among(n, right)), default=-1)
-    after = next((s for s in trace.seen[last + 1 :] if s.line and s.sketch), None)
+    last = max((n for n, is_known in enumerate(known) if is_known), default=-1)
+    unknown = (one for n, one in enumerate(made) if n > last and not known[n])
+    after = next((one for one in unknown if one.line and one.sketches), None)
     if after is None:
         # Every value is one of the reference's, and the last one is not its answer.
-        end = next((one for one in reversed(trace.seen) if one.line), None)
+        end = next((one for one in reversed(made) if one.line), None)
         what = "ends before what the reference still does"
         return source_line(candidate, end.file, end.line, what=what) if end is not None else None
     what = "makes the first value that the reference has not"
     return source_line(candidate, after.file, after.line, what=what)
+
+
+def of_ranges(
+    trial: JudgeTrial,
+    launches: Sequence[LaunchEvidence],
+    candidate: Candidate,
+    answer: WrongOutputs,
+    found: Alike | None,
+) -> SourceLine | None:
+    """Return the line of a kernel that makes the first wrong value, by the machine's magnitudes.
+
+    A value of the reference has a largest and a smallest magnitude, and so has what the
+    instructions of a line gave over all threads. `launches` are those of a call on the answer's
+    case. Where no value of the kernel is known, it is the line that stores.
+    """
+    right = _values(trial, answer.case, None)
+    floats = [one for launch in launches for one in launch.floats if one.line]
+    if not right.elements or not floats:
+        return None
+    wholes = _wholes(floats)
+    known = [right.span(one) or right.span(wholes[_kind(one)]) for one in floats]
+    if found is not None:
+        broken = _values(trial, answer.case, found).beside(right)
+        for one, is_right in zip(floats, known, strict=True):
+            if not is_right and (broken.span(one) or broken.span(wholes[_kind(one)])):
+                what = "makes the wrong value"
+                return source_line(candidate, one.file, one.line, what=what)
+    if not any(known):
+        stores = next((one for one in reversed(floats) if one.stored), floats[-1])
+        return source_line(candidate, stores.file, stores.line, what="stores the wrong value")
+    last = _last_computed(known, [right.given.span(one) for one in floats])
+    unknown = (one for n, one in enumerate(floats) if n > last and not known[n])
+    after = next(unknown, floats[-1])
+    what = "makes the first value that the reference has not"
+    return source_line(candidate, after.file, after.line, what=what)
+
+
+def _last_computed(known: Sequence[bool], given: Sequence[bool]) -> int:
+    """Return the last place at which the reference's numbers are still made, -1 for none.
+
+    A kernel reads its inputs again at the end, whatever it made of them before.
+    """
+    computed = [n for n, is_known in enumerate(known) if is_known and not given[n]]
+    return max(computed, default=next((n for n, is_known in enumerate(known) if is_known), -1))
+
+
+def _kind(one: FloatRange) -> tuple[str, int, str]:
+    return one.file, one.line, one.opcode
+
+
+def _wholes(floats: Sequence[FloatRange]) -> dict[tuple[str, int, str], FloatRange]:
+    """Return what all instructions of one kind on a line gave: an unrolled one has parts."""
+    found: dict[tuple[str, int, str], FloatRange] = {}
+    for one in floats:
+        known = found.get(_kind(one), one)
+        found[_kind(one)] = dataclasses.replace(
+            one,
+            largest=max(one.largest, known.largest),
+            smallest=min(one.smallest, known.smallest),
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What one operation of one line gave, over all its runs: a loop makes a value in parts.
+
+    With `rounded` 16-bit values went into it: it agrees with other values to 16 bits only.
+    """
+
+    file: str
+    line: int
+    dtype: str
+    rounded: bool
+    sketches: tuple[tuple[float, ...], ...]
+    sample: tuple[float, ...]
+
+
+def _made(seen: Sequence[SeenOperation]) -> list[_Made]:
+    """Return the operations of a call by line and turn on it, in the order of their first run."""
+    first_low = next((n for n, one in enumerate(seen) if _rounds(one)), len(seen))
+    runs: dict[tuple[str, int, str, int], list[int]] = {}
+    turns: dict[tuple[str, int, str], int] = {}
+    before: Line = "", 0
+    for number, one in enumerate(seen):
+        if (one.file, one.line) != before:
+            turns.clear()  # another run of the line counts its operations anew
+        before = one.file, one.line
+        key = one.file, one.line, one.op
+        turns[key] = turns.get(key, -1) + 1
+        runs.setdefault((*key, turns[key]), []).append(number)
+    return [
+        _Made(
+            file=file,
+            line=line,
+            dtype=seen[numbers[0]].dtype,
+            rounded=numbers[0] > first_low,
+            sketches=tuple(seen[n].sketch for n in numbers if seen[n].sketch),
+            sample=tuple(value for n in numbers for value in seen[n].sample)[:_MOST_SAMPLED],
+        )
+        for (file, line, _, _), numbers in runs.items()
+    ]
+
+
+def _rounds(one: SeenOperation) -> bool:
+    """Whether an operation makes 16-bit values, which inputs that are picked from are not."""
+    return one.dtype in _LOW and one.op not in _PICKS and one.op not in _MAKES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Values:
+    """The values of a reference: their sketches, and the sorted elements of each.
+
+    The first `inputs` of the elements are what it was given.
+    """
+
+    sketches: tuple[tuple[float, ...], ...]
+    elements: tuple[torch.Tensor, ...]
+    inputs: int = 0
+
+    @property
+    def given(self) -> _Values:
+        """The inputs alone."""
+        return _Values(sketches=(), elements=self.elements[: self.inputs])
+
+    def hold(self, made: _Made) -> bool:
+        """Whether what an operation gave is one of these values, or rows or tiles of one."""
+        dtype = "bfloat16" if made.rounded else made.dtype
+        if len(made.sketches) == 1 and any(
+            _near(made.sketches[0], other, dtype) for other in self.sketches
+        ):
+            return True
+        if dtype in _LOW or len(made.sample) < _TELLING:
+            return False  # of 16 bits any value is near one of many
+        wanted = torch.tensor(made.sample, dtype=torch.float64)
+        return any(_among(wanted, elements) for elements in self.elements)
+
+    def span(self, made: FloatRange) -> bool:
+        """Whether one of these values has the magnitudes that instructions of a line gave."""
+        for one in self.elements:
+            size = one.abs()
+            largest, smallest = float(size.max()), float(size.min())
+            near = _SAME_LARGEST * largest
+            if abs(largest - made.largest) <= near and abs(smallest - made.smallest) <= max(
+                _SAME_SMALLEST * smallest, _CANCELLED * largest
+            ):
+                return True
+        return False
+
+    def beside(self, right: _Values) -> _Values:
+        """Return those of these values that are not among the right ones."""
+        return _Values(
+            sketches=tuple(
+                one for one in self.sketches if not any(_near(one, o, "") for o in right.sketches)
+            ),
+            elements=tuple(
+                one
+                for one in self.elements
+                if not any(one.shape == o.shape and torch.allclose(one, o) for o in right.elements)
+            ),
+        )
+
+
+def _among(wanted: torch.Tensor, elements: torch.Tensor) -> bool:
+    """Whether nearly all numbers are elements of a sorted tensor, to float32's accuracy."""
+    places = torch.searchsorted(elements, wanted)
+    most = elements.numel() - 1
+    low, high = elements[(places - 1).clamp(0, most)], elements[places.clamp(0, most)]
+    apart = torch.minimum((low - wanted).abs(), (high - wanted).abs())
+    return bool((apart <= _SAME_ELEMENT * wanted.abs()).double().mean() >= _NEARLY_ALL)
 
 
 def source_line(candidate: Candidate, file: str, line: int, *, what: str = "") -> SourceLine | None:
@@ -264,19 +446,82 @@ def _low(seen: Sequence[SeenOperation], *, sums: bool) -> SeenOperation | None:
     return next((s for s in casts if s.read and s.read[-1] not in _LOW), None)
 
 
-def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> list[tuple[float, ...]]:
-    """Return the sketches of every value of the reference, or of a broken version of it."""
+def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> _Values:
+    """Return every value of the reference, or of a broken version of it; none where it fails."""
     inputs = list(trial.inputs(case).values())
-    watch = OpWatch(lambda: ("", 0))
+    watch = _Watch()
+    for value in inputs:
+        watch.note(value)
+    given = len(watch.elements)
+    right: Sequence[torch.Tensor] = ()
     try:
         with watch:
             if found is None:
-                lift(trial.reference.call, inputs, names=[s.name for s in trial.problem.outputs])
+                names = [spec.name for spec in trial.problem.outputs]
+                right = lift(trial.reference.call, inputs, names=names)
             else:
                 found.mutant.run(inputs)
     except (CuassayError, *CANNOT_RUN):
-        return []
-    return list(dict.fromkeys(one.sketch for one in watch.seen if one.sketch))
+        return _Values(sketches=(), elements=())
+    for value, spec in zip(right, trial.problem.outputs, strict=False):
+        watch.note(value.to(getattr(torch, spec.dtype.value)))  # as a kernel stores it
+    return _Values(
+        sketches=tuple(dict.fromkeys(one.sketch for one in watch.seen if one.sketch)),
+        elements=tuple(watch.elements),
+        inputs=given,
+    )
+
+
+_ATEN = torch.ops.aten
+_DECOMPOSED = torch._decomp.get_decompositions(
+    [
+        _ATEN._softmax,
+        _ATEN._log_softmax,
+        _ATEN.native_layer_norm,
+        _ATEN.native_group_norm,
+        _ATEN.gelu,
+        _ATEN.silu,
+        _ATEN.var,
+        _ATEN.logsumexp,
+        _ATEN.addmm,
+        _ATEN.hardswish,
+        _ATEN.mish,
+        _ATEN.softplus,
+    ]
+)
+
+
+class _Watch(OpWatch):
+    """Notes what the reference makes, with the elements of each value in order."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: ("", 0))
+        self.elements: list[torch.Tensor] = []
+
+    def note(self, value: object) -> None:
+        """Keep the elements of a value in order, where it has some."""
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return
+        if 0 < value.numel() <= _MOST_ELEMENTS and len(self.elements) < _MOST_KEPT:
+            flat = value.detach().double().reshape(-1).cpu()
+            flat = flat[flat.isfinite() & (flat != 0)]
+            self.elements += [flat.sort().values] if flat.numel() else []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        """Run the operation and note what it gave."""
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        whole = _DECOMPOSED.get(func)
+        if whole is not None:  # a kernel makes what such an operation is made of
+            try:
+                with self:
+                    whole(*args, **(kwargs or {}))
+            except (RuntimeError, NotImplementedError, TypeError):
+                pass
+        for value in result if isinstance(result, tuple | list) else (result,):
+            self.note(value)
+        return result
 
 
 def _near(first: tuple[float, ...], second: tuple[float, ...], dtype: str) -> bool:

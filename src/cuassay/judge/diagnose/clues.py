@@ -10,14 +10,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import done
+from cuassay.checks.machine.faults import recorded_call, recording_of
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import reads_of, same_bits
 from cuassay.diagnosis import NUMBERS, PAGES, Clue, Clues, diagnose
+from cuassay.diagnosis.clues import TESTED
 from cuassay.diagnosis.edits import EditKind
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
@@ -27,10 +29,13 @@ from cuassay.judge.diagnose.alike import WrongOutputs
 from cuassay.judge.diagnose.hypotheses import (
     HYPOTHESES,
     Conclusion,
+    Experiment,
     Prediction,
     Reply,
     Ruling,
     Subject,
+    after_other_calls,
+    moved_one_axis,
     redrawn,
 )
 from cuassay.model.axes import resolve
@@ -38,6 +43,7 @@ from cuassay.model.case import Case
 from cuassay.model.diagnosis import Basis, Cause, SourceLine
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.precision import Precision
+from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
@@ -48,10 +54,10 @@ if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
     from cuassay.model.candidate import Candidate
-    from cuassay.model.machine import MachineEvidence
+    from cuassay.model.machine import LaunchEvidence, MachineEvidence
 
 _SECONDS = {Profile.QUICK: 10.0, Profile.STANDARD: 30.0, Profile.DEEP: 60.0}
-_MUTANTS = {Profile.QUICK: 90, Profile.STANDARD: 200, Profile.DEEP: 400}
+_MUTANTS = {Profile.QUICK: 160, Profile.STANDARD: 300, Profile.DEEP: 500}
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
 _ASKED_ELEMENTS = 1 << 16  # of one that an experiment asks for
@@ -76,9 +82,12 @@ _NOT_NUMBERS = (
 _WRONG_NUMBERS = (Cause.WRONG_VALUES, Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, Cause.TAIL)
 # Where an edit of a line repairs nothing: the source is broken before any line of it runs.
 _NO_EDIT = (Cause.NOT_BUILT, Cause.COMPILED, Cause.SLOW_HOST, Cause.STREAM, Cause.DEVICE)
-_EDITS = {Profile.QUICK: 80, Profile.STANDARD: 150, Profile.DEEP: 400}
+_EDITS = {Profile.QUICK: 160, Profile.STANDARD: 300, Profile.DEEP: 600}
 _EDIT_SECONDS = {Profile.QUICK: 12.0, Profile.STANDARD: 30.0, Profile.DEEP: 90.0}
 _GROWTH_SECONDS = 3.0
+_FLOAT32_LOSES = 1e-3  # relative error up to which sums in float32 are thought of
+_SEEN_BY_MACHINE = 0.1  # of an error, which the machine must have seen to call it rounding
+_FAR_OFF = 32.0  # times the error that a trusted kernel makes, of an element that is wrong
 _ROUNDING = 0.25  # relative error up to which roundings and lost sums are thought of
 # Largest relative error that one rounding of an output makes, by dtype.
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-14}
@@ -135,6 +144,7 @@ class _Experiments:
     found: dict[str, alike.Alike] = field(default_factory=dict)
     failing: list[WrongOutputs] = field(default_factory=list)
     ran: set[tuple[str, int]] = field(default_factory=set)
+    totals: set[tuple[str, int]] = field(default_factory=set)  # lines that add many terms up
 
     def clues(self) -> Clues:
         """Run the experiments that the findings ask for."""
@@ -147,9 +157,9 @@ class _Experiments:
             and self._only_later(contract)
         ):
             found = self._of_state([*state, *contract], Clues())
-            later = {Cause.RAISES: Cause.CALL_HISTORY, Cause.REFUSES_SIZES: Cause.CALL_HISTORY}
+            instead = {Cause.RAISES: Cause.CALL_HISTORY, Cause.REFUSES_SIZES: Cause.CALL_HISTORY}
             confirmed = found.confirmed | {Cause.CALL_HISTORY}
-            return dataclasses.replace(found, confirmed=confirmed, instead=later)
+            return dataclasses.replace(found, confirmed=confirmed, instead=instead)
         if contract or (structure and not state):
             raises = any(finding.cause is Cause.RAISES for finding in contract)
             return Clues(lines=self._lines(), some_sizes=raises and self._runs_at_listed_sizes())
@@ -158,6 +168,8 @@ class _Experiments:
         self.failing.extend(answers)
         if state and not answers:
             return self._of_state(state, held)
+        if not answers and (later := self._wrong_later()) is not None:
+            return later
         lines = self._lines()
         layout = next((f for f in self.wrong if f.cause is Cause.LAYOUT), None)
         if layout is not None and layout.scenario is not None:
@@ -165,24 +177,35 @@ class _Experiments:
             lines |= {Cause.LAYOUT: line} if line is not None else {}
         if not answers:
             return dataclasses.replace(held, lines=lines)
-        first = self._first_call_alone(answers[0].case)
-        if first is not None:
-            return dataclasses.replace(held, confirmed=held.confirmed | {first}, lines=lines)
-        clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed)
+        at_first = self._first_call_alone(answers[0].case)
+        if at_first is not None:
+            return dataclasses.replace(held, confirmed=held.confirmed | {at_first}, lines=lines)
         trace = None
         if self.candidate.computes_in_torch:
             # A few equal values are the values of many expressions: the first answer has many.
             trace = blamed_lines.traced(self.run, answers[0].case)
             self.ran.update(trace.ran if trace is not None else ())
+            self.totals.update(blamed_lines.totals(trace) if trace is not None else ())
+        launches = self._launches(answers[0].case) if trace is None else ()
+        rounds = self._may_round(answers[0], trace, launches)
+        clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed, rounds=rounds)
+        exact = self.found.get("exact")
+        first = answers[0]
+        ranged = blamed_lines.of_ranges(self.trial, launches, self.candidate, first, exact)
         for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
-            line = blamed_lines.of_numbers(
-                self.trial, trace, self.candidate, answers[0], self.found.get("exact"), cause
-            )
+            line = blamed_lines.of_numbers(self.trial, trace, self.candidate, first, exact, cause)
+            line = line or self._of_machine(cause) or ranged
             lines |= {cause: line} if line is not None else {}
         if clue is not None and clue.line is None:
-            line = lines.get(clue.cause) or self._of_machine(clue.cause)
-            clue = dataclasses.replace(clue, line=line)
-        return dataclasses.replace(held, numbers=clue, alone=bool(state), lines=lines)
+            clue = dataclasses.replace(clue, line=lines.get(clue.cause))
+        lost = frozenset({Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION})
+        return dataclasses.replace(
+            held,
+            numbers=clue,
+            alone=bool(state),
+            lines=lines,
+            refuted=frozenset() if rounds else lost,
+        )
 
     def _only_later(self, raised: Sequence[Finding]) -> bool:
         """Whether every call that raised is right as the first one of a process."""
@@ -215,7 +238,7 @@ class _Experiments:
                 answers.append(answer)
         # The grossest error leads, of what is wrong for other values by the same recipes too.
         again = {
-            id(answer): (other := self._answer(redrawn(answer.case, 1))) is not None
+            id(answer): (other := self._answer(redrawn(answer.case, 1), alone=False)) is not None
             and not other.right
             for answer in answers
         }
@@ -310,11 +333,28 @@ class _Experiments:
         grown = [f.growth.axis for f in self.wrong if f.growth is not None]
         return tuple(dict.fromkeys((*grown, *self.trial.planned.reduced)))
 
+    def _wrong_later(self) -> Clues | None:
+        """Return that earlier calls are at fault, where numbers are wrong after others alone."""
+        numbers = [f for f in self.wrong if f.cause in NUMBERS and f.scenario is not None]
+        cases = {repr(f.scenario.cases[0]): f.scenario for f in numbers if f.scenario is not None}
+        for scenario in list(cases.values())[:_HELD_CALLS]:
+            experiment = after_other_calls(self._subject(scenario.cases[0]))
+            if self._concluded(experiment).ruling is Ruling.CONFIRMED:
+                where = blamed_lines.of_calls(self.run, self.candidate, scenario)
+                return Clues(
+                    confirmed=frozenset({Cause.CALL_HISTORY}),
+                    instead=dict.fromkeys((*TESTED, *NUMBERS), Cause.CALL_HISTORY),
+                    lines={Cause.CALL_HISTORY: where} if where else self._lines(),
+                )
+        return None
+
     def _tried(self, cause: Cause, subject: Subject) -> Conclusion:
         """Run the experiment of a cause to its end, as far as time allows."""
         hypothesis = HYPOTHESES[cause]
         assert isinstance(hypothesis, Prediction)
-        experiment = hypothesis.experiment(subject)
+        return self._concluded(hypothesis.experiment(subject))
+
+    def _concluded(self, experiment: Experiment | None) -> Conclusion:
         said = Conclusion(ruling=Ruling.OPEN)
         while experiment is not None:
             replies: dict[str, Reply] = {}
@@ -338,7 +378,7 @@ class _Experiments:
             before: dict[str, tuple[ResultItem, ...]] = {}
             right: list[bool | None] = []
             errors: list[float] = []
-            kept = True
+            kept, places, wrong_end, most = True, dict[str, int](), 0, 0
             for read in reads:
                 if read.result in before:
                     kept = kept and same_bits(ran, before[read.result], read.items)
@@ -354,13 +394,45 @@ class _Experiments:
                     not math.isfinite(one.got) and math.isfinite(one.expected) and not one.passed
                     for one in compared
                 )
+                if not right[-1]:
+                    for spec, wrong in self._wrong_elements(read.case, ran, read.items):
+                        flat = wrong.reshape(-1).nonzero()
+                        wrong_end = max(wrong_end, wrong.numel() - int(flat[0]))
+                        most = max(most, wrong.numel())
+                        for axis, name in enumerate(spec.shape):
+                            place = int(wrong.nonzero()[:, axis].min())
+                            places[name] = min(place, places.get(name, place))
                 error = max((one.relative_error for one in compared), default=0.0)
                 errors.append(math.inf if born or not math.isfinite(error) else error)
         except CuassayError:
             return None
         first = next(iter(before.values()), ())
         same = len(before) > 1 and all(same_bits(ran, first, one) for one in before.values())
-        return Reply(right=tuple(right), errors=tuple(errors), kept=kept, same=same)
+        return Reply(
+            right=tuple(right),
+            errors=tuple(errors),
+            kept=kept,
+            same=same,
+            first_wrong=places,
+            wrong_end=wrong_end,
+            elements=most,
+        )
+
+    def _wrong_elements(
+        self, case: Case, ran: Run, items: tuple[ResultItem, ...]
+    ) -> Iterator[tuple[TensorSpec, torch.Tensor]]:
+        """Yield, for each output that has some, which of its elements are far off."""
+        truth = self.trial.truth(case)
+        shapes = [tuple(output.value.shape) for output in truth.outputs]
+        given = matched(self.trial.problem, shapes, ran, items)
+        for got, want, spec in zip(given, truth.outputs, self.trial.problem.outputs, strict=False):
+            if isinstance(got, str) or want.scale is None:
+                continue
+            ours, right = got.detach().double().cpu(), want.value.double().cpu()
+            apart = (ours - right).abs() > _FAR_OFF * want.scale.double().cpu()
+            wrong = apart | (ours.isfinite() != right.isfinite())
+            if bool(wrong.any()):
+                yield spec, wrong
 
     def _lines(self) -> dict[Cause, SourceLine]:
         """Return what a traced call says of lines, without a look at its numbers."""
@@ -378,11 +450,33 @@ class _Experiments:
                 return self._answer(dataclasses.replace(small, axes=sizes)) is not None
         return False
 
-    def _clue(self, answers: Sequence[WrongOutputs], *, ignored: bool) -> Clue | None:
-        """Return why the numbers are wrong, by the most certain experiment that says so."""
+    def _may_round(
+        self,
+        answer: WrongOutputs,
+        trace: blamed_lines.Traced | None,
+        launches: Sequence[LaunchEvidence],
+    ) -> bool:
+        """Whether roundings may be what makes an answer as wrong as it is.
+
+        They are not where nothing computes in 16 bits, or where the machine, which carries each
+        value in float64 beside the kernel's own, saw a small part of the error be made.
+        """
+        error = alike.relative_error(answer)
+        if trace is not None:
+            return error < _FLOAT32_LOSES or blamed_lines.rounds_to_16_bits(trace)
+        seen = [line.error for launch in launches for line in launch.lines]
+        ended = launches and not any(launch.inconclusive for launch in launches)
+        return not ended or max(seen, default=0.0) >= _SEEN_BY_MACHINE * error
+
+    def _clue(self, answers: Sequence[WrongOutputs], *, ignored: bool, rounds: bool) -> Clue | None:
+        """Return why the numbers are wrong, by the most certain experiment that says so.
+
+        `rounds` says that roundings may be it.
+        """
         worst = answers[0]
-        plain = self._plain(worst.case)
-        right = [plain] if plain is not None and plain.right else []
+        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
+        beside = self._plain(worst.case), self._answer(small, alone=False) if small else None
+        right = [one for one in beside if one is not None and one.right]
         found = alike.same_fault(
             self.trial,
             answers,
@@ -392,9 +486,11 @@ class _Experiments:
         )
         if found is not None:
             self.found["exact"] = found
-            cause = alike.CAUSES[found.mutant.kind]
-            if cause is Cause.LOW_PRECISION and (lost := self._lost_sum(answers)) is not None:
-                return lost
+            cause = found.cause
+            if cause is Cause.LOW_PRECISION and rounds:
+                lost = self._lost_sum(answers)
+                if lost is not None:
+                    return lost
             return Clue(
                 cause=cause,
                 words=f"gives the numbers of the reference with {found.mutant.words}",
@@ -402,12 +498,15 @@ class _Experiments:
             )
         if ignored:
             return None
+        relation = alike.off_by(self.trial, [*answers, *self._elsewhere(answers)], right=right)
+        if relation is not None:
+            return Clue(cause=relation.cause, words=relation.words, basis=Basis.CHECK)
         error = alike.relative_error(worst)
         subject = self._subject(worst.case)
         order = [Cause.TAIL, Cause.SIZES, Cause.MAGNITUDE, Cause.SPECIAL_CASE]
         if not math.isfinite(error):
             order.insert(0, Cause.OUT_OF_RANGE)
-        elif error < _ROUNDING:
+        elif error < _ROUNDING and rounds:
             lost = self._lost_precision(answers)
             if lost is not None:
                 return lost
@@ -417,6 +516,19 @@ class _Experiments:
                 words = said.words or PAGES[cause].words
                 return Clue(cause=said.cause or cause, words=words, basis=Basis.CHECK)
         return None
+
+    def _elsewhere(self, answers: Sequence[WrongOutputs]) -> list[WrongOutputs]:
+        """Return wrong answers at other sizes of the axes of which one size alone is known."""
+        first = answers[0].case
+        found: dict[str, WrongOutputs] = {}
+        for case in moved_one_axis(self._subject(first)):
+            (name,) = [axis for axis, size in case.axes.items() if size != first.axes[axis]][:1]
+            if name in found or len({answer.case.axes[name] for answer in answers}) > 1:
+                continue
+            answer = self._answer(case, alone=False)
+            if answer is not None and not answer.right:
+                found[name] = answer
+        return list(found.values())
 
     def _lost_precision(self, answers: Sequence[WrongOutputs]) -> Clue | None:
         """Return which precision is lost, where the machine sees it or calls confirm it."""
@@ -480,6 +592,8 @@ class _Experiments:
         kinds: tuple[EditKind, ...] | None = None
         if made.line is not None and made.basis is Basis.MUTANT:
             kinds = (EditKind.BRANCH, EditKind.PARAMETER)
+            if made.cause is Cause.WRONG_CONSTANT:
+                kinds = (EditKind.NUMBER, *kinds)  # its own line may be the head of the file
         elif made.line is not None and made.basis is Basis.MACHINE:
             kinds = (EditKind.PRECISION,)  # whether more of it on one line is enough
         numbers = bool(self.failing) and made.cause not in _STATE
@@ -490,12 +604,13 @@ class _Experiments:
         small = next((c for c in self.trial.cases("small") if c.in_domain), None)
         plain = [small] if small is not None and small not in [a.case for a in wrong] else []
         # A larger tile hides what goes wrong between tiles: beyond it that shows again.
-        beyond = [one for answer in wrong[:1] if (one := self._larger(answer.case)) is not None]
+        beyond = [one for answer in wrong[:1] for one in self._larger(answer.case)]
         before = [case for case in plain if (a := self._answer(case)) and a.right]
 
         def right(run: Callable[[Scenario], Run]) -> bool:
             cases = [*(answer.case for answer in wrong), *beyond, *before]
-            given = (self._answer(case, run=run) for case in cases)
+            # An edited candidate has a process of its own; state needs one for each call.
+            given = (self._answer(case, run=run, alone=not numbers) for case in cases)
             return all(answer is not None and answer.right for answer in given)
 
         repair = repairs.find_repair(
@@ -523,11 +638,12 @@ class _Experiments:
             )
         # The edits took their time: growth may take some of its own.
         more = dataclasses.replace(self, until=time.monotonic() + _GROWTH_SECONDS)
+        at = repair.line.file, repair.line.line
         accumulates = repair.edit.kind is EditKind.PRECISION and (
-            repair.edit.carried or more._lost_sum(self.failing) is not None
+            repair.edit.carried or at in self.totals or more._lost_sum(self.failing) is not None
         )
         if numbers and cause in NUMBERS:
-            cause = repair.cause(made.cause, accumulates=accumulates)
+            cause = more._borne_out(repair, made.cause, accumulates=accumulates)
             words = clue.words if clue is not None and cause is clue.cause else ""
             clue = Clue(
                 cause=cause,
@@ -542,10 +658,33 @@ class _Experiments:
             repaired=clues.repaired | {cause},
         )
 
-    def _larger(self, case: Case) -> Case | None:
-        """Return a case at far larger sizes, None where truth cannot tell there."""
+    def _borne_out(self, repair: repairs.Repair, before: Cause, *, accumulates: bool) -> Cause:
+        """Return the cause that an edit shows, where calls of the candidate itself bear it out."""
+        cause = repair.cause(before, accumulates=accumulates)
+        if cause is Cause.SIZES and before is not Cause.SIZES:
+            said = self._tried(cause, self._subject(self.failing[0].case))
+            if said.ruling is not Ruling.CONFIRMED:
+                cause = before
+                if repair.edit.ranged:
+                    cause = Cause.WRONG_REDUCTION
+                elif repair.edit.indexed:
+                    cause = Cause.INPUT_MISREAD
+        if cause is Cause.SPECIAL_CASE and before is not Cause.SPECIAL_CASE:
+            said = self._tried(cause, self._subject(self.failing[0].case))
+            if said.ruling is not Ruling.CONFIRMED:
+                cause = Cause.WRONG_REDUCTION if repair.edit.ranged else before
+        lost = (Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION)
+        if before in lost and cause is before and repair.edit.exact:
+            return Cause.WRONG_VALUES  # no precision was gained, and the numbers are right
+        if cause is Cause.INPUT_IGNORED and before is not Cause.INPUT_IGNORED:
+            return Cause.TERM_OMITTED  # the argument reaches the output on another way
+        return cause
+
+    def _larger(self, case: Case) -> list[Case]:
+        """Return a case at far larger sizes, along one axis each, where truth can tell."""
         problem = self.trial.problem
-        for axis in sorted(problem.var_axes(), key=lambda one: -case.axes[one.name]):
+        found = []
+        for axis in problem.var_axes():
             sizes = try_sizes(
                 problem, case.axes, {axis.name: step_to(axis, _LARGER * case.axes[axis.name])}
             )
@@ -553,20 +692,26 @@ class _Experiments:
                 continue
             larger = dataclasses.replace(case, axes=sizes, workload=None)
             if sizes != dict(case.axes) and elements(problem, sizes) <= _ASKED_ELEMENTS:
-                answer = self._answer(larger)
-                return larger if answer is not None else None
-        return None
+                found += [larger] if self._answer(larger, alone=False) is not None else []
+        return found
 
     def _answer(
-        self, case: Case, *, run: Callable[[Scenario], Run] | None = None
+        self,
+        case: Case,
+        *,
+        run: Callable[[Scenario], Run] | None = None,
+        alone: bool = True,
     ) -> WrongOutputs | None:
-        """Return what the candidate gives on a case, None where that cannot be compared."""
+        """Return what the candidate gives on a case, None where that cannot be compared.
+
+        `alone` asks for it as the first call of a process.
+        """
         try:
             truth = self.trial.truth(case)
             if truth.ill_conditioned:
                 return None
             scenario = dataclasses.replace(
-                single_call(case, label=f"diagnosis: {case.label}"), fresh=True
+                single_call(case, label=f"diagnosis: {case.label}"), fresh=alone
             )
             ran = (run or self.run)(scenario)
             record = done(ran, 2)
@@ -587,7 +732,7 @@ class _Experiments:
         plain = next((c for c in self.trial.cases("small") if c.in_domain), None)
         if plain is None or case.benchmark:
             return None
-        return self._answer(dataclasses.replace(plain, axes=case.axes))
+        return self._answer(dataclasses.replace(plain, axes=case.axes), alone=False)
 
     def _rounding_line(self) -> SourceLine | None:
         """Return the line at which the machine saw more error made than one rounding makes."""
@@ -606,6 +751,18 @@ class _Experiments:
         return blamed_lines.source_line(
             self.candidate, worst.file, worst.line, what=f"relative error {worst.made:.1e}"
         )
+
+    def _launches(self, case: Case) -> tuple[LaunchEvidence, ...]:
+        """Return what the machine sees in a call on a case; nothing where it cannot execute it."""
+        machine = self.trial.machine
+        if machine is None or machine.absent:
+            return ()
+        scenario = recorded_call(case, on_gpu=self.trial.device.startswith("cuda"))
+        try:
+            recording = recording_of(scenario, self.run(scenario))
+            return () if recording is None else machine.execute(recording, scenario).launches
+        except CuassayError:
+            return ()
 
     def _of_machine(self, cause: Cause) -> SourceLine | None:
         match cause:

@@ -12,7 +12,7 @@ import dataclasses
 import enum
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario
 
 _TILES = (128, 1024)  # sizes that are a multiple of one of them have no tail in a usual kernel
 _DRAWS = 2  # of values under which sizes must tell right from wrong
+_SURE_DRAWS = 4  # where a size is called right
 _FAR = 2.0**10  # times the values, up and down, where their magnitude is asked for
 _LENGTHS = (1, 4, 16, 64)  # times the shortest sum
 _SHORTEST = 32
@@ -59,13 +60,18 @@ class Reply:
 
     `right` says whether the answer was right for its call (None: truth cannot decide there),
     `errors` are norm(error) / norm(truth), infinite where a value is not finite. `kept` says that
-    results that were read twice held the same bytes, `same` that all results did.
+    results that were read twice held the same bytes, `same` that all results did. `first_wrong`
+    maps each axis of an output to the smallest index at which an element is wrong, over all reads;
+    from the first wrong element on there are `wrong_end` of the `elements` of an output.
     """
 
     right: tuple[bool | None, ...]
     errors: tuple[float, ...]
     kept: bool = True
     same: bool = False
+    first_wrong: Mapping[str, int] = field(default_factory=dict)
+    wrong_end: int = 0
+    elements: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +92,10 @@ Conclude: TypeAlias = Callable[[Mapping[str, Reply]], Conclusion]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Questions, asked in processes of their own, and what their replies mean.
+    """Questions, and what their replies mean.
+
+    Those about what earlier calls leave ask for a process of their own. Those about numbers share
+    one, of a candidate that is wrong at its first call: to start one takes longer than many calls.
 
     A question whose scenario did not come to its end has no reply.
     """
@@ -137,7 +146,7 @@ Hypothesis: TypeAlias = Observation | Prediction
 def _fresh_calls(subject: Subject) -> Experiment | None:
     """Ask each call of a history as the first one of a process."""
     cases = [case for case in subject.calls if _fits(subject, case)]
-    questions = tuple(_ask(f"call {number}", case) for number, case in enumerate(cases))
+    questions = tuple(_ask(f"call {number}", case, alone=True) for number, case in enumerate(cases))
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         told = [right for reply in replies.values() for right in reply.right if right is not None]
@@ -148,6 +157,34 @@ def _fresh_calls(subject: Subject) -> Experiment | None:
         return Conclusion(ruling=Ruling.REFUTED, words="wrong as the first call of a process too")
 
     return Experiment(questions=questions, conclude=conclude) if questions else None
+
+
+def after_other_calls(subject: Subject) -> Experiment | None:
+    """Ask for the failing case as the first call of a process, and after ordinary ones."""
+    wrong = subject.wrong
+    if not _fits(subject, wrong):
+        return None
+    plain = subject.ordinary
+    before = [] if plain is None else [dataclasses.replace(plain, axes=wrong.axes, workload=None)]
+    cases = (*before, redrawn(wrong, 1), redrawn(wrong, 2), wrong)
+    steps = tuple(
+        step
+        for n in range(len(cases))
+        for step in (
+            Allocate(slot=f"s{n}", case=n),
+            Call(slot=f"s{n}", result=f"r{n}"),
+            ReadResult(result=f"r{n}"),
+        )
+    )
+    later = Question(name="later", scenario=_scenario("after other calls", cases, steps))
+
+    def conclude(replies: Mapping[str, Reply]) -> Conclusion:
+        if not _is(replies, "first", True) or "later" not in replies:
+            return Conclusion(ruling=Ruling.OPEN)
+        is_wrong = replies["later"].right[-1] is False
+        return Conclusion(ruling=Ruling.CONFIRMED if is_wrong else Ruling.REFUTED)
+
+    return Experiment(questions=(_ask("first", wrong, alone=True), later), conclude=conclude)
 
 
 def _called_twice(subject: Subject) -> Experiment | None:
@@ -207,13 +244,21 @@ def _argument_moved_far(subject: Subject) -> Experiment | None:
 
     An epsilon at another place than the reference's may be too small there to change a bit.
     """
-    questions = []
+    every: list[tuple[str, tuple[Case, ...]]] = []
     for number, (base, moved) in enumerate(subject.moved):
         far = dict(moved.scalars)
         for name, value in moved.scalars.items():
             if isinstance(value, float) and base.scalars.get(name) != value:
                 far[name] = value * _FAR**2
-        cases = base, dataclasses.replace(moved, scalars=far)
+        pair = base, dataclasses.replace(moved, scalars=far)
+        every.append((f"pair {number}", pair))
+        plain = subject.ordinary
+        if plain is not None and not base.benchmark and not base.generator:
+            # A loop that runs over no term at a small size reads nothing of an argument there.
+            larger = (dataclasses.replace(c, axes=plain.axes, workload=None) for c in pair)
+            every.append((f"larger {number}", tuple(larger)))
+    questions = []
+    for name, cases in every:
         steps = tuple(
             step
             for at in range(2)
@@ -223,12 +268,20 @@ def _argument_moved_far(subject: Subject) -> Experiment | None:
                 ReadResult(result=f"r{at}"),
             )
         )
-        questions.append(Question(name=f"pair {number}", scenario=_scenario("far", cases, steps)))
+        scenario = dataclasses.replace(_scenario("far", cases, steps), fresh=False)
+        questions.append(Question(name=name, scenario=scenario))
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         if not replies:
             return Conclusion(ruling=Ruling.OPEN)
-        ignored = any(reply.same and reply.right[1:] != (True,) for reply in replies.values())
+        ignored = any(
+            reply.same
+            and reply.right[1:] != (True,)
+            and (beyond is None or beyond.same or beyond.right[1:] == (True,))
+            for name, reply in replies.items()
+            if name.startswith("pair")
+            for beyond in [replies.get(name.replace("pair", "larger"))]
+        )
         return Conclusion(ruling=Ruling.CONFIRMED if ignored else Ruling.REFUTED)
 
     return Experiment(questions=tuple(questions), conclude=conclude) if questions else None
@@ -241,14 +294,16 @@ def _partial_tile(subject: Subject) -> Experiment | None:
         return None
     moved = [a for a in subject.problem.var_axes() if wrong.axes[a.name] % _TILES[0]]
     choices = [[axis] for axis in moved] + ([moved] if len(moved) > 1 else [])
-    padded: list[tuple[Case, Case]] = []
+    padded: list[tuple[Case, Case, Case | None]] = []
     for tile in _TILES:
         for axes in choices:
             larger = {a.name: _up(wrong.axes[a.name], tile) for a in axes}
             beyond = {name: size + wrong.axes[name] % tile for name, size in larger.items()}
             whole, tail = _at(subject, larger), _at(subject, beyond)
+            # A count that is right by chance at one size is wrong at the next.
+            next_whole = _at(subject, {name: 2 * size for name, size in larger.items()})
             if whole is not None and tail is not None:
-                padded.append((whole, tail))
+                padded.append((whole, tail, next_whole))
     if not padded:
         return None
     listed = [case for case in _listed(subject) if not _has_tail(subject, case)]
@@ -268,17 +323,35 @@ def _partial_tile(subject: Subject) -> Experiment | None:
 
 
 def _whole_tiles(
-    subject: Subject, padded: Sequence[tuple[Case, Case]], *, draw: int = 0
+    subject: Subject, padded: Sequence[tuple[Case, Case, Case | None]], *, draw: int = 0
 ) -> Experiment | None:
     """Ask for whole tiles and a tail beyond them, one choice of axes after another."""
     if not padded:
         return None
-    (whole, tail), *rest = padded
-    questions = (_ask("whole", redrawn(whole, draw)), _ask("tail", redrawn(tail, draw)))
+    (whole, tail, next_whole), *rest = padded
+    questions = (
+        _ask("whole", redrawn(whole, draw)),
+        _ask("tail", redrawn(tail, draw)),
+        *([] if next_whole is None else [_ask("next whole", redrawn(next_whole, draw))]),
+    )
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
-        if not (_is(replies, "whole", True) and _is(replies, "tail", False)):
+        more = next_whole is None or not _is(replies, "next whole", False)
+        if not (more and _is(replies, "whole", True) and _is(replies, "tail", False)):
             return Conclusion(ruling=Ruling.REFUTED, then=_whole_tiles(subject, rest))
+        # Where nothing is added up along an axis, elements before its last tile have no tail.
+        # They may be a part of a flat index, which ends with a part of its own.
+        reply, first = replies["tail"], replies["tail"].first_wrong
+        flat = reply.wrong_end <= _TILES[-1] and 3 * reply.wrong_end <= reply.elements
+        for name, size in whole.axes.items():
+            moved_axis = subject.wrong.axes[name] != size
+            if (
+                moved_axis
+                and not flat
+                and name not in subject.grows
+                and first.get(name, size) < size
+            ):
+                return Conclusion(ruling=Ruling.REFUTED, words="wrong in whole tiles too")
         if draw + 1 < _DRAWS:
             again = _whole_tiles(subject, padded, draw=draw + 1)
             return Conclusion(ruling=Ruling.OPEN, then=again)
@@ -299,7 +372,7 @@ def _some_sizes(subject: Subject) -> Experiment | None:
     wrong = subject.wrong
     if not _may_move(wrong):
         return None
-    others = [*_listed(subject), *_moved_one_axis(subject)]
+    others = [*_listed(subject), *moved_one_axis(subject)]
     others = [case for case in others if dict(case.axes) != dict(wrong.axes)]
     if not others:
         return None
@@ -358,33 +431,35 @@ def _turning_point(
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         reply = replies.get("middle")
-        if reply is None or reply.right not in ((True,), (False,)):
+        if reply is None or None in reply.right:
             return Conclusion(ruling=Ruling.OPEN)
-        pair = (asked, wrong) if reply.right == (True,) else (right, asked)
+        pair = (asked, wrong) if all(reply.right) else (right, asked)
         return Conclusion(
             ruling=Ruling.OPEN, then=_turning_point(subject, *pair, rounds=rounds - 1)
         )
 
-    return Experiment(questions=(_ask("middle", asked),), conclude=conclude)
+    question = _ask_draws("middle", asked, number=_SURE_DRAWS)
+    return Experiment(questions=(question,), conclude=conclude)
 
 
 def _sharp(axis: VarAxis, right: Case, wrong: Case) -> Experiment:
-    """Ask for both sides of the turning point, with new values."""
+    """Ask for both sides of the turning point: an answer there is right, or far off.
+
+    Beyond it some draws may be right: a last tile of one column need not hold what matters.
+    """
     questions = tuple(
-        _ask(f"{name} {n}", redrawn(case, n))
+        _ask_draws(name, case, number=_SURE_DRAWS)
         for name, case in (("right", right), ("wrong", wrong))
-        for n in range(_DRAWS)
     )
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
-        sides = [[replies.get(f"{name} {n}") for n in range(_DRAWS)] for name in ("right", "wrong")]
-        if any(reply is None or not reply.errors for side in sides for reply in side):
+        inside, beyond = replies.get("right"), replies.get("wrong")
+        if inside is None or beyond is None or None in (*inside.right, *beyond.right):
             return Conclusion(ruling=Ruling.OPEN)
-        is_right = [reply.right == (True,) for reply in sides[0] if reply]
-        is_wrong = [reply.right == (False,) for reply in sides[1] if reply]
-        least = min(max(reply.errors) for reply in sides[1] if reply)
-        most = max(max(reply.errors) for reply in sides[0] if reply)
-        if not all(is_right) or not all(is_wrong) or not least > _SHARP * most:
+        most = max(inside.errors)
+        far = [error > _SHARP * most for error in beyond.errors]
+        either = all(is_far or is_right for is_far, is_right in zip(far, beyond.right, strict=True))
+        if not all(inside.right) or not any(far) or not either:
             return Conclusion(ruling=Ruling.REFUTED, words="the error fades with the size")
         sizes = f"{axis.name}={wrong.axes[axis.name]}"
         beside = f"{axis.name}={right.axes[axis.name]}"
@@ -418,10 +493,9 @@ def _grows(subject: Subject) -> Experiment | None:
     if not series:
         return None
     questions = tuple(
-        _ask(f"{name} {length} {n}", redrawn(case, n))
+        _ask_draws(f"{name} {length}", case)
         for name, found in series.items()
         for length, case in found
-        for n in range(_DRAWS)
     )
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
@@ -430,8 +504,7 @@ def _grows(subject: Subject) -> Experiment | None:
             points = [
                 (float(length), error)
                 for length, _ in found
-                for n in range(_DRAWS)
-                if (reply := replies.get(f"{name} {length} {n}")) is not None
+                if (reply := replies.get(f"{name} {length}")) is not None
                 for error in reply.errors
                 if 0 < error < math.inf
             ]
@@ -456,14 +529,21 @@ def _magnitude(subject: Subject) -> Experiment | None:
         "larger": _scaled(subject.problem, wrong, _FAR),
         "smaller": _scaled(subject.problem, wrong, 1.0 / _FAR),
     }
+    ordinary = subject.ordinary
+    if ordinary is not None:
+        ordinary = dataclasses.replace(ordinary, axes=wrong.axes, workload=None)
     questions = (
         _ask("same", redrawn(wrong, 1)),
         *(_ask(name, case) for name, case in changed.items()),
+        *([] if ordinary is None else [_ask("ordinary", ordinary)]),
     )
 
     def conclude(replies: Mapping[str, Reply]) -> Conclusion:
         if not _is(replies, "same", False):
             return Conclusion(ruling=Ruling.REFUTED, words="right for other values")
+        # Where ordinary values are wrong too, their magnitude is not what is wrong.
+        if ordinary is not None and not _is(replies, "ordinary", True):
+            return Conclusion(ruling=Ruling.REFUTED, words="wrong for ordinary values")
         right = [name for name in changed if _is(replies, name, True)]
         if len(right) != 1:
             return Conclusion(ruling=Ruling.REFUTED)
@@ -521,8 +601,25 @@ def _overflows(subject: Subject) -> Experiment | None:
     return Experiment(questions=questions, conclude=conclude)
 
 
-def _ask(name: str, case: Case) -> Question:
-    scenario = dataclasses.replace(single_call(case, label=f"diagnosis: {case.label}"), fresh=True)
+def _ask(name: str, case: Case, *, alone: bool = False) -> Question:
+    """Ask for one call, `alone` as the first one of a process."""
+    call = single_call(case, label=f"diagnosis: {case.label}")
+    return Question(name=name, scenario=dataclasses.replace(call, fresh=alone))
+
+
+def _ask_draws(name: str, case: Case, *, number: int = _DRAWS) -> Question:
+    """Ask for a case under several draws of its values, one call after another."""
+    cases = tuple(redrawn(case, n) for n in range(number))
+    steps = tuple(
+        step
+        for n in range(number)
+        for step in (
+            Allocate(slot=f"s{n}", case=n),
+            Call(slot=f"s{n}", result=f"r{n}"),
+            ReadResult(result=f"r{n}"),
+        )
+    )
+    scenario = dataclasses.replace(_scenario(case.label, cases, steps), fresh=False)
     return Question(name=name, scenario=scenario)
 
 
@@ -571,7 +668,7 @@ def _listed(subject: Subject) -> list[Case]:
     return [case for case in cases if case is not None][:_LISTED]
 
 
-def _moved_one_axis(subject: Subject) -> Iterator[Case]:
+def moved_one_axis(subject: Subject) -> Iterator[Case]:
     """Yield the failing case with one axis small, at half, beside its size, and at twice that."""
     for axis in subject.problem.var_axes():
         size, step = subject.wrong.axes[axis.name], axis.multiple_of

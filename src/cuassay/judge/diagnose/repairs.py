@@ -53,8 +53,10 @@ class Repair:
                 return Cause.LOW_ACCUMULATION if sums else Cause.LOW_PRECISION
             case EditKind.BRANCH:
                 return Cause.SIZES if self.edit.sizes else Cause.SPECIAL_CASE
-            case EditKind.INDEX:
+            case EditKind.INDEX | EditKind.NAME:
                 return Cause.INPUT_MISREAD
+            case EditKind.OPERATOR | EditKind.FUNCTION if before is Cause.WRONG_VALUES:
+                return Cause.OTHER_FORM
             case EditKind.FACTOR:
                 return Cause.INPUT_IGNORED
             case EditKind.PARAMETER:
@@ -78,6 +80,7 @@ class Repair:
                 | EditKind.COMPARISON
                 | EditKind.ORDER
                 | EditKind.FUNCTION
+                | EditKind.OPERATOR
                 | EditKind.MASK
                 | EditKind.CONFIGURATIONS
             ):

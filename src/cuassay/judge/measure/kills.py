@@ -46,10 +46,13 @@ class CaseKills:
         return frozenset(n for n, share in self.killed.items() if share >= MARGIN)
 
 
-def all_mutants(trial: JudgeTrial, cases: Sequence[Case]) -> list[Mutant]:
+def all_mutants(
+    trial: JudgeTrial, cases: Sequence[Case], *, suspects: bool = False
+) -> list[Mutant]:
     """Return every mutant of the trial's reference, found on the first of `cases`.
 
-    The others serve as earlier calls. Raises ReferenceError_ where the reference fails.
+    The others serve as earlier calls. With `suspects` there are those that only a diagnosis asks
+    for too. Raises ReferenceError_ where the reference fails.
     """
     problem = trial.problem
     return mutants_of(
@@ -58,6 +61,7 @@ def all_mutants(trial: JudgeTrial, cases: Sequence[Case]) -> list[Mutant]:
         problem.outputs,
         names=[spec.name for spec in problem.inputs],
         usual=usual_scalars(trial),
+        suspects=suspects,
     )
 
 

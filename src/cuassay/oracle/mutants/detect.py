@@ -108,13 +108,15 @@ def mutants_of(
     *,
     names: Sequence[str] = (),
     usual: Mapping[str, Value] = _NONE,
+    suspects: bool = False,
 ) -> list[Mutant]:
     """Return every broken version of `fn`, found on the first of `inputs_list`.
 
-    The others serve as the calls before, for answers that are left in place.
+    The others serve as the calls before, for answers that are left in place. With `suspects` the
+    faults that a diagnosis alone asks for are among them.
     """
     order = [spec.name for spec in specs]
-    recorder = SiteRecorder()
+    recorder = SiteRecorder(suspects=suspects)
     try:
         lift(fn, inputs_list[0], hook=recorder, names=order)
         exact = True

@@ -36,7 +36,7 @@ _EPSILON = 1e-3  # literals up to this size guard against zero rather than carry
 
 _KEPT = {"_to_copy", "clone", "copy", "lift_fresh", "fill", "zero", "_unsafe_view", "detach"}
 _GATHERS = {"gather", "embedding", "index", "index_select"}
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1}  # on the right side
 _PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # where the two factors begin
 _REDUCTIONS = {"sum", "mean", "amax", "amin", "prod", "var", "std", "logsumexp"}
@@ -48,12 +48,17 @@ _BOTH_AXES = "values that differ along both axes"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A wrong way to compute an operation: its kind (`kinds`), in words, what shows it."""
+    """A wrong way to compute an operation: its kind (`kinds`), in words, what shows it.
+
+    `guarded` is asked instead of `wrong` where it is given, with the number that was added to the
+    first argument last.
+    """
 
     kind: str
     words: str
     shown_by: str
     wrong: Wrong
+    guarded: Callable[[Tensor, float], Tensor] | None = None
 
 
 def name_of(op: Any) -> str:
@@ -69,7 +74,7 @@ def faults_of(
     `as_written` gives an argument with the 16-bit rounding that the reference itself makes.
     """
     name = name_of(op)
-    if name in _SIGNS:
+    if name in SIGNS:
         yield from _operand_faults(name, args)
     elif name == "where" and len(args) == 3:
         read = torch.broadcast_to
@@ -105,7 +110,7 @@ def faults_of(
 def constant_of(op: Any, args: Args) -> float | None:
     """Return the literal that an operation adds or multiplies by, where it carries meaning."""
     name = name_of(op)
-    if name not in _SIGNS or not isinstance(args[1], int | float) or isinstance(args[1], bool):
+    if name not in SIGNS or not isinstance(args[1], int | float) or isinstance(args[1], bool):
         return None
     return None if args[1] == _NEUTRAL[name] or abs(args[1]) <= _EPSILON else float(args[1])
 
@@ -120,7 +125,7 @@ def replaced_constant(value: float, words: str) -> Fault:
 
 
 def _operand_faults(name: str, args: Args) -> Iterator[Fault]:
-    second, sign, neutral = args[1], _SIGNS[name], _NEUTRAL[name]
+    second, sign, neutral = args[1], SIGNS[name], _NEUTRAL[name]
     number = isinstance(second, int | float)
     if number and second == neutral:
         return  # nobody could tell
@@ -212,8 +217,8 @@ def _casts(name: str, args: Args, as_written: Round) -> Iterator[Fault]:
     if name in _PRODUCTS:
         sides = ((0, "left factor"), (1, "right factor"))
         rounded = [(_PRODUCTS[name] + at, what, form) for at, what in sides for form in _ROUNDINGS]
-    elif name in _SIGNS:
-        of = f"side of '{_SIGNS[name]}'"
+    elif name in SIGNS:
+        of = f"side of '{SIGNS[name]}'"
         rounded = [(0, f"left {of}", "bfloat16"), (1, f"right {of}", "bfloat16")]
     elif name in _REDUCTIONS:
         rounded = [(0, "terms of the reduction", "bfloat16")]

@@ -7,6 +7,7 @@ more than `_MANY` times is a loop, and is one site.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from cuassay.oracle.mutants.faults import (
     name_of,
     replaced_constant,
 )
+from cuassay.oracle.mutants.suspects import Before, suspects_of
 
 _MANY = 8
 _NARROW = (torch.bfloat16, torch.float16)
@@ -75,10 +77,12 @@ class SiteRecorder(PassThrough):
 
     It follows the values that the reference as written rounds to 16 bits, through later copies: a
     lifted run keeps float64's bits where the reference says `.to(bfloat16).to(float32)`, and a
-    kernel that rounds there does as the reference does.
+    kernel that rounds there does as the reference does. With `suspects` the faults that only a
+    diagnosis asks for are listed too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, suspects: bool = False) -> None:
+        self._suspects = suspects
         self._turns = _Turns()
         self._found: dict[MutantSite, list[Fault]] = {}
         self._shifts: set[MutantSite] = set()
@@ -86,6 +90,7 @@ class SiteRecorder(PassThrough):
         # By address. The tensors are kept: freed memory would lend its address to another.
         self._maxima: dict[int, tuple[MutantSite, Tensor]] = {}
         self._held: dict[int, tuple[torch.dtype, Tensor]] = {}
+        self._before: dict[int, tuple[Before, Tensor]] = {}
 
     def after(self, operation: Operation, out: Any) -> object:
         """Note the operation where its result is a float."""
@@ -108,11 +113,24 @@ class SiteRecorder(PassThrough):
             self._shifts.add(shift)
         if site not in self._found:
             found = faults_of(op, args, operation.kwargs, out, as_written=self._as_written)
+            if self._suspects:
+                before = self._known_of(args[0]) if args else Before()
+                found = itertools.chain(
+                    found, suspects_of(op, args, operation.kwargs, before=before)
+                )
             self._found[site] = [f for f in found if not (shift and f.kind == "operand")]
             constant = constant_of(op, args)
             if constant is not None:
                 self._constants[site] = constant
+        if self._suspects and isinstance(out, Tensor):
+            guards = name == "add" and isinstance(args[1], float)
+            known = Before(guard=args[1] if guards else None, rooted=name == "sqrt")
+            self._before[_address(out)] = known, out
         return out
+
+    def _known_of(self, value: Any) -> Before:
+        known = self._before.get(_address(value)) if isinstance(value, Tensor) else None
+        return Before() if known is None else known[0]
 
     def _held_in(self, value: Any) -> torch.dtype | None:
         """Return the 16-bit dtype that the reference as written holds `value` in, if any."""
@@ -157,15 +175,28 @@ class Mutation(PassThrough):
     def __init__(self, site: MutantSite, fault: Fault) -> None:
         self.site, self.fault = site, fault
         self._turns = _Turns()
+        self._guards: dict[int, tuple[float, Tensor]] = {}  # what was added last, by address
         self.met = False
 
     def replace(self, operation: Operation) -> object:
         """Compute the site's operation wrongly."""
+        args = operation.args
         if not self.site.is_at(self._turns.next(operation.op)):
             return NotImplemented
         self.met = True
-        with in_range(operation.args):
-            return self.fault.wrong(operation.op, operation.args, operation.kwargs)
+        if self.fault.guarded is not None:
+            known = self._guards.get(_address(args[0]))
+            return NotImplemented if known is None else self.fault.guarded(args[0], known[0])
+        with in_range(args):
+            return self.fault.wrong(operation.op, args, operation.kwargs)
+
+    def after(self, operation: Operation, out: Any) -> object:
+        """Note what is added to a value, where the site's operation may take it away again."""
+        args = operation.args
+        guards = self.fault.guarded is not None and name_of(operation.op) == "add"
+        if guards and isinstance(out, Tensor) and isinstance(args[1], float):
+            self._guards[_address(out)] = args[1], out
+        return out
 
 
 class NanProbe(PassThrough):

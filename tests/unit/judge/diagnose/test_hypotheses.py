@@ -17,6 +17,7 @@ from cuassay.judge.diagnose.hypotheses import (
     Reply,
     Ruling,
     Subject,
+    after_other_calls,
 )
 from cuassay.model.case import Case, Fill
 from cuassay.model.diagnosis import Cause
@@ -101,6 +102,14 @@ def _small(case: Case) -> float:  # an epsilon
     return 0.4 if _scale(case) < 0.1 else 0.0
 
 
+def _rescaled(case: Case) -> float:  # beyond a tile, where its maximum is the largest
+    return 0.4 if case.axes["cols"] > 32 and (case.axes["cols"] > 64 or case.seed % 3) else 0.0
+
+
+def _one_count(case: Case) -> float:  # a divisor that is right by chance
+    return 0.4 if case.axes["cols"] != 128 else 0.0
+
+
 def _everywhere(case: Case) -> float:
     return 0.3
 
@@ -115,6 +124,7 @@ def _lost_sum(case: Case) -> float:
         (Cause.TAIL, _tail, _case(5, 100), "wrong at cols=100 and right at cols=128"),
         (Cause.SIZES, _from_33_rows, _case(77, 64), "wrong at rows=33 and right at rows=32"),
         (Cause.SIZES, _one_size, _case(4, 1024), "wrong at cols=1024 and right at cols=1025"),
+        (Cause.SIZES, _rescaled, _case(4, 256), "wrong at cols=33 and right at cols=32"),
         (
             Cause.MAGNITUDE,
             _small,
@@ -142,6 +152,7 @@ def test_the_cause_that_makes_a_kernel_wrong_is_confirmed(
     [
         (Cause.TAIL, _small, _case(13, 100, scale=1e-3)),  # at the listed sizes too
         (Cause.TAIL, _one_size, _case(13, 1024)),
+        (Cause.TAIL, _one_count, _case(13, 100)),
         (Cause.TAIL, _everywhere, _case(5, 100)),
         (Cause.TAIL, _from_33_rows, _case(77, 64)),
         (Cause.SIZES, _fades, _case(4, 3)),
@@ -209,6 +220,26 @@ def test_a_result_that_changes_with_the_inputs_alone_shares_them() -> None:
     assert experiment.conclude(replies).ruling is Ruling.CONFIRMED
     both = experiment.conclude({"another call": changed, "other inputs": changed})
     assert both.cause is Cause.OUTPUT_SHARES_INPUT
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "ruling"),
+    [
+        (True, False, Ruling.CONFIRMED),
+        (True, True, Ruling.REFUTED),
+        (False, False, Ruling.OPEN),  # wrong alone: no earlier call is at fault
+    ],
+)
+def test_earlier_calls_are_at_fault_where_the_first_is_right(
+    first: bool, later: bool, ruling: Ruling
+) -> None:
+    experiment = after_other_calls(_subject(_case(4, 64)))
+    assert experiment is not None
+    replies = {
+        "first": Reply(right=(first,), errors=(0.0,)),
+        "later": Reply(right=(True, True, True, later), errors=(0.0,) * 4),
+    }
+    assert experiment.conclude(replies).ruling is ruling
 
 
 def test_every_cause_has_a_hypothesis() -> None:

@@ -101,6 +101,9 @@ def test_what_is_not_python_is_not_edited() -> None:
         (EditKind.NUMBER, {"indexed": True}, Cause.WRONG_VALUES, Cause.INPUT_MISREAD),
         (EditKind.NUMBER, {}, Cause.WRONG_VALUES, Cause.WRONG_CONSTANT),
         (EditKind.NUMBER, {}, Cause.TAIL, Cause.TAIL),
+        (EditKind.NAME, {}, Cause.WRONG_VALUES, Cause.INPUT_MISREAD),
+        (EditKind.OPERATOR, {}, Cause.WRONG_VALUES, Cause.OTHER_FORM),
+        (EditKind.OPERATOR, {}, Cause.MAGNITUDE, Cause.MAGNITUDE),
         (EditKind.STATEMENT, {}, Cause.OUT_OF_RANGE, Cause.OUT_OF_RANGE),
     ],
 )

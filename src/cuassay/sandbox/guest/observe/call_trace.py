@@ -1,9 +1,10 @@
 """One call of a candidate, watched: which of its lines run, and what their operations give.
 
 Values are told by a sketch (how many elements, their mean, root mean square and largest
-magnitude) that no transposition or reshape changes. The judge sketches the reference and its
-broken versions with the same class, so that a wrong value can be followed to the line that made
-it. Everything here is the candidate's word: a hint for a diagnosis, never a reason to reject.
+magnitude) that no transposition or reshape changes, and by some of their elements, which rows and
+tiles have in common with the whole. The judge looks for both among the values of the reference and
+of its broken versions, so that a wrong value can be followed to the line that made it. Everything
+here is the candidate's word: a hint for a diagnosis, never a reason to reject.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from cuassay.sandbox.guest.interface import Host, Made
 LINE, OP, RETURNED = "line", "op", "returned"  # names of facts
 _MOST_OPS, _MOST_LINES = 700, 250  # a record may have 1024 facts
 _LARGEST = 1 << 22  # elements of a tensor that is sketched
+_SAMPLED = 12  # elements of a tensor that are noted
 _FOREIGN = tuple(
     os.path.dirname(module) + os.sep for module in (torch.__file__, os.__file__, __file__)
 )
@@ -47,8 +49,8 @@ class SeenOperation:
     """One operation: where, which, its result's dtype and sketch, the dtypes of what it read.
 
     `sketch` is (elements, mean, root mean square, largest magnitude), or empty where the result
-    is no tensor of numbers. `writes` is `input NAME` where it wrote into an input in place,
-    `held` where into memory from before the call.
+    is no tensor of numbers; `sample` are some of its finite elements. `writes` is `input NAME`
+    where it wrote into an input in place, `held` where into memory from before the call.
     """
 
     file: str
@@ -56,6 +58,7 @@ class SeenOperation:
     op: str
     dtype: str
     sketch: tuple[float, ...]
+    sample: tuple[float, ...] = ()
     read: tuple[str, ...] = ()
     writes: str = ""
 
@@ -89,6 +92,7 @@ class OpWatch(UntracedMode):
                     op=name,
                     dtype=_dtype(one),
                     sketch=sketch(one),
+                    sample=_sample(one),
                     read=tuple(map(_dtype, read[:4])),
                     writes=self._written(func, args, kwargs or {}),
                 )
@@ -129,6 +133,19 @@ def sketch(tensor: torch.Tensor) -> tuple[float, ...]:
         return ()
 
 
+def _sample(tensor: torch.Tensor) -> tuple[float, ...]:
+    """Return some finite elements that are not zero, evenly spread over a tensor."""
+    if not 0 < tensor.numel() <= _LARGEST or not tensor.is_floating_point():
+        return ()
+    try:
+        flat = tensor.detach().reshape(-1)
+        places = torch.linspace(0, flat.numel() - 1, min(_SAMPLED, flat.numel())).long()
+        some = flat[places.to(flat.device)].double()
+        return tuple(some[some.isfinite() & (some != 0)].tolist())
+    except (RuntimeError, NotImplementedError):
+        return ()
+
+
 def trace_call(host: Host, step: TraceCall) -> Made:
     """Execute a TraceCall. Raises what the candidate raises."""
     lines = _Lines()
@@ -162,7 +179,7 @@ def read_facts(
             elif name == RETURNED:
                 returned = str(data[0]), int(data[1])
             elif name == OP:
-                file, line, op, dtype, values, read, writes = data
+                file, line, op, dtype, values, sample, read, writes = data
                 seen.append(
                     SeenOperation(
                         file=str(file),
@@ -170,6 +187,7 @@ def read_facts(
                         op=str(op),
                         dtype=str(dtype),
                         sketch=tuple(map(float, values)),
+                        sample=tuple(map(float, sample)),
                         read=tuple(map(str, read)),
                         writes=str(writes),
                     )
@@ -194,8 +212,8 @@ def _facts(lines: _Lines, seen: list[SeenOperation]) -> Iterable[tuple[str, str]
         yield LINE, json.dumps([file, line, count])
     yield RETURNED, json.dumps(list(lines.returned))
     for one in seen:
-        data = [one.file, one.line, one.op, one.dtype, one.sketch, one.read, one.writes]
-        yield OP, json.dumps(data)
+        values = one.sketch, one.sample
+        yield OP, json.dumps([one.file, one.line, one.op, one.dtype, *values, one.read, one.writes])
 
 
 class _Lines:
