@@ -19,7 +19,7 @@ from public_audit_rows import DECIDED, Row, dumps, latest, read_rows
 from cuassay.checks.gpu.chances import wilson
 from cuassay.model.failure_classes import class_name
 
-DOCUMENT = ROOT / "docs" / "audit-2026.md"
+DOCUMENT = ROOT / "benchmarks" / "reports" / "audit-2026.md"
 PICTURES = ROOT / "docs" / "pictures"
 RESULTS = ROOT / "benchmarks" / "results" / "public-audit.json"
 ADJUDICATION = ROOT / "benchmarks" / "public_audit_adjudication.json"
