@@ -2,18 +2,21 @@
 
 Formats that make their inputs by code say nothing of axes. Each size is moved alone, sizes that
 are refused alone are moved together with others of the same value, and every dimension that
-follows is written as an axis, a line a * axis + b, a share axis // n, a product or a sum of axes.
-What an output does in no such way is an axis of its own, whose size the reference decides.
+follows is written as an axis, a line a * axis + b, a share axis // n, a product or a sum of axes,
+else as the expression by which the code computed it, where every sample bears that out. What an
+output does in no such way is an axis of its own, whose size the reference decides.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cuassay.errors import ProblemError
+from cuassay.model.axes import evaluate
 from cuassay.model.dtype import DType
 
 Shape = tuple[int, ...]
@@ -22,10 +25,14 @@ _STEPS = (1, 3)  # where these are refused, as many times the size itself: it ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeSample:
-    """The shapes of every tensor that goes in and comes out at some sizes."""
+    """The shapes of every tensor that goes in and comes out at some sizes.
+
+    `computed` are numbers that the code made of the sizes, by their expressions over these.
+    """
 
     inputs: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
+    computed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -77,6 +84,7 @@ class _Learner:
     def __init__(self, sample: Sampler, sizes: Mapping[str, int]) -> None:
         self._sample, self._sizes = sample, dict(sizes)
         self._base = sample(sizes)
+        self._samples = [(dict(sizes), self._base)]  # that were accepted, with their sizes
         self._first_output = len(self._base.inputs)
         self._moved: dict[str, tuple[ShapeSample, ...]] = {}
         self._unit: dict[str, int] = {}  # what the steps of a moved size are multiples of
@@ -101,6 +109,8 @@ class _Learner:
             for others in companions:
                 group = (name, *others)
                 moved = [self._at(dict.fromkeys(group, step * unit)) for step in _STEPS]
+                if not others and all(one and one.shapes == self._base.shapes for one in moved):
+                    return  # it may move, and no shape follows it
                 if all(one is not None and one.shapes != self._base.shapes for one in moved):
                     self._moved[name] = tuple(one for one in moved if one is not None)
                     self._unit[name] = unit
@@ -114,8 +124,10 @@ class _Learner:
             found = self._sample(self._sizes | moved)
         except Exception:  # the code does not take these sizes: they stay as they are
             return None
-        ranks = [len(shape) for shape in self._base.shapes]
-        return found if [len(shape) for shape in found.shapes] == ranks else None
+        if [len(shape) for shape in found.shapes] != [len(shape) for shape in self._base.shapes]:
+            return None
+        self._samples.append((self._sizes | moved, found))
+        return found
 
     def drop(self, name: str) -> None:
         """Take a size for none that may vary."""
@@ -134,6 +146,8 @@ class _Learner:
             for k, size in enumerate(shape):
                 names = self._followed((i, k))
                 text = str(size) if not names else self._text((i, k), names, together)
+                if text is None:
+                    text = self._computed((i, k))
                 if text is None and i < self._first_output:
                     return names[-1]
                 if text is None:
@@ -191,6 +205,30 @@ class _Learner:
             rest = size - sum(slope * self._sizes[name] for name, slope in slopes.items())
             return _line(slopes, rest)
         return None
+
+    def _computed(self, place: Place) -> str | None:
+        """Return the shortest expression of the code that a dimension has in every sample."""
+        for text in sorted(self._base.computed, key=lambda text: (len(text), text)):
+            if self._base.computed[text] != _at(self._base, place):
+                continue
+            try:
+                if all(evaluate(text, at) == _at(one, place) for at, one in self._samples):
+                    return self._of_axes(text)
+            except ProblemError:  # it has no value, or none that is whole, at other sizes
+                continue
+        return None
+
+    def _of_axes(self, text: str) -> str:
+        """Return an expression over sizes as one over axes and numbers."""
+        axes, sizes = {**{name: name for name in self._moved}, **self._same}, self._sizes
+
+        class OfAxes(ast.NodeTransformer):
+            def visit_Name(self, node: ast.Name) -> ast.expr:
+                if node.id in axes:
+                    return ast.Name(axes[node.id], ast.Load())
+                return ast.Constant(sizes[node.id]) if node.id in sizes else node
+
+        return ast.unparse(OfAxes().visit(ast.parse(text, mode="eval")))
 
     def _named(self, text: str, expressions: dict[str, str]) -> str:
         """Return the name of an expression axis; equal expressions share one."""

@@ -162,7 +162,7 @@ def _cuassay_generate(axes_and_scalars, device):
     return dict(zip({names}, made))
 """
 
-_CANDIDATE = '''from {module} import ModelNew
+_CANDIDATE = '''from {module} import {cls} as ModelNew
 
 _cuassay_made = None if _CUASSAY_BUILT else _cuassay_build(ModelNew)
 _cuassay_evaluated = []
@@ -347,8 +347,9 @@ def candidate_source(
     built: Mapping[str, Sequence[Sequence[int]]],
     count: int,
     call: str,
+    cls: str,
 ) -> str:
-    """Return the entry file of a candidate whose `module` defines ModelNew."""
+    """Return the entry file of a candidate whose `module` defines the class `cls`."""
     common = _COMMON.format(
         init=repr(list(init)), state=repr(list(state)), buffers="()", built=repr(dict(built)),
         count=count, call=call,
@@ -359,6 +360,7 @@ def candidate_source(
         + common
         + _CANDIDATE.format(
             module=module,
+            cls=cls,
             sample=STATE_SAMPLE,
             kept=_KEPT,
             initial=(StateSource.INITIAL.value, StateSource.INITIAL_EVALUATION.value),
