@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -257,16 +257,21 @@ class Problem:
             inputs.append(spec)
         return replace(self, inputs=tuple(inputs))
 
-    def as_built(self) -> Problem:
-        """Return the problem with its module built with the sizes of its workloads alone."""
-        axes = tuple(
+    def as_built(self, axes: Collection[str] = ()) -> Problem:
+        """Return the problem with its module built with the sizes of its workloads alone.
+
+        Of some axes, or of all that the constructor is told.
+        """
+        names = axes or self.built
+        changed = tuple(
             VarAxis(name=axis.name, sizes=listed, description=axis.description)
-            if axis.name in self.built
+            if axis.name in names
             and (listed := tuple(sorted({work.axes[axis.name] for work in self.workloads})))
             else axis
             for axis in self.axes
         )
-        return replace(self, axes=axes, built=())
+        built = tuple(name for name in self.built if name not in names)
+        return replace(self, axes=changed, built=built)
 
     @property
     def low_type(self) -> DType:
