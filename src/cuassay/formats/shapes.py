@@ -41,6 +41,8 @@ class ShapeSample:
 
 
 Sampler = Callable[[Mapping[str, int]], ShapeSample]
+InputSampler = Callable[[Mapping[str, int]], tuple[Shape, ...]]
+_SHARES = (4, 16, 64)  # of all sizes together, at which rules over the inputs are held against more
 Place = tuple[int, int]  # a tensor's number among all, a dimension's among its own
 
 
@@ -65,14 +67,19 @@ class Learnt:
         return own | {name: own[axis] for name, axis in self.same.items()}
 
 
-def learn(sample: Sampler, sizes: Mapping[str, int]) -> Learnt:
+def learn(
+    sample: Sampler, sizes: Mapping[str, int], *, inputs: InputSampler | None = None
+) -> Learnt:
     """Return what the shapes of `sample` follow.
+
+    `inputs` samples the inputs alone, which costs less: a rule that the samples leave open, such as
+    a least size, is held against what it makes of smaller sizes.
 
     A size is no axis where the sample fails with it moved, where the number of dimensions
     changes, or where a dimension of an input follows it in no way that can be written. Raises
     what `sample(sizes)` raises.
     """
-    learner = _Learner(sample, sizes)
+    learner = _Learner(sample, sizes, inputs)
     while True:
         dropped = learner.written()
         if isinstance(dropped, Learnt):
@@ -81,8 +88,10 @@ def learn(sample: Sampler, sizes: Mapping[str, int]) -> Learnt:
 
 
 class _Learner:
-    def __init__(self, sample: Sampler, sizes: Mapping[str, int]) -> None:
-        self._sample, self._sizes = sample, dict(sizes)
+    def __init__(
+        self, sample: Sampler, sizes: Mapping[str, int], inputs: InputSampler | None
+    ) -> None:
+        self._sample, self._sizes, self._inputs = sample, dict(sizes), inputs
         self._base = sample(sizes)
         self._samples = [(dict(sizes), self._base)]  # that were accepted, with their sizes
         self._first_output = len(self._base.inputs)
@@ -138,6 +147,7 @@ class _Learner:
         """Return everything as text; or the name of a size that cannot be an axis."""
         units = self._unit | {name: self._unit[axis] for name, axis in self._same.items()}
         together = self._at(units) if len(self._moved) > 1 else None
+        smaller = self._smaller()
         expressions: dict[str, str] = {}
         derived: dict[str, int] = {}
         shapes: list[tuple[str, ...]] = []
@@ -146,8 +156,8 @@ class _Learner:
             for k, size in enumerate(shape):
                 names = self._followed((i, k))
                 text = str(size) if not names else self._text((i, k), names, together)
-                if text is None:
-                    text = self._computed((i, k))
+                if text is None or not _holds(text, (i, k), smaller):
+                    text = self._computed((i, k), smaller) or text
                 if text is None and i < self._first_output:
                     return names[-1]
                 if text is None:
@@ -206,16 +216,31 @@ class _Learner:
             return _line(slopes, rest)
         return None
 
-    def _computed(self, place: Place) -> str | None:
+    def _smaller(self) -> list[tuple[dict[str, int], tuple[Shape, ...]]]:
+        """Return the shapes of the inputs at sizes that are parts of the own ones."""
+        found = []
+        for share in _SHARES if self._inputs is not None and self._moved else ():
+            moved = {name: max(self._sizes[name] // share, 1) for name in self._moved}
+            moved |= {name: moved[axis] for name, axis in self._same.items()}
+            sizes = self._sizes | moved
+            try:
+                made = self._inputs(sizes) if self._inputs is not None else ()
+            except Exception:  # the code does not take these sizes
+                continue
+            if [len(shape) for shape in made] == [len(shape) for shape in self._base.inputs]:
+                found.append((sizes, made))
+        return found
+
+    def _computed(
+        self, place: Place, smaller: Sequence[tuple[dict[str, int], tuple[Shape, ...]]]
+    ) -> str | None:
         """Return the shortest expression of the code that a dimension has in every sample."""
+        known = [(at, one.shapes) for at, one in self._samples] + [*smaller]
         for text in sorted(self._base.computed, key=lambda text: (len(text), text)):
             if self._base.computed[text] != _at(self._base, place):
                 continue
-            try:
-                if all(evaluate(text, at) == _at(one, place) for at, one in self._samples):
-                    return self._of_axes(text)
-            except ProblemError:  # it has no value, or none that is whole, at other sizes
-                continue
+            if _holds(text, place, known):
+                return self._of_axes(text)
         return None
 
     def _of_axes(self, text: str) -> str:
@@ -250,6 +275,21 @@ def dtype_of(tensor: Any) -> DType:
     except ValueError:
         known = ", ".join(dtype.value for dtype in DType)
         raise ProblemError(f"dtype {name} is not supported; expected one of {known}") from None
+
+
+def _holds(
+    text: str, place: Place, known: Sequence[tuple[Mapping[str, int], tuple[Shape, ...]]]
+) -> bool:
+    """Whether an expression gives the size of a dimension in samples that have the tensor."""
+    tensor, dimension = place
+    try:
+        return all(
+            evaluate(text, sizes) == shapes[tensor][dimension]
+            for sizes, shapes in known
+            if tensor < len(shapes)
+        )
+    except ProblemError:  # it has no value, or none that is whole, at some sizes
+        return False
 
 
 def _at(sample: ShapeSample, place: Place) -> int:

@@ -242,9 +242,10 @@ class _Shaped:
 def _learn(probe: _Probe, sizes: Mapping[str, int]) -> _Shaped:
     """Learn what the shapes follow: at the file's own sizes, or at smaller ones of a long loop."""
     base = sizes if probe.is_short(sizes) else _reduced(probe, sizes)
-    learnt = shapes.learn(probe, base)
+    learnt = shapes.learn(probe, base, inputs=probe.inputs)
     if base != sizes and not _makes(probe, learnt, sizes):
-        base, learnt = sizes, shapes.learn(probe, sizes)  # a rule that small sizes do not show
+        base = sizes  # small ones do not show a rule
+        learnt = shapes.learn(probe, base, inputs=probe.inputs)
     small = base
     if base == sizes:
         # As small as the model takes them: one that pools twice refuses the smallest.
