@@ -46,6 +46,7 @@ _RULES: tuple[
         lambda fact, size: fact.multiple_of == 1 and 1 < size <= fact.minimum,
     ),
 )
+_SHARES = (256, 64, 16, 4)  # of a long loop's sizes, the first that the reference accepts
 _TIES = (2, 3)  # factors by which two tied axes are tried together
 
 
@@ -149,10 +150,23 @@ def _with_rules(
 
 
 def _base(problem: Problem, acceptor: Acceptor) -> Case | None:
-    """Return a case of the problem's own smallest workload that the reference accepts."""
+    """Return a case of the problem's own smallest workload that the reference accepts.
+
+    Where its run is a long loop, sizes in the same proportions at which it is shorter.
+    """
     listed = [workload_sizes(problem, workload) for workload in problem.workloads]
     for sizes in sorted(listed, key=lambda sizes: elements(problem, sizes))[:3]:
-        case = acceptor.settle(own_case(problem, sizes, seed=1, label="a workload's sizes"))
+        own = own_case(problem, sizes, seed=1, label="a workload's sizes")
+        for factor in () if acceptor.is_short(own) else _SHARES:
+            bound = {
+                axis.name: min(sizes[axis.name], max(sizes[axis.name] // factor, 2))
+                for axis in problem.var_axes()
+                if not axis.declared and axis.maximum is None
+            }
+            smaller = acceptor.sizes(own, bound)
+            if smaller is not None:
+                return dataclasses.replace(own, axes=smaller)
+        case = acceptor.settle(own)
         if case is not None:
             return case
     return None
@@ -164,6 +178,7 @@ def _learn_axis(acceptor: Acceptor, base: Case, axis: VarAxis) -> tuple[SizeFact
     accepted: list[int] = []
     refused: list[int] = []
     corrected = 0
+    short = acceptor.is_short(base)
     proposed = dict.fromkeys((*_PROPOSED, own - 1, own + 1, own // 2, 2 * own, 3 * own))
     for size in proposed:
         if size < 1 or size == own:
@@ -180,6 +195,8 @@ def _learn_axis(acceptor: Acceptor, base: Case, axis: VarAxis) -> tuple[SizeFact
             return AnySize(axis=axis.name, tried=tuple(accepted)), len(accepted)
         if len(refused) >= len(_PROPOSED) and not accepted:
             break
+        if not short and len(refused) >= _ENOUGH and len(accepted) >= _ENOUGH:
+            break  # the larger ones run longer, and say no more
     seen = len(accepted) + len(refused) + corrected
     if corrected and not accepted:
         return DerivedSize(axis=axis.name), seen
