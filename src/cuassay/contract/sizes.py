@@ -23,7 +23,7 @@ from cuassay.contract.facts import (
     StepOfSize,
     TiedSize,
 )
-from cuassay.inputs.geometry import elements, workload_sizes
+from cuassay.inputs.geometry import elements, shares_of, workload_sizes
 from cuassay.model.case import Case
 from cuassay.model.problem import Axis, ExprAxis, Problem, VarAxis, Workload
 
@@ -46,7 +46,6 @@ _RULES: tuple[
         lambda fact, size: fact.multiple_of == 1 and 1 < size <= fact.minimum,
     ),
 )
-_SHARES = (256, 64, 16, 4)  # of a long loop's sizes, the first that the reference accepts
 _TIES = (2, 3)  # factors by which two tied axes are tried together
 
 
@@ -157,15 +156,10 @@ def _base(problem: Problem, acceptor: Acceptor) -> Case | None:
     listed = [workload_sizes(problem, workload) for workload in problem.workloads]
     for sizes in sorted(listed, key=lambda sizes: elements(problem, sizes))[:3]:
         own = own_case(problem, sizes, seed=1, label="a workload's sizes")
-        for factor in () if acceptor.is_short(own) else _SHARES:
-            bound = {
-                axis.name: min(sizes[axis.name], max(sizes[axis.name] // factor, 2))
-                for axis in problem.var_axes()
-                if not axis.declared and axis.maximum is None
-            }
-            smaller = acceptor.sizes(own, bound)
+        for part in () if acceptor.is_short(own) else shares_of(problem, sizes):
+            smaller = acceptor.settle(dataclasses.replace(own, axes=part))
             if smaller is not None:
-                return dataclasses.replace(own, axes=smaller)
+                return smaller
         case = acceptor.settle(own)
         if case is not None:
             return case

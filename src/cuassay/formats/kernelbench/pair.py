@@ -29,7 +29,7 @@ from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.sol.reference_file import reference_path
 from cuassay.formats.structure import SCALARS, PathStep, Written, outputs, tensors_in
 from cuassay.formats.traced import Traced, traced_limits
-from cuassay.model.axes import resolve, shape_of
+from cuassay.model.axes import SHARES, resolve, shape_of
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Domain, Opaque, Real, SizeOf
@@ -72,7 +72,6 @@ _BUILT_BYTES = 1 << 28  # of state, inputs and outputs
 _MANY_MULTIPLY_ADDS = 1 << 26
 _SMALL_SIZES = (2, 4, 8, 16, 32, 64, 128)  # that axes have in small cases
 _REDUCED_SIZES = (2, 4, 8, 16, 32, 64, 128, 256, 512)  # tried in place of a loop's own
-_FACTORS = (256, 64, 16, 4)  # by which all sizes of a long loop are divided, the first that fits
 _FEW_OPERATIONS = 1 << 9  # of a call without data: a tenth of a second
 _MOST_OPERATIONS = 1 << 12  # of one that is asked for once
 
@@ -281,7 +280,7 @@ def _reduced(probe: _Probe, sizes: Mapping[str, int]) -> Mapping[str, int]:
     as small as the others allow, the largest first: what is refused is refused by the first
     statements, as a rule, so that it costs little to ask.
     """
-    for factor in _FACTORS:
+    for factor in SHARES:
         tried = {name: min(size, max(size // factor, 2)) for name, size in sizes.items()}
         if probe.is_accepted(tried):
             return tried
