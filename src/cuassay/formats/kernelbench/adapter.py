@@ -118,7 +118,9 @@ def _cuassay_model(sizes, device=None):
         _cuassay_models[sizes] = model
     model = _cuassay_models[sizes]
     if device is not None and getattr(model, "_cuassay_place", None) != device:
-        model.to(device)
+        # A buffer that is moved in sight of who watches would be of their kind from then on.
+        with _cuassay_no_modes(), _cuassay_torch._C.DisableTorchFunction():
+            model.to(device)
         model._cuassay_place = device
     return model
 

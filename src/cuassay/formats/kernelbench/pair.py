@@ -15,7 +15,7 @@ import inspect
 import itertools
 import re
 import symtable
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,30 +245,21 @@ def _learn(probe: _Probe, sizes: Mapping[str, int]) -> _Shaped:
     if base != sizes and not _makes(probe, learnt, sizes):
         base = sizes  # small ones do not show a rule
         learnt = shapes.learn(probe, base, inputs=probe.inputs)
-    small = base
-    if base == sizes:
+    small: Mapping[str, int] | None = None if base == sizes else base
+    for size in _SMALL_SIZES if small is None else ():
         # As small as the model takes them: one that pools twice refuses the smallest.
-        for size in _SMALL_SIZES:
-            tried = {**sizes, **learnt.sizes(dict.fromkeys(learnt.axes, size))}
-            try:
-                probe(tried)
-            except ProblemError:
-                continue
+        tried = {**sizes, **learnt.sizes(dict.fromkeys(learnt.axes, size))}
+        if probe.takes(tried):
             small = tried
             break
-        else:
-            probe(sizes)
-    else:
-        probe(small)
+    probe(small or sizes)
     held_bytes = probe.held_bytes
-    large = small != sizes and (
-        held_bytes > _LARGE_BYTES or probe.multiply_adds > _MANY_MULTIPLY_ADDS
-    )
+    large = held_bytes > _LARGE_BYTES or probe.multiply_adds > _MANY_MULTIPLY_ADDS
     return _Shaped(
         probe=probe,
         learnt=learnt,
-        small=small,
-        is_large=large,
+        small=small or sizes,
+        is_large=large and small is not None,
         is_buildable=held_bytes <= _BUILT_BYTES,
     )
 
@@ -459,7 +450,8 @@ def _places(reads: _Reads, values: Mapping[str, Any]) -> dict[str, Place]:
 
     Those of a tuple or list `shape` are called `shape_0`, `shape_1`, ...
     """
-    return _numbers(reads.inputs - reads.init - reads.model, values, least=1)
+    names = reads.inputs - reads.init - reads.model
+    return _numbers(names, values, ones=names)
 
 
 def _built_places(
@@ -471,9 +463,8 @@ def _built_places(
     beside, or from which another argument is computed, is none of these: nothing tells a candidate
     that it changed.
     """
-    ours = reads.init - reads.model
     # A 1 that makes inputs as well is a size; another one may be a dimension or a flag.
-    numbers = _numbers(ours - reads.inputs, values) | _numbers(ours & reads.inputs, values, least=1)
+    numbers = _numbers(reads.init - reads.model, values, ones=reads.inputs)
     before = dict(_leaves(init))
     found: dict[str, tuple[Place, tuple[Positions, ...]]] = {}
     for axis, size in _sizes(values, numbers).items():
@@ -505,13 +496,16 @@ def _globals(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _numbers(
-    names: Iterable[str], values: Mapping[str, Any], *, least: int = 2
+    names: Iterable[str], values: Mapping[str, Any], *, ones: Collection[str]
 ) -> dict[str, Place]:
-    """Return where whole numbers of at least `least` stand: by name, then in tuples and lists."""
+    """Return where whole numbers above 1 stand, by name, then inside tuples and lists.
+
+    Those of the names in `ones` may be 1.
+    """
     found: dict[str, Place] = {}
     for name in sorted(names, key=lambda name: (isinstance(values.get(name), tuple | list), name)):
         value = values.get(name)
-        if type(value) is int and value >= least:
+        if type(value) is int and value >= (1 if name in ones else 2):
             found[name] = (name, None)
         elif isinstance(value, tuple | list):
             for position, item in enumerate(value):
@@ -601,6 +595,14 @@ class _Probe:
             return False
         finally:
             self._without_memory = known
+
+    def takes(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the model takes some sizes."""
+        try:
+            self(sizes)
+        except ProblemError:
+            return False
+        return True
 
     def _ends(self, sizes: Mapping[str, int], *, most: int) -> bool:
         from cuassay.dispatch_modes import EndlessRun, OperationLimit
