@@ -62,7 +62,7 @@ def learn_sizes(acceptor: Acceptor) -> tuple[Problem, tuple[Known, ...]]:
     axes = list(problem.axes)
     refused: list[str] = []
     for position, axis in enumerate(axes):
-        if not isinstance(axis, VarAxis) or axis.declared or axis.maximum is not None:
+        if not isinstance(axis, VarAxis) or not axis.is_open:
             continue
         fact, seen = _learn_axis(acceptor, base, axis)
         if fact is None:

@@ -80,7 +80,7 @@ def shares_of(problem: Problem, sizes: Mapping[str, int]) -> Iterator[dict[str, 
         part = {
             axis.name: min(sizes[axis.name], max(sizes[axis.name] // factor, 2))
             for axis in problem.var_axes()
-            if not (axis.declared or axis.derived or axis.maximum is not None)
+            if axis.is_open and not axis.derived
         }
         smaller = try_sizes(problem, sizes, part)
         if smaller is not None:

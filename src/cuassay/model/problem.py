@@ -27,14 +27,18 @@ class ConstAxis:
     description: str = ""
 
 
+LISTED = "the listed workloads"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VarAxis:
     """An axis that each workload binds; sizes in [minimum, maximum], multiples of `multiple_of`.
 
     `declared` is False where the bounds are mere defaults, so that a failure at a size
     that no workload uses is judged with that in mind. `bounds_source` names the sidecar file
-    that set them, if one did. `sizes`, where not empty, are the only ones that are known to
-    be accepted. `derived` says that the reference decides the size, given the other axes.
+    that set them, if one did; LISTED where the largest listed size is the maximum. `sizes`, where
+    not empty, are the only ones that are known to be accepted. `derived` says that the reference
+    decides the size, given the other axes.
     """
 
     name: str
@@ -46,6 +50,12 @@ class VarAxis:
     derived: bool = False
     description: str = ""
     bounds_source: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether experiments are to show which of its sizes a reference accepts."""
+        bounded = self.maximum is not None and self.bounds_source != LISTED
+        return not (self.declared or bounded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

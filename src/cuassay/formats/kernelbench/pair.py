@@ -35,6 +35,7 @@ from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Domain, Opaque, Real, SizeOf
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
+    LISTED,
     STATE_SOURCE,
     Axis,
     CustomSource,
@@ -167,7 +168,7 @@ def load_kernelbench_problem(
         )
     problem = Problem(
         name=name or path.stem,
-        axes=_axes(learnt, told),
+        axes=_axes(learnt, told, [workload.axes for workload in workloads]),
         inputs=(*inputs, *size_specs, *source_spec),
         outputs=outputs,
         reference=Reference(
@@ -762,10 +763,24 @@ def _state_specs(
     )
 
 
-def _axes(learnt: shapes.Learnt, built: Iterable[str]) -> tuple[Axis, ...]:
-    told = "the module is built with it"
-    free = (
-        *(VarAxis(name=n, description=told if n in built else "") for n in learnt.axes),
+def _axes(
+    learnt: shapes.Learnt, built: Iterable[str], listed: Sequence[Mapping[str, int]] = ()
+) -> tuple[Axis, ...]:
+    """Return the axes; one of which several sizes are listed ends at the largest of them.
+
+    What an author lists spans what a module is meant for: a selection of the 64 largest need not
+    select 257.
+    """
+
+    def free(name: str) -> VarAxis:
+        told = "the module is built with it" if name in built else ""
+        sizes = {axes[name] for axes in listed}
+        if len(sizes) < 2:
+            return VarAxis(name=name, description=told)
+        return VarAxis(name=name, maximum=max(sizes), description=told, bounds_source=LISTED)
+
+    return (
+        *map(free, learnt.axes),
         *(VarAxis(name=name, derived=True) for name in learnt.derived),
+        *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()),
     )
-    return (*free, *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()))
