@@ -159,7 +159,7 @@ def load_kernelbench_problem(
             tolerance=tolerance(_judged_dtype(outputs)),
         )
         for label, own in wanted.items()
-        if (axes := _listed_axes(shaped, sizes | own, label, notes)) is not None
+        if (axes := _listed_axes(shaped, {**sizes, **own}, label, notes)) is not None
     )
     if not workloads:
         raise ProblemError(
@@ -576,9 +576,10 @@ class _Probe:
             return tuple(tuple(tensor.shape) for tensor in tensors)
 
         try:
-            return self._without_memory(made)
+            found: tuple[shapes.Shape, ...] = self._without_memory(made)
         except Exception as failure:
             raise self._refused(failure) from failure
+        return found
 
     def is_short(self, sizes: Mapping[str, int]) -> bool:
         """Whether a call at some sizes is few operations. Raises ProblemError as a call does."""
