@@ -62,7 +62,7 @@ def without_memory(call: Callable[[], T]) -> T:
     values, until something without any is written into it: code may read them back.
     """
     with contextlib.suppress(Exception):
-        return _on_meta_alone(call)
+        return on_meta_alone(call)
     return on_fakes(call)
 
 
@@ -94,7 +94,7 @@ class WithoutMemory:
     def __call__(self, call: Callable[[], T]) -> T:
         """Return what `call` returns; raises what it raises."""
         try:
-            found = _on_meta_alone(call)
+            found = on_meta_alone(call)
         except Exception:
             if self._on_meta:
                 raise
@@ -103,7 +103,8 @@ class WithoutMemory:
         return found
 
 
-def _on_meta_alone(call: Callable[[], T]) -> T:
+def on_meta_alone(call: Callable[[], T]) -> T:
+    """Return what `call` returns on the device `meta`; raises what it raises, as torch lacks it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with untraced_meta_functions(), _Meta(constants=True) as mode, _Functions(mode):

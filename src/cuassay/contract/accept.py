@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.contract.facts import Tried
-from cuassay.dispatch_modes import EndlessRun, OperationLimit, WithoutMemory, on_fakes
+from cuassay.dispatch_modes import (
+    EndlessRun,
+    OperationLimit,
+    WithoutMemory,
+    on_fakes,
+    on_meta_alone,
+)
 from cuassay.errors import CuassayError, ProblemError
 from cuassay.inputs.case_inputs import case_inputs, workload_of
 from cuassay.inputs.fills import default_fill
@@ -48,6 +54,7 @@ _REAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}  # up to which a real run cos
 # The same where runs without data do not show which sizes leave nothing finite, or are refused.
 _FINITE_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
 _BY_CHANCE = 64  # elements, fewer of which may be finite by chance
+_FEW_OPERATIONS = 1 << 9  # of a run without data: a tenth of a second
 _MOST_OPERATIONS = 1 << 14  # of generator and reference at a size of ours: some seconds
 _MOST_WITHOUT_DATA = 1 << 11  # which take longer than with data, where torch wrote them in Python
 _REAL_LIMIT = {"cpu": 1 << 27, "cuda": 1 << 30}  # beyond, what fakes refuse is refused
@@ -147,6 +154,21 @@ class Acceptor:
             return None
         found = self.settle(dataclasses.replace(base, axes=changed))
         return None if found is None else dict(found.axes)
+
+    def is_short(self, case: Case) -> bool:
+        """Whether a run at a case's sizes is few operations, as far as one without data shows."""
+
+        def run() -> None:
+            with OperationLimit(_FEW_OPERATIONS):
+                self._ran(case, real=False)
+
+        try:
+            on_meta_alone(run)
+        except EndlessRun:
+            return False
+        except Exception:  # it is refused, or needs data: `settle` finds out
+            return True
+        return True
 
     def _settled(self, case: Case) -> Case:
         self._check_indices(case)

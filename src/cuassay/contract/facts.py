@@ -63,6 +63,15 @@ class TiedSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SizeRule:
+    """Sizes of two axes that the reference accepts together, such as `heads % kv_heads == 0`."""
+
+    axis: str
+    other: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DerivedSize:
     """An axis whose size the reference or the generator decides, given the other axes."""
 
@@ -180,7 +189,7 @@ class Stated:
     axis: str = ""
 
 
-SizeFact: TypeAlias = AnySize | StepOfSize | OnlySizes | TiedSize | DerivedSize
+SizeFact: TypeAlias = AnySize | StepOfSize | OnlySizes | TiedSize | SizeRule | DerivedSize
 ValueFact: TypeAlias = (
     Constant
     | EqualSlices
@@ -224,6 +233,8 @@ def fact_words(fact: Fact) -> str:  # noqa: C901, PLR0911, PLR0912  # a sentence
             return f"{axis} is one of {', '.join(map(str, sizes))}"
         case TiedSize(axis=axis, expression=expression):
             return f"{axis} = {expression}"
+        case SizeRule(rule=rule):
+            return f"the reference takes sizes of which {rule}"
         case DerivedSize(axis=axis):
             return f"{axis} follows from the other axes"
         case Constant(input=name, value=value):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cuassay.contract.accept import Acceptor, own_case, workload_ratio
 from cuassay.contract.facts import (
@@ -18,17 +18,34 @@ from cuassay.contract.facts import (
     Known,
     OnlySizes,
     SizeFact,
+    SizeRule,
     Source,
     StepOfSize,
     TiedSize,
 )
-from cuassay.inputs.geometry import elements, workload_sizes
+from cuassay.inputs.geometry import elements, shares_of, workload_sizes
 from cuassay.model.case import Case
 from cuassay.model.problem import Axis, ExprAxis, Problem, VarAxis, Workload
 
 # Odd primes say that an axis is free; powers of two which tiles a reference insists on.
 _PROPOSED = (13, 7, 2, 3, 5, 1, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 _ENOUGH = 4  # accepted odd sizes after which an axis counts as free
+# Rules over two axes, sizes of both with whether they are accepted, and what proposes a rule: a
+# fact of the first axis and the size that the other had meanwhile.
+_RULES: tuple[
+    tuple[str, tuple[tuple[int, int, bool], ...], Callable[[StepOfSize, int], bool]], ...
+] = (
+    (
+        "{axis} % {other} == 0",
+        ((9, 3, True), (10, 3, False), (10, 5, True), (7, 5, False), (13, 13, True)),
+        lambda fact, size: size > 1 and fact.multiple_of == size,
+    ),
+    (
+        "{axis} >= {other}",
+        ((3, 3, True), (2, 3, False), (7, 5, True), (4, 5, False), (13, 13, True)),
+        lambda fact, size: fact.multiple_of == 1 and 1 < size <= fact.minimum,
+    ),
+)
 _TIES = (2, 3)  # factors by which two tied axes are tried together
 
 
@@ -45,7 +62,7 @@ def learn_sizes(acceptor: Acceptor) -> tuple[Problem, tuple[Known, ...]]:
     axes = list(problem.axes)
     refused: list[str] = []
     for position, axis in enumerate(axes):
-        if not isinstance(axis, VarAxis) or axis.declared or axis.maximum is not None:
+        if not isinstance(axis, VarAxis) or not axis.is_open:
             continue
         fact, seen = _learn_axis(acceptor, base, axis)
         if fact is None:
@@ -71,14 +88,79 @@ def learn_sizes(acceptor: Acceptor) -> tuple[Problem, tuple[Known, ...]]:
             axes[position] = VarAxis(name=name, sizes=sizes)
             found = OnlySizes(axis=name, sizes=sizes)
         facts.append(Known(fact=found, evidence=Evidence(source=Source.TRIALS)))
-    return dataclasses.replace(problem, axes=_in_order(axes, problem)), tuple(facts)
+    learnt = dataclasses.replace(problem, axes=_in_order(axes, problem))
+    return _with_rules(acceptor, base, learnt, facts)
+
+
+def _with_rules(
+    acceptor: Acceptor, base: Case, problem: Problem, facts: Sequence[Known]
+) -> tuple[Problem, tuple[Known, ...]]:
+    """Return the problem where what one axis allows is said by a rule over it and another.
+
+    Sixteen heads are a multiple of the four key heads that `base` has: with three key heads the
+    reference takes nine. Such rules are proposed where an axis has a step or a least size, and kept
+    where they tell which of some further sizes are refused.
+    """
+    sizes = {known.fact.axis: known for known in facts if isinstance(known.fact, SizeFact)}
+    free = [axis for axis in problem.var_axes() if axis.name in sizes and not axis.derived]
+    rules: list[Known] = []
+    ruled: set[str] = set()
+    for axis in free:
+        fact = sizes[axis.name].fact
+        if not isinstance(fact, StepOfSize) or axis.name in ruled:
+            continue
+        for other in free:
+            size = base.axes[other.name]
+            if other is axis:
+                continue
+            for form, tried, fits in _RULES:
+                if not fits(fact, size):
+                    continue
+                rule = form.format(axis=axis.name, other=other.name)
+                answers = [
+                    acceptor.sizes(base, {axis.name: one, other.name: two}) is not None
+                    for one, two, _ in tried
+                ]
+                if answers == [accepted for _, _, accepted in tried]:
+                    ruled |= {axis.name, other.name}
+                    found = SizeRule(axis=axis.name, other=other.name, rule=rule)
+                    count = len(answers)
+                    evidence = Evidence(source=Source.TRIALS, count=count)
+                    rules.append(Known(fact=found, evidence=evidence))
+                    break
+            if axis.name in ruled:
+                break
+    if not rules:
+        return problem, tuple(facts)
+    axes = tuple(
+        dataclasses.replace(axis, minimum=1, multiple_of=1, sizes=())
+        if isinstance(axis, VarAxis) and axis.name in ruled
+        else axis
+        for axis in problem.axes
+    )
+    said = tuple(rule.fact.rule for rule in rules if isinstance(rule.fact, SizeRule))
+    changed = dataclasses.replace(problem, axes=axes, constraints=(*problem.constraints, *said))
+    left = [
+        known
+        for known in facts
+        if not isinstance(known.fact, SizeFact) or known.fact.axis not in ruled
+    ]
+    return changed, (*rules, *left)
 
 
 def _base(problem: Problem, acceptor: Acceptor) -> Case | None:
-    """Return a case of the problem's own smallest workload that the reference accepts."""
+    """Return a case of the problem's own smallest workload that the reference accepts.
+
+    Where its run is a long loop, sizes in the same proportions at which it is shorter.
+    """
     listed = [workload_sizes(problem, workload) for workload in problem.workloads]
     for sizes in sorted(listed, key=lambda sizes: elements(problem, sizes))[:3]:
-        case = acceptor.settle(own_case(problem, sizes, seed=1, label="a workload's sizes"))
+        own = own_case(problem, sizes, seed=1, label="a workload's sizes")
+        for part in () if acceptor.is_short(own) else shares_of(problem, sizes):
+            smaller = acceptor.settle(dataclasses.replace(own, axes=part))
+            if smaller is not None:
+                return smaller
+        case = acceptor.settle(own)
         if case is not None:
             return case
     return None
@@ -90,6 +172,7 @@ def _learn_axis(acceptor: Acceptor, base: Case, axis: VarAxis) -> tuple[SizeFact
     accepted: list[int] = []
     refused: list[int] = []
     corrected = 0
+    short = acceptor.is_short(base)
     proposed = dict.fromkeys((*_PROPOSED, own - 1, own + 1, own // 2, 2 * own, 3 * own))
     for size in proposed:
         if size < 1 or size == own:
@@ -106,6 +189,8 @@ def _learn_axis(acceptor: Acceptor, base: Case, axis: VarAxis) -> tuple[SizeFact
             return AnySize(axis=axis.name, tried=tuple(accepted)), len(accepted)
         if len(refused) >= len(_PROPOSED) and not accepted:
             break
+        if not short and len(refused) >= _ENOUGH and len(accepted) >= _ENOUGH:
+            break  # the larger ones run longer, and say no more
     seen = len(accepted) + len(refused) + corrected
     if corrected and not accepted:
         return DerivedSize(axis=axis.name), seen

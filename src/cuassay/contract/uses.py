@@ -21,11 +21,11 @@ from torch.utils import _pytree as pytree
 
 from cuassay.contract.accept import own_case
 from cuassay.contract.facts import Evidence, Known, Source, Used
-from cuassay.dispatch_modes import UntracedMode, without_memory
+from cuassay.dispatch_modes import EndlessRun, OperationLimit, UntracedMode, without_memory
 from cuassay.formats.generated import is_stated
 from cuassay.formats.infer_names import sentinels, tokens
 from cuassay.inputs.case_inputs import case_inputs
-from cuassay.inputs.geometry import elements, try_sizes, workload_sizes
+from cuassay.inputs.geometry import elements, shares_of, try_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.inputs.scalars import sizes_given
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "experiment"  # where a domain comes from
 _PRIMES = ((5, 7, 11, 13, 17, 19, 23), (31, 29, 37, 41, 43, 47, 53))  # sizes of axes in two runs
+_MOST_OPERATIONS = 1 << 11  # of a run without data: a second
 _MOST_ELEMENTS = 1 << 22  # of a case that runs with data
 # What keeps an input's values, beside views; what may leave some out, or repeat them.
 _KEEPS = {"_to_copy", "clone", "contiguous", "repeat", "repeat_interleave", "index_select", "flip",
@@ -75,6 +76,7 @@ class _Seen:
     uses: Mapping[str, _Use]
     positive: frozenset[str]
     complete: bool  # whether it came to its end
+    endless: bool = False  # whether it was ended as too long
 
 
 def with_uses(
@@ -190,11 +192,23 @@ def _runs(problem: Problem, reference: LoadedReference, device: str) -> Iterator
     wanted = [one for one in unlike[1:] if one]
     if not accepted:
         wanted += [workloads[0], *workloads[1:][-1:]]
-    found = [*ours, *(_without_data(problem, reference, one, device) for one in wanted)]
+    found = [*ours, *(_shorter(problem, reference, one, device) for one in wanted)]
     if integers and not any(run is not None and run.complete for run in found):
         sizes = [one for one in (*unlike[:1], *wanted) if one]
         found += [_with_data(problem, reference, one, device) for one in sizes]
     yield from filter(None, found)
+
+
+def _shorter(
+    problem: Problem, reference: LoadedReference, sizes: Mapping[str, int], device: str
+) -> _Seen | None:
+    """Return what a run without data shows, at a share of the sizes where it is a long loop."""
+    seen = _without_data(problem, reference, sizes, device)
+    for smaller in shares_of(problem, sizes) if seen is not None and seen.endless else ():
+        found = _without_data(problem, reference, smaller, device)
+        if found is not None and found.complete:
+            return found
+    return seen
 
 
 def _without_data(
@@ -202,15 +216,20 @@ def _without_data(
 ) -> _Seen | None:
     """Return what a run on tensors without data shows, as far as it gets."""
     followed: list[_Follow] = []
+    endless = False
 
     def run() -> None:
         given = _empty(problem, sizes, device)
         followed.append(_Follow(given))
-        _call(reference.call, given, followed[-1])
+        with OperationLimit(_MOST_OPERATIONS):
+            _call(reference.call, given, followed[-1])
 
-    with contextlib.suppress(Exception):  # whatever a foreign reference says of such tensors
-        without_memory(run)
-    seen = [one.seen(sizes) for one in followed]
+    try:
+        with contextlib.suppress(Exception):  # whatever a foreign reference says of such tensors
+            without_memory(run)
+    except EndlessRun:
+        endless = True
+    seen = [dataclasses.replace(one.seen(sizes), endless=endless) for one in followed]
     return max(seen, key=lambda one: (one.complete, len(one.uses)), default=None)
 
 

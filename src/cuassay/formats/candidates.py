@@ -23,8 +23,8 @@ _SHIPPED = (".py", *cuda_text.CUDA_SUFFIXES, *cuda_text.HEADER_SUFFIXES)
 _NOT_A_SOLUTION = ("definition.json", "config.json", "package.json")
 _FILE_LIMIT = 500
 _FORMS = (
-    "Give a .py file, a .cu file, a solution.json, or a folder with solution.json, kernel.py or "
-    "kernel.cu."
+    "Give a .py file, a .cu file, a solution.json, or a folder with solution.json, kernel.py, "
+    "kernel.cu, or solution.py beside reference.py."
 )
 
 
@@ -75,7 +75,8 @@ def _inside(folder: Path) -> Path | None:
     for name in ("solution.json", "kernel.py", "kernel.cu"):
         if (folder / name).is_file():
             return folder / name
-    return None
+    beside = folder / "solution.py"  # of the operator whose reference stands beside it
+    return beside if beside.is_file() and (folder / "reference.py").is_file() else None
 
 
 def _solutions(folder: Path) -> Iterator[Path]:

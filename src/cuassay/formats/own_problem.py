@@ -23,6 +23,8 @@ def own_file(job: TrialJob) -> Path | None:
     if not problem.exists():  # FILE.py:FUNCTION
         problem = Path(job.problem.rpartition(":")[0] or job.problem).expanduser()
     try:
+        if problem.is_dir():  # of an operator: its other files define none
+            problem = problem / "reference.py"
         same = candidate.is_file() and problem.is_file() and candidate.samefile(problem)
     except OSError:
         return None

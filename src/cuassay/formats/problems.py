@@ -91,7 +91,7 @@ def _from_path(path: Path, function: str | None, *, strict: bool, notes: list[st
 
         return gpumode.load_task(path.parent)
     if path.suffix == ".py":
-        return _from_python(path, function)
+        return _from_python(path, function, notes=notes)
     if path.suffix == ".jsonl":
         beside = path.parent / "definition.json"
         if not beside.is_file():
@@ -115,28 +115,27 @@ def _from_path(path: Path, function: str | None, *, strict: bool, notes: list[st
 
 def _inside(folder: Path) -> Path:
     """Return the file that defines the problem of a folder. Raises ProblemError."""
-    for name in ("definition.json", *_NATIVE_FILES, *_TASKS):
+    for name in ("definition.json", *_NATIVE_FILES, *_TASKS, "reference.py"):
         if (folder / name).exists():
             return folder / name
     held = sorted(entry.name for entry in folder.iterdir())
     listed = ", ".join(held[:8]) + (", ..." if len(held) > 8 else "")
     raise ProblemError(
-        f"{folder} has no definition.json, no problem.py and no task.yml (it holds: "
+        f"{folder} has no definition.json, problem.py, task.yml or reference.py (it holds: "
         f"{listed or 'nothing'}). {_HINT}"
     )
 
 
-def _from_python(path: Path, function: str | None) -> Problem:
+def _from_python(path: Path, function: str | None, *, notes: list[str]) -> Problem:
     source = read_text(path, ProblemError)
-    if (
-        function is None
-        and "class Model(" in source
-        and "def get_inputs(" in source
-        and "@problem" not in source
-    ):
+    halves = {"class Model": "class Model(" in source, "get_inputs()": "def get_inputs(" in source}
+    if function is None and "@problem" not in source and all(halves.values()):
+        from cuassay.formats.kernelbench import folder as operator
         from cuassay.formats.kernelbench import pair as kernelbench
 
-        return kernelbench.load_kernelbench_problem(path, source)
+        if operator.is_operator(path):
+            return operator.load_operator(path, source, notes=notes)
+        return kernelbench.load_kernelbench_problem(path, source, notes=notes)
     try:
         tree = signature.syntax_tree(source, str(path))
     except SyntaxError as failure:
@@ -153,6 +152,12 @@ def _from_python(path: Path, function: str | None) -> Problem:
     }
     if function is not None:
         return _carried(vars(module)[function], function, str(path))
+    if not made and (any(halves.values()) or path.name == "reference.py"):
+        missing = " and no ".join(name for name, found in halves.items() if not found)
+        raise ProblemError(
+            f"{path} defines no {missing}: expected both, as KernelBench has them (or a "
+            "@problem function); add what is missing"
+        )
     if not made:
         raise ProblemError(
             f"{path} has no @problem function (its functions: "

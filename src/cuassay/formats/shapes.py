@@ -2,18 +2,21 @@
 
 Formats that make their inputs by code say nothing of axes. Each size is moved alone, sizes that
 are refused alone are moved together with others of the same value, and every dimension that
-follows is written as an axis, a line a * axis + b, a share axis // n, a product or a sum of axes.
-What an output does in no such way is an axis of its own, whose size the reference decides.
+follows is written as an axis, a line a * axis + b, a share axis // n, a product or a sum of axes,
+else as the expression by which the code computed it, where every sample bears that out. What an
+output does in no such way is an axis of its own, whose size the reference decides.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cuassay.errors import ProblemError
+from cuassay.model.axes import evaluate
 from cuassay.model.dtype import DType
 
 Shape = tuple[int, ...]
@@ -22,10 +25,14 @@ _STEPS = (1, 3)  # where these are refused, as many times the size itself: it ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeSample:
-    """The shapes of every tensor that goes in and comes out at some sizes."""
+    """The shapes of every tensor that goes in and comes out at some sizes.
+
+    `computed` are numbers that the code made of the sizes, by their expressions over these.
+    """
 
     inputs: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
+    computed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -34,6 +41,8 @@ class ShapeSample:
 
 
 Sampler = Callable[[Mapping[str, int]], ShapeSample]
+InputSampler = Callable[[Mapping[str, int]], tuple[Shape, ...]]
+_SHARES = (4, 16, 64)  # of all sizes together, at which rules over the inputs are held against more
 Place = tuple[int, int]  # a tensor's number among all, a dimension's among its own
 
 
@@ -58,14 +67,19 @@ class Learnt:
         return own | {name: own[axis] for name, axis in self.same.items()}
 
 
-def learn(sample: Sampler, sizes: Mapping[str, int]) -> Learnt:
+def learn(
+    sample: Sampler, sizes: Mapping[str, int], *, inputs: InputSampler | None = None
+) -> Learnt:
     """Return what the shapes of `sample` follow.
+
+    `inputs` samples the inputs alone, which costs less: a rule that the samples leave open, such as
+    a least size, is held against what it makes of smaller sizes.
 
     A size is no axis where the sample fails with it moved, where the number of dimensions
     changes, or where a dimension of an input follows it in no way that can be written. Raises
     what `sample(sizes)` raises.
     """
-    learner = _Learner(sample, sizes)
+    learner = _Learner(sample, sizes, inputs)
     while True:
         dropped = learner.written()
         if isinstance(dropped, Learnt):
@@ -74,9 +88,12 @@ def learn(sample: Sampler, sizes: Mapping[str, int]) -> Learnt:
 
 
 class _Learner:
-    def __init__(self, sample: Sampler, sizes: Mapping[str, int]) -> None:
-        self._sample, self._sizes = sample, dict(sizes)
+    def __init__(
+        self, sample: Sampler, sizes: Mapping[str, int], inputs: InputSampler | None
+    ) -> None:
+        self._sample, self._sizes, self._inputs = sample, dict(sizes), inputs
         self._base = sample(sizes)
+        self._samples = [(dict(sizes), self._base)]  # that were accepted, with their sizes
         self._first_output = len(self._base.inputs)
         self._moved: dict[str, tuple[ShapeSample, ...]] = {}
         self._unit: dict[str, int] = {}  # what the steps of a moved size are multiples of
@@ -101,6 +118,8 @@ class _Learner:
             for others in companions:
                 group = (name, *others)
                 moved = [self._at(dict.fromkeys(group, step * unit)) for step in _STEPS]
+                if not others and all(one and one.shapes == self._base.shapes for one in moved):
+                    return  # it may move, and no shape follows it
                 if all(one is not None and one.shapes != self._base.shapes for one in moved):
                     self._moved[name] = tuple(one for one in moved if one is not None)
                     self._unit[name] = unit
@@ -114,8 +133,10 @@ class _Learner:
             found = self._sample(self._sizes | moved)
         except Exception:  # the code does not take these sizes: they stay as they are
             return None
-        ranks = [len(shape) for shape in self._base.shapes]
-        return found if [len(shape) for shape in found.shapes] == ranks else None
+        if [len(shape) for shape in found.shapes] != [len(shape) for shape in self._base.shapes]:
+            return None
+        self._samples.append((self._sizes | moved, found))
+        return found
 
     def drop(self, name: str) -> None:
         """Take a size for none that may vary."""
@@ -126,6 +147,7 @@ class _Learner:
         """Return everything as text; or the name of a size that cannot be an axis."""
         units = self._unit | {name: self._unit[axis] for name, axis in self._same.items()}
         together = self._at(units) if len(self._moved) > 1 else None
+        smaller = self._smaller()
         expressions: dict[str, str] = {}
         derived: dict[str, int] = {}
         shapes: list[tuple[str, ...]] = []
@@ -134,6 +156,8 @@ class _Learner:
             for k, size in enumerate(shape):
                 names = self._followed((i, k))
                 text = str(size) if not names else self._text((i, k), names, together)
+                if text is None or not _holds(text, (i, k), smaller):
+                    text = self._computed((i, k), smaller) or text
                 if text is None and i < self._first_output:
                     return names[-1]
                 if text is None:
@@ -192,6 +216,45 @@ class _Learner:
             return _line(slopes, rest)
         return None
 
+    def _smaller(self) -> list[tuple[dict[str, int], tuple[Shape, ...]]]:
+        """Return the shapes of the inputs at sizes that are parts of the own ones."""
+        found = []
+        for share in _SHARES if self._inputs is not None and self._moved else ():
+            moved = {name: max(self._sizes[name] // share, 1) for name in self._moved}
+            moved |= {name: moved[axis] for name, axis in self._same.items()}
+            sizes = self._sizes | moved
+            try:
+                made = self._inputs(sizes) if self._inputs is not None else ()
+            except Exception:  # the code does not take these sizes
+                continue
+            if [len(shape) for shape in made] == [len(shape) for shape in self._base.inputs]:
+                found.append((sizes, made))
+        return found
+
+    def _computed(
+        self, place: Place, smaller: Sequence[tuple[dict[str, int], tuple[Shape, ...]]]
+    ) -> str | None:
+        """Return the shortest expression of the code that a dimension has in every sample."""
+        known = [(at, one.shapes) for at, one in self._samples] + [*smaller]
+        for text in sorted(self._base.computed, key=lambda text: (len(text), text)):
+            if self._base.computed[text] != _at(self._base, place):
+                continue
+            if _holds(text, place, known):
+                return self._of_axes(text)
+        return None
+
+    def _of_axes(self, text: str) -> str:
+        """Return an expression over sizes as one over axes and numbers."""
+        axes, sizes = {**{name: name for name in self._moved}, **self._same}, self._sizes
+
+        class OfAxes(ast.NodeTransformer):
+            def visit_Name(self, node: ast.Name) -> ast.expr:
+                if node.id in axes:
+                    return ast.Name(axes[node.id], ast.Load())
+                return ast.Constant(sizes[node.id]) if node.id in sizes else node
+
+        return ast.unparse(OfAxes().visit(ast.parse(text, mode="eval")))
+
     def _named(self, text: str, expressions: dict[str, str]) -> str:
         """Return the name of an expression axis; equal expressions share one."""
         for name, known in expressions.items():
@@ -212,6 +275,21 @@ def dtype_of(tensor: Any) -> DType:
     except ValueError:
         known = ", ".join(dtype.value for dtype in DType)
         raise ProblemError(f"dtype {name} is not supported; expected one of {known}") from None
+
+
+def _holds(
+    text: str, place: Place, known: Sequence[tuple[Mapping[str, int], tuple[Shape, ...]]]
+) -> bool:
+    """Whether an expression gives the size of a dimension in samples that have the tensor."""
+    tensor, dimension = place
+    try:
+        return all(
+            evaluate(text, sizes) == shapes[tensor][dimension]
+            for sizes, shapes in known
+            if tensor < len(shapes)
+        )
+    except ProblemError:  # it has no value, or none that is whole, at some sizes
+        return False
 
 
 def _at(sample: ShapeSample, place: Place) -> int:

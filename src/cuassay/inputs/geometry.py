@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from cuassay.errors import ProblemError
 from cuassay.inputs.constraints import constraint_holds
-from cuassay.model.axes import evaluate, resolve, shape_of
+from cuassay.model.axes import SHARES, evaluate, resolve, shape_of
 from cuassay.model.domain import Index, Offsets
 from cuassay.model.problem import ExprAxis, Problem, TensorSpec, VarAxis, Workload
 
@@ -69,6 +69,22 @@ def try_sizes(
     except ProblemError:
         return None
     return changed
+
+
+def shares_of(problem: Problem, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Yield `sizes` with all axes without declared bounds divided by one number, the least first.
+
+    What is a multiple of another size stays one: a loop's sizes at which it is shorter.
+    """
+    for factor in SHARES:
+        part = {
+            axis.name: min(sizes[axis.name], max(sizes[axis.name] // factor, 2))
+            for axis in problem.var_axes()
+            if axis.is_open and not axis.derived
+        }
+        smaller = try_sizes(problem, sizes, part)
+        if smaller is not None:
+            yield smaller
 
 
 def within(axis: VarAxis, size: int) -> bool:

@@ -69,12 +69,31 @@ def small_sizes(
     for position, axis in enumerate(planner.problem.var_axes()):
         wished = primes[position % len(primes)]
         size = wished if within(axis, wished) else least(axis, wished)
-        for candidate in (size, least(axis, 2)):
+        for candidate in _small_for(planner.problem, axis, sizes, size):
             changed = _legal_with(planner.problem, sizes, axis, candidate)
             if changed is not None:
                 sizes = changed
                 break
     return _within_budget(planner, _unlike(planner.problem, sizes, unlike), unlike)
+
+
+def _small_for(
+    problem: Problem, axis: VarAxis, sizes: Mapping[str, int], wished: int
+) -> Iterator[int]:
+    """Yield small sizes of an axis, the wished one first.
+
+    Where rules tie it to others, a prime that no other axis has, or what follows from another's
+    size, may be legal where the wished one and the least are not.
+    """
+    yield wished
+    if problem.constraints:
+        taken = {size for name, size in sizes.items() if name != axis.name}
+        yield from (one for one in sorted(_OTHER) if one not in taken and within(axis, one))
+    yield least(axis, 2)
+    if problem.constraints:
+        others = sorted(sizes[one.name] for one in problem.var_axes() if one is not axis)
+        for factor in (2, 1):
+            yield from (factor * one for one in others if within(axis, factor * one))
 
 
 def _legal_with(

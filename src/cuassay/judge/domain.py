@@ -57,9 +57,11 @@ class OwnCasesAlone:
     condition: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltSizesAlone:
-    """A module follows its inputs with the sizes alone that the problem builds it with."""
+    """A kernel follows some axes with the sizes alone that the problem builds its module with."""
+
+    axes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +129,18 @@ def replan(domain: Domain, lesson: Lesson) -> Domain:  # an arm a lesson
             return dataclasses.replace(
                 domain, own_alone=True, listed_condition=condition or domain.listed_condition
             )
-        case BuiltSizesAlone():
-            listed = domain.problem.workloads[0].axes
-            sizes = ", ".join(f"{name}={listed[name]}" for name in domain.problem.built)
+        case BuiltSizesAlone(axes=axes):
+            held = domain.problem.as_built(axes)
+            sizes = ", ".join(
+                f"{axis.name}={axis.sizes[0]}"
+                if len(axis.sizes) == 1
+                else f"{axis.name} in {{{', '.join(map(str, axis.sizes))}}}"
+                for axis in held.var_axes()
+                if axis.name in axes
+            )
             return dataclasses.replace(
                 domain,
-                problem=domain.problem.as_built(),
+                problem=held,
                 built_condition=(
                     f"built: judged with {sizes} alone, as the problem builds the module; built "
                     "with other sizes, which the reference accepts, the kernel fails or is wrong"

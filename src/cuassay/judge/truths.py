@@ -14,6 +14,7 @@ import torch
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
+from cuassay.judge.drawn import Drawn
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
@@ -72,7 +73,9 @@ class Truths:
         self._deterministic: bool | None = None
         self.kinds: dict[str, str] = {}
         self.seconds = 0.0
+        self._generated = Drawn(planned_bytes=memory.room.bytes)
         memory.may_let_go(self)
+        memory.may_let_go(self._generated)
 
     def is_empty(self) -> bool:
         """Whether no truth is kept, and none of the reference's own errors."""
@@ -90,9 +93,11 @@ class Truths:
             from cuassay.loops import states  # with torch's compiler, which few trials need
 
             return states.inputs(problem, case.state, self._device)
-        return self._memory.capped(
-            lambda: case_inputs(problem, case, device=self._device, reference=self._reference)
-        )
+
+        def make() -> Mapping[str, torch.Tensor | Scalar]:
+            return case_inputs(problem, case, device=self._device, reference=self._reference)
+
+        return self._memory.capped(lambda: self._generated.inputs(problem, case, make))
 
     def as_written(self, values: Sequence[torch.Tensor | Scalar]) -> tuple[torch.Tensor, ...]:
         """Run the reference as written; its outputs in the problem's order."""

@@ -19,6 +19,7 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mod: operator.mod,
 }
 _LONGEST = 1000  # characters of an expression; the longest of a real problem has 60
+SHARES = (256, 64, 16, 4)  # by which all sizes of a long loop are divided to make it shorter
 _LIMIT = 2**48  # no axis of a tensor that fits a device comes near it
 
 

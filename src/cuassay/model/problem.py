@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -27,14 +27,18 @@ class ConstAxis:
     description: str = ""
 
 
+LISTED = "the listed workloads"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VarAxis:
     """An axis that each workload binds; sizes in [minimum, maximum], multiples of `multiple_of`.
 
     `declared` is False where the bounds are mere defaults, so that a failure at a size
     that no workload uses is judged with that in mind. `bounds_source` names the sidecar file
-    that set them, if one did. `sizes`, where not empty, are the only ones that are known to
-    be accepted. `derived` says that the reference decides the size, given the other axes.
+    that set them, if one did; LISTED where the largest listed size is the maximum. `sizes`, where
+    not empty, are the only ones that are known to be accepted. `derived` says that the reference
+    decides the size, given the other axes.
     """
 
     name: str
@@ -46,6 +50,12 @@ class VarAxis:
     derived: bool = False
     description: str = ""
     bounds_source: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether experiments are to show which of its sizes a reference accepts."""
+        bounded = self.maximum is not None and self.bounds_source != LISTED
+        return not (self.declared or bounded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,16 +267,21 @@ class Problem:
             inputs.append(spec)
         return replace(self, inputs=tuple(inputs))
 
-    def as_built(self) -> Problem:
-        """Return the problem with its module built with the sizes of its workloads alone."""
-        axes = tuple(
+    def as_built(self, axes: Collection[str] = ()) -> Problem:
+        """Return the problem with its module built with the sizes of its workloads alone.
+
+        Of some axes, or of all that the constructor is told.
+        """
+        names = axes or self.built
+        changed = tuple(
             VarAxis(name=axis.name, sizes=listed, description=axis.description)
-            if axis.name in self.built
+            if axis.name in names
             and (listed := tuple(sorted({work.axes[axis.name] for work in self.workloads})))
             else axis
             for axis in self.axes
         )
-        return replace(self, axes=axes, built=())
+        built = tuple(name for name in self.built if name not in names)
+        return replace(self, axes=changed, built=built)
 
     @property
     def low_type(self) -> DType:

@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from cuassay.contract.accept import Acceptor, own_case
-from cuassay.contract.facts import DerivedSize, OnlySizes, StepOfSize, TiedSize, fact_words
+from cuassay.contract.facts import (
+    DerivedSize,
+    OnlySizes,
+    SizeRule,
+    StepOfSize,
+    TiedSize,
+    fact_words,
+)
 from cuassay.formats.execute import load_reference
+from cuassay.inputs.constraints import constraint_holds
 from cuassay.judge.domain import KnownCases
 from cuassay.judge.plan.smoke import smallest_case, smoke
 from cuassay.model.axes import resolve
@@ -280,3 +288,58 @@ def test_inputs_that_failed_before_are_asked_where_the_reference_accepts_their_s
     trial.planned.learning.replan(KnownCases(cases=tuple(kept)))
     assert trial.cases("known") == (kept[0], kept[2])
     assert trial.cases("known") == (kept[0], kept[2])
+
+
+_HEADS = """def run(q, k):
+    heads, width = q.shape
+    kv_heads = k.shape[0]
+    assert heads % kv_heads == 0, f"{heads} heads of {kv_heads}"
+    return q + k.repeat_interleave(heads // kv_heads, dim=0)
+"""
+_LEAST = """def run(x, picked):
+    assert picked.shape[0] <= x.shape[0], "too many"
+    return x[: picked.shape[0]] + picked
+"""
+
+
+@pytest.mark.parametrize(
+    ("reference", "inputs", "output", "sizes", "rule"),
+    [
+        (
+            _HEADS,
+            {"q": (("heads", "width"), "float32"), "k": (("kv_heads", "width"), "float32")},
+            ("heads", "width"),
+            ({"heads": 16, "kv_heads": 4, "width": 32}, {"heads": 32, "kv_heads": 8, "width": 32}),
+            "heads % kv_heads == 0",
+        ),
+        (
+            _LEAST,
+            {"x": (("rows", "width"), "float32"), "picked": (("count", "width"), "float32")},
+            ("count", "width"),
+            ({"rows": 512, "count": 32, "width": 16}, {"rows": 900, "count": 64, "width": 16}),
+            "rows >= count",
+        ),
+    ],
+)
+def test_a_rule_over_two_axes_is_learnt_and_kept_by_every_case(
+    tmp_path: Path,
+    reference: str,
+    inputs: dict[str, tuple[tuple[str, ...], str]],
+    output: tuple[str, ...],
+    sizes: tuple[dict[str, int], ...],
+    rule: str,
+) -> None:
+    axes = tuple(sizes[0])
+    trial = trial_of(
+        foreign(tmp_path, reference, axes=axes, inputs=inputs, output=output, sizes=sizes)
+    )
+    cases = [*trial.cases("small"), *trial.cases("numeric"), *trial.cases("shapes")]
+    trial.planned.learning.every_size()
+    rules = [known.fact.rule for known in trial.facts if isinstance(known.fact, SizeRule)]
+    assert rules == [rule]
+    assert trial.problem.constraints == (rule,)
+    assert all(constraint_holds(rule, case.axes) for case in cases)
+    first, second = axes[:2]
+    assert len({case.axes[first] for case in cases}) > 2
+    assert len({case.axes[second] for case in cases}) > 2
+    assert any("takes sizes of which" in fact_words(known.fact) for known in trial.facts)

@@ -19,7 +19,7 @@ from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
 from cuassay.model.candidate import Convention
 from cuassay.model.domain import Choice, Opaque, SizeOf
-from cuassay.model.problem import CustomSource, ExprAxis, Problem, TensorSpec, VarAxis
+from cuassay.model.problem import CustomSource, ExprAxis, Problem, ScalarSource, TensorSpec, VarAxis
 from tests.support import foreign, trees
 from tests.zoo.judging import Gate
 from tests.zoo.local_gate import LocalGate
@@ -41,13 +41,17 @@ def _codes(gate: Gate, problem: Problem, path: Path | str) -> set[str]:
 
 def test_a_kernelbench_file_becomes_a_function_of_inputs_and_state(tmp_path: Path) -> None:
     problem = load_problem(str(foreign.kernelbench(tmp_path)))
-    assert problem.axes == (VarAxis(name="batch_size"),)
+    assert [axis.name for axis in problem.var_axes()] == ["batch_size", "features", "out"]
+    assert problem.axes[0] == VarAxis(name="batch_size")
+    assert problem.built == ("features", "out")
     shapes = {s.name: s.shape for s in problem.inputs if isinstance(s, TensorSpec)}
-    assert shapes["x"] == ("batch_size", "32")
-    assert shapes["state_linear_weight"] == ("24", "32")
-    assert problem.outputs[0].shape == ("batch_size", "24")
+    assert shapes["x"] == ("batch_size", "features")
+    assert shapes["state_linear_weight"] == ("out", "features")
+    assert problem.outputs[0].shape == ("batch_size", "out")
     assert {s.name for s in problem.inputs if isinstance(s.domain, Opaque)} == shapes.keys() - {"x"}
-    assert set(problem.workloads[0].sources.values()) == {CustomSource()}
+    sources = problem.workloads[0].sources
+    assert {sources[name] for name in shapes} == {CustomSource()}
+    assert sources["built_out"] == ScalarSource(value=24)
     assert problem.workloads[0].tolerance.required_matched_ratio == 1.0
 
 
@@ -56,13 +60,14 @@ def test_its_state_is_the_models_own_and_its_generator_follows_the_axes(tmp_path
     problem = load_problem(str(file))
     loaded = load_reference(problem)
     assert loaded.generator is not None
-    made = loaded.generator({"batch_size": 5}, torch.device("cpu"))
-    again = loaded.generator({"batch_size": 5}, torch.device("cpu"))
+    sizes = {"batch_size": 5, "features": 32, "out": 24}
+    made = loaded.generator({**sizes}, torch.device("cpu"))
+    again = loaded.generator({**sizes}, torch.device("cpu"))
     assert isinstance(made["x"], torch.Tensor)
     assert made["x"].shape == (5, 32)
     assert torch.equal(made["state_linear_weight"], again["state_linear_weight"])  # type: ignore[arg-type]
     before = made["state_bn_running_mean"].clone()  # type: ignore[attr-defined]
-    loaded.call(*made.values())
+    loaded.call(*made.values(), 32, 24)
     assert torch.equal(made["state_bn_running_mean"], before)  # type: ignore[arg-type]
 
 
@@ -89,16 +94,18 @@ def test_a_reference_may_call_a_function_of_its_own_that_is_named_run(tmp_path: 
     loaded = load_reference(load_problem(str(trees.write(tmp_path / "1_Helper.py", text + helper))))
     plain = load_reference(load_problem(str(foreign.kernelbench(tmp_path))))
     assert loaded.generator is not None
-    made = loaded.generator({"batch_size": 5}, torch.device("cpu"))
+    sizes = {"batch_size": 5, "features": 32, "out": 24}
+    made = loaded.generator({**sizes}, torch.device("cpu"))
     bias = made["state_bias"]
-    torch.testing.assert_close(loaded.call(*made.values()), plain.call(*made.values()) + bias)  # type: ignore[operator]
+    given = (*made.values(), 32, 24)
+    torch.testing.assert_close(loaded.call(*given), plain.call(*given) + bias)  # type: ignore[operator]
 
     folder = foreign.gpumode(tmp_path)
     task = (folder / "reference.py").read_text()
     (folder / "reference.py").write_text(task.replace("= a + b *", "= run(a) + b *") + helper)
     reference = load_reference(load_problem(str(folder)))
-    given = reference.generator({"size": 7}, torch.device("cpu"))  # type: ignore[misc]
-    assert isinstance(reference.call(*given.values()), torch.Tensor)
+    drawn = reference.generator({"size": 7}, torch.device("cpu"))  # type: ignore[misc]
+    assert isinstance(reference.call(*drawn.values()), torch.Tensor)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +128,8 @@ def test_kernelbench_calls_of_any_structure_are_judged(
 ) -> None:
     notes: list[str] = []
     problem = load_problem(str(trees.write(tmp_path / "1_Structured.py", text)), notes=notes)
-    assert [spec.name for spec in problem.inputs] == [*inputs, "state_gain", "state_source"]
+    ours = ["state_gain", "built_width", "state_source"]
+    assert [spec.name for spec in problem.inputs] == [*inputs, *ours]
     assert [spec.name for spec in problem.outputs] == ["output", "output1", "output2"]
     assert problem.held == (("mask = None", "mode = 'sum'") if "xs_0" in inputs else ())
     assert len(notes) >= bool(problem.held)
@@ -134,7 +142,7 @@ def test_kernelbench_calls_of_any_structure_are_judged(
 
 def test_kernelbench_mistakes_are_one_message(tmp_path: Path) -> None:
     problem = load_problem(str(foreign.kernelbench(tmp_path)))
-    with pytest.raises(CandidateError, match="defines no 'ModelNew'"):
+    with pytest.raises(CandidateError, match="neither 'ModelNew' nor 'Model'"):
         load_candidate(str(trees.write(tmp_path / "k.py", "def run(x): ...\n")), problem)
     text = foreign.KERNELBENCH.replace("return [features, out]", "return [torch.zeros(1), out]")
     with pytest.raises(ProblemError, match="expected numbers, texts"):

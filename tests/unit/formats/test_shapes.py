@@ -93,3 +93,54 @@ def test_unknown_dtypes_are_one_message() -> None:
 
     with pytest.raises(ProblemError, match="complex64 is not supported"):
         dtype_of(torch.empty(1, dtype=torch.complex64))
+
+
+def _computing(
+    inputs: str, texts: tuple[str, ...], sizes: Mapping[str, int], *, small: bool = True
+) -> Learnt:
+    """Learn inputs alone, of code that computed `texts`; `small` sizes may be sampled too."""
+
+    def sample(given: Mapping[str, int]) -> ShapeSample:
+        made = tuple(eval(inputs, {}, dict(given)))
+        computed = {text: eval(text, {}, dict(given)) for text in texts}
+        return ShapeSample(inputs=made, outputs=((given["a"],),), computed=computed)
+
+    return learn(sample, sizes, inputs=(lambda given: sample(given).inputs) if small else None)
+
+
+def test_what_no_line_says_is_written_as_the_code_computed_it() -> None:
+    pages = "(a + b - 1) // b"
+    found = _computing(f"[(a, b), ({pages},)]", (pages, "a + b"), {"a": 100, "b": 16})
+    assert found.axes == ("a", "b")
+    assert found.expressions[found.shapes[1][0]] == pages
+
+
+def test_a_least_size_that_large_samples_do_not_show_is_seen_at_smaller_ones() -> None:
+    rule, part = "max(a * b + 8, 64)", "a * b + 8"
+    sizes = {"a": 40, "b": 16}
+    found = _computing(f"[(a, b), ({rule},)]", (part, rule), sizes)
+    assert found.expressions[found.shapes[1][0]] == rule
+    blind = _computing(f"[(a, b), ({rule},)]", (part, rule), sizes, small=False)
+    assert blind.expressions[blind.shapes[1][0]] == part
+
+
+def test_an_expression_over_a_size_that_stays_has_its_number() -> None:
+    text = "(a + c - 1) // c"
+    found = _computing(f"[(a, 3), ({text},)]", (text,), {"a": 30, "c": 4})
+    assert found.axes == ("a", "c")
+
+    def sample(given: Mapping[str, int]) -> ShapeSample:
+        if given["c"] != 4:
+            raise ValueError("this size stays")
+        made = tuple(eval(f"[(a, 3), ({text},)]", {}, dict(given)))
+        return ShapeSample(inputs=made, outputs=(), computed={text: eval(text, {}, dict(given))})
+
+    held = learn(sample, {"a": 30, "c": 4})
+    assert held.axes == ("a",)
+    assert held.expressions[held.shapes[1][0]] == "(a + 4 - 1) // 4"
+
+
+def test_a_size_that_moves_no_shape_is_tied_to_none() -> None:
+    found = _learnt("[(a,), (b,)]", "[(a,)]", {"a": 4, "b": 4, "c": 4}, rule="c % 2 == 0")
+    assert found.axes == ("a", "b")
+    assert found.same == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import io
 import re
 import tokenize
@@ -12,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cuassay.errors import ProblemError, missing_extra
+from cuassay.errors import ProblemError
 from cuassay.formats.textfile import read_text
+from cuassay.formats.yaml_file import read_yaml
 from cuassay.model.problem import Tolerance
 
 _SUBMISSION = "@SUBMISSION@"
@@ -43,7 +43,7 @@ def read_task(folder: Path) -> TaskFile:
     file = next((folder / n for n in ("task.yml", "task.yaml") if (folder / n).is_file()), None)
     if file is None:
         raise ProblemError(f"{folder} has no task.yml; give the folder of a GPU MODE task")
-    data = _yaml(file)
+    data = read_yaml(file, expected="files and tests")
     places = _files(data, file)
     files = {name: read_text(place, ProblemError) for name, place in places.items()}
     reference = files.pop("reference.py", None)
@@ -103,21 +103,6 @@ def on_any_device(text: str) -> str:
             empty = after[1].string == ")"
             put(f"to(_cuassay_device(){'' if empty else ', '}", token, after[0])
     return "".join(lines)
-
-
-def _yaml(file: Path) -> Mapping[str, Any]:
-    text = read_text(file, ProblemError)
-    try:
-        yaml = importlib.import_module("yaml")
-    except ImportError:
-        raise missing_extra("pyyaml", "gpumode") from None
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as failure:
-        raise ProblemError(f"{file} is not valid YAML: {failure}; correct it") from None
-    if not isinstance(data, dict):
-        raise ProblemError(f"{file}: expected keys such as files and tests; correct it")
-    return data
 
 
 def _files(data: Mapping[str, Any], file: Path) -> dict[str, Path]:

@@ -118,7 +118,9 @@ def _cuassay_model(sizes, device=None):
         _cuassay_models[sizes] = model
     model = _cuassay_models[sizes]
     if device is not None and getattr(model, "_cuassay_place", None) != device:
-        model.to(device)
+        # A buffer that is moved in sight of who watches would be of their kind from then on.
+        with _cuassay_no_modes(), _cuassay_torch._C.DisableTorchFunction():
+            model.to(device)
         model._cuassay_place = device
     return model
 
@@ -162,7 +164,7 @@ def _cuassay_generate(axes_and_scalars, device):
     return dict(zip({names}, made))
 """
 
-_CANDIDATE = '''from {module} import ModelNew
+_CANDIDATE = '''from {module} import {cls} as ModelNew
 
 _cuassay_made = None if _CUASSAY_BUILT else _cuassay_build(ModelNew)
 _cuassay_evaluated = []
@@ -347,8 +349,9 @@ def candidate_source(
     built: Mapping[str, Sequence[Sequence[int]]],
     count: int,
     call: str,
+    cls: str,
 ) -> str:
-    """Return the entry file of a candidate whose `module` defines ModelNew."""
+    """Return the entry file of a candidate whose `module` defines the class `cls`."""
     common = _COMMON.format(
         init=repr(list(init)), state=repr(list(state)), buffers="()", built=repr(dict(built)),
         count=count, call=call,
@@ -359,6 +362,7 @@ def candidate_source(
         + common
         + _CANDIDATE.format(
             module=module,
+            cls=cls,
             sample=STATE_SAMPLE,
             kept=_KEPT,
             initial=(StateSource.INITIAL.value, StateSource.INITIAL_EVALUATION.value),

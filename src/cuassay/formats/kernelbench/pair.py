@@ -15,24 +15,27 @@ import inspect
 import itertools
 import re
 import symtable
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cuassay.errors import ProblemError
+from cuassay.errors import CandidateError, ProblemError, suggestion
 from cuassay.formats import adapted, shapes, signature
 from cuassay.formats.kernelbench import adapter
 from cuassay.formats.kernelbench.unset import unset_state
 from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.sol.reference_file import reference_path
 from cuassay.formats.structure import SCALARS, PathStep, Written, outputs, tensors_in
+from cuassay.formats.traced import Traced, traced_limits
+from cuassay.model.axes import SHARES, resolve, shape_of
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Domain, Opaque, Real, SizeOf
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
+    LISTED,
     STATE_SOURCE,
     Axis,
     CustomSource,
@@ -50,6 +53,7 @@ from cuassay.model.problem import (
 )
 
 ORIGIN = "kernelbench"
+_CLASSES = ("ModelNew", "Model")  # of a candidate: the first one that its file defines
 _FUNCTION, _GENERATOR = "_cuassay_run", "_cuassay_generate"
 _TOLERANCE = Tolerance(atol=1e-2, rtol=1e-2, required_matched_ratio=1.0, origin="KernelBench")
 _STATE = Opaque(why="the model's constructor draws its state")
@@ -67,38 +71,50 @@ Positions = tuple[int, ...]  # positions in nested lists and tuples, outermost f
 _LARGE_BYTES = 1 << 26
 _BUILT_BYTES = 1 << 28  # of state, inputs and outputs
 _MANY_MULTIPLY_ADDS = 1 << 26
-_SMALL_SIZES = (2, 4, 8, 16, 32)  # that axes have in small cases
+_SMALL_SIZES = (2, 4, 8, 16, 32, 64, 128)  # that axes have in small cases
+_REDUCED_SIZES = (2, 4, 8, 16, 32, 64, 128, 256, 512)  # tried in place of a loop's own
+_FEW_OPERATIONS = 1 << 9  # of a call without data: a tenth of a second
+_MOST_OPERATIONS = 1 << 12  # of one that is asked for once
 
 
-def load_kernelbench_problem(path: Path, text: str) -> Problem:
+def load_kernelbench_problem(
+    path: Path,
+    text: str,
+    *,
+    name: str = "",
+    listed: Mapping[str, Mapping[str, int]] | None = None,
+    tolerance: Callable[[DType], Tolerance] = lambda _: _TOLERANCE,
+    notes: list[str] | None = None,
+) -> Problem:
     """Return the problem of a KernelBench file; its code is run, on no data.
 
+    `listed` are the sizes of its workloads, over whole numbers of the file's top level; without
+    any the file's own are the only workload. `tolerance` returns that of an output's dtype.
     Raises ProblemError where it is not one, and ReferenceError_ where its code raises.
     """
     module = import_file(path)
     values = vars(module)
     init = _init_inputs(values, path)
-    places = _places(text, values, path)
-    probe = _Probe(values, path, places=places)
-    learnt = shapes.learn(probe, _sizes(values, places))
-    built: dict[str, tuple[Place, tuple[Positions, ...]]] = {}
-    if _is_large(probe, learnt):
+    reads = _Reads.of(text, path)
+    built = _built_places(reads, values, path, init)
+    places = _places(reads, values) | {one: place for one, (place, _) in built.items()}
+    shaped = _learn(_Probe(values, path, places=places), _sizes(values, places))
+    if shaped.is_large:
         text = _with_named_sizes(text, values, path)
-        built = _built_places(text, values, path, init)
-        more = _places(text, values, path) | {name: place for name, (place, _) in built.items()}
+        more = _places(_Reads.of(text, path), values) | places
         if more != places:
             places = more
-            probe = _Probe(values, path, places=places)
-            learnt = shapes.learn(probe, _sizes(values, places))
+            shaped = _learn(_Probe(values, path, places=places), _sizes(values, places))
+    probe, learnt = shaped.probe, shaped.learnt
     sizes = _sizes(values, places)
     # The axes that the constructor is told, with their places in its arguments.
     told: dict[str, tuple[Positions, ...]] = {}
-    for name in (*learnt.axes, *learnt.same):
-        if name in built:
-            axis = learnt.same.get(name, name)
-            told[axis] = (*told.get(axis, ()), *built[name][1])
+    for one in (*learnt.axes, *learnt.same):
+        if one in built:
+            axis = learnt.same.get(one, one)
+            told[axis] = (*told.get(axis, ()), *built[one][1])
     specs, outputs = _specs(probe, learnt)
-    state = {name: f"state_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}" for name in probe.state}
+    state = {one: f"state_{re.sub(r'[^0-9a-zA-Z_]', '_', one)}" for one in probe.state}
     inputs = (*specs, *_state_specs(probe, learnt, state))
     size_specs = tuple(
         ScalarSpec(
@@ -110,9 +126,13 @@ def load_kernelbench_problem(path: Path, text: str) -> Problem:
         )
         for axis in told
     )
+
+    def small_module() -> Any:
+        with _moved(values, places, shaped.small):
+            return values["Model"](*_init_inputs(values, path))
+
     # Seen of a module that is built with data, where that takes little memory.
-    small = bool(state) and probe.held_bytes <= _BUILT_BYTES
-    unset = unset_state(partial(values["Model"], *init), text) if small else ()
+    unset = unset_state(small_module, text) if state and shaped.is_buildable else ()
     source_spec = (_SOURCE,) if state else ()
     source = adapter.reference_source(
         text,
@@ -121,14 +141,34 @@ def load_kernelbench_problem(path: Path, text: str) -> Problem:
         state=state,
         buffers=probe.buffers,
         unset=unset,
-        axes={name: places[name] for name in (*learnt.axes, *learnt.same)},
+        axes={one: places[one] for one in (*learnt.axes, *learnt.same)},
         same=learnt.same,
         built=told,
         call=probe.call,
     )
+    wanted = listed or {path.stem: {}}
+    workloads = tuple(
+        Workload(
+            id=label,
+            axes=axes,
+            sources={spec.name: CustomSource() for spec in inputs}
+            | {
+                spec.name: ScalarSource(value=axes[axis])
+                for axis, spec in zip(told, size_specs, strict=True)
+            },
+            tolerance=tolerance(_judged_dtype(outputs)),
+        )
+        for label, own in wanted.items()
+        if (axes := _listed_axes(shaped, {**sizes, **own}, label, notes)) is not None
+    )
+    if not workloads:
+        raise ProblemError(
+            f"{path}: the shapes of none of its {len(wanted)} workloads are what get_inputs() "
+            "makes; correct the listed sizes"
+        )
     problem = Problem(
-        name=path.stem,
-        axes=_axes(learnt, told),
+        name=name or path.stem,
+        axes=_axes(learnt, told, [workload.axes for workload in workloads]),
         inputs=(*inputs, *size_specs, *source_spec),
         outputs=outputs,
         reference=Reference(
@@ -137,18 +177,7 @@ def load_kernelbench_problem(path: Path, text: str) -> Problem:
             source=source,
             generator=_GENERATOR,
         ),
-        workloads=(
-            Workload(
-                id=path.stem,
-                axes={name: sizes[name] for name in learnt.axes} | dict(learnt.derived),
-                sources={spec.name: CustomSource() for spec in inputs}
-                | {
-                    spec.name: ScalarSource(value=sizes[axis])
-                    for axis, spec in zip(told, size_specs, strict=True)
-                },
-                tolerance=_TOLERANCE,
-            ),
-        ),
+        workloads=workloads,
         origin=ORIGIN,
         path=path.absolute(),
         description=inspect.cleandoc(module.Model.__doc__ or ""),
@@ -162,13 +191,19 @@ def load_kernelbench_problem(path: Path, text: str) -> Problem:
 
 
 def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
-    """Return the candidate of a file that defines ModelNew. Raises CandidateError."""
-    adapted.require(
-        "ModelNew",
-        text,
-        file,
-        expected="a class of that name with the constructor and forward of the problem's Model",
-    )
+    """Return the candidate of a file that defines ModelNew, else Model. Raises CandidateError."""
+    try:
+        bound = signature.bound_names(signature.syntax_tree(text, str(file)))
+    except SyntaxError:  # the build reports it, as the candidate's fault
+        bound = frozenset({_CLASSES[0]})
+    cls = next((name for name in _CLASSES if name in bound), "")
+    if not cls:
+        near = suggestion(_CLASSES[0], bound)
+        raise CandidateError(
+            f"{file} defines neither 'ModelNew' nor 'Model'{f' ({near})' if near else ''}: "
+            "expected a class of one of these names with the constructor and forward of the "
+            "problem's Model"
+        )
     module = adapted.module_name(file, otherwise="kernelbench_kernel")
     # The literals that the adapter wrote into the problem's reference.
     facts = {}
@@ -184,22 +219,111 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         built=facts["_CUASSAY_BUILT"],
         count=facts["_CUASSAY_COUNT"],
         call=facts["_CUASSAY_CALL"],
+        cls=cls,
     )
     return adapted.adapted_candidate(file, text, name=file.stem, module=module, entry=entry)
 
 
-def _is_large(probe: _Probe, learnt: shapes.Learnt) -> bool:
-    """Whether a call is large or takes long however small its axes are.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shaped:
+    """What the shapes of a module follow, and the small sizes at which it was looked at.
 
-    As small as the model takes them: one that pools twice refuses the smallest.
+    `is_large`: a call is large or takes long however small its axes are. `is_buildable`: the
+    module may be built with data at the small sizes.
     """
-    for size in _SMALL_SIZES:
-        try:
-            probe(learnt.sizes(dict.fromkeys(learnt.axes, size)))
-        except ProblemError:
-            continue
-        return probe.held_bytes > _LARGE_BYTES or probe.multiply_adds > _MANY_MULTIPLY_ADDS
-    return False
+
+    probe: _Probe
+    learnt: shapes.Learnt
+    small: Mapping[str, int]
+    is_large: bool
+    is_buildable: bool
+
+
+def _learn(probe: _Probe, sizes: Mapping[str, int]) -> _Shaped:
+    """Learn what the shapes follow: at the file's own sizes, or at smaller ones of a long loop."""
+    base = sizes if probe.is_short(sizes) else _reduced(probe, sizes)
+    learnt = shapes.learn(probe, base, inputs=probe.inputs)
+    if base != sizes and not _makes(probe, learnt, sizes):
+        base = sizes  # small ones do not show a rule
+        learnt = shapes.learn(probe, base, inputs=probe.inputs)
+    small: Mapping[str, int] | None = None if base == sizes else base
+    for size in _SMALL_SIZES if small is None else ():
+        # As small as the model takes them: one that pools twice refuses the smallest.
+        tried = {**sizes, **learnt.sizes(dict.fromkeys(learnt.axes, size))}
+        if probe.takes(tried):
+            small = tried
+            break
+    probe(small or sizes)
+    held_bytes = probe.held_bytes
+    large = held_bytes > _LARGE_BYTES or probe.multiply_adds > _MANY_MULTIPLY_ADDS
+    return _Shaped(
+        probe=probe,
+        learnt=learnt,
+        small=small or sizes,
+        is_large=large and small is not None,
+        is_buildable=held_bytes <= _BUILT_BYTES,
+    )
+
+
+def _reduced(probe: _Probe, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """Return sizes that a module takes as well, at which its loop is short.
+
+    First all are divided by one number: what is a multiple of another stays one. Else each is made
+    as small as the others allow, the largest first: what is refused is refused by the first
+    statements, as a rule, so that it costs little to ask.
+    """
+    for factor in SHARES:
+        tried = {name: min(size, max(size // factor, 2)) for name, size in sizes.items()}
+        if probe.is_accepted(tried):
+            return tried
+    found = dict(sizes)
+    for name in sorted(found, key=lambda name: (-found[name], name)):
+        for size in _REDUCED_SIZES:
+            if size >= found[name]:
+                break
+            tried = {**found, name: size}
+            if probe.is_accepted(tried):
+                found = tried
+                break
+    return found
+
+
+def _makes(probe: _Probe, learnt: shapes.Learnt, sizes: Mapping[str, int]) -> bool:
+    """Whether the inputs and the state at some sizes have the shapes that were learnt."""
+    bound = {axis: sizes[axis] for axis in learnt.axes} | dict(learnt.derived)
+    try:
+        made = probe.inputs(sizes)
+        known = resolve(_axes(learnt, ()), bound)
+        return made == tuple(shape_of(one, known) for one in learnt.shapes[: len(made)])
+    except ProblemError:
+        return False
+
+
+def _listed_axes(
+    shaped: _Shaped, sizes: Mapping[str, int], label: str, notes: list[str] | None
+) -> dict[str, int] | None:
+    """Return the axes of a workload, None for one that the reference does not make so."""
+    learnt, probe = shaped.learnt, shaped.probe
+    if not _makes(probe, learnt, sizes):
+        if notes is not None:
+            notes.append(
+                f"workload '{label}' is left out: its tensors have other shapes than the sizes "
+                "that vary say"
+            )
+        return None
+    axes = {name: sizes[name] for name in learnt.axes}
+    if not learnt.derived:
+        return axes
+    made = probe(sizes).outputs
+    of_outputs = learnt.shapes[-len(made) :]
+    names = [one for shape in of_outputs for one in shape]
+    found = dict(zip(names, (size for shape in made for size in shape), strict=True))
+    return axes | {name: found[name] for name in learnt.derived}
+
+
+def _judged_dtype(outputs: Sequence[TensorSpec]) -> DType:
+    """Return the dtype of the first output that is compared within a tolerance."""
+    return next((spec.dtype for spec in outputs if spec.dtype.is_floating), outputs[0].dtype)
 
 
 def _with_named_sizes(text: str, values: dict[str, Any], path: Path) -> str:
@@ -286,28 +410,62 @@ def _moved(
         values.update(held)
 
 
-def _places(text: str, values: Mapping[str, Any], path: Path) -> dict[str, Place]:
-    """Return where the whole numbers of the top level stand that get_inputs alone uses.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reads:
+    """Names of the top level that code reads: what makes inputs, the constructor's arguments,
+    and the module itself, each with the functions that it calls.
+    """
+
+    inputs: frozenset[str]
+    init: frozenset[str]
+    model: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str, path: Path) -> _Reads:
+        signature.syntax_tree(text, str(path))  # says what is wrong with it
+        top = symtable.symtable(text, str(path), "exec")
+        used = {table.get_name(): set(_globals(table)) for table in top.get_children()}
+
+        def reached(*names: str) -> frozenset[str]:
+            found: set[str] = set()
+            left = [name for name in names if name in used]
+            while left:
+                for name in used[left.pop()] - found:
+                    found.add(name)
+                    if name in used:
+                        left.append(name)
+            return frozenset(found)
+
+        ours = {"get_inputs", "get_init_inputs"}
+        makers = reached(*ours) | ours
+        others = [name for name in used if name not in makers]
+        return cls(
+            inputs=reached("get_inputs"),
+            init=reached("get_init_inputs"),
+            model=reached("Model", *others),
+        )
+
+
+def _places(reads: _Reads, values: Mapping[str, Any]) -> dict[str, Place]:
+    """Return where the whole numbers of the top level stand that only what makes inputs reads.
 
     Those of a tuple or list `shape` are called `shape_0`, `shape_1`, ...
     """
-    used = _used(text, path)
-    elsewhere = set().union(*(names for name, names in used.items() if name != "get_inputs"))
-    return _numbers(used.get("get_inputs", set()) - elsewhere, values)
+    names = reads.inputs - reads.init - reads.model
+    return _numbers(names, values, ones=names)
 
 
 def _built_places(
-    text: str, values: dict[str, Any], path: Path, init: Sequence[object]
+    reads: _Reads, values: dict[str, Any], path: Path, init: Sequence[object]
 ) -> dict[str, tuple[Place, tuple[Positions, ...]]]:
     """Return where the whole numbers stand that the constructor is given as they are.
 
-    Each with the places in what get_init_inputs returns. A number that the file's own classes
-    or other functions use beside, or from which another argument is computed, is none of these.
+    Each with the places in what get_init_inputs returns. A number that the module itself reads
+    beside, or from which another argument is computed, is none of these: nothing tells a candidate
+    that it changed.
     """
-    used = _used(text, path)
-    ours = ("get_inputs", "get_init_inputs")
-    elsewhere = set().union(*(names for name, names in used.items() if name not in ours))
-    numbers = _numbers(used.get("get_init_inputs", set()) - elsewhere, values)
+    # A 1 that makes inputs as well is a size; another one may be a dimension or a flag.
+    numbers = _numbers(reads.init - reads.model, values, ones=reads.inputs)
     before = dict(_leaves(init))
     found: dict[str, tuple[Place, tuple[Positions, ...]]] = {}
     for axis, size in _sizes(values, numbers).items():
@@ -329,13 +487,6 @@ def _leaves(value: object, where: Positions = ()) -> Iterator[tuple[Positions, o
         yield where, value
 
 
-def _used(text: str, path: Path) -> dict[str, set[str]]:
-    """Return the names of the top level that each function and class there uses."""
-    signature.syntax_tree(text, str(path))  # says what is wrong with it
-    top = symtable.symtable(text, str(path), "exec")
-    return {table.get_name(): set(_globals(table)) for table in top.get_children()}
-
-
 def _globals(table: symtable.SymbolTable) -> Iterator[str]:
     """Yield the names of the top level that a scope and those inside it use."""
     for symbol in table.get_symbols():
@@ -345,12 +496,17 @@ def _globals(table: symtable.SymbolTable) -> Iterator[str]:
         yield from _globals(inner)
 
 
-def _numbers(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, Place]:
-    """Return where whole numbers above 1 stand: by name, then inside tuples and lists."""
+def _numbers(
+    names: Iterable[str], values: Mapping[str, Any], *, ones: Collection[str]
+) -> dict[str, Place]:
+    """Return where whole numbers above 1 stand, by name, then inside tuples and lists.
+
+    Those of the names in `ones` may be 1.
+    """
     found: dict[str, Place] = {}
     for name in sorted(names, key=lambda name: (isinstance(values.get(name), tuple | list), name)):
         value = values.get(name)
-        if type(value) is int and value > 1:
+        if type(value) is int and value >= (1 if name in ones else 2):
             found[name] = (name, None)
         elif isinstance(value, tuple | list):
             for position, item in enumerate(value):
@@ -372,7 +528,7 @@ class _Probe:
         from cuassay.dispatch_modes import WithoutMemory
 
         self._values, self._path, self._places = values, path, places
-        self._without_memory = WithoutMemory()
+        self._without_memory: Callable[[Callable[[], Any]], Any] = WithoutMemory()
         self.state: dict[str, DType] = {}
         self.held_bytes = 0  # of the last call's state, inputs and results
         self.multiply_adds = 0  # of the last call
@@ -386,21 +542,18 @@ class _Probe:
     def __call__(self, sizes: Mapping[str, int]) -> shapes.ShapeSample:
         from cuassay.dispatch_modes import MultiplyAdds
 
+        computed: dict[str, int] = {}
+
         def forward() -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
             with MultiplyAdds() as counted:
-                found = self._forward()
+                found = self._forward(sizes, computed)
             self.multiply_adds = counted.count
             return found
 
         try:
-            with _moved(self._values, self._places, sizes):
-                leaves, state, made = self._without_memory(forward)
+            leaves, state, made = self._without_memory(forward)
         except Exception as failure:
-            raise ProblemError(
-                f"{self._path}: Model cannot be run on shapes alone: "
-                f"{describe_failure(failure, self._path)}; write the problem natively (@problem) "
-                "instead"
-            ) from failure
+            raise self._refused(failure) from failure
         if not self.state:
             self.state = {name: shapes.dtype_of(value) for name, value in state.items()}
         if {name: shapes.dtype_of(value) for name, value in state.items()} != self.state:
@@ -410,20 +563,88 @@ class _Probe:
         return shapes.ShapeSample(
             inputs=tuple(tuple(t.shape) for t in (*tensors, *state.values())),
             outputs=tuple(tuple(t.shape) for t in made),
+            computed=computed,
         )
 
-    def _forward(self) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+    def inputs(self, sizes: Mapping[str, int]) -> tuple[shapes.Shape, ...]:
+        """Return the shapes of what get_inputs makes and of the state; the model is not called."""
+
+        def made() -> tuple[shapes.Shape, ...]:
+            model, given = self._made(sizes, {})
+            values = list(given.values()) if isinstance(given, Mapping) else list(given)
+            tensors = (*(value for _, value in tensors_in(values)), *model.state_dict().values())
+            return tuple(tuple(tensor.shape) for tensor in tensors)
+
+        try:
+            found: tuple[shapes.Shape, ...] = self._without_memory(made)
+        except Exception as failure:
+            raise self._refused(failure) from failure
+        return found
+
+    def is_short(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a call at some sizes is few operations. Raises ProblemError as a call does."""
+        return self._ends(sizes, most=_FEW_OPERATIONS)
+
+    def is_accepted(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the model takes some sizes, in operations that are worth waiting for."""
+        from cuassay.dispatch_modes import on_meta_alone
+
+        # What a size is refused for, fake tensors refuse as well, and they are slow to load.
+        known, self._without_memory = self._without_memory, on_meta_alone
+        try:
+            return self._ends(sizes, most=_MOST_OPERATIONS)
+        except ProblemError:
+            return False
+        finally:
+            self._without_memory = known
+
+    def takes(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the model takes some sizes."""
+        try:
+            self(sizes)
+        except ProblemError:
+            return False
+        return True
+
+    def _ends(self, sizes: Mapping[str, int], *, most: int) -> bool:
+        from cuassay.dispatch_modes import EndlessRun, OperationLimit
+
+        try:
+            with OperationLimit(most):
+                self(sizes)
+        except EndlessRun:
+            return False
+        return True
+
+    def _refused(self, failure: Exception) -> ProblemError:
+        return ProblemError(
+            f"{self._path}: Model cannot be run on shapes alone: "
+            f"{describe_failure(failure, self._path)}; write the problem natively (@problem) "
+            "instead"
+        )
+
+    def _made(self, sizes: Mapping[str, int], computed: dict[str, int]) -> tuple[Any, Any]:
+        """Return the model at some sizes and what get_inputs returns there."""
+        with _moved(self._values, self._places, sizes):
+            model = self._values["Model"](*_init_inputs(self._values, self._path))
+        traced = {name: Traced.of(int(size), name, computed) for name, size in sizes.items()}
+        with _moved(self._values, self._places, traced), traced_limits(self._values):
+            return model, self._values["get_inputs"]()
+
+    def _forward(
+        self, sizes: Mapping[str, int], computed: dict[str, int]
+    ) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
         """Return a call's tensors and numbers by name, the model's state, and the results."""
         import torch
 
         with torch.no_grad():
-            model = self._values["Model"](*_init_inputs(self._values, self._path))
+            model, given = self._made(sizes, computed)
             kept = model.state_dict()
             self.modes = any(_asks_for_mode(one) for one in model.modules())
             self.buffers = tuple(name for name, _ in model.named_buffers() if name in kept)
-            given = self._values["get_inputs"]()
             by_name = isinstance(given, Mapping)
-            made = model(**given) if by_name else model(*given)
+            with _moved(self._values, self._places, sizes):
+                made = model(**given) if by_name else model(*given)
         found = list(outputs(made))
         bad = next((v for _, _, v in found if not isinstance(v, torch.Tensor)), None)
         if bad is not None or not found:
@@ -543,10 +764,24 @@ def _state_specs(
     )
 
 
-def _axes(learnt: shapes.Learnt, built: Iterable[str]) -> tuple[Axis, ...]:
-    told = "the module is built with it"
-    free = (
-        *(VarAxis(name=n, description=told if n in built else "") for n in learnt.axes),
+def _axes(
+    learnt: shapes.Learnt, built: Iterable[str], listed: Sequence[Mapping[str, int]] = ()
+) -> tuple[Axis, ...]:
+    """Return the axes; one of which several sizes are listed ends at the largest of them.
+
+    What an author lists spans what a module is meant for: a selection of the 64 largest need not
+    select 257.
+    """
+
+    def free(name: str) -> VarAxis:
+        told = "the module is built with it" if name in built else ""
+        sizes = {axes[name] for axes in listed}
+        if len(sizes) < 2:
+            return VarAxis(name=name, description=told)
+        return VarAxis(name=name, maximum=max(sizes), description=told, bounds_source=LISTED)
+
+    return (
+        *map(free, learnt.axes),
         *(VarAxis(name=name, derived=True) for name in learnt.derived),
+        *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()),
     )
-    return (*free, *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()))

@@ -1,9 +1,10 @@
-"""Whether a kernel follows the sizes that its module is built with.
+"""Which sizes that its module is built with a kernel follows.
 
 A kernel that was written for one size of a layer is right by its benchmark, whatever else its
 constructor is told. So other sizes than the problem's are judged only where the kernel is right
 for those of the small cases, or gives a wrong answer at the problem's own sizes as well: then no
-size excuses it, and small ones show in seconds what the layer's own would take minutes for.
+size excuses it, and small ones show in seconds what the layer's own would take minutes for. Which
+axes it was written for is found one at a time: a decoder for heads of 64 and 128 takes any batch.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from cuassay.checks.judgement import Answers
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CuassayError
+from cuassay.inputs.geometry import legal, try_sizes
 from cuassay.judge.domain import BuiltSizesAlone
-from cuassay.model.axes import resolve
+from cuassay.model.axes import resolve, smallest_workload_axes
 from cuassay.model.case import Case
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 
 def follow_built_sizes(trial: JudgeTrial, run: RunScenario) -> None:
-    """Keep to the problem's own sizes where the kernel is wrong when built with others alone.
+    """Keep axes to the problem's own sizes where the kernel follows no others.
 
-    Tried are the first and the last sizes of the small cases, then the problem's own.
+    Tried are the first and the last sizes of the small cases, then the problem's own, then these
+    with one axis after another made small.
     """
     if not trial.deterministic_reference:
         return  # answers that chance decides tell nothing of sizes
@@ -37,19 +40,43 @@ def follow_built_sizes(trial: JudgeTrial, run: RunScenario) -> None:
     for case in (*cases[:1], *cases[1:][-1:]):
         if _answer(trial, case, run, "built with other sizes") is _Answer.RIGHT:
             continue
-        problem, listed = trial.problem, trial.problem.workloads[0].axes
+        problem = trial.problem
+        listed = smallest_workload_axes(problem)
         names = [axis.name for axis in problem.var_axes()]
         bound = {name: min(case.axes[name] for case in own) for name in names}
         bound |= {name: listed[name] for name in problem.built}
-        as_built = _answer(
-            trial,
-            placed(own[0], resolve(problem.axes, bound)),
-            run,
-            "built as the problem does",
-        )
-        if as_built is not _Answer.WRONG:
-            trial.planned.learning.replan(BuiltSizesAlone())
+        home = placed(own[0], resolve(problem.axes, bound))
+        if _answer(trial, home, run, "built as the problem does") is not _Answer.WRONG:
+            axes = _not_followed(trial, home, case, run)
+            trial.planned.learning.replan(BuiltSizesAlone(axes=axes or problem.built))
         return
+
+
+def _not_followed(trial: JudgeTrial, home: Case, small: Case, run: RunScenario) -> tuple[str, ...]:
+    """Return the axes that the kernel does not follow from their size in `home` to that in `small`.
+
+    One that it follows stays small for the next: what costs most becomes small first. Where the
+    problem lists several sizes of an axis, a wrong answer at another one is a fault like any other:
+    only a refusal says that the kernel was not written for it.
+    """
+    problem = trial.problem
+    varied = {
+        name
+        for name in problem.built
+        if len({workload.axes[name] for workload in problem.workloads}) > 1
+    }
+    held: list[str] = []
+    for name in sorted(problem.built, key=lambda name: small.axes[name] / home.axes[name]):
+        sizes = try_sizes(problem, home.axes, {name: small.axes[name]})
+        if sizes is None or not legal(problem, sizes):
+            continue  # it follows from another axis how small it may be
+        tried = placed(home, sizes)
+        answer = _answer(trial, tried, run, f"built with another size of {name}")
+        if answer is _Answer.RIGHT or (answer is _Answer.WRONG and name in varied):
+            home = tried if answer is _Answer.RIGHT else home
+        else:
+            held.append(name)
+    return tuple(held)
 
 
 class _Answer(enum.Enum):

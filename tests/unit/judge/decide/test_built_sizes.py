@@ -1,4 +1,4 @@
-"""Sizes that a module's constructor is told: axes of the problem where its state is large."""
+"""Sizes that a constructor is told: axes of the problem, as far as a kernel follows them."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def _every_state_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def problem(tmp_path: Path, _every_state_is_large: None) -> Problem:
+def problem(tmp_path: Path) -> Problem:
     return load_problem(str(foreign.kernelbench(tmp_path)))
 
 
-def test_constructor_arguments_of_a_large_module_are_axes(problem: Problem) -> None:
+def test_constructor_arguments_of_a_module_are_axes(problem: Problem) -> None:
     assert problem.built == ("features", "out")
     assert [axis.name for axis in problem.axes] == ["batch_size", "features", "out"]
     shapes = {s.name: s.shape for s in problem.inputs if isinstance(s, TensorSpec)}
@@ -61,11 +61,6 @@ def test_constructor_arguments_of_a_large_module_are_axes(problem: Problem) -> N
     ]
 
 
-def test_a_small_module_keeps_its_sizes(tmp_path: Path) -> None:
-    assert load_problem(str(foreign.kernelbench(tmp_path))).built == ()
-
-
-@pytest.mark.usefixtures("_every_state_is_large")
 def test_arguments_with_divisors_are_axes_and_computed_ones_none(tmp_path: Path) -> None:
     """Groups of channels allow multiples alone; half of the features hangs on them."""
     problem = load_problem(str(trees.write(tmp_path / "4_Grouped.py", _TEXT)))
@@ -97,7 +92,7 @@ _KERNELS = {
     "written for its own size": (
         foreign.MODEL_NEW.replace(_LINEAR, "self.bn(self.linear(x.reshape(-1, 32)))"),
         True,
-        "built: judged with features=32, out=24 alone",
+        "built: judged with features=32 alone",
     ),
     "wrong beside its own size": (
         foreign.MODEL_NEW.replace(
@@ -132,6 +127,7 @@ def test_kernels_are_judged_at_the_sizes_that_they_follow(
     tried = {entry.axis: entry.values for entry in judged.verdict.coverage}
     if condition:
         assert tried["features"] == (32,)
+        assert len(tried["out"]) > 2
     else:
         assert len(tried["features"]) > 2
         assert 32 in tried["features"]
@@ -185,7 +181,6 @@ def test_literal_sizes_of_a_small_call_stay(tmp_path: Path) -> None:
     assert [axis.name for axis in problem.var_axes()] == ["batch_size"]
 
 
-@pytest.mark.usefixtures("_every_state_is_large")
 def test_a_reference_that_draws_tells_nothing_of_sizes(tmp_path: Path) -> None:
     text = foreign.KERNELBENCH.replace("return self.bn", "return nn.functional.dropout(self.bn")
     text = text.replace("self.linear(x)) +", "self.linear(x)), 0.5) +")

@@ -1,0 +1,144 @@
+"""A folder of one operator: reference.py as in KernelBench, shapes.py, problem.yaml.
+
+`SHAPES` of shapes.py lists the sizes of the workloads, each a dict over whole numbers of
+reference.py's top level, in any case of letters (`head_dim` sets HEAD_DIM). `tolerance` of
+problem.yaml maps dtypes of outputs to a number, for atol and rtol, or to both by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cuassay.errors import ProblemError, suggestion
+from cuassay.formats.kernelbench.pair import load_kernelbench_problem
+from cuassay.formats.modules import import_file
+from cuassay.formats.yaml_file import read_yaml
+from cuassay.model.dtype import DType
+from cuassay.model.problem import Problem, Tolerance
+
+REFERENCE, SHAPES_FILE, YAML_FILE = "reference.py", "shapes.py", "problem.yaml"
+_ORIGIN = "problem.yaml"
+# What this benchmark allows where a problem says nothing: by dtype, atol and rtol alike.
+_DEFAULTS = {
+    DType.FLOAT32: 1e-4,
+    DType.FLOAT16: 1e-2,
+    DType.BFLOAT16: 1e-2,
+    DType.FLOAT8_E4M3FN: 1e-1,
+    DType.FLOAT8_E5M2: 1e-1,
+}
+_EXACT = 0.0
+
+
+def is_operator(file: Path) -> bool:
+    """Whether a file is the reference of such a folder: with shapes or tolerances beside it."""
+    return file.name == REFERENCE and any(
+        (file.parent / name).is_file() for name in (SHAPES_FILE, YAML_FILE)
+    )
+
+
+def load_operator(file: Path, text: str, *, notes: list[str]) -> Problem:
+    """Return the problem of an operator's folder from its reference.py.
+
+    Its code and that of shapes.py are run, on no data. Raises ProblemError and ReferenceError_.
+    """
+    folder = file.absolute().parent
+    data: Mapping[str, Any] = {}
+    if (folder / YAML_FILE).is_file():
+        data = read_yaml(folder / YAML_FILE, expected="name and tolerance")
+    listed: dict[str, dict[str, int]] = {}
+    if (folder / SHAPES_FILE).is_file():
+        listed = _listed(folder / SHAPES_FILE, vars(import_file(file)))
+    return load_kernelbench_problem(
+        file,
+        text,
+        name=str(data.get("name") or folder.name),
+        listed=listed,
+        tolerance=_tolerances(data, folder / YAML_FILE),
+        notes=notes,
+    )
+
+
+def _listed(file: Path, reference: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the sizes of each workload by names of the reference's top level."""
+    values = vars(import_file(file))
+    shapes = values.get("SHAPES")
+    if shapes is None:
+        lists = [name for name, value in values.items() if isinstance(value, list)]
+        near = suggestion("SHAPES", lists)
+        raise ProblemError(
+            f"{file} defines no SHAPES{f' ({near})' if near else ''}; expected a list of dicts "
+            "such as {'M': 32, 'K': 4096}"
+        )
+    if not isinstance(shapes, list | tuple) or not shapes:
+        raise ProblemError(
+            f"{file}: SHAPES is {shapes!r:.80}, expected a list of dicts such as "
+            "{'M': 32, 'K': 4096}; give at least one"
+        )
+    numbers = {name: value for name, value in reference.items() if type(value) is int}
+    found: dict[str, dict[str, int]] = {}
+    for position, shape in enumerate(shapes):
+        where = f"{file}: SHAPES[{position}]"
+        if not isinstance(shape, Mapping):
+            raise ProblemError(f"{where} is {shape!r:.80}, expected a dict of sizes by name")
+        sizes = {}
+        for key, size in shape.items():
+            if type(size) is not int or size < 1:
+                raise ProblemError(f"{where}: {key!r} is {size!r:.40}, expected a whole number")
+            sizes[_named(str(key), numbers, where=where)] = size
+        label = " ".join(f"{name}={size}" for name, size in sizes.items())
+        found.setdefault(label, sizes)
+    return found
+
+
+def _named(key: str, numbers: Mapping[str, int], *, where: str) -> str:
+    """Return the reference's name for a size of SHAPES."""
+    if key in numbers:
+        return key
+    same = [name for name in numbers if name.casefold() == key.casefold()]
+    if len(same) == 1:
+        return same[0]
+    near = suggestion(key.upper(), numbers) or suggestion(key, numbers)
+    raise ProblemError(
+        f"{where}: '{key}' is no whole number of {REFERENCE} "
+        f"(known: {', '.join(numbers) or 'none'}){f'; {near}' if near else ''}; name it as "
+        f"{REFERENCE} does, in any case of letters"
+    )
+
+
+def _tolerances(data: Mapping[str, Any], file: Path) -> Callable[[DType], Tolerance]:
+    """Return what gives the tolerance of an output's dtype."""
+    given = data.get("tolerance") or {}
+    if not isinstance(given, Mapping):
+        raise ProblemError(
+            f"{file}: tolerance is {given!r:.60}, expected dtypes with numbers, such as "
+            "bfloat16: 0.02"
+        )
+    known: dict[str, tuple[float, float]] = {}
+    for key, value in given.items():
+        name = str(key).removeprefix("torch.")
+        if isinstance(value, Mapping):
+            atol, rtol = (_number(value.get(one, 0), f"{name}: {one}", file) for one in
+                          ("atol", "rtol"))  # fmt: skip
+        else:
+            atol = rtol = _number(value, name, file)
+        known[name] = (atol, rtol)
+
+    def tolerance(dtype: DType) -> Tolerance:
+        default = _DEFAULTS.get(dtype, _EXACT)
+        atol, rtol = known.get(dtype.value, (default, default))
+        return Tolerance(atol=atol, rtol=rtol, required_matched_ratio=1.0, origin=_ORIGIN)
+
+    return tolerance
+
+
+def _number(value: object, what: str, file: Path) -> float:
+    """Return a number; YAML reads `1e-2`, which has no dot, as text."""
+    try:
+        found = float(value) if isinstance(value, int | float | str) else -1.0
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise ProblemError(f"{file}: tolerance: {what} is {value!r:.40}, expected a number >= 0")
+    return found

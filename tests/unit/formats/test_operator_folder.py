@@ -1,0 +1,158 @@
+"""A folder with reference.py, shapes.py, problem.yaml and solution.py: read, or what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from cuassay.errors import CandidateError, ProblemError
+from cuassay.formats import load_candidate, load_problem
+from cuassay.formats.own_problem import own_file
+from cuassay.model.axes import resolve, shape_of
+from cuassay.model.jobs import TrialJob
+from cuassay.model.problem import Problem, TensorSpec
+from cuassay.model.verdict import Profile
+from tests.support import trees
+
+_REFERENCE = """import torch
+import torch.nn as nn
+
+BATCH = 8
+HEADS = 8
+KV_HEADS = 2
+LENGTH = 64
+PAGE = 16
+_EPS = 1e-6
+
+
+class Model(nn.Module):
+    \"\"\"The mean of each page's keys, added to every query of its group.\"\"\"
+
+    def __init__(self, batch, heads, kv_heads, page):
+        super().__init__()
+        assert heads % kv_heads == 0
+        self.heads, self.kv_heads, self.page = heads, kv_heads, page
+
+    def forward(self, query, cache, table):
+        group = self.heads // self.kv_heads
+        keys = cache[table.long()].mean((1, 2)).repeat_interleave(group, dim=1)
+        return query + keys
+
+
+def _pages():
+    return (LENGTH + PAGE - 1) // PAGE
+
+
+def get_inputs():
+    count = max(BATCH * _pages() + 8, 64)
+    query = torch.randn(BATCH, HEADS)
+    cache = torch.randn(count, PAGE, KV_HEADS)
+    table = torch.randperm(count)[: BATCH * _pages()].reshape(BATCH, _pages()).int()
+    return [query, cache, table]
+
+
+def get_init_inputs():
+    return [BATCH, HEADS, KV_HEADS, PAGE]
+"""
+_SHAPES = """SHAPES = [
+    {"batch": 8, "heads": 8, "kv_heads": 2, "length": 64, "PAGE": 16},
+    {"batch": 2, "heads": 12, "kv_heads": 4, "length": 100, "PAGE": 16},
+]
+"""
+_YAML = "name: 03_mean_of_pages\ntolerance:\n  torch.float32: 2e-3\n  bfloat16: 0.02\n"
+_SOLUTION = _REFERENCE.partition("def _pages")[0]
+
+
+def _folder(path: Path, files: Mapping[str, str] | None = None) -> Path:
+    for name, text in {
+        "reference.py": _REFERENCE, "shapes.py": _SHAPES, "problem.yaml": _YAML,
+        "solution.py": _SOLUTION, **(files or {}),
+    }.items():  # fmt: skip
+        if text:
+            trees.write(path / name, text)
+    return path
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Problem:
+    return load_problem(str(_folder(tmp_path / "op")))
+
+
+def test_every_constant_that_makes_inputs_or_the_module_is_an_axis(problem: Problem) -> None:
+    axes = {axis.name for axis in problem.var_axes()}
+    assert axes == {"BATCH", "HEADS", "KV_HEADS", "LENGTH", "PAGE"}
+    assert set(problem.built) == {"BATCH", "HEADS", "KV_HEADS", "PAGE"}
+    shapes = {spec.name: spec.shape for spec in problem.inputs if isinstance(spec, TensorSpec)}
+    sizes = resolve(problem.axes, {"BATCH": 3, "HEADS": 6, "KV_HEADS": 3, "LENGTH": 50, "PAGE": 7})
+    assert shape_of(shapes["cache"], sizes) == (64, 7, 3)
+    assert shape_of(shapes["table"], sizes) == (3, 8)
+
+
+def test_listed_shapes_are_the_workloads_with_the_files_tolerance(problem: Problem) -> None:
+    assert problem.name == "03_mean_of_pages"
+    listed = [dict(workload.axes) for workload in problem.workloads]
+    assert listed == [
+        {"BATCH": 8, "HEADS": 8, "KV_HEADS": 2, "LENGTH": 64, "PAGE": 16},
+        {"BATCH": 2, "HEADS": 12, "KV_HEADS": 4, "LENGTH": 100, "PAGE": 16},
+    ]
+    assert {(w.tolerance.atol, w.tolerance.rtol) for w in problem.workloads} == {(2e-3, 2e-3)}
+    assert problem.workloads[1].sources["built_HEADS"].value == 12  # type: ignore[union-attr]
+
+
+def test_without_side_files_the_own_sizes_and_kernelbenchs_tolerance_hold(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "plain", {"shapes.py": "", "problem.yaml": ""})
+    problem = load_problem(str(folder))
+    assert problem.name == "reference"
+    assert [dict(one.axes)["LENGTH"] for one in problem.workloads] == [64]
+    assert problem.workloads[0].tolerance.atol == 1e-2
+
+
+def test_a_solution_beside_its_reference_defines_model(tmp_path: Path, problem: Problem) -> None:
+    candidate = load_candidate(str(tmp_path / "op"), problem)
+    assert [source.path for source in candidate.sources] == ["cuassay_entry.py", "solution.py"]
+    assert "from solution import Model as ModelNew" in candidate.sources[0].text
+    both = _SOLUTION + "\n\nclass ModelNew(Model):\n    pass\n"
+    file = trees.write(tmp_path / "both.py", both)
+    entry = load_candidate(str(file), problem).sources[0].text
+    assert "from both import ModelNew as ModelNew" in entry
+
+
+def test_a_folder_whose_reference_is_the_candidate_declares_itself(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "own")
+    job = TrialJob(
+        problem=str(folder), candidate=str(folder / "reference.py"), profile=Profile.QUICK
+    )
+    assert own_file(job) == folder / "reference.py"
+
+
+_MISTAKES = {
+    "no SHAPES": ({"shapes.py": "SHAPE = [{'batch': 2}]\n"}, "did you mean 'SHAPE'"),
+    "no list": ({"shapes.py": "SHAPES = {'batch': 2}\n"}, "expected a list of dicts"),
+    "empty": ({"shapes.py": "SHAPES = []\n"}, "give at least one"),
+    "no dict": ({"shapes.py": "SHAPES = [(2, 3)]\n"}, "expected a dict of sizes"),
+    "no number": ({"shapes.py": "SHAPES = [{'batch': '2'}]\n"}, "expected a whole number"),
+    "unknown": ({"shapes.py": "SHAPES = [{'head': 2}]\n"}, "did you mean 'HEADS'"),
+    "no tolerance": ({"problem.yaml": "tolerance: 0.1\n"}, "bfloat16: 0.02"),
+    "no size": ({"problem.yaml": "tolerance: {float32: tight}\n"}, "expected a number >= 0"),
+    "no YAML": ({"problem.yaml": "tolerance: [\n"}, "not valid YAML"),
+    "no get_inputs": (
+        {"reference.py": _REFERENCE.replace("def get_inputs", "def inputs")},
+        r"defines no get_inputs\(\)",
+    ),
+    "no Model": ({"reference.py": "x = 1\n"}, r"no class Model and no get_inputs\(\)"),
+}
+
+
+@pytest.mark.parametrize("name", _MISTAKES)
+def test_mistakes_are_one_message(tmp_path: Path, name: str) -> None:
+    files, message = _MISTAKES[name]
+    with pytest.raises(ProblemError, match=message):
+        load_problem(str(_folder(tmp_path / name.replace(" ", "_"), files)))
+
+
+def test_a_class_of_another_name_is_told(tmp_path: Path, problem: Problem) -> None:
+    text = _SOLUTION.replace("class Model(", "class Models(")
+    with pytest.raises(CandidateError, match="neither 'ModelNew' nor 'Model'"):
+        load_candidate(str(trees.write(tmp_path / "named.py", text)), problem)
