@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.model.axes import resolve, shape_of
-from cuassay.model.domain import Domain, Index, Offsets, SizeOf
+from cuassay.model.domain import Domain, Index, Lengths, Offsets, SizeOf, Swizzled
 from cuassay.model.problem import (
     Axis,
     ConstAxis,
@@ -100,8 +100,10 @@ def check_names(expression: str, names: set[str], *, where: str) -> None:
 
 def domain_axes(domain: Domain) -> Iterator[str]:
     """Yield the axis expressions that a domain names."""
-    if isinstance(domain, Index | Offsets | SizeOf):
+    if isinstance(domain, Index | Lengths | Offsets | SizeOf):
         yield domain.axis
+    if isinstance(domain, Swizzled):
+        yield from (domain.rows, domain.columns)
 
 
 def read_workloads(
