@@ -150,13 +150,14 @@ def _close(cuts: torch.Tensor, request: Request) -> torch.Tensor:
     """Return sorted cuts in steps of the domain's, from 0 to the axis's end or to what is used."""
     domain = request.spec.domain
     assert isinstance(domain, Offsets)
-    cuts = cuts // domain.multiple_of * domain.multiple_of
+    last = torch.full((1,), request.limit, device=request.device)
+    if domain.short:
+        last = request.integers(request.limit + 1, (1,))
+    cuts = torch.minimum(cuts, last) // domain.multiple_of * domain.multiple_of
+    if request.count > 1:
+        cuts[-1:] = last
     if request.count:
         cuts[0] = 0
-    if request.count > 1:
-        last = request.integers(request.limit + 1, (1,)) if domain.short else request.limit
-        cuts[-1] = last
-        cuts.clamp_(max=cuts[-1].clone())
     return cuts.reshape(request.shape)
 
 
