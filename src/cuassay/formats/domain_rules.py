@@ -80,15 +80,15 @@ def check_domain(spec: InputSpec, *, where: str) -> None:
         case Packed():
             _check_packed(spec, domain, where=where)
         case Lengths(low=low, page=page):
-            _check_order(0, low, where=where)
-            _at_least_one("page", page, where=where)
+            _check_least("low", low, 0, where=where)
+            _check_least("page", page, 1, where=where)
         case Offsets(multiple_of=step):
-            _at_least_one("multiple_of", step, where=where)
+            _check_least("multiple_of", step, 1, where=where)
         case IntegerRange(low=low, high=high):
             _check_order(low, high, where=where)
             _check_integers(spec, (low, high), where=where)
         case Index(sentinels=sentinels, per=per):
-            _at_least_one("per", per, where=where)
+            _check_least("per", per, 1, where=where)
             _check_integers(spec, sentinels, where=where)
         case Choice(values=values):
             _check_choice(spec, values, where=where)
@@ -192,9 +192,9 @@ def check_ties(inputs: Sequence[InputSpec], *, where: str) -> None:
             )
 
 
-def _at_least_one(name: str, value: int, *, where: str) -> None:
-    if value < 1:
-        raise ProblemError(f"{where}: {name} is {value}, expected 1 or more")
+def _check_least(name: str, value: int, least: int, *, where: str) -> None:
+    if value < least:
+        raise ProblemError(f"{where}: {name} is {value}, expected {least} or more")
 
 
 def _check_packed(spec: InputSpec, domain: Packed, *, where: str) -> None:
