@@ -97,14 +97,17 @@ def _accepted(
     """
     own = values[guess.name]
     assert isinstance(own, torch.Tensor)
-    kinds = _OFFSETS if isinstance(guess.domain, Offsets) else _LENGTHS
+    fills = [Fill(kind=kind) for kind in _LENGTHS]
+    if isinstance(guess.domain, Offsets):
+        # All rows in the last part: whether others may be empty is not left to chance.
+        last = (0,) * (own.numel() - 1) + (evaluate(guess.domain.axis, sizes),)
+        empty = Fill(kind="explicit", parameters={"values": last})
+        fills = [*(Fill(kind=kind) for kind in _OFFSETS), empty]
     changed = False
     try:
         before = run(values)
-        for number, kind in enumerate(kinds):
-            drawn = make(
-                guess, Fill(kind=kind), sizes=sizes, seed=seed + number, device=str(own.device)
-            )
+        for number, fill in enumerate(fills):
+            drawn = make(guess, fill, sizes=sizes, seed=seed + number, device=str(own.device))
             after = run({**values, guess.name: drawn})
             for old, new in zip(before, after, strict=True):
                 if old.shape != new.shape:
@@ -115,4 +118,4 @@ def _accepted(
                 changed = changed or not torch.equal(raw_bytes(old), raw_bytes(new))
     except CuassayError:
         return 0
-    return len(kinds) if changed else 0
+    return len(fills) if changed else 0
