@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -188,3 +188,11 @@ Domain: TypeAlias = (
     | SizeOf
     | Opaque
 )
+
+
+def domain_axes(domain: Domain) -> Iterator[str]:
+    """Yield the axis expressions that a domain names."""
+    if isinstance(domain, Index | Lengths | Offsets | SizeOf):
+        yield domain.axis
+    if isinstance(domain, Swizzled):
+        yield from (domain.rows, domain.columns)

@@ -62,7 +62,8 @@ def look(**changed: Sequence[int]) -> Tensors:
 def sums(values: Tensors) -> list[torch.Tensor]:
     """Sums of the rows between starts and of the tokens that rows have in their pages."""
     given = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
-    parts = given["x"].split(given["starts"].diff().tolist())
+    ends = given["starts"].tolist()
+    parts = [given["x"][low:high] for low, high in zip(ends, ends[1:], strict=False)]
     tokens = given["cache"][given["table"].long()].flatten(1, 2)
     kept = torch.arange(tokens.shape[1]) < given["used"].unsqueeze(1)
     y = torch.stack([part.sum() for part in parts])

@@ -11,7 +11,7 @@ def _chunks(
     C: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
 ):  # fmt: skip
     head = tl.program_id(0)
-    row, ck, cv = tl.arange(C), tl.arange(0, DK), tl.arange(0, DV)
+    row, ck, cv = tl.arange(0, C), tl.arange(0, DK), tl.arange(0, DV)
     held = head * key * value + ck[:, None] * value + cv[None, :]
     whole = (ck < key)[:, None] & (cv < value)[None, :]
     state = tl.load(S + held, mask=whole, other=0.0)

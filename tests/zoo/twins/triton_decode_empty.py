@@ -11,7 +11,7 @@ def _decode(
     D: tl.constexpr, P: tl.constexpr,
 ):  # fmt: skip
     batch, head = tl.program_id(0), tl.program_id(1)
-    column, row = tl.arange(D), tl.arange(0, P)
+    column, row = tl.arange(0, D), tl.arange(0, P)
     inside = column < dim
     length = tl.load(Lengths + batch)
     query = (batch * kv_heads * group + head) * dim + column

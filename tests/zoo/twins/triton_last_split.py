@@ -14,7 +14,7 @@ def _parts(
 ):  # fmt: skip
     batch, head, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     heads = kv_heads * group
-    column, row = tl.arange(D), tl.arange(0, P)
+    column, row = tl.arange(0, D), tl.arange(0, P)
     inside = column < dim
     length = tl.load(Lengths + batch)
     q = tl.load(Q + (batch * heads + head) * dim + column, mask=inside, other=0.0).to(tl.float32)
@@ -43,7 +43,7 @@ def _parts(
 @triton.jit
 def _merge(Tops, Totals, Outs, Out, dim, splits, count, D: tl.constexpr):
     row = tl.program_id(0)
-    column = tl.arange(D)
+    column = tl.arange(0, D)
     inside = column < dim
     top, total = -1e30, 0.0
     out = tl.zeros((D,), tl.float32)

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from cuassay.errors import ProblemError
-from cuassay.formats.native.axes import domain_axes
 from cuassay.inputs.geometry import elements, legal, tensor_inputs, try_sizes
 from cuassay.model.case import GENERATED, Case, Fill, FillValue
 from cuassay.model.domain import Positive, Real

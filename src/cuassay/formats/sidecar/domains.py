@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.formats.domain_rules import check_domain, check_ties, domain_words, within
-from cuassay.formats.native.axes import check_names, domain_axes
+from cuassay.formats.native.axes import check_names
 from cuassay.model.axes import evaluate, resolve, shape_of
-from cuassay.model.domain import Index, Opaque, SizeOf
+from cuassay.model.domain import Index, Opaque, SizeOf, domain_axes
 from cuassay.model.problem import InputSpec, Problem, ScalarSource, ScalarSpec, TensorSpec
 
 if TYPE_CHECKING:

@@ -49,7 +49,8 @@ def test_the_example_runs_at_every_planned_size(tmp_path: Path, sidecar: str) ->
     open_ = set()
     for case in plan_cases(made, "small", profile=Profile.QUICK, root_seed=3):
         values = materialise(made, case, device="cpu")
-        (y,) = (call(*values.values()),)
+        y = call(*values.values())
+        assert isinstance(y, torch.Tensor)
         assert bool(y.isfinite().all())
         open_ |= set(outside(made, values, case.axes))
     assert open_ == {"table"}
@@ -64,8 +65,7 @@ def test_the_table_shows_every_domain_of_servers() -> None:
     assert {type(one) for one in made} >= {Index, Lengths, Offsets, Mask, Packed, Swizzled}
     assert all(type(one) in KINDS for one in made)
     for one in made:
-        shape = ("(m+127)//128*128", "4") if isinstance(one, Swizzled) else ("rows", "slots")
-        shape = ("ends",) if isinstance(one, Offsets) else shape
+        shape = ("ends",) if isinstance(one, Offsets) else ("rows", "slots")
         dtype = DType.FLOAT32 if isinstance(one, domain.Positive | Swizzled) else DType.INT32
         check_domain(TensorSpec(name="x", dtype=dtype, shape=shape, domain=one), where="page")
 
