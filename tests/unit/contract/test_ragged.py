@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
@@ -63,7 +64,7 @@ def sums(values: Tensors) -> list[torch.Tensor]:
     """Sums of the rows between starts and of the tokens that rows have in their pages."""
     given = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
     ends = given["starts"].tolist()
-    parts = [given["x"][low:high] for low, high in zip(ends, ends[1:], strict=False)]
+    parts = [given["x"][low:high] for low, high in itertools.pairwise(ends)]
     tokens = given["cache"][given["table"].long()].flatten(1, 2)
     kept = torch.arange(tokens.shape[1]) < given["used"].unsqueeze(1)
     y = torch.stack([part.sum() for part in parts])

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import elements, legal, tensor_inputs, try_sizes
 from cuassay.model.case import GENERATED, Case, Fill, FillValue
-from cuassay.model.domain import Positive, Real
+from cuassay.model.domain import Positive, Real, domain_axes
 from cuassay.model.problem import ExprAxis, Problem, TensorSpec, VarAxis
 from cuassay.model.relation import (
     AdditiveOver,
