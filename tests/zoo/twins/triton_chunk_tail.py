@@ -15,7 +15,7 @@ def _chunks(
     held = head * key * value + ck[:, None] * value + cv[None, :]
     whole = (ck < key)[:, None] & (cv < value)[None, :]
     state = tl.load(S + held, mask=whole, other=0.0)
-    for start in range(tokens, C):
+    for start in range(0, tokens, C):
         there = start + row < tokens
         token = head * tokens + start + row
         mk, mv = there[:, None] & (ck < key)[None, :], there[:, None] & (cv < value)[None, :]

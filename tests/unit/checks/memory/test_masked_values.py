@@ -150,10 +150,9 @@ def test_what_the_problem_states_may_be_anything_rejects() -> None:
 
 def test_entries_beyond_a_length_are_spoiled_with_what_is_no_page() -> None:
     trial = trial_of("paged_attention_ragged")
-    case = trial.cases("small")[0]
-    places = unused(trial, case)["anything"]
-    assert set(places) == {"page_table", "k_cache", "v_cache"}
     scenario = next(iter(Mem004().propose(trial)))
+    places = unused(trial, scenario.cases[0])["anything"]
+    assert set(places) == {"page_table", "k_cache", "v_cache"}
     spoiled = trial.inputs(scenario.cases[1])
     table = spoiled["page_table"]
     assert isinstance(table, Tensor)
@@ -164,10 +163,9 @@ def test_entries_beyond_a_length_are_spoiled_with_what_is_no_page() -> None:
 def test_padding_of_tiles_is_spoiled_with_codes_and_nan() -> None:
     for name, dtype in (("mxfp8_gemm_swizzled", "uint8"), ("nvfp4_gemm_swizzled", "fp8")):
         trial = trial_of(name)
-        case = trial.cases("small")[0]
-        places = unused(trial, case)["anything"]
-        assert set(places) == {"scale_a", "scale_b"}
         scenario = next(iter(Mem004().propose(trial)))
+        places = unused(trial, scenario.cases[0])["anything"]
+        assert set(places) == {"scale_a", "scale_b"}
         scales = trial.inputs(scenario.cases[1])["scale_a"]
         assert isinstance(scales, Tensor)
         spoiled = scales.float().flatten()[list(places["scale_a"])]
