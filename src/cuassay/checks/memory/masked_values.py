@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _CASES = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 8}
 _ELEMENTS = {Profile.QUICK: 1 << 15, Profile.STANDARD: 1 << 17, Profile.DEEP: 1 << 20}
 _MOST = 8192  # places spoiled in one input
+_HALVINGS = 3
 _DRAWS = 5  # other values of a case, of which the most telling ones are taken
 _LARGE = {
     DType.FLOAT16: 6e4,
@@ -205,13 +206,40 @@ def unused(trial: Trial, base: Case) -> Mapping[str, Places]:
         zero = (gradient.reshape(-1) == 0).nonzero().squeeze(1).tolist()
         if not zero or len(zero) == gradient.numel():
             continue  # an input that nothing depends on is API003's subject
-        places = {spec.name: tuple(zero[:_MOST])}
         for what in (_GARBAGE, _NAN):
-            if _leaves(trial, base, places, what, plain):
-                found[what] |= places
+            leaving = _leaving(trial, base, (spec.name, tuple(zero[:_MOST])), what, plain)
+            if leaving:
+                found[what] |= {spec.name: leaving}
                 if what == _NAN and spec.stale:
-                    found[_STATED] |= places
+                    found[_STATED] |= {spec.name: leaving}
     return found
+
+
+def _leaving(
+    trial: Trial,
+    base: Case,
+    of: tuple[str, tuple[int, ...]],
+    what: str,
+    plain: tuple[torch.Tensor, ...],
+    *,
+    halvings: int = _HALVINGS,
+) -> tuple[int, ...]:
+    """Return those of an input's places where something may lie that changes no answer.
+
+    A gradient may be zero at what is used: that of the one key which a query attends to. Places
+    that do not leave the answer as it is are halved, so that these cost no more than their part.
+    """
+    name, places = of
+    if _leaves(trial, base, {name: places}, what, plain):
+        return places
+    if not halvings or len(places) < 2:  # of one there are no halves
+        return ()
+    middle = len(places) // 2
+    return tuple(
+        place
+        for half in (places[:middle], places[middle:])
+        for place in _leaving(trial, base, (name, half), what, plain, halvings=halvings - 1)
+    )
 
 
 def _leaves(
