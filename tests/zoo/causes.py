@@ -87,6 +87,14 @@ _BY_LESSON: Mapping[str, tuple[Cause, ...]] = {
     "memory: written after": (Cause.OUT_OF_BOUNDS,),
     "memory: what a kernel assumes": (Cause.FALSE_ASSUMPTION,),
     "order: blocks that wait": (Cause.RACE, Cause.NOT_DETERMINISTIC, Cause.WRONG_REDUCTION),
+    "serving: pages": (Cause.INPUT_MISREAD,),
+    "serving: lengths": (Cause.INPUT_MISREAD, Cause.WRONG_REDUCTION, Cause.SPECIAL_CASE),
+    "serving: offsets": (Cause.INPUT_MISREAD, Cause.SPECIAL_CASE),
+    "serving: experts": (Cause.INPUT_MISREAD, Cause.SPECIAL_CASE, Cause.WRONG_REDUCTION),
+    "serving: slots": (Cause.INPUT_MISREAD, Cause.SPECIAL_CASE),
+    "serving: codes": (Cause.INPUT_MISREAD, Cause.INPUT_IGNORED),
+    "serving: ties": (Cause.SPECIAL_CASE, Cause.WRONG_VALUES),
+    "serving: chunks": (*_TAIL, Cause.WRONG_REDUCTION),
     "real text": (Cause.LOW_ACCUMULATION, Cause.TRAINING),
     "decode": (Cause.TRAINING, Cause.INPUT_MISREAD, Cause.INPUT_IGNORED),
 }
@@ -132,6 +140,13 @@ _BY_NAME: Mapping[str, tuple[Cause, ...]] = {
     "rounded_probability": (Cause.LOW_PRECISION,),
     "moments_tail_unwritten": (Cause.UNINITIALISED, Cause.UNWRITTEN, Cause.TAIL),
     "shared_outputs": (Cause.OUTPUT_SHARES_INPUT, Cause.WRONG_VALUES, Cause.INPUT_MISREAD),
+    "triton_page_after_last": (Cause.CRASHES, Cause.OUT_OF_BOUNDS, Cause.UNDEFINED_READ),
+    "triton_stale_values": (Cause.UNDEFINED_READ, Cause.OUT_OF_RANGE),
+    "triton_decode_empty": (Cause.OUT_OF_RANGE, Cause.SPECIAL_CASE),
+    "triton_last_split": (*_TAIL, Cause.WRONG_REDUCTION),
+    "pooled_empty_row": (Cause.OUT_OF_RANGE, Cause.SPECIAL_CASE),
+    "rows_after_last": (Cause.UNDEFINED_READ, Cause.OUT_OF_RANGE),
+    "scales_with_padding": (Cause.UNDEFINED_READ, Cause.OUT_OF_RANGE),
     "launch_refused": (Cause.UNWRITTEN, Cause.LAUNCH_FAILED, Cause.TAIL),
 }
 

@@ -22,6 +22,7 @@ from tests.zoo import (
     manifest_memory,
     manifest_operators,
     manifest_process,
+    manifest_servers,
     planted,
 )
 
@@ -459,12 +460,14 @@ _CONDITIONS = (
     manifest_layouts.PAIRS,
     manifest_process.PAIRS,
     manifest_memory.PAIRS,
+    manifest_servers.OUTSIDE,
     manifest_gpu.PAIRS,
     manifest_loops.PAIRS,
 )
 PAIRS = (
     *_pairs(_PAIRS),
     *_pairs(_CUDA_PAIRS),
+    *_pairs(manifest_servers.PAIRS),
     *(pair for table in _CONDITIONS for pair in _pairs(table, plain=False)),
 )
 HONEST = tuple(

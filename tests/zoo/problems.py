@@ -17,7 +17,7 @@ import torch
 from cuassay.catalog import registry
 from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.model.digest import problem_digest
-from cuassay.model.domain import Index, Mask, Offsets, Opaque, Real, Structure
+from cuassay.model.domain import Index, Lengths, Mask, Offsets, Opaque, Real, Structure
 from cuassay.model.problem import VarAxis
 
 _Rows = Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns")]
@@ -395,3 +395,37 @@ def inverse_frequencies(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     places = torch.arange(64, dtype=torch.float32, device=device)
     return 1.0 / torch.pow(float(theta), places / 64)
+
+
+@problem(
+    axes={"rows": (1, 4096), "tokens": (1, 8192), "width": (1, 1024)},
+    workloads=({"rows": 8, "tokens": 40, "width": 16},),
+)
+def pooled_rows(
+    x: Annotated[torch.Tensor, tensor("bfloat16", "rows", "tokens", "width", stale=True)],
+    lengths: Annotated[torch.Tensor, tensor("int32", "rows", domain=Lengths(axis="tokens"))],
+    mask: Annotated[
+        torch.Tensor,
+        tensor("bool", "rows", "tokens", domain=Mask(kind="padding", lengths="lengths")),
+    ],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", "width", name="y")]:
+    """The mean of each row's first `lengths` tokens, which `mask` keeps; zeros for none."""
+    total = x.to(torch.float32).masked_fill(~mask.unsqueeze(-1), 0.0).sum(dim=1)
+    return (total / lengths.clamp(min=1).unsqueeze(-1)).to(x.dtype)
+
+
+@problem(
+    axes={"groups": (1, 512), "rows": (1, 65_536), "width": (1, 1024)},
+    workloads=({"groups": 6, "rows": 60, "width": 16},),
+)
+def padded_group_sums(
+    x: Annotated[torch.Tensor, tensor("bfloat16", "rows", "width")],
+    offsets: Annotated[
+        torch.Tensor, tensor("int32", "groups+1", domain=Offsets(axis="rows", short=True))
+    ],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "groups", "width", name="y")]:
+    """Sums of the rows between offsets; rows beyond the last one are padding."""
+    places = torch.arange(len(x), device=x.device)
+    owner = torch.searchsorted(offsets[1:].long().contiguous(), places, right=True)
+    total = torch.zeros(len(offsets), x.shape[1], dtype=torch.float32, device=x.device)
+    return total.index_add(0, owner, x.to(torch.float32))[:-1].to(x.dtype)

@@ -3,8 +3,8 @@
 MX formats (OCP Microscaling Formats 1.0) have one power of two for every 32 neighbours, as a code
 of 8 bits with bias 127 (E8M0). NVFP4 has one float8 (e4m3) for every 16 and one float32 a tensor
 (here `alpha`, of both operands together, or one an expert). Two codes of 4 bits lie in a byte, the
-first in its lower half. Scales lie row by row, as the formats define them: the interleaved layouts
-of tensor cores are an affair of the caller. Sums in float32, one rounding at the end.
+first in its lower half. Scales lie row by row, as the formats define them; the operators that are
+called swizzled take them in the layouts of tensor cores. Sums in float32, one rounding at the end.
 """
 
 from __future__ import annotations
@@ -15,8 +15,16 @@ from typing import Annotated
 import torch
 
 from cuassay.catalog.gemm import grouped_product
-from cuassay.formats.native.declaration import problem, tensor
-from cuassay.model.domain import IntegerRange, Offsets, Positive, Real
+from cuassay.formats.native.declaration import TensorAnnotation, problem, tensor
+from cuassay.formats.native.scale_layouts import unswizzled
+from cuassay.model.domain import (
+    SCALE_TILES,
+    IntegerRange,
+    Offsets,
+    Positive,
+    Real,
+    Swizzled,
+)
 from cuassay.model.relation import RowsIndependent
 
 MX, NV = 32, 16  # numbers that share a scale
@@ -152,6 +160,68 @@ def nvfp4_gemm(
 ) -> _Out:
     """alpha * a @ b.T, both in NVFP4."""
     return (alpha * (nv_values(a, scale_a) @ nv_values(b, scale_b).T)).to(torch.bfloat16)
+
+
+def _tiled(rows: str, columns: str, layout: str) -> tuple[str, str]:
+    """Return the axes of a tensor of scales that is padded to whole tiles of a layout."""
+    tall, wide = SCALE_TILES[layout]
+    return (
+        f"({rows}+{tall - 1})//{tall}*{tall}",
+        f"({columns}+{wide - 1})//{wide}*{wide}",
+    )
+
+
+def _codes(rows: str) -> TensorAnnotation:
+    """Return the powers of two of an operand, in tiles of 128 x 4."""
+    columns = f"k//{MX}"
+    domain = Swizzled(rows=rows, columns=columns, low=_POWERS.low, high=_POWERS.high)
+    return tensor("uint8", *_tiled(rows, columns, domain.layout), domain=domain)
+
+
+def _block_scales(rows: str, layout: str) -> TensorAnnotation:
+    """Return the scales of an operand in NVFP4, in the tiles of a layout."""
+    columns = f"k//{NV}"
+    domain = Swizzled(rows=rows, columns=columns, layout=layout)
+    return tensor("float8_e4m3fn", *_tiled(rows, columns, layout), domain=domain)
+
+
+@problem(
+    axes=_PLAIN,
+    workloads=_PRODUCTS,
+    reduction_axes=("k",),
+    growth_target={"k": 16_384},
+)
+def mxfp8_gemm_swizzled(
+    a: Annotated[torch.Tensor, tensor("float8_e4m3fn", "m", "k")],
+    b: Annotated[torch.Tensor, tensor("float8_e4m3fn", "n", "k")],
+    scale_a: Annotated[torch.Tensor, _codes("m")],
+    scale_b: Annotated[torch.Tensor, _codes("n")],
+) -> _Out:
+    """a @ b.T in MXFP8, scales of both in tiles of 128 x 4; what pads them may be anything."""
+    columns = a.shape[1] // MX
+    left = mx_values(a, unswizzled(scale_a, len(a), columns))
+    right = mx_values(b, unswizzled(scale_b, len(b), columns))
+    return (left @ right.T).to(torch.bfloat16)
+
+
+@problem(
+    axes=_PLAIN,
+    workloads=_PRODUCTS,
+    reduction_axes=("k",),
+    growth_target={"k": 16_384},
+)
+def nvfp4_gemm_swizzled(
+    a: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "m", "k//2")],
+    b: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "n", "k//2")],
+    scale_a: Annotated[torch.Tensor, _block_scales("m", "8x4")],
+    scale_b: Annotated[torch.Tensor, _block_scales("n", "128x4")],
+    alpha: Annotated[torch.Tensor, tensor("float32", 1, domain=_ALPHA)],
+) -> _Out:
+    """alpha * a @ b.T in NVFP4, scales of `a` in tiles of 8 x 4 and of `b` in tiles of 128 x 4."""
+    columns = a.shape[1] * 2 // NV
+    left = nv_values(a, unswizzled(scale_a, len(a), columns, layout="8x4"))
+    right = nv_values(b, unswizzled(scale_b, len(b), columns))
+    return (alpha * (left @ right.T)).to(torch.bfloat16)
 
 
 @problem(axes=_GROUPED, workloads=_GROUPS, reduction_axes=("k",), growth_target={"k": 16_384})

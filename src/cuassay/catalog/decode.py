@@ -1,4 +1,4 @@
-"""Decoding attention: one query a sequence over a paged cache, and over MLA's latent cache."""
+"""Decoding attention over paged caches, ragged ones too, and MLA's latent cache; cache writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from cuassay.catalog.attention import QK
 from cuassay.formats.native.declaration import problem, scalar, tensor
-from cuassay.model.domain import Index
+from cuassay.model.domain import Index, Lengths
 from cuassay.model.relation import Conserves, LinearIn, RowsIndependent
 
 PAGE = 16  # tokens a page
@@ -117,3 +117,96 @@ def mla_decode(
     scores = scores + q_rope.to(torch.float32) @ rope_cache.to(torch.float32).transpose(-1, -2)
     weights = _masked_softmax(scores * scale, positions, q_latent.dtype)
     return (weights @ latent).to(q_latent.dtype)
+
+
+@problem(
+    axes={
+        "slots": (1, 8192),
+        "dim": (1, 512),
+        "batch": (1, 4096),
+        "kv_heads": (1, 128),
+        "group": (1, 8),
+        "pages": (1, 1_048_576),
+    },
+    # The first two are for CPUs; then Llama-3 8B and Qwen-2.5 7B.
+    workloads=(
+        {"batch": 4, "kv_heads": 1, "group": 4, "dim": 16, "pages": 24, "slots": 4},
+        {"batch": 6, "kv_heads": 2, "group": 2, "dim": 16, "pages": 40, "slots": 6},
+        {"batch": 64, "kv_heads": 8, "group": 4, "dim": 128, "pages": 8192, "slots": 128},
+        {"batch": 32, "kv_heads": 4, "group": 7, "dim": 128, "pages": 4096, "slots": 128},
+    ),
+    reduction_axes=("slots",),
+    growth_target={"slots": 8192},
+)
+def paged_attention_ragged(
+    q: Annotated[torch.Tensor, tensor("bfloat16", "batch", "kv_heads*group", "dim", domain=QK)],
+    k_cache: Annotated[
+        torch.Tensor,
+        tensor("bfloat16", "pages", PAGE, "kv_heads", "dim", domain=QK, stale=True),
+    ],
+    v_cache: Annotated[
+        torch.Tensor, tensor("bfloat16", "pages", PAGE, "kv_heads", "dim", stale=True)
+    ],
+    page_table: Annotated[
+        torch.Tensor,
+        tensor("int32", "batch", "slots", domain=Index(axis="pages", lengths="lengths", per=PAGE)),
+    ],
+    lengths: Annotated[
+        torch.Tensor, tensor("int32", "batch", domain=Lengths(axis=f"slots*{PAGE}", page=PAGE))
+    ],
+    scale: _Scale,
+) -> Annotated[torch.Tensor, tensor("bfloat16", "batch", "kv_heads*group", "dim", name="output")]:
+    """Attention of one query a sequence to its tokens; zeros for a sequence of length 0.
+
+    Token t of a sequence lies in page `page_table[sequence, t // 16]` at place t % 16; pages may
+    be shared. Entries of the table beyond a sequence's last page may be any integer, and pages
+    and places that no sequence uses may hold anything, NaN too.
+    """
+    batch, heads, dim = q.shape
+    kv_heads = k_cache.shape[2]
+    used = torch.arange(page_table.shape[1], device=q.device) * PAGE < lengths.unsqueeze(1)
+    pages = page_table.long().masked_fill(~used, 0)
+    seen = torch.arange(page_table.shape[1] * PAGE, device=q.device) < lengths.unsqueeze(1)
+    keys, values = (
+        cache[pages]
+        .to(torch.float32)
+        .reshape(batch, -1, kv_heads, dim)
+        .masked_fill(~seen[:, :, None, None], 0.0)
+        .transpose(1, 2)
+        for cache in (k_cache, v_cache)
+    )
+    queries = q.to(torch.float32).reshape(batch, kv_heads, heads // kv_heads, dim)
+    # A sequence without tokens attends to zeros alone, so that nothing is divided by zero.
+    closed = (~seen & (lengths > 0).unsqueeze(1))[:, None, None, :]
+    scores = (queries @ keys.transpose(-1, -2) * scale).masked_fill(closed, float("-inf"))
+    weights = torch.softmax(scores, dim=-1).to(q.dtype).to(torch.float32)
+    return (weights @ values).reshape(q.shape).to(q.dtype)
+
+
+@problem(
+    axes={"tokens": (1, 65_536), "free": (0, 1_048_576), "width": (1, 16_384)},
+    # The first two are for CPUs; then Llama-3 8B's keys of a prefill and of a decode batch.
+    workloads=(
+        {"tokens": 24, "free": 40, "width": 32},
+        {"tokens": 7, "free": 100, "width": 64},
+        {"tokens": 4096, "free": 131_072, "width": 1024},
+        {"tokens": 64, "free": 131_072, "width": 1024},
+    ),
+    index_inputs={"slot_mapping": ("cache_after",)},
+)
+def cache_write(
+    rows: Annotated[torch.Tensor, tensor("bfloat16", "tokens", "width")],
+    cache: Annotated[torch.Tensor, tensor("bfloat16", "tokens+free", "width")],
+    slot_mapping: Annotated[
+        torch.Tensor,
+        tensor(
+            "int64",
+            "tokens",
+            domain=Index(axis="tokens+free", unique=True, sentinels=(-1,)),
+        ),
+    ],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "tokens+free", "width", name="cache_after")]:
+    """The cache with each row at its slot; a row of slot -1 is padding and is not written."""
+    spare = len(cache)  # where padding goes
+    slots = torch.where(slot_mapping < 0, spare, slot_mapping)
+    return torch.cat((cache, cache[:1])).index_copy(0, slots, rows)[:spare]

@@ -1,4 +1,4 @@
-"""Products of float8 (e4m3) matrices with row-wise and block-wise scales, summed in float32."""
+"""Products of float8 (e4m3) matrices with scales of tensors, rows and blocks, summed in float32."""
 
 from __future__ import annotations
 
@@ -72,3 +72,27 @@ def fp8_gemm_block(
     right = b.to(torch.float32).reshape(blocks) * scale_b.unsqueeze(1).unsqueeze(-1)
     product = left.flatten(1) @ right.reshape(b.shape).T
     return product.to(torch.bfloat16)
+
+
+@problem(
+    axes={"m": (1, 1_048_576), "n": (1, 262_144), "k": (1, 131_072)},
+    # The first two are for CPUs; then Llama-3 8B and Llama-3 70B on 8 GPUs.
+    workloads=(
+        {"m": 48, "n": 32, "k": 192},
+        {"m": 16, "n": 24, "k": 512},
+        {"m": 2048, "n": 6144, "k": 4096},
+        {"m": 4096, "n": 3584, "k": 8192},
+    ),
+    reduction_axes=("k",),
+    growth_target={"k": 131_072},
+    relations=(RowsIndependent(axis="m"), LinearIn(input="scale_a")),
+)
+def fp8_gemm_tensor(
+    a: Annotated[torch.Tensor, tensor("float8_e4m3fn", "m", "k")],
+    b: Annotated[torch.Tensor, tensor("float8_e4m3fn", "n", "k")],
+    scale_a: Annotated[torch.Tensor, tensor("float32", 1, domain=_SCALES)],
+    scale_b: Annotated[torch.Tensor, tensor("float32", 1, domain=_SCALES)],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "m", "n", name="y")]:
+    """(a * scale_a) @ (b * scale_b).T with one scale of each matrix."""
+    product = a.to(torch.float32) @ b.to(torch.float32).T
+    return (product * (scale_a * scale_b)).to(torch.bfloat16)

@@ -184,3 +184,33 @@ def moe_experts(
     gate, up = grouped_product(rows, gate_up, offsets).chunk(2, dim=-1)
     inner = (torch.nn.functional.silu(gate) * up).to(rows.dtype)
     return grouped_product(inner, down, offsets).to(rows.dtype)
+
+
+@problem(
+    axes={"tokens": _Tokens, "hidden": (1, 65_536), "inner": (1, 65_536), "experts": (2, 1024)},
+    # The first two are for CPUs; then Mixtral 8x7B's up projection.
+    workloads=(
+        {"tokens": 24, "hidden": 32, "inner": 48, "experts": 4},
+        {"tokens": 40, "hidden": 64, "inner": 16, "experts": 8},
+        {"tokens": 512, "hidden": 4096, "inner": 14_336, "experts": 8},
+    ),
+    reduction_axes=("hidden",),
+    growth_target={"hidden": 16_384},
+    relations=(RowsIndependent(axis="tokens"),),
+)
+def moe_gemm(
+    x: Annotated[torch.Tensor, tensor("bfloat16", "tokens", "hidden")],
+    weight: Annotated[torch.Tensor, tensor("bfloat16", "experts", "hidden", "inner")],
+    experts_of: Annotated[
+        torch.Tensor,
+        tensor("int32", "tokens", TOP, domain=Index(axis="experts", sentinels=(-1,))),
+    ],
+    gates: Annotated[torch.Tensor, tensor("float32", "tokens", TOP, domain=Probability())],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "tokens", "inner", name="y")]:
+    """Sum of gate times x @ weight[expert] over each token's experts; -1 is padding: no expert."""
+    experts = weight.shape[0]
+    chosen = torch.where(experts_of < 0, experts, experts_of).long()
+    share = torch.zeros(len(x), experts + 1, dtype=torch.float32, device=x.device)
+    share = share.scatter_add(1, chosen, gates)[:, :experts]
+    products = x.to(torch.float32) @ weight.to(torch.float32)  # experts, tokens, inner
+    return (share.T.unsqueeze(-1) * products).sum(dim=0).to(x.dtype)

@@ -16,21 +16,23 @@ _FAMILIES: Mapping[str, str] = {
     "attention": "attention attention_varlen attention_window_softcap",
     "attention_backward": "attention_backward",
     "block_formats": (
-        "mxfp4_gemm mxfp4_grouped_gemm mxfp4_moe_experts mxfp8_gemm mxfp8_grouped_gemm "
-        "mxfp8_moe_experts nvfp4_gemm nvfp4_grouped_gemm nvfp4_moe_experts"
+        "mxfp4_gemm mxfp4_grouped_gemm mxfp4_moe_experts mxfp8_gemm mxfp8_gemm_swizzled "
+        "mxfp8_grouped_gemm "
+        "mxfp8_moe_experts nvfp4_gemm nvfp4_gemm_swizzled nvfp4_grouped_gemm nvfp4_moe_experts"
     ),
-    "decode": "mla_decode paged_attention_decode",
+    "decode": "cache_write mla_decode paged_attention_decode paged_attention_ragged",
     "embedding": (
         "embedding embedding_grad embedding_rmsnorm_backward embedding_rmsnorm_backward_64k"
     ),
     "gemm": "batched_gemm gemm gemm_bias_gelu grouped_gemm",
-    "gemm_fp8": "fp8_gemm fp8_gemm_block",
+    "gemm_fp8": "fp8_gemm fp8_gemm_block fp8_gemm_tensor",
+    "gemm_int4": "w4a16_gemm",
     "glu": "geglu geglu_backward swiglu swiglu_backward",
     "layernorm": "groupnorm groupnorm_backward layernorm layernorm_backward",
     "losses": (
         "cross_entropy cross_entropy_backward linear_cross_entropy linear_cross_entropy_backward"
     ),
-    "moe": "moe_combine moe_experts moe_gather moe_route moe_route_grouped moe_scatter",
+    "moe": ("moe_combine moe_experts moe_gather moe_gemm moe_route moe_route_grouped moe_scatter"),
     "norms": "fused_add_rmsnorm rmsnorm rmsnorm_backward",
     "optimizer": "adamw_step muon_step sgd_momentum_step",
     "quant": (
@@ -38,8 +40,8 @@ _FAMILIES: Mapping[str, str] = {
         "quantize_fp8_per_tensor quantize_int8_per_row"
     ),
     "rope": "rope_interleaved rope_llama3 rope_neox rope_neox_backward",
-    "sampling": "sample_top_k sample_top_p",
-    "scan": "causal_conv1d selective_scan",
+    "sampling": "sample_top_k sample_top_p top_k",
+    "scan": "causal_conv1d gated_linear_attention selective_scan",
     "softmax": "softmax_dropout softmax_masked softmax_softcap",
 }
 _MODULES: Mapping[str, str] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""Sampling of the next token by given uniform numbers: top-k, and top-p (arXiv 1904.09751)."""
+"""The k largest, and sampling by given uniform numbers: top-k, and top-p (arXiv 1904.09751)."""
 
 from __future__ import annotations
 
@@ -67,3 +67,31 @@ def sample_top_p(
     before = ordered.cumsum(dim=-1) - ordered
     kept = torch.where(before < top_p, ordered, 0.0)
     return _draw(torch.zeros_like(weights).scatter(1, order, kept), uniform)
+
+
+@problem(
+    axes={"rows": (1, 65_536), "k": (1, 256), "others": (0, 262_144)},
+    # The first two are for CPUs; then DeepSeek-V3's experts, and candidates of a vocabulary.
+    workloads=(
+        {"rows": 48, "k": 5, "others": 200},
+        {"rows": 16, "k": 16, "others": 500},
+        {"rows": 8192, "k": 8, "others": 248},
+        {"rows": 64, "k": 64, "others": 128_192},
+    ),
+    relations=(RowsIndependent(axis="rows"),),
+)
+def top_k(
+    x: Annotated[
+        torch.Tensor, tensor("float32", "rows", "k+others", domain=Real(low=-1e6, high=1e6))
+    ],
+    count: Annotated[int, scalar("int32", size_of="k")],
+) -> tuple[
+    Annotated[torch.Tensor, tensor("float32", "rows", "k", name="values")],
+    Annotated[torch.Tensor, tensor("int64", "rows", "k", name="indices")],
+]:
+    """The `count` largest of each row, the largest first, and where they lie.
+
+    Of equal numbers any may be taken, but each element once.
+    """
+    values, indices = torch.sort(x, dim=-1, descending=True, stable=True)
+    return values[:, :count].contiguous(), indices[:, :count].contiguous()

@@ -1,4 +1,4 @@
-"""State-space layers: the selective scan and causal convolution of Mamba (arXiv 2312.00752)."""
+"""State-space layers of Mamba (arXiv 2312.00752), and linear attention with gates."""
 
 from __future__ import annotations
 
@@ -104,3 +104,56 @@ def causal_conv1d(
     padded = torch.nn.functional.pad(wide, (WIDTH - 1, 0))
     total = (padded.unfold(-1, WIDTH, 1) * taps.unsqueeze(1)).sum(dim=-1)
     return torch.nn.functional.silu(total + bias.to(torch.float32).unsqueeze(-1)).to(x.dtype)
+
+
+_TOKENS = ("batch", "heads", "tokens")
+
+
+@problem(
+    axes={
+        "batch": (1, 4096),
+        "heads": (1, 256),
+        "tokens": (1, 262_144),
+        "key": (1, 256),
+        "value": (1, 256),
+    },
+    # The first two are for CPUs; then layers of 2.7 B and of Qwen3-Next's size.
+    workloads=(
+        {"batch": 1, "heads": 2, "tokens": 96, "key": 16, "value": 16},
+        {"batch": 2, "heads": 1, "tokens": 150, "key": 8, "value": 24},
+        {"batch": 4, "heads": 20, "tokens": 2048, "key": 64, "value": 128},
+        {"batch": 2, "heads": 32, "tokens": 2048, "key": 128, "value": 128},
+    ),
+    reduction_axes=("tokens",),
+    growth_target={"tokens": 8192},
+    relations=(RowsIndependent(axis="batch"),),
+)
+def gated_linear_attention(
+    q: Annotated[torch.Tensor, tensor("bfloat16", *_TOKENS, "key")],
+    k: Annotated[torch.Tensor, tensor("bfloat16", *_TOKENS, "key")],
+    v: Annotated[torch.Tensor, tensor("bfloat16", *_TOKENS, "value")],
+    log_decay: Annotated[
+        torch.Tensor, tensor("float32", *_TOKENS, domain=Real(low=-4.0, high=-1e-3))
+    ],
+    state: Annotated[torch.Tensor, tensor("float32", "batch", "heads", "key", "value")],
+) -> tuple[
+    Annotated[torch.Tensor, tensor("bfloat16", *_TOKENS, "value", name="output")],
+    Annotated[
+        torch.Tensor, tensor("float32", "batch", "heads", "key", "value", name="state_after")
+    ],
+]:
+    """o[t] = q[t] S[t] with S[t] = exp(log_decay[t]) S[t-1] + k[t]^T v[t], S[-1] = `state`.
+
+    Kernels go through the tokens in chunks. `state_after` is the state after the last token.
+    """
+    wide_q, wide_k, wide_v = (part.to(torch.float32) for part in (q, k, v))
+    reach = log_decay.cumsum(dim=-1)  # of the decay from the start up to each token
+    between = reach.unsqueeze(-1) - reach.unsqueeze(-2)
+    later = torch.ones(between.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+    decay = between.masked_fill(later, float("-inf")).exp()
+    scores = wide_q @ wide_k.transpose(-1, -2) * decay
+    output = scores @ wide_v + reach.exp().unsqueeze(-1) * (wide_q @ state)
+    last = reach[..., -1:]
+    kept = (last - reach).exp().unsqueeze(-1) * wide_k
+    after = last.exp().unsqueeze(-1) * state + kept.transpose(-1, -2) @ wide_v
+    return output.to(q.dtype), after

@@ -31,7 +31,7 @@ from cuassay.dispatch_modes import UntracedMode, tensors_in, without_memory
 from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain, unlike
 from cuassay.inputs.legal import structure_of
-from cuassay.model.domain import Domain, Mask, Opaque, Positive, Probability, Real, Structure
+from cuassay.model.domain import Domain, Index, Mask, Opaque, Positive, Probability, Real, Structure
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.model.stated import FactKind
 
@@ -231,6 +231,8 @@ def without_contradicted(
             spec = dataclasses.replace(spec, domain=Probability())
         elif outside and isinstance(value, torch.Tensor) and (wider := _wider(spec.domain, value)):
             spec = dataclasses.replace(spec, domain=wider)
+        elif outside and isinstance(value, torch.Tensor) and (mark := _mark(spec, value, sizes)):
+            spec = dataclasses.replace(spec, domain=mark)
         elif outside:
             fact = Contradicted(input=spec.name, guess=domain_words(spec.domain), value=outside)
             found.append(Known(fact=fact, evidence=Evidence(source=Source.INPUTS, count=1)))
@@ -265,6 +267,20 @@ def _wider(domain: Domain, value: torch.Tensor) -> Positive | None:
     if not 0.0 < least <= most < math.inf:
         return None
     return Positive(low=min(domain.low, least), high=max(domain.high, most))
+
+
+def _mark(spec: InputSpec, value: torch.Tensor, sizes: Mapping[str, int]) -> Index | None:
+    """Return the domain of indices with the one negative number that stands for padding.
+
+    None where values lie outside that are not negative or not all the same.
+    """
+    domain = spec.domain
+    if not isinstance(domain, Index) or not bool((value < 0).any()):
+        return None
+    marked = dataclasses.replace(domain, sentinels=(int(value.min()),))
+    return (
+        None if outside_domain(dataclasses.replace(spec, domain=marked), value, sizes) else marked
+    )
 
 
 def _are_shares(value: torch.Tensor) -> bool:

@@ -30,7 +30,7 @@ from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.inputs.scalars import sizes_given
 from cuassay.model.axes import shape_of
-from cuassay.model.domain import Domain, Index, Positive, Real
+from cuassay.model.domain import Domain, Index, Packed, Positive, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.oracle.lift.index_range import rule_of
@@ -52,6 +52,9 @@ _BOUNDS = {"clamp", "clamp_min", "clamp_max", "masked_fill", "where"}
 _POSITIVE = {"log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"}
 _WRITES = {"scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_reduce",
     "index_put", "_unsafe_index_put", "_index_put_impl", "put"}  # fmt: skip
+_SHIFTS = {"bitwise_right_shift", "__rshift__", "bitwise_right_shift_"}
+_ANDS = {"bitwise_and", "__and__"}
+_CODES = (1, 3, 15, 255)  # what cuts an integer to its lowest code
 _LOSSES = {"nll_loss_forward", "nll_loss2d_forward"}
 
 
@@ -75,6 +78,7 @@ class _Seen:
     sizes: Mapping[str, int]
     uses: Mapping[str, _Use]
     positive: frozenset[str]
+    packed: Mapping[str, int]  # bits of the codes that are taken out of an input's integers
     complete: bool  # whether it came to its end
     endless: bool = False  # whether it was ended as too long
 
@@ -108,6 +112,11 @@ def with_uses(
                 how, unique = "an index", any(use.exclusive for _, use in shown)
                 marks = sentinels(problem, spec) if isinstance(spec, TensorSpec) else ()
                 spec = _with(spec, Index(axis=axis, sentinels=marks, unique=unique))
+        elif spec.name in opened and isinstance(spec, TensorSpec):
+            bits = {run.packed[spec.name] for run in runs if spec.name in run.packed}
+            if len(bits) == 1 and not 8 * spec.dtype.itemsize % min(bits):
+                how = "packed codes"
+                spec = _with(spec, Packed(bits=min(bits)))
         if how:
             used = Used(input=spec.name, how=how, axis=axis or "")
             evidence = Evidence(source=Source.REFERENCE, count=len(shown) or len(runs))
@@ -306,6 +315,8 @@ class _Follow(UntracedMode):
         self.complete = False
         self._uses: dict[str, _Use] = {}
         self._positive: set[str] = set()
+        self._shifted: set[str] = set()
+        self._packed: dict[str, int] = {}
         self._kept: list[torch.Tensor] = []  # so that no address is used again
         self._of: dict[int, frozenset[str]] = {}  # values of which inputs a storage holds
         self._bounded: set[int] = set()  # those that something was done to which keeps indices
@@ -319,6 +330,7 @@ class _Follow(UntracedMode):
             sizes=sizes,
             uses=dict(self._uses),
             positive=frozenset(self._positive),
+            packed={name: bits for name, bits in self._packed.items() if name in self._shifted},
             complete=self.complete,
         )
 
@@ -340,7 +352,19 @@ class _Follow(UntracedMode):
         out = func(*args, **named)
         if not func.is_view:
             self._follow(name, func, args, named, out)
+        if name in _SHIFTS or name in _ANDS:
+            self._unpack(name, args, out)
         return out
+
+    def _unpack(self, name: str, args: Sequence[Any], out: torch.Tensor) -> None:
+        """Note that codes are taken out of integers: shifted to the right, then cut to few bits."""
+        held = self._of.get(_place(args[0]), frozenset()) if _is_tensor(args[0]) else frozenset()
+        held -= self._uses.keys()
+        self._note(out, held, bounded=False)
+        if name in _SHIFTS:
+            self._shifted |= held
+        elif isinstance(args[1], int) and args[1] in _CODES:
+            self._packed |= dict.fromkeys(held, args[1].bit_length())
 
     def _follow(
         self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
@@ -411,6 +435,10 @@ def _overwrites(name: str, named: Mapping[str, Any]) -> bool:
         case "index_put" | "_unsafe_index_put" | "_index_put_impl":
             return not named["accumulate"] and bool(named["values"].numel() > 1)
     return False
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
 
 
 def _place(tensor: torch.Tensor) -> int:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TypeAlias, assert_never
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.model.domain import (
+    SCALE_TILES,
     Choice,
     Domain,
     Index,
     IntegerRange,
+    Lengths,
     Mask,
     Offsets,
     Opaque,
+    Packed,
     Positive,
     Probability,
     Real,
     SizeOf,
     Structure,
+    Swizzled,
 )
 from cuassay.model.dtype import DType
-from cuassay.model.problem import InputSpec, Scalar, ScalarSpec
+from cuassay.model.problem import InputSpec, Scalar, ScalarSpec, TensorSpec
 
 _Kinds: TypeAlias = tuple[type[Domain], ...]
 KINDS: dict[type[Domain], str] = {
@@ -29,9 +34,12 @@ KINDS: dict[type[Domain], str] = {
     Positive: "positive",
     Probability: "probability",
     Index: "index",
+    Lengths: "lengths",
     Offsets: "offsets",
     Mask: "mask",
     IntegerRange: "integer_range",
+    Packed: "packed",
+    Swizzled: "swizzled",
     Choice: "choice",
     SizeOf: "size_of",
     Opaque: "opaque",
@@ -59,10 +67,28 @@ def check_domain(spec: InputSpec, *, where: str) -> None:
     match domain:
         case Real(low=low, high=high) | Positive(low=low, high=high):
             _check_real(spec, low, high, where=where)
+        case Swizzled(low=low, high=high, layout=layout):
+            if layout not in SCALE_TILES:
+                raise ProblemError(
+                    f"{where}: {UnknownNameError('layout of scales', layout, SCALE_TILES)}"
+                )
+            if spec.dtype.is_floating:
+                _check_real(spec, low, high, where=where)
+            else:
+                _check_order(low, high, where=where)
+                _check_integers(spec, (int(low), int(high)), where=where)
+        case Packed():
+            _check_packed(spec, domain, where=where)
+        case Lengths(low=low, page=page):
+            _check_least("low", low, 0, where=where)
+            _check_least("page", page, 1, where=where)
+        case Offsets(multiple_of=step):
+            _check_least("multiple_of", step, 1, where=where)
         case IntegerRange(low=low, high=high):
             _check_order(low, high, where=where)
             _check_integers(spec, (low, high), where=where)
-        case Index(sentinels=sentinels):
+        case Index(sentinels=sentinels, per=per):
+            _check_least("per", per, 1, where=where)
             _check_integers(spec, sentinels, where=where)
         case Choice(values=values):
             _check_choice(spec, values, where=where)
@@ -80,8 +106,8 @@ def _fitting(spec: InputSpec) -> _Kinds:
     if dtype is DType.FLOAT4_E2M1FN_X2:
         return (Real, Opaque)  # a byte holds two numbers: no bound can be kept
     if dtype.is_floating:
-        return (Real, Positive, Probability, Mask, Choice, Opaque)
-    return (IntegerRange, Index, Offsets, Mask, Choice, Opaque)
+        return (Real, Positive, Probability, Swizzled, Mask, Choice, Opaque)
+    return (IntegerRange, Index, Lengths, Offsets, Packed, Swizzled, Mask, Choice, Opaque)
 
 
 def _described(spec: InputSpec) -> str:
@@ -116,6 +142,15 @@ def _check_shape(spec: InputSpec, *, where: str) -> None:
             raise ProblemError(
                 f"{where}: kind 'offsets' does not fit {_described(spec)}; expected one dimension"
             )
+        case Swizzled() if rank != 2:  # rows and columns
+            raise ProblemError(
+                f"{where}: kind 'swizzled' does not fit {_described(spec)}; expected two "
+                "dimensions, the rows and columns of whole tiles"
+            )
+        case Mask(kind=kind, lengths=lengths) if lengths and kind != "padding":
+            raise ProblemError(
+                f"{where}: a {kind} mask has no lengths; use kind='padding', or leave lengths out"
+            )
         case Mask(kind=kind) if kind not in MASKS:
             raise ProblemError(f"{where}: {UnknownNameError('pattern of a mask', kind, MASKS)}")
         case Mask(kind="causal") if rank < 2:
@@ -128,6 +163,53 @@ def _check_shape(spec: InputSpec, *, where: str) -> None:
                 f"{where}: an additive mask does not fit {_described(spec)}; "
                 "expected a floating dtype, or additive = false"
             )
+
+
+def check_ties(inputs: Sequence[InputSpec], *, where: str) -> None:
+    """Check that each input that a domain names as lengths has one for every row.
+
+    Raises ProblemError.
+    """
+    known = {spec.name: spec for spec in inputs}
+    for spec in inputs:
+        if not isinstance(spec.domain, Index | Mask) or not spec.domain.lengths:
+            continue
+        name, place = spec.domain.lengths, f"{where}: the domain of '{spec.name}'"
+        if name not in known:
+            raise ProblemError(f"{place}: lengths: {UnknownNameError('input', name, known)}")
+        lengths = known[name]
+        rows = spec.shape[:-1] if isinstance(spec, TensorSpec) else ()
+        if (
+            not isinstance(lengths, TensorSpec)
+            or lengths.dtype.is_floating
+            or lengths.shape != rows
+            or not isinstance(spec, TensorSpec)
+            or not spec.shape
+        ):
+            raise ProblemError(
+                f"{place}: lengths names {_described(lengths)}; expected integers of the shape "
+                f"[{', '.join(rows)}], one for each row of {_described(spec)}"
+            )
+
+
+def _check_least(name: str, value: int, least: int, *, where: str) -> None:
+    if value < least:
+        raise ProblemError(f"{where}: {name} is {value}, expected {least} or more")
+
+
+def _check_packed(spec: InputSpec, domain: Packed, *, where: str) -> None:
+    word = 8 * spec.dtype.itemsize
+    if domain.bits < 1 or word % domain.bits or domain.bits > 8:  # of a byte
+        raise ProblemError(
+            f"{where}: bits is {domain.bits}, which do not fill {_described(spec)}; expected 1, 2, "
+            "4 or 8"
+        )
+    _check_order(domain.low, domain.top, where=where)
+    if domain.low < 0 or domain.top >= 1 << domain.bits:
+        raise ProblemError(
+            f"{where}: codes of {domain.bits} bits lie from 0 to {(1 << domain.bits) - 1}; got "
+            f"{domain.low} to {domain.top}"
+        )
 
 
 def _check_order(low: float, high: float, *, where: str) -> None:
@@ -223,18 +305,26 @@ def within(value: Scalar, domain: Domain) -> bool:
     return True
 
 
-def domain_words(domain: Domain) -> str:
+def domain_words(domain: Domain) -> str:  # noqa: C901, PLR0911, PLR0912  # a clause a kind
     """Return a domain as a person says it: `real in [0.0, inf]`, `one of 1, 2`."""
     match domain:
         case Choice(values=values):
             return f"one of {', '.join(repr(value) for value in values)}"
         case Index(axis=axis, sentinels=sentinels, unique=unique):
             others = "".join(f" or {value}" for value in sentinels)
-            return f"an index into {axis}{others}{', none twice' if unique else ''}"
+            beyond = f", anything beyond {domain.lengths}" if domain.lengths else ""
+            return f"an index into {axis}{others}{', none twice' if unique else ''}{beyond}"
+        case Lengths(axis=axis, low=low):
+            return f"lengths from {low} to {axis}"
+        case Packed(bits=bits, low=low):
+            return f"codes of {bits} bits from {low} to {domain.top}"
+        case Swizzled(layout=layout, low=low, high=high):
+            return f"scales in [{low}, {high}] in layout {layout}"
         case SizeOf(axis=axis):
             return f"the size of {axis}"
-        case Offsets(axis=axis):
-            return f"sorted offsets from 0 to {axis}"
+        case Offsets(axis=axis, multiple_of=step, short=short):
+            steps = f", multiples of {step}" if step > 1 else ""
+            return f"sorted offsets from 0 to {axis}{' or less' if short else ''}{steps}"
         case Real(structure=structure) if structure is not Structure.GENERAL:
             plain = domain_words(Real(low=domain.low, high=domain.high))
             return f"{plain}, {structure.words}"
@@ -243,7 +333,8 @@ def domain_words(domain: Domain) -> str:
         case Probability(axis=axis):
             return f"probabilities along dimension {axis}"
         case Mask(kind=kind, additive=additive):
-            return f"{kind} mask{', added' if additive else ''}"
+            of = f" of {domain.lengths}" if domain.lengths else ""
+            return f"{kind} mask{of}{', added' if additive else ''}"
         case Opaque(why=why):
             return f"what the problem's own generator makes{f' ({why})' if why else ''}"
         case Real(low=low, high=high) | Positive(low=low, high=high):

@@ -17,7 +17,9 @@ from cuassay.model.domain import (
     Choice,
     Index,
     IntegerRange,
+    Lengths,
     Offsets,
+    Packed,
     Positive,
     Probability,
     Real,
@@ -113,16 +115,30 @@ def _tensor_outside(spec: InputSpec, tensor: Any, sizes: Mapping[str, int]) -> s
             return _beyond(tensor, low, high)
         case Probability(axis=axis):
             return _beyond(tensor, 0.0, None) or _sums(tensor.sum(axis))
+        case Index(lengths=lengths) if lengths:
+            return ""  # which entries are in use this input alone does not tell
+        case Lengths(axis=axis, low=low):
+            return _beyond(tensor, low, evaluate(axis, sizes))
+        case Packed(bits=bits, low=low):
+            places = range(0, 8 * spec.dtype.itemsize, bits)
+            codes = ((tensor >> place) & ((1 << bits) - 1) for place in places)
+            return next(filter(None, (_beyond(each, low, spec.domain.top) for each in codes)), "")
         case Index(axis=axis, sentinels=sentinels, unique=unique):
             for sentinel in sentinels:
                 tensor = tensor[tensor != sentinel]
             repeated = unique and tensor.unique().numel() < tensor.numel()
             last = evaluate(axis, sizes) - 1
             return _beyond(tensor, 0, last) or ("repeated indices" if repeated else "")
-        case Offsets(axis=axis):
-            ends = (tensor[0].item(), tensor[-1].item()) == (0, evaluate(axis, sizes))
+        case Offsets(axis=axis, multiple_of=step, short=short):
+            size, last = evaluate(axis, sizes), tensor[-1].item()
+            ends = tensor[0].item() == 0 and (last == size or (short and last <= size))
             rising = bool((tensor[1:] >= tensor[:-1]).all())
-            return "" if ends and rising else f"{tensor[:4].tolist()}...{tensor[-1].item()}"
+            stepped = not bool((tensor[:-1] % step).any())
+            return (
+                ""
+                if ends and rising and stepped
+                else f"{tensor[:4].tolist()}...{tensor[-1].item()}"
+            )
         case Choice(values=values):
             for legal in values:
                 tensor = tensor[tensor != legal]

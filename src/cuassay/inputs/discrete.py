@@ -8,7 +8,7 @@ import torch
 
 from cuassay.errors import ProblemError
 from cuassay.inputs.request import FillFunction, Request
-from cuassay.model.domain import Index, Mask
+from cuassay.model.domain import Index, Lengths, Mask, Offsets, Packed
 from cuassay.model.problem import ConstAxis, Problem, TensorSpec
 
 
@@ -71,7 +71,11 @@ def sentinel(request: Request) -> torch.Tensor:
     At least one stays an index, since a mean over no element is undefined. Without
     sentinels in the domain it is `uniform`.
     """
-    drawn = uniform(request)
+    return marked(request, uniform(request))
+
+
+def marked(request: Request, drawn: torch.Tensor) -> torch.Tensor:
+    """Return indices, a share of them replaced by the domain's sentinels; see `sentinel`."""
     domain = request.spec.domain
     marks = domain.sentinels if isinstance(domain, Index) else ()
     if not marks or not request.count:
@@ -101,7 +105,8 @@ def unique(kind: str, request: Request) -> torch.Tensor:
     if kind == "explicit":
         return explicit(request)
     drawn = request.permutation(request.limit)[: request.count]
-    return (drawn.sort().values if kind == "sorted" else drawn).reshape(request.shape)
+    ordered = (drawn.sort().values if kind == "sorted" else drawn).reshape(request.shape)
+    return marked(request, ordered) if kind == "sentinel" else ordered
 
 
 INDEX: dict[str, FillFunction] = {
@@ -121,7 +126,7 @@ def even_offsets(request: Request) -> torch.Tensor:
     """Sequences of equal length: 0, n/k, 2n/k, ..., n."""
     last = max(request.count - 1, 1)
     counted = torch.arange(request.count, device=request.device)
-    return (counted * request.limit // last).reshape(request.shape)
+    return _close(counted * request.limit // last, request)
 
 
 def random_offsets(request: Request) -> torch.Tensor:
@@ -142,11 +147,90 @@ def explicit_offsets(request: Request) -> torch.Tensor:
 
 
 def _close(cuts: torch.Tensor, request: Request) -> torch.Tensor:
+    """Return sorted cuts in steps of the domain's, from 0 to the axis's end or to what is used."""
+    domain = request.spec.domain
+    assert isinstance(domain, Offsets)
+    last = torch.full((1,), request.limit, device=request.device)
+    if domain.short:
+        last = request.integers(request.limit + 1, (1,))
+    cuts = torch.minimum(cuts, last) // domain.multiple_of * domain.multiple_of
+    if request.count > 1:
+        cuts[-1:] = last
     if request.count:
         cuts[0] = 0
-    if request.count > 1:
-        cuts[-1] = request.limit
     return cuts.reshape(request.shape)
+
+
+_EDGES = 2  # lengths beside an edge of a page: one below and one above it
+
+
+def mixed_lengths(request: Request) -> torch.Tensor:
+    """Lengths of every size, half of them at the edges that `edge_lengths` has."""
+    at_edges = request.uniform() < 1 / 2
+    return torch.where(at_edges, edge_lengths(request), uniform_lengths(request))
+
+
+def uniform_lengths(request: Request) -> torch.Tensor:
+    """Every length equally likely."""
+    low, high = _lengths(request)
+    return request.integers(high - low + 1) + low
+
+
+def edge_lengths(request: Request) -> torch.Tensor:
+    """The least length, one more, the full one, one less, and those beside the edge of a page."""
+    low, high = _lengths(request)
+    assert isinstance(request.spec.domain, Lengths)
+    page = request.spec.domain.page
+    wished = [low, low + 1, high, high - 1]
+    if page > 1:
+        turn = request.integers(max(high // page, 1), (1,)).item() + 1
+        wished += [int(turn) * page + beside for beside in (0, -1, 1)]
+    legal = sorted({min(max(size, low), high) for size in wished})
+    return torch.tensor(legal, device=request.device)[request.integers(len(legal))]
+
+
+def one_long_length(request: Request) -> torch.Tensor:
+    """One row is full, the others have the least length or a few more."""
+    low, high = _lengths(request)
+    short = request.integers(min(high - low, _EDGES) + 1) + low
+    if request.count:
+        short.view(-1)[request.integers(request.count, (1,))] = high
+    return short
+
+
+def _lengths(request: Request) -> tuple[int, int]:
+    """Return the least and the full length. Raises ProblemError for an axis below the least."""
+    domain = request.spec.domain
+    assert isinstance(domain, Lengths)
+    if request.limit < domain.low:
+        raise ProblemError(
+            f"input '{request.spec.name}' has lengths of {domain.low} or more, but its axis has "
+            f"size {request.limit}; lower `low`, or make the axis at least as long"
+        )
+    return domain.low, request.limit
+
+
+def _constant_length(kind: str) -> FillFunction:
+    def constant(request: Request) -> torch.Tensor:
+        low, high = _lengths(request)
+        value = {"zeros": low, "ones": min(max(low, 1), high), "full": high}[kind]
+        return torch.full(request.shape, value, device=request.device)
+
+    return constant
+
+
+def explicit_lengths(request: Request) -> torch.Tensor:
+    """The given lengths, as far as the axis has them."""
+    return explicit(request).clamp_(*_lengths(request))
+
+
+LENGTHS: dict[str, FillFunction] = {
+    "uniform": mixed_lengths,
+    "edges": edge_lengths,
+    "one_long": one_long_length,
+    **{kind: _constant_length(kind) for kind in ("full", "ones", "zeros")},
+    "explicit": explicit_lengths,
+}
 
 
 OFFSETS: dict[str, FillFunction] = {
@@ -195,6 +279,29 @@ def with_ones(problem: Problem, spec: TensorSpec) -> TensorSpec:
     return dataclasses.replace(spec, shape=shape)
 
 
+def packed(kind: str, request: Request, domain: Packed, *, dtype: torch.dtype) -> torch.Tensor:
+    """Return words of packed codes: random ones, all the least or the largest, or counted up.
+
+    `edges` has the least and the largest code alone. Explicit numbers are whole words.
+    """
+    if kind == "explicit":
+        return explicit(request)
+    count, low, high = 8 * dtype.itemsize // domain.bits, domain.low, domain.top
+    shape = (*request.shape, count)
+    match kind:
+        case "zeros" | "ones":
+            codes = torch.full(shape, high if kind == "ones" else low, device=request.device)
+        case "arange":
+            places = torch.arange(request.count * count, device=request.device)
+            codes = places.reshape(shape) % (high - low + 1) + low
+        case "edges":
+            codes = request.integers(2, shape) * (high - low) + low
+        case _:
+            codes = request.integers(high - low + 1, shape) + low
+    shifts = torch.arange(count, device=request.device) * domain.bits
+    return (codes << shifts).sum(-1)  # of 64 bits: the highest code wraps into the sign
+
+
 def integers(
     kind: str, request: Request, low: int, high: int, *, dtype: torch.dtype = torch.int64
 ) -> torch.Tensor:
@@ -216,3 +323,4 @@ def integers(
 
 MASKS = ("uniform", "ones", "zeros", "explicit")
 INTEGERS = ("uniform", "ones", "zeros", "arange", "explicit")
+PACKED = (*INTEGERS, "edges")

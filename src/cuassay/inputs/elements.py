@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.inputs.fills import family
 from cuassay.model.case import Case, Fill
-from cuassay.model.domain import Index, Opaque, Positive, Probability
+from cuassay.model.domain import Index, Opaque, Positive, Probability, Swizzled
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Scalar, TensorSpec
 
@@ -37,12 +37,12 @@ def simplest_elements(
     Nothing changes where the fill is plain already, the tensor has more than 128 elements,
     or its domain does not let single elements be chosen.
     """
-    if spec.dtype in _PACKED or isinstance(spec.domain, Opaque | Probability | Positive):
+    if spec.dtype in _PACKED or isinstance(spec.domain, Opaque | Probability | Positive | Swizzled):
         free = False
     elif isinstance(spec.domain, Index):
         free = not spec.domain.unique
     else:
-        free = family(spec) in ("real", "integers")
+        free = family(spec) in ("real", "integers", "lengths")
     fill = case.fills.get(spec.name)
     if not free or (fill and fill.kind in _PLAIN):
         return case

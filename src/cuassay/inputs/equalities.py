@@ -11,7 +11,7 @@ from cuassay.inputs.geometry import fitted_sizes, tensor_inputs
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC
 from cuassay.model.case import Case, Fill
-from cuassay.model.domain import IntegerRange, Opaque, Positive, Probability, Real
+from cuassay.model.domain import IntegerRange, Opaque, Positive, Probability, Real, Swizzled
 from cuassay.model.problem import Scalar, ScalarSpec
 
 _BITS = 3  # of a scalar's significand, which every floating type has
@@ -42,7 +42,8 @@ def at_scalars(planner: Planner) -> Iterator[Case]:
     fills = {
         spec.name: Fill(kind="among", parameters={"values": values})
         for spec in tensor_inputs(problem)
-        if family(spec) == "real" and not isinstance(spec.domain, Opaque | Positive | Probability)
+        if family(spec) == "real"
+        and not isinstance(spec.domain, Opaque | Positive | Probability | Swizzled)
     }
     if held and fills:
         yield dataclasses.replace(

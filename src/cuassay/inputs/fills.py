@@ -19,23 +19,38 @@ from cuassay.inputs.real import REAL
 from cuassay.inputs.request import FillFunction, Request
 from cuassay.model.axes import evaluate, shape_of
 from cuassay.model.case import Fill
-from cuassay.model.domain import Choice, Index, IntegerRange, Mask, Offsets
+from cuassay.model.domain import (
+    Choice,
+    Index,
+    IntegerRange,
+    Lengths,
+    Mask,
+    Offsets,
+    Packed,
+    Swizzled,
+)
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 
 __all__ = ["FILLS", "FillFunction", "Request", "default_fill", "kinds_for", "make"]
 
-FILLS: Mapping[str, FillFunction] = MappingProxyType({**discrete.OFFSETS, **discrete.INDEX, **REAL})
+FILLS: Mapping[str, FillFunction] = MappingProxyType(
+    {**discrete.LENGTHS, **discrete.OFFSETS, **discrete.INDEX, **REAL}
+)
 _MASKED = -1e9  # what an additive mask adds where float32 or bfloat16 hold it
 
 
 def family(spec: TensorSpec) -> str:
-    """Return which fills apply: real, index, offsets, mask, integers or choice."""
+    """Return which fills apply: real, index, lengths, offsets, mask, integers, packed, choice."""
     match spec.domain:
         case Index():
             return "index"
+        case Lengths():
+            return "lengths"
         case Offsets():
             return "offsets"
+        case Packed():
+            return "packed"
         case Mask():
             return "mask"
         case IntegerRange():
@@ -52,9 +67,11 @@ def kinds_for(spec: TensorSpec) -> tuple[str, ...]:
     kinds: Mapping[str, Iterable[str]] = {
         "real": REAL,
         "index": discrete.INDEX,
+        "lengths": discrete.LENGTHS,
         "offsets": discrete.OFFSETS,
         "mask": discrete.MASKS,
         "integers": discrete.INTEGERS,
+        "packed": discrete.PACKED,
         "choice": discrete.INTEGERS,
     }
     return tuple(kinds[family(spec)])
@@ -79,7 +96,7 @@ def make(
     generator = torch.Generator(device=device)
     generator.manual_seed(seed)
     domain = spec.domain
-    limit = evaluate(domain.axis, sizes) if isinstance(domain, Index | Offsets) else 0
+    limit = evaluate(domain.axis, sizes) if isinstance(domain, Index | Lengths | Offsets) else 0
     request = Request(
         spec=spec,
         shape=shape_of(spec.shape, sizes),
@@ -104,17 +121,17 @@ def _dispatch(kind: str, request: Request) -> torch.Tensor:
                 )
             drawn = discrete.unique(kind, request) if unique else discrete.INDEX[kind](request)
             return drawn.to(dtype)
+        case Lengths():
+            return discrete.LENGTHS[kind](request).to(dtype)
         case Offsets():
             return discrete.OFFSETS[kind](request).to(dtype)
+        case Packed() as domain:
+            return discrete.packed(kind, request, domain, dtype=dtype).to(dtype)
+        case Swizzled(low=low, high=high) if not spec.dtype.is_floating:
+            bounds = int(low), int(high)
+            return discrete.integers(kind, request, *bounds, dtype=dtype).to(dtype)
         case Mask() as domain:
-            kept = discrete.keep_mask(kind, request, domain)
-            dtype = torch_dtype(spec.dtype)
-            if not domain.additive:
-                return kept.to(dtype)
-            blocked = max(_MASKED, -spec.dtype.float_format.maximum)
-            return torch.zeros(kept.shape, device=kept.device, dtype=dtype).masked_fill_(
-                ~kept, blocked
-            )
+            return mask_of(discrete.keep_mask(kind, request, domain), spec, domain)
         case IntegerRange(low=low, high=high):
             return discrete.integers(kind, request, low, high, dtype=dtype).to(dtype)
         case Choice(values=values):
@@ -125,3 +142,12 @@ def _dispatch(kind: str, request: Request) -> torch.Tensor:
     if spec.dtype.is_floating:
         return real_values(kind, request, spec.domain)
     return discrete.integers(kind, request, 0, 1, dtype=dtype).to(dtype)
+
+
+def mask_of(kept: torch.Tensor, spec: TensorSpec, domain: Mask) -> torch.Tensor:
+    """Return the mask of an input's dtype that keeps what `kept`, bool, says."""
+    dtype = torch_dtype(spec.dtype)
+    if not domain.additive:
+        return kept.to(dtype)
+    blocked = max(_MASKED, -spec.dtype.float_format.maximum)
+    return torch.zeros(kept.shape, device=kept.device, dtype=dtype).masked_fill_(~kept, blocked)

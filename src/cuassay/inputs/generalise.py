@@ -32,9 +32,11 @@ _OTHER_FILLS = {
         Fill(kind="same_sign"),
     ),
     "index": (Fill(kind="uniform"), Fill(kind="zipf"), Fill(kind="arange")),
+    "lengths": (Fill(kind="uniform"), Fill(kind="full"), Fill(kind="zeros")),
     "offsets": (Fill(kind="uniform"), Fill(kind="even")),
     "mask": (Fill(kind="uniform"), Fill(kind="ones")),
     "integers": (Fill(kind="uniform"), Fill(kind="zeros")),
+    "packed": (Fill(kind="uniform"), Fill(kind="zeros")),
     "choice": (Fill(kind="uniform"),),
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from cuassay.errors import ProblemError
 from cuassay.inputs.constraints import constraint_holds
 from cuassay.model.axes import SHARES, evaluate, resolve, shape_of
-from cuassay.model.domain import Index, Offsets
+from cuassay.model.domain import Index, Lengths, Offsets
 from cuassay.model.problem import ExprAxis, Problem, TensorSpec, VarAxis, Workload
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -98,7 +98,7 @@ def within(axis: VarAxis, size: int) -> bool:
 def legal(problem: Problem, sizes: Mapping[str, int]) -> bool:
     """Return whether all var axes are within bounds and no rule of the problem is broken.
 
-    Distinct indices need as many rows as there are of them.
+    Distinct indices need as many rows as there are of them, lengths an axis of the least one.
     """
     bounded = all(within(axis, sizes[axis.name]) for axis in problem.var_axes())
     return (
@@ -108,6 +108,11 @@ def legal(problem: Problem, sizes: Mapping[str, int]) -> bool:
             math.prod(shape_of(spec.shape, sizes)) <= evaluate(spec.domain.axis, sizes)
             for spec in tensor_inputs(problem)
             if isinstance(spec.domain, Index) and spec.domain.unique
+        )
+        and all(
+            spec.domain.low <= evaluate(spec.domain.axis, sizes)
+            for spec in tensor_inputs(problem)
+            if isinstance(spec.domain, Lengths)
         )
     )
 

@@ -11,7 +11,7 @@ from cuassay.formats.generated import unlike
 from cuassay.inputs.real import EXACT, REAL, zeros
 from cuassay.inputs.request import Request
 from cuassay.model.case import UNSTRUCTURED
-from cuassay.model.domain import Domain, Positive, Probability, Real, Structure
+from cuassay.model.domain import Domain, Positive, Probability, Real, Structure, Swizzled
 from cuassay.model.dtype import DType
 
 _POSITIVE_FAMILY = frozenset(
@@ -31,7 +31,7 @@ def torch_dtype(dtype: DType) -> torch.dtype:
 def real_values(kind: str, request: Request, domain: Domain) -> torch.Tensor:
     """Draw a floating tensor of `kind` within `domain`, in the spec's dtype."""
     match domain:
-        case Positive():
+        case Positive() | Swizzled():
             # Log-normal numbers, typical size 0.1 to 10 times `scale`, for the ordinary regimes
             if kind not in _POSITIVE_FAMILY:
                 raw = REAL[kind](request).abs_()

@@ -9,7 +9,7 @@ import torch
 
 from cuassay.errors import CuassayError, ReferenceError_
 from cuassay.inputs.discrete import with_ones
-from cuassay.inputs.fills import default_fill, family, make
+from cuassay.inputs.fills import default_fill, family, make, mask_of
 from cuassay.inputs.legal import structured
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
@@ -74,6 +74,14 @@ def materialise(
         else:
             plain = with_ones(problem, spec) if isinstance(spec.domain, Mask) else spec
             values[spec.name] = _drawn(plain, case, sizes, device=device)
+    for spec in problem.inputs:
+        match spec.domain:
+            case Mask(lengths=lengths) as domain if lengths and isinstance(spec, TensorSpec):
+                mask, rows = values[spec.name], values[lengths]
+                assert isinstance(mask, torch.Tensor)
+                assert isinstance(rows, torch.Tensor)
+                columns = torch.arange(mask.shape[-1], device=mask.device)
+                values[spec.name] = mask_of(columns < rows.unsqueeze(-1), spec, domain)
     return values
 
 

@@ -20,7 +20,7 @@ from cuassay.inputs.scalars import drawn_scalar
 from cuassay.inputs.seeds import derive
 from cuassay.model import serial
 from cuassay.model.case import Case, Fill
-from cuassay.model.domain import Opaque, Positive, Probability, SizeOf
+from cuassay.model.domain import Opaque, Positive, Probability, SizeOf, Swizzled
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec, VarAxis
 
 Change: TypeAlias = tuple[int, int]  # which aspect (taken modulo their number), how much
@@ -74,7 +74,7 @@ def change(planner: Planner, case: Case, changes: Sequence[Change], *, max_eleme
 
 def draw_fill(random: Random, spec: TensorSpec) -> Fill:
     """Return a fill with drawn parameters within the input's domain."""
-    if isinstance(spec.domain, Positive):
+    if isinstance(spec.domain, Positive | Swizzled):
         table: _Table = {"normal": {}, "sorted": {}, "ones": {}}
     elif isinstance(spec.domain, Probability):
         table = {"normal": {"scale": (0.1, 1.0, 2.0, 10.0)}, "one_hot": {}}
@@ -115,10 +115,12 @@ _TABLES: Mapping[str, _Table] = {
         "sorted": {},
         "sentinel": {},
     },
+    "lengths": {"uniform": {}, "edges": {}, "one_long": {}, "full": {}},
     "offsets": {"uniform": {}, "even": {}, "ragged": {}},
     # No mask that blocks whole rows: what a soft-max of nothing is, few references define.
     "mask": {"ones": {}, "uniform": {"share": (0.05, 0.3, 0.7, 0.95)}},
     "integers": _INTEGERS,
+    "packed": {**_INTEGERS, "edges": {}},
     "choice": _INTEGERS,
 }
 

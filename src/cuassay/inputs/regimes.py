@@ -7,6 +7,7 @@ ignores them would go unseen. Positive inputs keep a consistent size.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cuassay.inputs.fills import default_fill, family
@@ -14,7 +15,7 @@ from cuassay.inputs.geometry import tensor_inputs
 from cuassay.inputs.scalars import default_scalar, drawn_scalar
 from cuassay.inputs.seeds import derive
 from cuassay.model.case import Fill
-from cuassay.model.domain import Opaque, Positive, Probability, SizeOf
+from cuassay.model.domain import Opaque, Positive, Probability, SizeOf, Swizzled
 from cuassay.model.problem import Problem, Scalar, ScalarSource, ScalarSpec, TensorSpec, Workload
 
 _HALF_SCALE = 0.1  # float16 ends at 65504: products of two large inputs should mostly fit
@@ -22,6 +23,15 @@ _HALF_SCALE = 0.1  # float16 ends at 65504: products of two large inputs should 
 
 _SIDE = Fill(kind="normal", parameters={"mean": 1.0, "scale": 0.5})
 _ANY_INDEX = Fill(kind="sentinel")
+# Lengths and offsets beside indices of a kind: where few rows have all hits, one part is long.
+_RAGGED: Mapping[str, Mapping[str, Fill]] = {
+    "lengths": {
+        "zipf": Fill(kind="edges"),
+        "single_hot": Fill(kind="full"),
+        "two_hot": Fill(kind="one_long"),
+    },
+    "offsets": {"zipf": Fill(kind="ragged"), "single_hot": Fill(kind="ragged")},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +139,7 @@ def main_rank(problem: Problem) -> int:
     ranks = [
         len(spec.shape)
         for spec in tensor_inputs(problem)
-        if family(spec) == "real" and not isinstance(spec.domain, Positive | Opaque)
+        if family(spec) == "real" and not isinstance(spec.domain, Positive | Swizzled | Opaque)
     ]
     return min(max(ranks, default=0), 2)
 
@@ -138,9 +148,11 @@ def _fill_of(spec: TensorSpec, regime: Regime, rank: int) -> Fill:
     kind = family(spec)
     if kind == "index":
         return regime.index
+    if kind in ("lengths", "offsets"):
+        return _RAGGED[kind].get(regime.index.kind, default_fill(spec))
     if kind != "real":
         return default_fill(spec)
-    if isinstance(spec.domain, Positive):
+    if isinstance(spec.domain, Positive | Swizzled):
         return default_fill(spec)
     if isinstance(spec.domain, Probability):
         return fill("normal", scale=2.0)

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 _PLAIN = {
     "real": ("zeros", "ones", "small_integers", "normal"),
     "index": ("single_hot", "arange", "uniform"),
+    "lengths": ("full", "ones", "uniform"),
     "offsets": ("even", "uniform"),
     "mask": ("ones", "uniform"),
     "integers": ("zeros", "ones", "uniform"),
+    "packed": ("zeros", "ones", "uniform"),
     "choice": ("zeros", "ones", "uniform"),
 }
 _FLAG = ("ones", "zeros", "uniform")  # of a mask of rows "zeros" attends to nothing

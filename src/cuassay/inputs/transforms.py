@@ -80,13 +80,7 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
     if "slices" in fill.parameters:
         value = _with_other_slices(spec, fill, value)
     if "spoil" in fill.parameters:
-        places, with_ = fill.parameters["spoil"], fill.parameters.get("spoil_with")
-        number = float("nan") if with_ == "nan" else _number(spec, fill, "spoil_with")
-        if not isinstance(places, tuple) or not all(0 <= p < value.numel() for p in places):
-            raise _unfit(spec, "spoil", places, f"places within {value.numel()} elements")
-        flat = value.reshape(-1).clone()
-        flat[torch.tensor([int(p) for p in places], device=value.device)] = number
-        value = flat.reshape(value.shape)
+        value = _spoiled(spec, fill, value)
     return value.contiguous()
 
 
@@ -109,6 +103,23 @@ def _hard_to_tell_apart(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> to
         ].to(value.dtype)
         value = value * signs.reshape(value.shape).to(value.device)
     return value
+
+
+def _spoiled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    """Return the tensor with one number at some places of the flat tensor."""
+    places, with_ = fill.parameters["spoil"], fill.parameters.get("spoil_with")
+    number = float("nan") if with_ == "nan" else _number(spec, fill, "spoil_with")
+    if not isinstance(places, tuple) or not all(0 <= p < value.numel() for p in places):
+        raise _unfit(spec, "spoil", places, f"places within {value.numel()} elements")
+    flat = value.reshape(-1).clone()
+    at = torch.tensor([int(p) for p in places], device=value.device)
+    if value.dtype.itemsize == 1 and value.dtype.is_floating_point:
+        # Floats of 8 bits cannot be indexed everywhere: they are written as bytes.
+        code = torch.tensor([number], device=value.device).to(value.dtype).view(torch.uint8)
+        flat.view(torch.uint8)[at] = code
+    else:
+        flat[at] = number if value.is_floating_point() else int(number)
+    return flat.reshape(value.shape)
 
 
 _ENDS = 8  # elements at either end that stay where a tensor is reordered; fewer of a small one

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from cuassay.contract.accept import Acceptor
 from cuassay.contract.facts import Evidence, Known, SizeFact, Source, StepOfSize, Tried
 from cuassay.contract.observe import without_contradicted
+from cuassay.contract.ragged import with_ragged
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.uses import with_uses
 from cuassay.errors import CuassayError
 from cuassay.judge.domain import Domain, Knowledge, Learnt, Lesson, RefusedWithData
 from cuassay.model.case import Case
+from cuassay.model.domain import Opaque
 from cuassay.model.problem import Problem, VarAxis
 
 if TYPE_CHECKING:
@@ -92,6 +94,16 @@ class Learning:
         problem, found = without_contradicted(
             before.problem, values, case.axes, again=lambda: self._truths.inputs(other)
         )
+        if any(isinstance(spec.domain, Opaque) for spec in problem.inputs):
+            looks = (values, self._truths.inputs(other))
+            problem, ragged = with_ragged(
+                problem,
+                looks,
+                case.axes,
+                run=lambda given: self._truths.as_written(list(given.values())),
+                seed=again_seed,
+            )
+            found = (*found, *ragged)
         if problem != before.problem:
             self.take(problem, (*before.facts, *found))
 

@@ -16,7 +16,7 @@ from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
 from cuassay.judge.drawn import Drawn
 from cuassay.model import serial
-from cuassay.model.axes import resolve
+from cuassay.model.axes import evaluate, resolve
 from cuassay.model.case import Case
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Scalar, TensorSpec
@@ -410,6 +410,6 @@ def _rough(key: str) -> str:
 
 
 def _counts(ids: torch.Tensor, spec: TensorSpec, sizes: Mapping[str, int]) -> torch.Tensor:
-    rows = sizes.get(spec.shape[0], 0) if spec.shape else 0
+    rows = evaluate(spec.shape[0], sizes) if spec.shape else 0
     legal = ids[(ids >= 0) & (ids < rows)].reshape(-1).long()
     return torch.bincount(legal, minlength=rows)

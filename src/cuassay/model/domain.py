@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TypeAlias
 
 
@@ -54,27 +56,91 @@ class Probability:
 class Index:
     """Integers in [0, size of `axis`), or one of `sentinels`; `unique` forbids repeats.
 
-    `axis` is an axis name, a decimal literal or an expression of axis names.
+    `axis` is an axis name, a decimal literal or an expression of axis names. Of a table of pages
+    `lengths` names the input that holds the length of each row, and an entry stands for `per` of
+    it (the tokens of a page): what lies beyond the last entry in use may be any integer. A
+    sentinel may stand there more than once, `unique` or not.
     """
 
     axis: str
     sentinels: tuple[int, ...] = ()
     unique: bool = False
+    lengths: str = ""
+    per: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """Integers from `low` to the size of `axis`: how much of it each row has in use.
+
+    Of a length that is kept in pages, `page` is how much one holds: lengths beside its edges are
+    drawn. Beside them rows are empty, full, of one element, and one is long among short ones.
+    """
+
+    axis: str
+    low: int = 0
+    page: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets:
-    """Sorted offsets from 0 to the size of `axis` (cu_seqlens)."""
+    """Sorted offsets from 0 to the size of `axis` (cu_seqlens, indptr).
+
+    All are multiples of `multiple_of` but the last. With `short` the last one may lie below the
+    size: rows of that axis beyond it are padding, which may hold anything.
+    """
 
     axis: str
+    multiple_of: int = 1
+    short: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:
-    """A mask. `kind` is arbitrary, causal or padding; `additive` holds 0 and a large negative."""
+    """A mask. `kind` is arbitrary, causal or padding; `additive` holds 0 and a large negative.
+
+    A padding mask of `lengths`, an input, keeps as many of a row as that says.
+    """
 
     kind: str = "arbitrary"
     additive: bool = False
+    lengths: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """Integers whose bytes hold codes of `bits` bits, each from `low` to `high` (None: the last).
+
+    Quantised weights and their zero points: eight codes of 4 bits in an int32, two in a byte.
+    """
+
+    bits: int = 4
+    low: int = 0
+    high: int | None = None
+
+    @property
+    def top(self) -> int:
+        """The largest code."""
+        return (1 << self.bits) - 1 if self.high is None else self.high
+
+
+SCALE_TILES: Mapping[str, tuple[int, int]] = MappingProxyType({"128x4": (128, 4), "8x4": (8, 4)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swizzled:
+    """Scales of blocks, from `low` to `high`, in a `layout` of tensor cores: 128x4 or 8x4.
+
+    `rows` and `columns` are axes or expressions of axes: how many scales there are. The tensor
+    holds whole tiles of the layout (see `cuassay.formats.native.scale_layouts`), and what pads
+    them may be anything. Bounds of a uint8 tensor are codes (E8M0).
+    """
+
+    rows: str
+    columns: str
+    layout: str = "128x4"
+    low: float = 2.0**-6
+    high: float = 2.0**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,5 +174,25 @@ class Opaque:
 
 
 Domain: TypeAlias = (
-    Real | Positive | Probability | Index | Offsets | Mask | IntegerRange | Choice | SizeOf | Opaque
+    Real
+    | Positive
+    | Probability
+    | Index
+    | Lengths
+    | Offsets
+    | Mask
+    | IntegerRange
+    | Packed
+    | Swizzled
+    | Choice
+    | SizeOf
+    | Opaque
 )
+
+
+def domain_axes(domain: Domain) -> Iterator[str]:
+    """Yield the axis expressions that a domain names."""
+    if isinstance(domain, Index | Lengths | Offsets | SizeOf):
+        yield domain.axis
+    if isinstance(domain, Swizzled):
+        yield from (domain.rows, domain.columns)

@@ -72,13 +72,17 @@ Axis: TypeAlias = ConstAxis | VarAxis | ExprAxis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
-    """A tensor: its shape is axis names and decimal literals; () is a 0-d tensor."""
+    """A tensor: its shape is axis names and decimal literals; () is a 0-d tensor.
+
+    `stale` says that elements of an input that no output depends on may hold anything, NaN too.
+    """
 
     name: str
     dtype: DType
     shape: tuple[str, ...]
     domain: Domain
     domain_source: str = "default"  # declared | inferred | experiment | default | sidecar FILE
+    stale: bool = False
     description: str = ""
 
 

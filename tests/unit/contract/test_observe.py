@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from cuassay.catalog import registry
 from cuassay.contract.facts import (
     Arange,
     Binary,
@@ -26,7 +27,9 @@ from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.plan.preconditions import generate_once
 from cuassay.judge.plan.smoke import smoke
-from cuassay.model.domain import Mask, Positive, Probability, Real
+from cuassay.model.domain import Index, Mask, Opaque, Positive, Probability, Real
+from cuassay.model.dtype import DType
+from cuassay.model.problem import TensorSpec
 from cuassay.model.stated import FactKind
 from tests.support.foreign import kernelbench
 from tests.unit.contract.problems import foreign, rotary, trial_of
@@ -257,3 +260,27 @@ def test_a_part_of_a_large_tensor_refuses_what_does_not_hold_and_nothing_else() 
     late[-1, -1] = -2.0  # in no part: the whole is looked at
     assert not holds(FactKind.CONSTANT, late)
     assert not holds(FactKind.NON_NEGATIVE, late)
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([0, 3, -1, 2], Index(axis="tokens", sentinels=(-1,))),
+        ([0, 3, 1, 2], Index(axis="tokens")),
+        ([0, -2, -1, 2], None),  # no single number stands for padding
+        ([0, 99, -1, 2], None),
+    ],
+)
+def test_a_negative_id_of_the_generator_is_padding(ids: list[int], expected: Index | None) -> None:
+    spec = TensorSpec(
+        name="ids",
+        dtype=DType.INT64,
+        shape=("tokens",),
+        domain=Index(axis="tokens"),
+        domain_source="experiment",
+    )
+    problem = dataclasses.replace(registry.get("embedding"), inputs=(spec,))
+    values = {"ids": torch.tensor(ids)}
+    kept, _ = without_contradicted(problem, values, {"tokens": 4}, again=lambda: values)
+    found = kept.input("ids").domain
+    assert found == expected if expected is not None else isinstance(found, Opaque)

@@ -12,7 +12,7 @@ from cuassay.contract.facts import Used
 from cuassay.contract.uses import with_uses
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
-from cuassay.model.domain import Domain, Index, IntegerRange, Opaque, Positive, Real
+from cuassay.model.domain import Domain, Index, IntegerRange, Opaque, Packed, Positive, Real
 from cuassay.model.problem import Problem
 from tests.support import trees
 
@@ -124,6 +124,31 @@ def test_what_an_index_is_into(body: str, expected: Domain, tmp_path: Path) -> N
 )
 def test_what_shows_no_index_stays_as_it_was(body: str, tmp_path: Path) -> None:
     assert domain(used(tmp_path, body), "i") == IntegerRange(low=-1024, high=1023)
+
+
+@pytest.mark.parametrize(
+    ("body", "bits"),
+    [
+        ("return ((i >> 4) & 15)[:, None] * x + (i & 15)[:, None] * x", 4),
+        ("parts = (i[:, None] >> torch.arange(0, 64, 8)) & 0xFF\nreturn parts * x", 8),
+        ("wide = i.view(-1, 1)\nreturn torch.bitwise_right_shift(wide, 2).bitwise_and(3) * x", 2),
+    ],
+)
+def test_codes_that_are_shifted_and_cut_are_packed(body: str, bits: int, tmp_path: Path) -> None:
+    assert domain(used(tmp_path, body), "i") == Packed(bits=bits)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return (i & 15)[:, None] * x",  # a remainder: nothing is taken from above it
+        "return (i >> 4)[:, None] * x",
+        "return w[(i >> 4) & 15] * x",  # an index of its own
+        "return ((i >> 4) & 6)[:, None] * x",
+    ],
+)
+def test_what_takes_no_codes_out_is_not_packed(body: str, tmp_path: Path) -> None:
+    assert not isinstance(domain(used(tmp_path, body), "i"), Packed)
 
 
 def test_a_loop_over_rows_needs_data_and_is_run_with_the_generators(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from cuassay.checks.plain_first import measured, with_scalars
 from cuassay.checks.state.answers import placed, reads_of, reseeded
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import elements, tensor_inputs
+from cuassay.inputs.outside import outside
 from cuassay.model.axes import smallest_workload_axes
-from cuassay.model.case import Case
+from cuassay.model.case import Case, FillValue
 from cuassay.model.diagnosis import Cause
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
@@ -31,9 +32,18 @@ if TYPE_CHECKING:
 _CASES = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 8}
 _ELEMENTS = {Profile.QUICK: 1 << 15, Profile.STANDARD: 1 << 17, Profile.DEEP: 1 << 20}
 _MOST = 8192  # places spoiled in one input
+_HALVINGS = 3
 _DRAWS = 5  # other values of a case, of which the most telling ones are taken
-_LARGE = {DType.FLOAT16: 6e4, DType.BFLOAT16: 1e30, DType.FLOAT32: 1e30, DType.FLOAT64: 1e30}
-_GARBAGE, _NAN = "garbage", "nan"
+_LARGE = {
+    DType.FLOAT16: 6e4,
+    DType.BFLOAT16: 1e30,
+    DType.FLOAT32: 1e30,
+    DType.FLOAT64: 1e30,
+    DType.FLOAT8_E4M3FN: 448.0,
+    DType.FLOAT8_E5M2: 57344.0,
+}
+_INTEGERS = {DType.UINT8: 255, DType.INT8: 127, DType.INT16: 2**15 - 1}  # others: those of 32 bits
+_GARBAGE, _NAN, _STATED = "garbage", "nan", "anything"
 Places = Mapping[str, tuple[int, ...]]
 
 
@@ -45,6 +55,9 @@ class Mem004(Check):
         the float64 reference is exactly zero and that leave its answer unchanged, bit for bit,
         when they are spoiled. They lie behind masks, in rows that no index names, in unused
         pages, in padding. Then the kernel is called with large numbers there, and with NaN.
+        Where the problem states that something may be anything (entries of a page table beyond a
+        length, rows beyond the last offset, what pads swizzled scales, inputs that are `stale`),
+        that is spoiled too: integers with numbers far outside every axis.
 
     Why it matters
         A serving engine pads batches to captured sizes, recycles pages of its cache and keeps
@@ -54,8 +67,9 @@ class Mem004(Check):
 
     How it decides
         The right answer is the one without the spoiling, by the statistics of NUM001. A wrong
-        answer with large finite numbers within the input's domain rejects. One with NaN alone
-        is a condition of use. A plain call comes first and must be right.
+        answer with large finite numbers within the input's domain rejects, and so does one with
+        what the problem states may lie there. One with NaN alone is a condition of use otherwise.
+        A plain call comes first and must be right.
 
     Can it be wrong?
         Only elements that the reference itself is proved not to look at on that case are
@@ -115,10 +129,13 @@ class Mem004(Check):
             }
             names = ", ".join(f"'{name}'" for name in spoiled)
             nan = any(parameters["spoil_with"] == "nan" for parameters in spoiled.values())
+            stated = all("spoil_stated" in parameters for parameters in spoiled.values())
             what = "NaN" if nan else "a large number"
             text = f"{what} in elements of {names} that no output depends on changes the answer"
+            if stated:
+                text += ", though the problem states that they may hold anything"
             extra = measured(found, scenario.cases[0])
-            if nan:
+            if nan and not stated:
                 extra |= {
                     "finding_class": FindingClass.UNSAFE,
                     "severity": Severity.MEDIUM,
@@ -168,15 +185,20 @@ def _borders(trial: Trial, case: Case) -> int:
 def unused(trial: Trial, base: Case) -> Mapping[str, Places]:
     """Return, by what may lie there and by input, the places that no output depends on.
 
-    NaN may lie in fewer: zero times it is NaN. Empty where the reference cannot be
-    differentiated.
+    NaN may lie in fewer: zero times it is NaN. What the problem states comes first. Where the
+    reference cannot be differentiated nothing else is known.
     """
+    plain = trial.exact(base)
+    found: dict[str, dict[str, tuple[int, ...]]] = {_STATED: {}, _GARBAGE: {}, _NAN: {}}
+    open_ = outside(trial.problem, trial.inputs(base), base.axes)
+    for name, anything in open_.items():
+        stated = {name: tuple(anything.reshape(-1).nonzero().squeeze(1).tolist()[:_MOST])}
+        if _leaves(trial, base, stated, _STATED, plain):
+            found[_STATED] |= stated
     try:
         gradients = trial.dependence(base)
     except CannotJudgeError:
-        return {}
-    plain = trial.exact(base)
-    found: dict[str, dict[str, tuple[int, ...]]] = {_GARBAGE: {}, _NAN: {}}
+        return found
     for spec in tensor_inputs(trial.problem):
         gradient = gradients.get(spec.name)
         if gradient is None or spec.dtype not in _LARGE:
@@ -184,11 +206,50 @@ def unused(trial: Trial, base: Case) -> Mapping[str, Places]:
         zero = (gradient.reshape(-1) == 0).nonzero().squeeze(1).tolist()
         if not zero or len(zero) == gradient.numel():
             continue  # an input that nothing depends on is API003's subject
-        places = {spec.name: tuple(zero[:_MOST])}
         for what in (_GARBAGE, _NAN):
-            if _same(plain, trial.exact(_spoiled(trial, base, places, what))):
-                found[what] |= places
+            leaving = _leaving(trial, base, (spec.name, tuple(zero[:_MOST])), what, plain)
+            if leaving:
+                found[what] |= {spec.name: leaving}
+                if what == _NAN and spec.stale:
+                    found[_STATED] |= {spec.name: leaving}
     return found
+
+
+def _leaving(
+    trial: Trial,
+    base: Case,
+    of: tuple[str, tuple[int, ...]],
+    what: str,
+    plain: tuple[torch.Tensor, ...],
+    *,
+    halvings: int = _HALVINGS,
+) -> tuple[int, ...]:
+    """Return those of an input's places where something may lie that changes no answer.
+
+    A gradient may be zero at what is used: that of the one key which a query attends to. Places
+    that do not leave the answer as it is are halved, so that these cost no more than their part.
+    """
+    name, places = of
+    if _leaves(trial, base, {name: places}, what, plain):
+        return places
+    if not halvings or len(places) < 2:  # of one there are no halves
+        return ()
+    middle = len(places) // 2
+    return tuple(
+        place
+        for half in (places[:middle], places[middle:])
+        for place in _leaving(trial, base, (name, half), what, plain, halvings=halvings - 1)
+    )
+
+
+def _leaves(
+    trial: Trial, base: Case, places: Places, what: str, plain: tuple[torch.Tensor, ...]
+) -> bool:
+    """Whether the reference accepts what may lie at some places and returns the same."""
+    try:
+        return _same(plain, trial.exact(_spoiled(trial, base, places, what)))
+    except CannotJudgeError:
+        return False
 
 
 def _same(first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...]) -> bool:
@@ -202,8 +263,13 @@ def _spoiled(trial: Trial, base: Case, places: Places, what: str) -> Case:
     fills = dict(base.fills)
     for spec in tensor_inputs(trial.problem):
         if spec.name in places:
-            with_ = "nan" if what == _NAN else _large(spec)
-            changed = {"spoil": places[spec.name], "spoil_with": with_}
+            changed: dict[str, FillValue] = {"spoil": places[spec.name]}
+            if not spec.dtype.is_floating:
+                changed["spoil_with"] = _INTEGERS.get(spec.dtype, 2**31 - 1)
+            else:
+                changed["spoil_with"] = _large(spec) if what == _GARBAGE else "nan"
+            if what == _STATED:
+                changed["spoil_stated"] = True
             fills[spec.name] = with_parameters(own_fill(base, spec), changed)
     return dataclasses.replace(base, label=f"{base.label}, {what}", fills=fills)
 

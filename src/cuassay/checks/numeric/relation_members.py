@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import elements, legal, tensor_inputs, try_sizes
 from cuassay.model.case import GENERATED, Case, Fill, FillValue
-from cuassay.model.domain import Index, Offsets, Positive, Real
+from cuassay.model.domain import Positive, Real, domain_axes
 from cuassay.model.problem import ExprAxis, Problem, TensorSpec, VarAxis
 from cuassay.model.relation import (
     AdditiveOver,
@@ -115,7 +115,7 @@ def plain_axis(problem: Problem, axis: str) -> bool:
     specs = (*tensor_inputs(problem), *problem.outputs)
     texts = [a.expression for a in problem.axes if isinstance(a, ExprAxis)]
     texts += [dimension for spec in specs for dimension in spec.shape if dimension != axis]
-    texts += [s.domain.axis for s in specs if isinstance(s.domain, Index | Offsets)]
+    texts += [text for spec in specs for text in domain_axes(spec.domain)]
     if any(axis in _NAME.findall(text) for text in texts):
         return False
     return all(spec.shape.count(axis) <= 1 for spec in specs)

@@ -26,7 +26,7 @@ from cuassay.inputs.covering import Row, cover
 from cuassay.inputs.geometry import legal, most_rows, try_sizes
 from cuassay.model.axes import resolve, shape_of, smallest_workload_axes
 from cuassay.model.case import Case, Fill
-from cuassay.model.domain import Index, IntegerRange, Positive, Real
+from cuassay.model.domain import Index, IntegerRange, Lengths, Positive, Real
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.scenario import (
     Allocate,
@@ -679,7 +679,7 @@ class _Writer:
 def explicit_is_legal(spec: TensorSpec) -> bool:
     """Whether one element may change alone: not where elements constrain each other."""
     match spec.domain:
-        case Real() | Positive() | IntegerRange():
+        case Real() | Positive() | IntegerRange() | Lengths():
             return spec.dtype.itemsize > 1
         case Index(unique=unique):
             return not unique

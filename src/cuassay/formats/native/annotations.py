@@ -151,6 +151,7 @@ def _spec(name: str, annotation: TensorAnnotation) -> TensorSpec:
         shape=annotation.shape,
         domain=annotation.domain,
         domain_source="declared" if annotation.declared else "default",
+        stale=annotation.stale,
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.model.axes import resolve, shape_of
-from cuassay.model.domain import Domain, Index, Offsets, SizeOf
+from cuassay.model.domain import domain_axes
 from cuassay.model.problem import (
     Axis,
     ConstAxis,
@@ -96,12 +96,6 @@ def check_names(expression: str, names: set[str], *, where: str) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id not in names:
             raise ProblemError(f"{where}: {UnknownNameError('axis', node.id, sorted(names))}")
-
-
-def domain_axes(domain: Domain) -> Iterator[str]:
-    """Yield the axis expressions that a domain names."""
-    if isinstance(domain, Index | Offsets | SizeOf):
-        yield domain.axis
 
 
 def read_workloads(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cuassay.errors import ProblemError, UnknownNameError
-from cuassay.formats.domain_rules import check_domain
+from cuassay.formats.domain_rules import check_domain, check_ties
 from cuassay.formats.native.annotations import read_signature
 from cuassay.formats.native.axes import AxisForm, read_axes, read_workloads
 from cuassay.formats.native.relations import read_relations
@@ -79,6 +79,7 @@ def problem(
         known = read_axes(axes, inputs, outputs, where=where)
         for spec in inputs:
             check_domain(spec, where=f"{where}: the domain of '{spec.name}'")
+        check_ties(inputs, where=where)
         chosen = replace(tolerance, origin="native") if tolerance is not None else None
         target = dict(growth_target or {})
         _known("axis", list(target), axes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.formats.domain_rules import within
-from cuassay.model.domain import Choice, Domain, IntegerRange, Mask, Real
+from cuassay.model.domain import Choice, Domain, IntegerRange, Mask, Real, SizeOf
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Scalar
 
@@ -17,7 +17,8 @@ from cuassay.model.problem import Scalar
 class TensorAnnotation:
     """A tensor of `dtype` whose dimensions are axis names, sizes or expressions of axes.
 
-    `out` says of an argument that the call fills it, `updated` that it reads and changes it.
+    `out` says of an argument that the call fills it, `updated` that it reads and changes it,
+    `stale` of an input that what no output depends on may hold anything.
     """
 
     dtype: DType
@@ -27,6 +28,7 @@ class TensorAnnotation:
     declared: bool
     out: bool = False
     updated: bool = False
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +56,18 @@ def tensor(
     domain: Domain | None = None,
     out: bool = False,
     updated: bool = False,
+    stale: bool = False,
 ) -> TensorAnnotation:
     """Describe a tensor: `tensor("bfloat16", "rows", "hidden")`; no dimension is a 0-d tensor.
 
     `name` names an output, `domain` says which values are legal (default: any real number, or
     any mask for bool). `out` marks an argument that the call fills without reading it, `updated`
-    an input that the call changes in place: both are outputs. Raises ProblemError for a size below
-    1, UnknownNameError for the dtype.
+    an input that the call changes in place: both are outputs. `stale` says of an input that what
+    no output depends on, such as unused pages, may hold anything, NaN too. Raises ProblemError for
+    a size below 1, UnknownNameError for the dtype.
     """
+    if out and stale:
+        raise ProblemError("tensor(...): stale is for inputs; drop it beside out=True")
     if out and updated:
         raise ProblemError("tensor(...): an argument is either out or updated; drop one of them")
     for dimension in shape:
@@ -82,6 +88,7 @@ def tensor(
         declared=domain is not None,
         out=out,
         updated=updated,
+        stale=stale,
     )
 
 
@@ -92,13 +99,25 @@ def scalar(
     high: float | None = None,
     choices: Sequence[Scalar] | None = None,
     default: Scalar | None = None,
+    size_of: str | None = None,
 ) -> ScalarAnnotation:
     """Describe a Python scalar: its legal range (both ends included) or its legal values.
 
+    `size_of` says of an integer that it repeats the size of an axis or of an expression of axes.
     Raises ProblemError where the bounds contradict each other or the default, and for an
-    integer without bounds or choices.
+    integer without bounds, choices or axis.
     """
     kind = dtype_named(dtype)
+    if size_of is not None:
+        others = (low, high, choices, default)
+        if kind.is_floating or kind is DType.BOOL or any(one is not None for one in others):
+            raise ProblemError(
+                f"scalar('{kind}', size_of='{size_of}'): expected an integer dtype and nothing "
+                "else; the axis alone says which value it has"
+            )
+        return ScalarAnnotation(
+            dtype=kind, domain=SizeOf(axis=size_of), declared=True, default=None
+        )
     if choices is not None and (low is not None or high is not None):
         raise ProblemError("scalar(...): give either choices or low and high, not both")
     if choices is not None and not choices:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuassay.errors import ProblemError, UnknownNameError
-from cuassay.formats.domain_rules import check_domain, domain_words, within
-from cuassay.formats.native.axes import check_names, domain_axes
+from cuassay.formats.domain_rules import check_domain, check_ties, domain_words, within
+from cuassay.formats.native.axes import check_names
 from cuassay.model.axes import evaluate, resolve, shape_of
-from cuassay.model.domain import Index, Opaque, SizeOf
-from cuassay.model.problem import InputSpec, Problem, ScalarSource, ScalarSpec
+from cuassay.model.domain import Index, Opaque, SizeOf, domain_axes
+from cuassay.model.problem import InputSpec, Problem, ScalarSource, ScalarSpec, TensorSpec
 
 if TYPE_CHECKING:
     from cuassay.formats.sidecar.schema import SidecarModel
@@ -39,13 +39,19 @@ def with_domains(problem: Problem, stated: SidecarModel, *, file: Path) -> Probl
                 raise ProblemError(f"{where}: kind {given}; expected one of {', '.join(DOMAINS)}")
             if kind not in DOMAINS:
                 raise ProblemError(f"{where}: {UnknownNameError('kind', kind, DOMAINS)}")
-            rest = {key: value for key, value in table.items() if key != "kind"}
+            rest = {key: value for key, value in table.items() if key not in ("kind", "stale")}
+            stale = table.get("stale", False)
+            if not isinstance(stale, bool):
+                raise ProblemError(f"{where}: stale is {stale!r}; expected true or false")
             domain = read_model(
                 DOMAINS[kind], rest, where=where, error=ProblemError, strict=True
             ).domain()
             spec = replace(spec, domain=domain, domain_source=f"sidecar {file.name}")
+            if stale and isinstance(spec, TensorSpec):
+                spec = replace(spec, stale=True)
             _check(spec, problem, where=where)
         inputs.append(spec)
+    check_ties(inputs, where=str(file))
     made = replace(problem, inputs=tuple(inputs))
     # Which outputs each index input addresses, derived anew where its axis changed.
     found = dict(problem.index_inputs)

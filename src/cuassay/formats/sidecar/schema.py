@@ -15,14 +15,17 @@ from cuassay.model.domain import (
     Domain,
     Index,
     IntegerRange,
+    Lengths,
     Mask,
     Offsets,
     Opaque,
+    Packed,
     Positive,
     Probability,
     Real,
     SizeOf,
     Structure,
+    Swizzled,
 )
 
 Length = Annotated[int, Field(ge=1, le=2**48)]
@@ -80,20 +83,74 @@ class IndexModel(DomainModel):
     axis: Name
     sentinels: list[int] = Field(default_factory=list)
     unique: bool = False
+    lengths: Name | None = None
+    per: int = 1
 
     def domain(self) -> Domain:
         """Return the domain that the table states."""
-        return Index(axis=self.axis, sentinels=tuple(self.sentinels), unique=self.unique)
+        return Index(
+            axis=self.axis,
+            sentinels=tuple(self.sentinels),
+            unique=self.unique,
+            lengths=self.lengths or "",
+            per=self.per,
+        )
+
+
+class LengthsModel(DomainModel):
+    """kind = "lengths"."""
+
+    axis: Name
+    low: int = 0
+    page: int = 1
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Lengths(axis=self.axis, low=self.low, page=self.page)
 
 
 class OffsetsModel(DomainModel):
     """kind = "offsets"."""
 
     axis: Name
+    multiple_of: int = 1
+    short: bool = False
 
     def domain(self) -> Domain:
         """Return the domain that the table states."""
-        return Offsets(axis=self.axis)
+        return Offsets(axis=self.axis, multiple_of=self.multiple_of, short=self.short)
+
+
+class PackedModel(DomainModel):
+    """kind = "packed"."""
+
+    bits: int = 4
+    low: int = 0
+    high: int | None = None
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Packed(bits=self.bits, low=self.low, high=self.high)
+
+
+class SwizzledModel(DomainModel):
+    """kind = "swizzled"."""
+
+    rows: Name
+    columns: Name
+    layout: str = "128x4"
+    low: FiniteFloat = 2.0**-6
+    high: FiniteFloat = 2.0**6
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Swizzled(
+            rows=self.rows,
+            columns=self.columns,
+            layout=self.layout,
+            low=self.low,
+            high=self.high,
+        )
 
 
 class MaskModel(DomainModel):
@@ -101,10 +158,11 @@ class MaskModel(DomainModel):
 
     pattern: str = "arbitrary"
     additive: bool = False
+    lengths: Name | None = None
 
     def domain(self) -> Domain:
         """Return the domain that the table states."""
-        return Mask(kind=self.pattern, additive=self.additive)
+        return Mask(kind=self.pattern, additive=self.additive, lengths=self.lengths or "")
 
 
 class IntegerRangeModel(DomainModel):
@@ -153,9 +211,12 @@ DOMAINS: Mapping[str, type[DomainModel]] = {
     "positive": PositiveModel,
     "probability": ProbabilityModel,
     "index": IndexModel,
+    "lengths": LengthsModel,
     "offsets": OffsetsModel,
     "mask": MaskModel,
     "integer_range": IntegerRangeModel,
+    "packed": PackedModel,
+    "swizzled": SwizzledModel,
     "choice": ChoiceModel,
     "size_of": SizeOfModel,
     "opaque": OpaqueModel,

@@ -47,7 +47,7 @@ from cuassay.model.axes import resolve
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.digest import candidate_digest, sha256_fields
-from cuassay.model.domain import Index, IntegerRange, Offsets
+from cuassay.model.domain import Index, IntegerRange, Lengths, Offsets
 from cuassay.model.dtype import DType
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import ProveJob
@@ -465,9 +465,9 @@ def wanted(problem: Problem) -> dict[str, Any]:
 def _is_free(spec: TensorSpec) -> bool:
     """Whether every integer within the bounds may stand anywhere in an input."""
     match spec.domain:
-        case Index(sentinels=sentinels, unique=unique):
+        case Index(sentinels=sentinels, unique=unique, lengths=""):
             return not unique and set(sentinels) == set(range(min((0, *sentinels)), 0))
-        case IntegerRange():
+        case IntegerRange() | Lengths():
             return True
         case _:
             return False
@@ -475,7 +475,7 @@ def _is_free(spec: TensorSpec) -> bool:
 
 def _bounds(spec: TensorSpec, known: Mapping[str, list[Any]]) -> list[list[Any]] | None:
     match spec.domain:
-        case Index(axis=axis, sentinels=sentinels):
+        case Index(axis=axis, sentinels=sentinels, lengths=""):
             size = _polish(axis, known)
             if size is None or any(one >= 0 for one in sentinels):
                 return None
@@ -483,6 +483,9 @@ def _bounds(spec: TensorSpec, known: Mapping[str, list[Any]]) -> list[list[Any]]
         case Offsets(axis=axis):
             size = _polish(axis, known)
             return None if size is None else [[0], size]
+        case Lengths(axis=axis, low=low):
+            size = _polish(axis, known)
+            return None if size is None else [[low], size]
         case IntegerRange(low=low, high=high):
             return [[low], [high]]
         case _:

@@ -115,3 +115,58 @@ def test_places_outside_the_tensor_are_refused() -> None:
     case = Case(label="far", axes={"rows": 2, "hidden": 3}, seed=9, fills={"x": fill})
     with pytest.raises(ProblemError, match="places within 6 elements"):
         materialise(registry.get("rmsnorm"), case, device="cpu")
+
+
+def decode(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor, scale: float) -> Tensor:
+    """Attention over pages in which values beyond a length are left out."""
+    return decode_times_zero(q, k, v, table, lengths, scale, masked=True)
+
+
+def decode_times_zero(
+    q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor, scale: float, *,
+    masked: bool = False,
+) -> Tensor:  # fmt: skip
+    """Attention over pages in which values beyond a length have the weight 0."""
+    slots = torch.arange(table.shape[1])
+    pages = table.long().masked_fill(slots * 16 >= lengths.unsqueeze(1), 0)
+    seen = torch.arange(16 * len(slots)) < lengths.unsqueeze(1)
+    kv_heads, dim = k.shape[2:]
+    keys, values = (c[pages].float().reshape(len(q), -1, kv_heads, dim) for c in (k, v))
+    if masked:
+        values = values.masked_fill(~seen[..., None, None], 0.0)
+    query = q.float().reshape(len(q), kv_heads, -1, dim)
+    scores = torch.einsum("bhgd,bthd->bhgt", query, keys) * scale
+    scores = scores.masked_fill(~seen[:, None, None], -1e30)
+    weights = torch.softmax(scores, dim=-1) * (lengths > 0)[:, None, None, None]
+    return torch.einsum("bhgt,bthd->bhgd", weights, values).reshape(q.shape).to(q.dtype)
+
+
+def test_what_the_problem_states_may_be_anything_rejects() -> None:
+    assert found("paged_attention_ragged", decode) == []
+    wrong = found("paged_attention_ragged", decode_times_zero)
+    assert wrong
+    assert set(wrong) == {(FindingClass.WRONG, "")}
+
+
+def test_entries_beyond_a_length_are_spoiled_with_what_is_no_page() -> None:
+    trial = trial_of("paged_attention_ragged")
+    scenario = next(iter(Mem004().propose(trial)))
+    places = unused(trial, scenario.cases[0])["anything"]
+    assert set(places) == {"page_table", "k_cache", "v_cache"}
+    spoiled = trial.inputs(scenario.cases[1])
+    table = spoiled["page_table"]
+    assert isinstance(table, Tensor)
+    assert all(int(table.flatten()[place]) == 2**31 - 1 for place in places["page_table"])
+    assert math.isnan(float(spoiled["v_cache"].flatten()[places["v_cache"][0]]))  # type: ignore[union-attr]
+
+
+def test_padding_of_tiles_is_spoiled_with_codes_and_nan() -> None:
+    for name, dtype in (("mxfp8_gemm_swizzled", "uint8"), ("nvfp4_gemm_swizzled", "fp8")):
+        trial = trial_of(name)
+        scenario = next(iter(Mem004().propose(trial)))
+        places = unused(trial, scenario.cases[0])["anything"]
+        assert set(places) == {"scale_a", "scale_b"}
+        scales = trial.inputs(scenario.cases[1])["scale_a"]
+        assert isinstance(scales, Tensor)
+        spoiled = scales.float().flatten()[list(places["scale_a"])]
+        assert bool(spoiled.isnan().all()) if dtype == "fp8" else set(spoiled.tolist()) == {255.0}

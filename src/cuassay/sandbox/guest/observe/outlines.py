@@ -14,7 +14,7 @@ from cuassay.inputs.scalars import sizes_given
 from cuassay.model.axes import evaluate, shape_of
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
-from cuassay.model.domain import Index, IntegerRange, Offsets
+from cuassay.model.domain import Index, IntegerRange, Lengths, Offsets
 from cuassay.model.problem import TensorSpec
 from cuassay.model.steps import Outline
 from cuassay.sandbox.guest import items
@@ -109,6 +109,8 @@ def largest_values(spec: TensorSpec, sizes: Mapping[str, int]) -> torch.Tensor |
                 values = size - 1 - places.long()
             else:
                 values = size - 1 - (places * _GOLDEN % 1.0 * _UPPER * size).long()
+        case Lengths(axis=axis):
+            values = torch.full((count,), evaluate(axis, sizes))
         case Offsets(axis=axis):
             values = torch.linspace(0, evaluate(axis, sizes), count, dtype=torch.float64).long()
         case IntegerRange(high=high):
