@@ -98,27 +98,41 @@ def scope_conditions(scope: Scope, *, streams: bool) -> tuple[str, ...]:
 
     `streams` says whether streams matter to the candidate: it launches kernels of its own.
     """
-    found: list[str] = []
+    return tuple(f"{key}: {words}" for key, words in _short(scope, streams=streams).items())
+
+
+def told_by_scope(conditions: Iterable[str], scope: Scope) -> tuple[tuple[str, ...], list[str]]:
+    """Return the keys of the conditions whose words the lines of a scope have too, and the rest."""
+    words = _short(scope, streams=False)
+    keys = {f"{key}: {text}": key for key, text in words.items()}
+    every = list(conditions)
+    return (
+        tuple(keys[one] for one in every if one in keys),
+        [one for one in every if one not in keys],
+    )
+
+
+def _short(scope: Scope, *, streams: bool) -> dict[str, str]:
+    """Return where the trial looked no farther, by the key of the condition."""
+    found: dict[str, str] = {}
     short = [axis for axis in scope.axes if not axis.is_covered]
     if short or scope.values < scope.wanted:
         told = [_axis_words(axis) for axis in short]
         if scope.values < scope.wanted:
             told.append(f"a call to {scope.values:,} of {scope.wanted:,} elements")
-        found.append(f"{SIZES}: judged no farther than {_listed(told)}")
+        found[SIZES] = f"judged no farther than {_listed(told)}"
     left = [one for one in scope.workloads if one.judged is not Judged.VALUES]
     if left:
         count = f"{len(left)} of {len(scope.workloads)} listed workloads"
-        found.append(f"{WORKLOADS}: {count} not judged by truth: {_listed(map(_work_words, left))}")
+        found[WORKLOADS] = f"{count} not judged by truth: {_work_words(left)}"
     if scope.has_launches and not scope.launches_judged:
-        found.append(f"{LAUNCHES}: no launch of its kernels was executed by the PTX machine")
+        found[LAUNCHES] = "no launch of its kernels was executed by the PTX machine"
     if scope.power_missing:
-        found.append(f"{POWER}: not measured: {scope.power_missing}")
+        found[POWER] = f"not measured: {scope.power_missing}"
     gpu = [one for one in scope.families if "STREAM001" in one.codes]
     if gpu and streams:
-        found.append(
-            f"{STREAMS}: not tried without an NVIDIA GPU: side streams, threads, CUDA graphs"
-        )
-    return tuple(found)
+        found[STREAMS] = "not tried without an NVIDIA GPU: side streams, threads, CUDA graphs"
+    return found
 
 
 def scope_lines(scope: Scope, *, power: str = "") -> tuple[str, ...]:
@@ -131,7 +145,7 @@ def scope_lines(scope: Scope, *, power: str = "") -> tuple[str, ...]:
         by_values = sum(one.judged is Judged.VALUES for one in scope.workloads)
         told = f"workloads: {by_values} of {len(scope.workloads)} judged by truth"
         others = [one for one in scope.workloads if one.judged is not Judged.VALUES]
-        lines.append(f"{told}; {_listed(map(_work_words, others))}" if others else told)
+        lines.append(f"{told}; {_work_words(others)}" if others else told)
     if scope.families:
         parts = [f"{_listed(one.codes)} ({one.reason})" for one in scope.families]
         lines.append(f"not run: {'; '.join(parts)}")
@@ -152,17 +166,24 @@ def _axis_words(axis: AxisScope) -> str:
     return words
 
 
-def _work_words(one: WorkloadScope) -> str:
-    name = one.workload or "unnamed"
-    match one.judged:
-        case Judged.VALUES:
-            return name
-        case Judged.RULE:
-            return f"{name} by the benchmark's own rule alone"
-        case Judged.ADDRESSES:
-            return f"{name} by addresses alone ({one.reason})"
-        case Judged.NO:
-            return f"{name} not at all ({one.reason})"
+def _work_words(workloads: Iterable[WorkloadScope]) -> str:
+    """Return how workloads were judged, those that were judged alike together."""
+    alike: dict[tuple[Judged, str], list[str]] = {}
+    for one in workloads:
+        alike.setdefault((one.judged, one.reason), []).append(one.workload or "unnamed")
+    parts = []
+    for (judged, reason), names in alike.items():
+        match judged:
+            case Judged.VALUES:
+                how = ""
+            case Judged.RULE:
+                how = " by the benchmark's own rule alone"
+            case Judged.ADDRESSES:
+                how = f" by addresses alone ({reason})"
+            case Judged.NO:
+                how = f" not at all ({reason})"
+        parts.append(f"{_listed(names)}{how}")
+    return "; ".join(parts)
 
 
 def _listed(parts: Iterable[str]) -> str:

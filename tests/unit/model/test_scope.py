@@ -13,6 +13,7 @@ from cuassay.model.scope import (
     WorkloadScope,
     scope_conditions,
     scope_lines,
+    told_by_scope,
 )
 
 _COVERED = Scope(
@@ -54,14 +55,27 @@ def test_a_call_of_all_axes_together_is_asked_for_too() -> None:
 def test_workloads_say_how_they_were_judged() -> None:
     others = tuple(
         WorkloadScope(workload=name, axes={}, judged=judged, elements=1 << 33, reason="no room")
-        for name, judged in (("w1", Judged.RULE), ("w2", Judged.ADDRESSES), ("w3", Judged.NO))
+        for name, judged in (
+            ("w1", Judged.RULE),
+            ("w2", Judged.ADDRESSES),
+            ("w3", Judged.NO),
+            ("w4", Judged.NO),
+        )
     )
     scope = dataclasses.replace(_COVERED, workloads=(*_COVERED.workloads, *others))
     (condition,) = scope_conditions(scope, streams=False)
     assert condition == (
-        "workloads: 3 of 4 listed workloads not judged by truth: w1 by the benchmark's own rule "
-        "alone, w2 by addresses alone (no room), w3 not at all (no room)"
+        "workloads: 4 of 5 listed workloads not judged by truth: w1 by the benchmark's own rule "
+        "alone; w2 by addresses alone (no room); w3, w4 not at all (no room)"
     )
+
+
+def test_a_condition_whose_words_the_scope_has_is_told_by_its_key() -> None:
+    scope = dataclasses.replace(_COVERED, wanted=1 << 20, power_missing="no time")
+    conditions = ("layouts: contiguous", *scope_conditions(scope, streams=True), "sizes: others")
+    keys, rest = told_by_scope(conditions, scope)
+    assert keys == ("sizes", "power")
+    assert rest == ["layouts: contiguous", "sizes: others"]
 
 
 def test_streams_are_a_condition_of_kernels_that_no_gpu_ran() -> None:

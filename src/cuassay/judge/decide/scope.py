@@ -128,14 +128,13 @@ def _workloads(
 
 
 def _why_not(trial: JudgeTrial, sizes: Mapping[str, int]) -> str:
-    count = f"{elements(trial.problem, sizes):.1e} elements"
     try:
         has_room = trial.has_room(Case(label="a workload", axes=sizes), truth=False)
     except CuassayError:
         has_room = True
     if not has_room:
-        return f"{count} have no room in the planned memory"
-    return f"a call of {count} costs more than --profile {trial.profile.value} pays for"
+        return "no room in the planned memory"
+    return f"too costly for --profile {trial.profile.value}"
 
 
 def _families(reports: Iterable[CheckReport]) -> tuple[FamilyScope, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from cuassay.model.diagnosis import Cause
+from cuassay.model.scope import told_by_scope
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import words
 from cuassay.report.clean import one_line
@@ -44,9 +45,9 @@ def summary(
         lines += [Text("")] if number > 1 else []
         lines += diagnosis_card(made, found, width=width, signs=signs, number=number)
     lines += [Text("")] if causes else []
-    for number, condition in enumerate(verdict.conditions):
+    for number, condition in enumerate(_conditions(verdict, brief=not (replayed or verbose))):
         label = "" if number else "conditions"
-        lines += labelled(label, f"{signs.dot} {one_line(condition)}", width=width, style="yellow")
+        lines += labelled(label, f"{signs.dot} {condition}", width=width, style="yellow")
     lines += _proofs(verdict, width=width, signs=signs)
     if not replayed:
         lines += _sides(verdict, width=width, verbose=verbose)
@@ -93,6 +94,15 @@ def quiet_line(verdict: Verdict) -> Text:
         (word, STYLES[word]),
         f" {one_line(verdict.candidate, limit=120)}: {why.rstrip('.')}{tail}",
     )
+
+
+def _conditions(verdict: Verdict, *, brief: bool) -> list[str]:
+    """Return the conditions; with `brief` those in one line whose words the scope has too."""
+    if not brief or verdict.decision is Decision.REJECTED:
+        return [one_line(condition) for condition in verdict.conditions]
+    keys, rest = told_by_scope(verdict.conditions, verdict.scope)
+    short = [f"{', '.join(keys)}: as far as the scope says, no farther"] if keys else []
+    return [*map(one_line, rest), *short]
 
 
 def _proofs(verdict: Verdict, *, width: int, signs: Marks) -> list[Text]:

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from cuassay.model.outcome import CheckReport, Errored, Failed, Finding
+from cuassay.model.scope import AxisScope, Scope, scope_conditions
 from cuassay.model.verdict import Verdict
 from cuassay.report import words
 from cuassay.report.terminal.cards import LINES, card
@@ -70,6 +71,17 @@ def test_verdict_findings_and_command_are_there() -> None:
     assert "projected 61 %" not in text
     assert "projected 61 %" in _show(samples.rejected(), verbose=True)
     assert "\x1b" not in text
+
+
+def test_what_the_scope_says_stands_once() -> None:
+    scope = Scope(axes=(AxisScope(axis="rows", declared=4096, values=64),), values=64, wanted=4096)
+    conditions = ("layouts: contiguous inputs", *scope_conditions(scope, streams=False))
+    verdict = dataclasses.replace(samples.accepted(), scope=scope, conditions=conditions)
+    text = _show(verdict)
+    assert "layouts: contiguous inputs" in text
+    assert "sizes: as far as the scope says, no farther" in text
+    assert text.count("rows to 64 of 4,096") == 1
+    assert _show(verdict, verbose=True).count("rows to 64 of 4,096") == 2
 
 
 def test_quiet_is_one_line() -> None:
