@@ -87,15 +87,14 @@ class Big002(MachineCheck):
         small, left_s = trial.cases("small")[0], _LIMIT_S[trial.profile]
         for sizes in _sizes(trial):
             if left_s <= 0.0:
-                return
+                break
             started = time.monotonic()
             yield without_memory(small, placed(small, sizes))
             left_s -= time.monotonic() - started
-        for spec in tensor_inputs(trial.problem):
-            if left_s <= 0.0:
+        wide = [s for s in tensor_inputs(trial.problem) if len(s.shape) > 1 and s.dtype.is_floating]
+        for number, spec in enumerate(wide):
+            if number and left_s <= 0.0:
                 return
-            if len(spec.shape) < 2 or not spec.dtype.is_floating:
-                continue
             started = time.monotonic()
             yield without_memory(small, placed(small, _sizes(trial)[0]), packed=spec.name)
             left_s -= time.monotonic() - started

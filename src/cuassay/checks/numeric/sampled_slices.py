@@ -24,11 +24,12 @@ def independent_axes(trial: Trial) -> Iterator[RowsIndependent]:
     """Yield the axes along which every output's slices depend on their own inputs alone.
 
     Declared ones first, then guesses that the float64 reference confirms on small cases. All
-    outputs must have the axis at one place, where slices of all of them are read.
+    outputs must have the axis at one place, where slices of all of them are read. Along an axis of
+    one size no call has fewer slices: a sum over it is right in any order of its terms.
     """
     problem = trial.problem
     declared = [one for one in problem.relations if isinstance(one, RowsIndependent)]
-    known = {one.axis for one in declared}
+    known, varying = {one.axis for one in declared}, {axis.name for axis in problem.var_axes()}
     verifier = RelationTrials(trial)
     for guess in (*declared, *guesses(problem)[0]):
         if not isinstance(guess, RowsIndependent) or (
@@ -38,7 +39,8 @@ def independent_axes(trial: Trial) -> Iterator[RowsIndependent]:
         places = {
             s.shape.index(guess.axis) if guess.axis in s.shape else -1 for s in problem.outputs
         }
-        if len(places) != 1 or -1 in places or not plain_axis(problem, guess.axis):
+        plain = guess.axis in varying and plain_axis(problem, guess.axis)
+        if len(places) != 1 or -1 in places or not plain:
             continue
         found = guess if guess in declared else verifier.confirmed(guess)
         if isinstance(found, RowsIndependent) and covers_all(problem, found):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
+from typing import Annotated
 
 import pytest
 import torch
 from torch import Tensor
 
 from cuassay.catalog import registry
-from cuassay.checks.memory.masked_values import Mem004, unused
+from cuassay.checks.memory.masked_values import Mem004, _borders, _telling, unused
 from cuassay.errors import NothingToCheckError, ProblemError
 from cuassay.formats.execute import load_reference
+from cuassay.formats.native.declaration import problem, problem_of, tensor
 from cuassay.inputs.materialise import materialise
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case, Fill
+from cuassay.model.domain import IntegerRange
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRunner
@@ -170,3 +174,33 @@ def test_padding_of_tiles_is_spoiled_with_codes_and_nan() -> None:
         assert isinstance(scales, Tensor)
         spoiled = scales.float().flatten()[list(places["scale_a"])]
         assert bool(spoiled.isnan().all()) if dtype == "fp8" else set(spoiled.tolist()) == {255.0}
+
+
+@problem(axes={"rows": (2, 8), "steps": 16}, workloads=[{"rows": 2}])
+def pooled(
+    x: Annotated[Tensor, tensor("float32", "rows", "steps")],
+    lengths: Annotated[Tensor, tensor("int32", "rows", domain=IntegerRange(low=1, high=16))],
+) -> Annotated[Tensor, tensor("float32", "rows", name="y")]:
+    seen = torch.arange(x.shape[1]) < lengths[:, None]
+    return x.masked_fill(~seen, 0.0).sum(1)
+
+
+def test_the_values_that_use_rows_in_part_are_taken() -> None:
+    made = problem_of(pooled)
+    assert made is not None
+    trial = open_trial(made, load_reference(made), profile=Profile.QUICK, device="cpu", root_seed=5)
+    full = Fill(kind="ones")
+    base = trial.cases("small")[0]
+    whole = dataclasses.replace(base, fills={**base.fills, "lengths": full})
+    assert _borders(trial, whole) == whole.axes["rows"]  # of each row the first step is used
+    assert _borders(trial, _telling(trial, base)) >= _borders(trial, base)
+    seeds = [dataclasses.replace(base, seed=number) for number in range(8)]
+    assert any(_borders(trial, _telling(trial, one)) > _borders(trial, one) for one in seeds)
+
+
+def test_few_bits_of_an_upstream_gradient_leave_no_zero_by_chance() -> None:
+    trial = trial_of("embedding")
+    listed = dataclasses.replace(
+        trial.cases("small")[0], axes={"tokens": 512, "hidden": 64, "vocab": 32}
+    )
+    assert not any(unused(trial, listed).values())

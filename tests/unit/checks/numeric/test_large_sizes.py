@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,10 +12,11 @@ from torch import Tensor
 
 from cuassay.checks.numeric import large_sizes
 from cuassay.checks.numeric.large_sizes import Shp002, workload_call
+from cuassay.checks.numeric.sampled_slices import independent_axes
 from cuassay.model.domain import Index, Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import FindingClass
-from cuassay.model.problem import Problem, Reference, TensorSpec, VarAxis, Workload
+from cuassay.model.problem import ConstAxis, Problem, Reference, TensorSpec, VarAxis, Workload
 from cuassay.model.steps import ReadSlices
 from tests.support.fake_trial import FakeTrial, Function, examine, run_one
 
@@ -228,3 +230,16 @@ def test_a_listed_workload_is_called_by_its_name() -> None:
     run = run_one(trial, _double, scenario)
     assert not Shp002().judge(trial, scenario, run).findings
     assert workload_call(trial, "another") is None
+
+
+def _mixed(q: Tensor, k: Tensor) -> Tensor:
+    return q @ k.T @ k
+
+
+def test_no_slices_are_taken_along_an_axis_of_one_size() -> None:
+    """Columns in another order give the same in that order, though each depends on all."""
+    specs = (_spec("q", "rows", "width"), _spec("k", "keys", "width"))
+    trial = _trial(_mixed, specs, (_spec("y", "rows", "width"),), rows=64, keys=64)
+    fixed = (*trial.problem.axes, ConstAxis(name="width", value=16))
+    trial.problem = replace(trial.problem, axes=fixed)
+    assert [one.axis for one in independent_axes(trial)] == ["rows"]
