@@ -37,6 +37,7 @@ from cuassay.oracle.truth.operations import ARITHMETIC, EXACT
 from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise, nearest
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, product_factors
 from cuassay.oracle.truth.short_sums import short_product
+from cuassay.oracle.truth.written_out import WRITTEN_OUT
 
 GRIDS = {torch.bfloat16: BFLOAT16, torch.float16: FLOAT16}
 _CODES = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -150,6 +151,8 @@ class Stored:
             return self._multiplied(asked)
         if asked.name in _NORMS:
             return self._normalized(asked)
+        if asked.name in WRITTEN_OUT:
+            return self._written_out(asked)
         if self.family.intermediates is None or asked.name not in ARITHMETIC:
             return NotImplemented
         grid = GRIDS[self.family.intermediates]
@@ -185,6 +188,14 @@ class Stored:
                     parameter = parameter.reshape(1, -1, *[1] * (y.dim() - 2))
                 y = change(self._rounder.intermediate(y, grid), parameter)
         return (y, *made[1:])
+
+    def _written_out(self, asked: Operation) -> object:
+        """Return an activation in the steps of a model's code."""
+        named, dtype = asked.named, self.family.intermediates
+        if dtype is None or self._kind(named["self"]) is not _Kind.LOW:
+            return NotImplemented
+        grid = GRIDS[dtype]
+        return WRITTEN_OUT[asked.name](named, lambda step: self._rounder.intermediate(step, grid))
 
     def _multiplied(self, asked: Operation) -> object:
         """Return a matrix product on rounded operands; NotImplemented where none is rounded."""
