@@ -15,7 +15,9 @@ a right kernel was not accepted or a planted fault was.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib import metadata
@@ -25,9 +27,11 @@ from common import ROOT, save
 from false_alarms import trusted_kernels
 from gate_trials import Row, Trial, cuda_or_cpu, run_trials, say, seconds_of
 from tests.zoo.manifest_models import CODES, MODELS
-from world_kernels import ADAPTERS
+from world_compiled import ADAPTERS as COMPILED
+from world_transformers import ADAPTERS as TRANSFORMERS
 
-SETS = ("models", "transformers", "trusted")
+ADAPTERS = {"transformers": TRANSFORMERS, "compiled": COMPILED}
+SETS = ("models", "trusted", *ADAPTERS)
 _BUILD = ROOT / "build" / "world"
 _RIGHT = "ACCEPTED"
 
@@ -42,11 +46,13 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--device", default=cuda_or_cpu())
     parser.add_argument("--limit", type=int, default=0, help="so many kernels of a set, 0: all")
     parser.add_argument("--kernels", nargs="*", help="only names that contain one of these")
+    parser.add_argument("--dtypes", nargs="*", help="only these working dtypes")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--within-s", type=float, default=0.0, help="begin none after so long")
     parser.add_argument(
         "--in-process", action="store_true", help="the checks of numbers alone, without workers"
     )
+    parser.add_argument("--journal", type=Path, help="where finished trials are kept")
     parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
     return parser.parse_args(arguments)
 
@@ -64,14 +70,14 @@ def kernels(name: str, packages: Path | None) -> Iterator[Trial]:
     elif name == "trusted":
         yield from trusted_kernels()
     else:
-        if packages is None:
+        if packages is None and name != "compiled":
             raise SystemExit(f"the set '{name}' needs --packages FOLDER (pip install --target)")
-        for adapter in ADAPTERS:
-            for dtype in adapter.dtypes if adapter.package == name else ():
-                path = str(adapter.written(_BUILD, packages))
+        for adapter in ADAPTERS[name]:
+            path = str(adapter.written(_BUILD, packages or ROOT / "src"))
+            for dtype in adapter.dtypes:
                 yield Trial(
                     kind="world",
-                    name=f"{name}/{adapter.name}",
+                    name=f"{adapter.package}/{adapter.name}",
                     path=path,
                     problem=adapter.problem,
                     dtype=dtype,
@@ -85,7 +91,8 @@ def trials(given: argparse.Namespace) -> list[Trial]:
         found = [
             trial
             for trial in kernels(name, given.packages)
-            if not given.kernels or any(part in trial.name for part in given.kernels)
+            if (not given.kernels or any(part in trial.name for part in given.kernels))
+            and (not given.dtypes or trial.dtype in given.dtypes)
         ]
         wanted += found[: given.limit or None]
     only = CODES if given.in_process else ()
@@ -117,6 +124,17 @@ def report(rows: Sequence[Row]) -> int:
     return sum(map(is_alarm, rows))
 
 
+def conditions(rows: Sequence[Row]) -> dict[str, int]:
+    """Return how many accepted kernels each condition was stated of, the most frequent first."""
+    said = Counter(
+        key
+        for row in rows
+        if row.decision == _RIGHT and row.kind != "fault"
+        for key in {one.partition(":")[0] for one in row.conditions}
+    )
+    return dict(said.most_common())
+
+
 def versions(folder: Path | None) -> dict[str, str]:
     """Return the versions of the packages in a folder."""
     if folder is None:
@@ -128,11 +146,14 @@ def versions(folder: Path | None) -> dict[str, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Judge every kernel, print alarms, save the rows; 1 for an alarm."""
     given = options(sys.argv[1:] if arguments is None else arguments)
+    if given.packages is not None:  # candidates import them, and their walls leave them open
+        known = [str(given.packages.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(known)
     rows = run_trials(
         trials(given),
         device=given.device,
         processes=given.processes,
-        journal=_BUILD / f"world-{given.device}.ndjson",
+        journal=given.journal or _BUILD / f"world-{given.device}.ndjson",
         resume=given.resume,
         say=say,
         isolated=not given.in_process,
@@ -141,12 +162,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     alarms = report(rows)
     kept = {
         "sets": given.sets,
+        "profile": given.profile,
+        "counts": dict(Counter(f"{row.kind} {row.decision}" for row in rows)),
+        "conditions": conditions(rows),
         "in_process": given.in_process,
         "packages": versions(given.packages),
         "alarms": alarms,
         "rows": [asdict(row) for row in rows],
     }
-    if not given.kernels:
+    if not given.kernels and not given.dtypes:
         print(f"results: {save('-'.join(('world', *given.sets)), kept)}")
     return 1 if alarms else 0
 
