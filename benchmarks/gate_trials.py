@@ -188,6 +188,7 @@ def load_problem(name: str, dtype: str) -> Problem:
 
 def _judge(trial: Trial, seed: int) -> Row:
     import torch
+
     from cuassay.errors import CuassayError
     from cuassay.model.precision import precision_named
     from cuassay.model.verdict import Profile

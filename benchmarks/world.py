@@ -29,8 +29,9 @@ from gate_trials import Row, Trial, cuda_or_cpu, run_trials, say, seconds_of
 from tests.zoo.manifest_models import CODES, MODELS
 from world_compiled import ADAPTERS as COMPILED
 from world_transformers import ADAPTERS as TRANSFORMERS
+from world_triton import ADAPTERS as TRITON
 
-ADAPTERS = {"transformers": TRANSFORMERS, "compiled": COMPILED}
+ADAPTERS = {"transformers": TRANSFORMERS, "compiled": COMPILED, "triton": TRITON}
 SETS = ("models", "trusted", *ADAPTERS)
 _BUILD = ROOT / "build" / "world"
 _RIGHT = "ACCEPTED"
