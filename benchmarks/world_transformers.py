@@ -180,7 +180,7 @@ def run(position_ids, like):
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
         standardize_rope_params=lambda: None,
     )
-    rotary = LlamaRotaryEmbedding(settings, device=like.device)
+    rotary = LlamaRotaryEmbedding(settings).to(like.device)
     cos, sin = rotary(like, position_ids[None])
     return cos[0], sin[0]
 """
@@ -404,6 +404,8 @@ def _norms() -> Iterator[Adapter]:
         module, norm = named.split()
         name = f"{norm}{'_channels' if 'channels' in problem else ''}"
         given, both = "x, weight, bias, eps", ", weight=weight, bias=bias"
+        if norm == "EsmFold2LayerNorm":  # its parameters are float32 whatever goes through it
+            both = ", weight=weight.float(), bias=bias.float()"
         text = _NORM.format(given=given, norm=norm, made=made, set=both, called="x")
         yield _adapter(name, problem, (f"transformers.models.{module}:{norm}",), text)
     text = "\n\ndef run(x, eps):\n    return l2norm(x, dim=-1, eps=eps)\n"
