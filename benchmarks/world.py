@@ -35,6 +35,7 @@ ADAPTERS = {"transformers": TRANSFORMERS, "compiled": COMPILED, "triton": TRITON
 SETS = ("models", "trusted", *ADAPTERS)
 _BUILD = ROOT / "build" / "world"
 _RIGHT = "ACCEPTED"
+_WRONG = ("fault", "rejected")  # planted in a model's kernel; a package's own
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -76,8 +77,9 @@ def kernels(name: str, packages: Path | None) -> Iterator[Trial]:
         for adapter in ADAPTERS[name]:
             path = str(adapter.written(_BUILD, packages or ROOT / "src"))
             for dtype in adapter.dtypes:
+                refused = adapter.rejected_in_16_bits and dtype != "float32"
                 yield Trial(
-                    kind="world",
+                    kind="rejected" if refused else "world",
                     name=f"{adapter.package}/{adapter.name}",
                     path=path,
                     problem=adapter.problem,
@@ -105,8 +107,8 @@ def trials(given: argparse.Namespace) -> list[Trial]:
 
 
 def is_alarm(row: Row) -> bool:
-    """Whether a trial ended wrongly: a right kernel not accepted, or a fault not rejected."""
-    return row.decision != ("REJECTED" if row.kind == "fault" else _RIGHT)
+    """Whether a trial ended wrongly: a right kernel not accepted, or a wrong one not rejected."""
+    return row.decision != ("REJECTED" if row.kind in _WRONG else _RIGHT)
 
 
 def report(rows: Sequence[Row]) -> int:
@@ -130,7 +132,7 @@ def conditions(rows: Sequence[Row]) -> dict[str, int]:
     said = Counter(
         key
         for row in rows
-        if row.decision == _RIGHT and row.kind != "fault"
+        if row.decision == _RIGHT and row.kind not in _WRONG
         for key in {one.partition(":")[0] for one in row.conditions}
     )
     return dict(said.most_common())

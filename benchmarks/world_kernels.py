@@ -15,9 +15,10 @@ ALL = (*HALVES, "float32")
 class Adapter:
     """A package's kernel as a candidate. `text` defines `run` over the problem's inputs.
 
-    `needs` names the definitions that are taken from the package's files (`package.module:name`);
-    where there are none the text imports the package. `problem` is of the catalogue, or of
-    `world_problems` after `world:`.
+    `needs` names the definitions that are taken from the package's files (`package.module:name`),
+    `before` stands above them; where there are none the text imports the package. `problem` is of the catalogue, or of
+    `world_problems` after `world:`. `rejected_in_16_bits` says why the policy rejects the kernel in
+    a 16-bit type, and rightly: it is judged there, and must be REJECTED.
     """
 
     name: str
@@ -25,6 +26,8 @@ class Adapter:
     package: str
     text: str
     needs: tuple[str, ...] = ()
+    before: str = ""
+    rejected_in_16_bits: str = ""
     dtypes: tuple[str, ...] = HALVES
 
     def written(self, folder: Path, packages: Path) -> Path:
@@ -34,5 +37,5 @@ class Adapter:
         """
         path = folder / f"{self.package}_{self.name}.py"
         taken = extract(packages, self.needs) if self.needs else ""
-        path.write_text(f'"""{self.name} of {self.package}."""\n\n{taken}{self.text}')
+        path.write_text(f'"""{self.name} of {self.package}."""\n\n{self.before}{taken}{self.text}')
         return path

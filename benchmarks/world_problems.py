@@ -22,6 +22,7 @@ _SIZES = ({"rows": 64, "hidden": 352}, {"rows": 32, "hidden": 1408}, {"rows": 40
 _X = Annotated[torch.Tensor, tensor("bfloat16", "rows", "hidden")]
 _Weight = Annotated[torch.Tensor, tensor("bfloat16", "hidden")]
 _Y = Annotated[torch.Tensor, tensor("bfloat16", "rows", "hidden", name="y")]
+_EXPONENT = Real(low=-10.0, high=10.0)
 _Eps = Annotated[float, scalar("float32", low=1e-7, high=1e-3, default=1e-6)]
 
 
@@ -120,6 +121,30 @@ def laplace(x: _X) -> _Y:
 def sqrt_softplus(x: _X) -> _Y:
     """Square root of the softplus."""
     return functional.softplus(x.float()).sqrt().to(x.dtype)
+
+
+@problem(axes=_AXES, workloads=_SIZES)
+def add(x: _X, other: _X) -> _Y:
+    """Elementwise sum."""
+    return (x.float() + other.float()).to(x.dtype)
+
+
+@problem(axes=_AXES, workloads=_SIZES)
+def exp(x: Annotated[torch.Tensor, tensor("bfloat16", "rows", "hidden", domain=_EXPONENT)]) -> _Y:
+    """Exponential function."""
+    return torch.exp(x.float()).to(x.dtype)
+
+
+@problem(axes=_AXES, workloads=_SIZES, reduction_axes=("hidden",))
+def row_sum(x: _X) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", name="y")]:
+    """Sum of each row."""
+    return x.float().sum(dim=-1).to(x.dtype)
+
+
+@problem(axes=_AXES, workloads=_SIZES, reduction_axes=("hidden",))
+def softmax(x: _X) -> _Y:
+    """Soft-max of each row."""
+    return torch.softmax(x.float(), dim=-1).to(x.dtype)
 
 
 @problem(axes=_AXES, workloads=_SIZES, reduction_axes=("hidden",))

@@ -117,7 +117,8 @@ class _Plain(ast.NodeTransformer):
         node.returns = None
         arguments = node.args
         for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            one.annotation = None
+            if getattr(one.annotation, "attr", "") != "constexpr":  # Triton's says what to compile
+                one.annotation = None
         for rest in (arguments.vararg, arguments.kwarg):
             if rest is not None:
                 rest.annotation = None

@@ -32,6 +32,7 @@ def run({given}):
     with torch.no_grad():
         return with_parameters({norm}({made}){set})({called})
 """
+_STATISTIC = "a row's statistic is kept in 16 bits: all of the row errs by up to 0.4 %"
 _ROWS = "x, weight, eps"
 # norm of a model | problem | arguments | how it is made | how it is called
 _NORMS = """
@@ -379,6 +380,7 @@ def _adapter(
     needs: tuple[str, ...],
     text: str,
     dtypes: tuple[str, ...] = ALL,
+    rejected_in_16_bits: str = "",
 ) -> Adapter:
     return Adapter(
         name=name,
@@ -387,6 +389,7 @@ def _adapter(
         needs=needs,
         text=_PARAMETERS + text,
         dtypes=dtypes,
+        rejected_in_16_bits=rejected_in_16_bits,
     )
 
 
@@ -399,7 +402,9 @@ def _norms() -> Iterator[Adapter]:
     for named, made in _table(_UNWEIGHTED):
         model, norm = named.split()
         text = _NORM.format(given="x, eps", norm=norm, made=made, set="", called="x")
-        yield _adapter(norm, "world:rmsnorm_plain", _of(model, norm), text)
+        refused = _STATISTIC if norm.startswith("DeepseekV4") else ""
+        needs = _of(model, norm)
+        yield _adapter(norm, "world:rmsnorm_plain", needs, text, rejected_in_16_bits=refused)
     for named, problem, made in _table(_SHIFTED):
         module, norm = named.split()
         name = f"{norm}{'_channels' if 'channels' in problem else ''}"
@@ -409,7 +414,8 @@ def _norms() -> Iterator[Adapter]:
         text = _NORM.format(given=given, norm=norm, made=made, set=both, called="x")
         yield _adapter(name, problem, (f"transformers.models.{module}:{norm}",), text)
     text = "\n\ndef run(x, eps):\n    return l2norm(x, dim=-1, eps=eps)\n"
-    yield _adapter("qwen3_next_l2norm", "world:l2norm", _of("qwen3_next", "l2norm"), text)
+    needs = _of("qwen3_next", "l2norm")
+    yield _adapter("qwen3_next_l2norm", "world:l2norm", needs, text, rejected_in_16_bits=_STATISTIC)
 
 
 def _activations() -> Iterator[Adapter]:

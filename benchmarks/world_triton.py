@@ -19,6 +19,8 @@ rms_norm_llama | rmsnorm | liger_kernel.ops.rms_norm rms_norm_forward | rms_norm
 rms_norm_gemma | world:rmsnorm_from_zero | liger_kernel.ops.rms_norm rms_norm_forward | rms_norm_forward(x, weight, eps, 1.0, "gemma", None)[0]
 rms_norm_plain | world:rmsnorm_plain | liger_kernel.ops.rms_norm rms_norm_forward | rms_norm_forward(x, None, eps, 0.0, "llama", None)[0]
 add_rms_norm_llama | fused_add_rmsnorm | liger_kernel.ops.fused_add_rms_norm fused_add_rms_norm_forward | fused_add_rms_norm_forward(x, residual, weight, eps, 0.0, "llama")[:2]
+softmax | world:softmax | liger_kernel.ops.softmax _softmax_forward | _softmax_forward(x)[0]
+group_norm | groupnorm | liger_kernel.ops.group_norm group_norm_forward | group_norm_forward(x, x.shape[1], 32, weight, bias, eps)[0]
 layer_norm | layernorm | liger_kernel.ops.layer_norm layer_norm_forward | layer_norm_forward(x, weight, bias, eps)[0]
 llama4_rope | rope_interleaved | liger_kernel.ops.llama4_rope llama4_rope_forward | tuple(t[0] for t in llama4_rope_forward(q[None], k[None], torch.complex(cos, sin)[position_ids]))
 """
@@ -54,8 +56,38 @@ fused_add_rms_norm | fused_add_rmsnorm | flag_gems | flag_gems.fused_add_rms_nor
 layer_norm | layernorm | flag_gems | flag_gems.layer_norm(x, x.shape[-1:], weight, bias, eps)[0]
 mm | gemm | flag_gems | flag_gems.mm(a, b)
 bmm | batched_gemm | flag_gems | flag_gems.bmm(a, b)
+softmax | world:softmax | flag_gems | flag_gems.softmax(x, -1)
+exp | world:exp | flag_gems | flag_gems.exp(x)
+add | world:add | flag_gems | flag_gems.add(x, other)
+sum | world:row_sum | flag_gems | flag_gems.sum_dim(x, [-1])
+hardswish | world:hardswish | flag_gems | flag_gems.hardswish_(x.clone())
 log_softmax | world:log_shares | flag_gems | flag_gems.log_softmax(logits, -1)
 """
+# Definitions that are taken from files: Triton's tutorials, examples of Helion.
+_TUTORIALS = """
+softmax | world:softmax | 02-fused-softmax softmax | softmax(x)
+add | world:add | 01-vector-add add | add(x, other)
+layer_norm | layernorm | 05-layer-norm LayerNorm | LayerNorm.apply(x, x.shape[-1:], weight, bias, eps)
+matmul | gemm | 03-matrix-multiplication matmul | matmul(a, b)
+"""
+_HELION = """
+rms_norm | rmsnorm | rms_norm rms_norm_fwd | rms_norm_fwd(x, weight, eps)[0]
+layer_norm | layernorm | layer_norm layer_norm_fwd | layer_norm_fwd(x, [x.shape[-1]], weight, bias, eps)[0]
+welford | layernorm | welford welford | welford(weight, bias, x, eps)
+softmax | world:softmax | softmax softmax | softmax(x)
+softmax_decomposed | world:softmax | softmax softmax_decomposed | softmax_decomposed(x)
+softmax_two_pass | world:softmax | softmax softmax_two_pass | softmax_two_pass(x)
+swiglu | swiglu | swiglu _swiglu_fwd | _swiglu_fwd(gate, up)
+geglu | geglu | geglu _geglu | _geglu(gate, up)
+matmul | gemm | matmul matmul | matmul(a, b)
+bmm | batched_gemm | bmm bmm | bmm(a, b)
+exp | world:exp | exp exp_fwd | exp_fwd(x)
+add | world:add | add add | add(x, other)
+sum | world:row_sum | sum sum_kernel | sum_kernel(x)
+"""
+_EXAMPLES = {"triton_tutorials": _TUTORIALS, "helion_examples": _HELION}
+# Helion searches for a configuration for minutes unless it is told not to.
+_UNTUNED = {"helion_examples": 'import os\n\nos.environ["HELION_AUTOTUNE_EFFORT"] = "none"\n\n'}
 _TEXT = """
 import torch
 {imports}
@@ -95,4 +127,22 @@ def _adapters() -> Iterator[Adapter]:
             )
 
 
-ADAPTERS = tuple(_adapters())
+def _examples() -> Iterator[Adapter]:
+    for package, table in _EXAMPLES.items():
+        for line in table.strip().splitlines():
+            name, problem, source, expression = (cell.strip() for cell in line.split(" | "))
+            module, named = source.split()
+            text = _TEXT.format(imports="", given=_given(problem), expression=expression)
+            yield Adapter(
+                name=name,
+                problem=problem,
+                package=package,
+                needs=(f"{package}.{module}:{named}",),
+                before=_UNTUNED.get(package, ""),
+                text=text,
+                # The tutorial's product is float16 whatever goes into it.
+                dtypes=("float16",) if name == "matmul" and "tutorials" in package else ALL,
+            )
+
+
+ADAPTERS = (*_adapters(), *_examples())
