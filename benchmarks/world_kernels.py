@@ -16,9 +16,9 @@ class Adapter:
     """A package's kernel as a candidate. `text` defines `run` over the problem's inputs.
 
     `needs` names the definitions that are taken from the package's files (`package.module:name`),
-    `before` stands above them; where there are none the text imports the package. `problem` is of the catalogue, or of
-    `world_problems` after `world:`. `rejected_in_16_bits` says why the policy rejects the kernel in
-    a 16-bit type, and rightly: it is judged there, and must be REJECTED.
+    `before` stands above them; where there are none the text imports the package. `problem` is of
+    the catalogue, or of `world_problems` after `world:`. `rejected_in_16_bits` says why the policy
+    rejects the kernel in a 16-bit type, and rightly: there it must be REJECTED.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """A package's definitions with all that they need, as text of their own.
 
 A model's file imports its whole package, which takes longer than a trial. What a kernel is made of
-is a class or two: `extract` takes them from the files as they are, with the functions, constants and
-imports that they name, over modules of the package. Annotations go, and so do decorators that the
-package itself defines (they register and document).
+is a class or two: `extract` takes them from the files as they are, with the functions, constants
+and imports that they name, over modules of the package. Annotations go, and so do decorators that
+the package itself defines (they register and document).
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ esm.modeling_esmfold EsmFoldLayerNorm | layernorm | x.shape[-1], eps=eps
 esmfold2.modeling_esmfold2 EsmFold2LayerNorm | layernorm | x.shape[-1], eps=eps
 esmc.modeling_esmc EsmcLayerNorm | layernorm | x.shape[-1], eps=eps
 convnext.modeling_convnext ConvNextLayerNorm | layernorm | x.shape[-1], eps=eps
-convnext.modeling_convnext ConvNextLayerNorm | world:layernorm_channels | x.shape[1], eps=eps, data_format="channels_first"
 """
+_CHANNELS = 'x.shape[1], eps=eps, data_format="channels_first"'
 # problem | activations under their names in ACT2FN
 _ACTIVATIONS = {
     "gelu": "gelu gelu_python",
@@ -405,7 +405,8 @@ def _norms() -> Iterator[Adapter]:
         refused = _STATISTIC if norm.startswith("DeepseekV4") else ""
         needs = _of(model, norm)
         yield _adapter(norm, "world:rmsnorm_plain", needs, text, rejected_in_16_bits=refused)
-    for named, problem, made in _table(_SHIFTED):
+    images = ["convnext.modeling_convnext ConvNextLayerNorm", "world:layernorm_channels", _CHANNELS]
+    for named, problem, made in (*_table(_SHIFTED), images):
         module, norm = named.split()
         name = f"{norm}{'_channels' if 'channels' in problem else ''}"
         given, both = "x, weight, bias, eps", ", weight=weight, bias=bias"
