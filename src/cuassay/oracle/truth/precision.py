@@ -160,14 +160,13 @@ class Stored:
         kinds = [self._kind(one) for one in given]
         if _Kind.LOW not in kinds or _Kind.WIDE not in kinds:
             return NotImplemented
-
-        return asked.on(lambda value: self._met(value, grid)).run()
+        read = {id(one) for one in _elements(given)}
+        return asked.on(lambda value: self._met(value, grid) if id(value) in read else value).run()
 
     def _met(self, value: Any, grid: Grid) -> Any:
         """Return a float32 tensor as it is read beside a 16-bit one; all else as it is."""
         cast = (
             isinstance(value, Tensor)
-            and value.numel() > 1
             and nominal_of(value) is torch.float32
             and self._kind(value) is _Kind.WIDE
         )
@@ -257,7 +256,7 @@ class Stored:
             return _Kind.LOW
         if name in _SUMS:
             return _Kind.SUM
-        operands = [t for t in tensors_of(asked) if t.numel() > 1]
+        operands = _elements(tensors_of(asked))
         kinds = {self._kind(operand) for operand in operands}
         if name == "copy" and _Kind.LOW in kinds and isinstance(args[0], Tensor):
             self._note(args[0], _Kind.LOW)  # it is written there afterwards
@@ -283,6 +282,14 @@ class Stored:
     def _note(self, value: Tensor, kind: _Kind, additions: int = 0) -> None:
         storage = value.untyped_storage()
         self._kinds[storage.data_ptr()] = weakref.ref(storage), kind, additions
+
+
+def _elements(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return the tensors of an operation that are not single numbers beside larger ones.
+
+    Where all of them have one element, as at the least size of every axis, none is a number.
+    """
+    return [t for t in tensors if t.numel() > 1] or [t for t in tensors if t.dim()]
 
 
 def tensors_of(asked: Operation) -> list[Tensor]:
