@@ -75,7 +75,8 @@ def kernels(name: str, packages: Path | None) -> Iterator[Trial]:
         if packages is None and name != "compiled":
             raise SystemExit(f"the set '{name}' needs --packages FOLDER (pip install --target)")
         for adapter in ADAPTERS[name]:
-            path = str(adapter.written(_BUILD, packages or ROOT / "src"))
+            source = ROOT / "src" if packages is None or name == "compiled" else packages
+            path = str(adapter.written(_BUILD, source))
             for dtype in adapter.dtypes:
                 refused = adapter.rejected_in_16_bits and dtype != "float32"
                 yield Trial(

@@ -220,7 +220,7 @@ def layernorm_channels(
     return y.permute(0, 3, 1, 2).to(x.dtype)
 
 
-# Products of matrices: bounds keep sums within float16's range.
+# Products of matrices: bounds keep what models store between them within float16's range.
 _MLP_AXES = {"rows": (1, 65_536), "hidden": (1, 16_384), "inner": (1, 65_536)}
 _MLP_SIZES = (
     {"rows": 48, "hidden": 64, "inner": 96},
@@ -228,9 +228,9 @@ _MLP_SIZES = (
     {"rows": 2048, "hidden": 2048, "inner": 5632},
 )
 _Rows = Annotated[
-    torch.Tensor, tensor("bfloat16", "rows", "hidden", domain=Real(low=-16.0, high=16.0))
+    torch.Tensor, tensor("bfloat16", "rows", "hidden", domain=Real(low=-8.0, high=8.0))
 ]
-_MATRIX = Real(low=-2.0, high=2.0)
+_MATRIX = Real(low=-0.25, high=0.25)
 _In = Annotated[torch.Tensor, tensor("bfloat16", "inner", "hidden", domain=_MATRIX)]
 _Out = Annotated[torch.Tensor, tensor("bfloat16", "hidden", "inner", domain=_MATRIX)]
 _InBias = Annotated[torch.Tensor, tensor("bfloat16", "inner", domain=_MATRIX)]

@@ -25,7 +25,7 @@ _CUBIC = 0.044715  # both of the tanh form
 
 def _gelu(named: Mapping[str, Any], store: Store) -> Tensor:
     """Return x / 2 (1 + tanh) or x / 2 (1 + erf); halving x is exact."""
-    x = named["self"]
+    x: Tensor = named["self"]
     if named["approximate"] == "tanh":
         cubic = store(store(x * x * x) * _CUBIC)
         bent = store(torch.tanh(store(store(x + cubic) * _ROOT)))
