@@ -6,7 +6,6 @@ the rest. A line names the candidate, the profile, the secret seed, the verdict 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import multiprocessing
@@ -168,15 +167,7 @@ def _judge_all(trials: Sequence[Trial]) -> list[Row]:
 
 
 def load_problem(name: str, dtype: str) -> Problem:
-    """Return a problem of the zoo, the catalogue or, after `world:`, of `world_problems`.
-
-    `~tf32` behind the name states that policy.
-    """
-    name, _, policy = name.partition("~")
-    if policy:
-        from cuassay.model.precision import Precision
-
-        return dataclasses.replace(load_problem(name, dtype), precision=Precision(policy))
+    """Return a problem of the zoo, the catalogue or, after `world:`, of `world_problems`."""
     if name.startswith("world:"):
         import world_problems
 

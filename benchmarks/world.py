@@ -85,6 +85,7 @@ def kernels(name: str, packages: Path | None) -> Iterator[Trial]:
                     path=path,
                     problem=adapter.problem,
                     dtype=dtype,
+                    precision=adapter.precision,
                 )
 
 

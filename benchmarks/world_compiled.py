@@ -56,7 +56,8 @@ def _adapters() -> Iterator[Adapter]:
         if name in _PRODUCTS.split():
             yield Adapter(
                 name=f"{name}_tf32",
-                problem=f"{name}~tf32",
+                problem=name,
+                precision="tf32",
                 package="compiled",
                 needs=(f"{module}:{name}",),
                 text=_TF32.format(name=name, given=given),
