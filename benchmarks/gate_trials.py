@@ -18,6 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cuassay.model.problem import Problem
 
 ROOT = Path(__file__).resolve().parents[1]
 for _place in (ROOT, ROOT / "src"):
@@ -69,6 +73,7 @@ class Row:
     seconds: float
     checks_s: dict[str, float] = field(default_factory=dict)
     precision: str = ""
+    conditions: list[str] = field(default_factory=list)
 
 
 def run_trials(
@@ -161,9 +166,19 @@ def _judge_all(trials: Sequence[Trial]) -> list[Row]:
     return [_judge(trial, seed) for trial in trials]
 
 
+def load_problem(name: str, dtype: str) -> Problem:
+    """Return a problem of the zoo, the catalogue or, after `world:`, of `world_problems`."""
+    if name.startswith("world:"):
+        import world_problems
+
+        return world_problems.get(name.removeprefix("world:"), dtype)
+    from tests.zoo.manifest import load
+
+    return load(name, dtype=dtype or None)
+
+
 def _judge(trial: Trial, seed: int) -> Row:
     import torch
-    from tests.zoo.manifest import load
 
     from cuassay.errors import CuassayError
     from cuassay.model.precision import precision_named
@@ -172,8 +187,9 @@ def _judge(trial: Trial, seed: int) -> Row:
     assert _gate is not None
     started = time.perf_counter()
     decision, codes, reason, share, checks_s = "ERROR", [], "", 0.0, {}
+    conditions: list[str] = []
     try:
-        problem = load(trial.problem, dtype=trial.dtype or None)
+        problem = load_problem(trial.problem, trial.dtype)
         if trial.precision:
             problem = replace(problem, precision=precision_named(trial.precision))
         found = _gate.judge(
@@ -187,6 +203,7 @@ def _judge(trial: Trial, seed: int) -> Row:
         verdict = found.verdict
         decision, codes = verdict.decision.value, list(found.codes)
         reason, share = verdict.reason, found.share
+        conditions = list(verdict.conditions)
         checks_s = {report.code: round(report.duration_s, 3) for report in verdict.checks}
     except (CuassayError, torch.OutOfMemoryError) as error:
         reason = f"{type(error).__name__}: {error}"
@@ -205,6 +222,7 @@ def _judge(trial: Trial, seed: int) -> Row:
         seconds=round(time.perf_counter() - started, 3),
         checks_s=checks_s,
         precision=trial.precision,
+        conditions=conditions,
     )
 
 

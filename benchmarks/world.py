@@ -15,9 +15,11 @@ a right kernel was not accepted or a planted fault was.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -25,11 +27,15 @@ from common import ROOT, save
 from false_alarms import trusted_kernels
 from gate_trials import Row, Trial, cuda_or_cpu, run_trials, say, seconds_of
 from tests.zoo.manifest_models import CODES, MODELS
-from world_kernels import ADAPTERS
+from world_compiled import ADAPTERS as COMPILED
+from world_transformers import ADAPTERS as TRANSFORMERS
+from world_triton import ADAPTERS as TRITON
 
-SETS = ("models", "transformers", "trusted")
+ADAPTERS = {"transformers": TRANSFORMERS, "compiled": COMPILED, "triton": TRITON}
+SETS = ("models", "trusted", *ADAPTERS)
 _BUILD = ROOT / "build" / "world"
 _RIGHT = "ACCEPTED"
+_WRONG = ("fault", "rejected")  # planted in a model's kernel; a package's own
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -42,11 +48,13 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--device", default=cuda_or_cpu())
     parser.add_argument("--limit", type=int, default=0, help="so many kernels of a set, 0: all")
     parser.add_argument("--kernels", nargs="*", help="only names that contain one of these")
+    parser.add_argument("--dtypes", nargs="*", help="only these working dtypes")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--within-s", type=float, default=0.0, help="begin none after so long")
     parser.add_argument(
         "--in-process", action="store_true", help="the checks of numbers alone, without workers"
     )
+    parser.add_argument("--journal", type=Path, help="where finished trials are kept")
     parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
     return parser.parse_args(arguments)
 
@@ -64,17 +72,20 @@ def kernels(name: str, packages: Path | None) -> Iterator[Trial]:
     elif name == "trusted":
         yield from trusted_kernels()
     else:
-        if packages is None:
+        if packages is None and name != "compiled":
             raise SystemExit(f"the set '{name}' needs --packages FOLDER (pip install --target)")
-        for adapter in ADAPTERS:
-            for dtype in adapter.dtypes if adapter.package == name else ():
-                path = str(adapter.written(_BUILD, packages))
+        for adapter in ADAPTERS[name]:
+            source = ROOT / "src" if packages is None or name == "compiled" else packages
+            path = str(adapter.written(_BUILD, source))
+            for dtype in adapter.dtypes:
+                refused = adapter.rejected_in_16_bits and dtype != "float32"
                 yield Trial(
-                    kind="world",
-                    name=f"{name}/{adapter.name}",
+                    kind="rejected" if refused else "world",
+                    name=f"{adapter.package}/{adapter.name}",
                     path=path,
                     problem=adapter.problem,
                     dtype=dtype,
+                    precision=adapter.precision,
                 )
 
 
@@ -85,7 +96,8 @@ def trials(given: argparse.Namespace) -> list[Trial]:
         found = [
             trial
             for trial in kernels(name, given.packages)
-            if not given.kernels or any(part in trial.name for part in given.kernels)
+            if (not given.kernels or any(part in trial.name for part in given.kernels))
+            and (not given.dtypes or trial.dtype in given.dtypes)
         ]
         wanted += found[: given.limit or None]
     only = CODES if given.in_process else ()
@@ -97,8 +109,8 @@ def trials(given: argparse.Namespace) -> list[Trial]:
 
 
 def is_alarm(row: Row) -> bool:
-    """Whether a trial ended wrongly: a right kernel not accepted, or a fault not rejected."""
-    return row.decision != ("REJECTED" if row.kind == "fault" else _RIGHT)
+    """Whether a trial ended wrongly: a right kernel not accepted, or a wrong one not rejected."""
+    return row.decision != ("REJECTED" if row.kind in _WRONG else _RIGHT)
 
 
 def report(rows: Sequence[Row]) -> int:
@@ -117,6 +129,37 @@ def report(rows: Sequence[Row]) -> int:
     return sum(map(is_alarm, rows))
 
 
+def conditions(rows: Sequence[Row]) -> dict[str, int]:
+    """Return how many accepted kernels each condition was stated of, the most frequent first."""
+    said = Counter(
+        key
+        for row in rows
+        if row.decision == _RIGHT and row.kind not in _WRONG
+        for key in {one.partition(":")[0] for one in row.conditions}
+    )
+    return dict(said.most_common())
+
+
+def kept_of(row: Row) -> dict[str, object]:
+    """Return what a results file keeps of a trial: no findings of right kernels, short reasons."""
+    found: dict[str, object] = {
+        "kernel": row.name,
+        "problem": row.problem,
+        "dtype": row.dtype,
+        "kind": row.kind,
+        "decision": row.decision,
+        "conditions": sorted({one.partition(":")[0] for one in row.conditions}),
+        "share": round(row.share, 3),
+        "seed": row.seed,
+        "seconds": row.seconds,
+    }
+    if row.precision:
+        found["precision"] = row.precision
+    if row.decision != _RIGHT:
+        found |= {"codes": row.codes, "reason": row.reason[:300]}
+    return found
+
+
 def versions(folder: Path | None) -> dict[str, str]:
     """Return the versions of the packages in a folder."""
     if folder is None:
@@ -128,11 +171,14 @@ def versions(folder: Path | None) -> dict[str, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Judge every kernel, print alarms, save the rows; 1 for an alarm."""
     given = options(sys.argv[1:] if arguments is None else arguments)
+    if given.packages is not None:  # candidates import them, and their walls leave them open
+        known = [str(given.packages.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(known)
     rows = run_trials(
         trials(given),
         device=given.device,
         processes=given.processes,
-        journal=_BUILD / f"world-{given.device}.ndjson",
+        journal=given.journal or _BUILD / f"world-{given.device}.ndjson",
         resume=given.resume,
         say=say,
         isolated=not given.in_process,
@@ -141,13 +187,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     alarms = report(rows)
     kept = {
         "sets": given.sets,
+        "profile": given.profile,
+        "counts": dict(Counter(f"{row.kind} {row.decision}" for row in rows)),
+        "conditions": conditions(rows),
         "in_process": given.in_process,
         "packages": versions(given.packages),
         "alarms": alarms,
-        "rows": [asdict(row) for row in rows],
+        "rows": [kept_of(row) for row in rows],
     }
-    if not given.kernels:
-        print(f"results: {save('-'.join(('world', *given.sets)), kept)}")
+    if not given.kernels and not given.dtypes:
+        print(f"results: {save('world', kept)}")
     return 1 if alarms else 0
 
 

@@ -36,6 +36,8 @@ swiglu_steps | swiglu |
 swiglu_float16 | swiglu@float16 |
 geglu_model | geglu |
 geglu_float16 | geglu@float16 |
+geglu_written_out | geglu | by_sigmoid wrong_constant
+geglu_written_out_float16 | geglu@float16 | wrong_constant
 layernorm_model | layernorm |
 layernorm_cast_back | layernorm | sums_in_16_bits no_epsilon
 cross_entropy_upcast | cross_entropy |

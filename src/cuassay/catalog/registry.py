@@ -86,14 +86,21 @@ def get(name: str, *, dtype: str | DType | None = None) -> Problem:
             f"operator '{plain}' has no {wanted.value} form: no input is in a working dtype, its "
             f"formats are part of the operator; use '{plain}'"
         )
+    return retyped(problem, wanted)
+
+
+def retyped(problem: Problem, dtype: DType) -> Problem:
+    """Return a problem that is written in bfloat16 with another working dtype in its place."""
+    if dtype is _WRITTEN:
+        return problem
     changed = dataclasses.replace(
         problem,
-        name=f"{problem.name}@{wanted.value}",
+        name=f"{problem.name}@{dtype.value}",
         inputs=tuple(
-            _tensor(spec, wanted) if isinstance(spec, TensorSpec) else spec
+            _tensor(spec, dtype) if isinstance(spec, TensorSpec) else spec
             for spec in problem.inputs
         ),
-        outputs=tuple(_tensor(spec, wanted) for spec in problem.outputs),
+        outputs=tuple(_tensor(spec, dtype) for spec in problem.outputs),
         origin=problem.origin,
         digest="",
     )

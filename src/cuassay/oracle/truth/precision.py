@@ -37,6 +37,7 @@ from cuassay.oracle.truth.operations import ARITHMETIC, EXACT
 from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise, nearest
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, product_factors
 from cuassay.oracle.truth.short_sums import short_product
+from cuassay.oracle.truth.written_out import WRITTEN_OUT
 
 GRIDS = {torch.bfloat16: BFLOAT16, torch.float16: FLOAT16}
 _CODES = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -150,6 +151,8 @@ class Stored:
             return self._multiplied(asked)
         if asked.name in _NORMS:
             return self._normalized(asked)
+        if asked.name in WRITTEN_OUT:
+            return self._written_out(asked)
         if self.family.intermediates is None or asked.name not in ARITHMETIC:
             return NotImplemented
         grid = GRIDS[self.family.intermediates]
@@ -157,14 +160,13 @@ class Stored:
         kinds = [self._kind(one) for one in given]
         if _Kind.LOW not in kinds or _Kind.WIDE not in kinds:
             return NotImplemented
-
-        return asked.on(lambda value: self._met(value, grid)).run()
+        read = {id(one) for one in _elements(given)}
+        return asked.on(lambda value: self._met(value, grid) if id(value) in read else value).run()
 
     def _met(self, value: Any, grid: Grid) -> Any:
         """Return a float32 tensor as it is read beside a 16-bit one; all else as it is."""
         cast = (
             isinstance(value, Tensor)
-            and value.numel() > 1
             and nominal_of(value) is torch.float32
             and self._kind(value) is _Kind.WIDE
         )
@@ -185,6 +187,14 @@ class Stored:
                     parameter = parameter.reshape(1, -1, *[1] * (y.dim() - 2))
                 y = change(self._rounder.intermediate(y, grid), parameter)
         return (y, *made[1:])
+
+    def _written_out(self, asked: Operation) -> object:
+        """Return an activation in the steps of a model's code."""
+        named, dtype = asked.named, self.family.intermediates
+        if dtype is None or self._kind(named["self"]) is not _Kind.LOW:
+            return NotImplemented
+        grid = GRIDS[dtype]
+        return WRITTEN_OUT[asked.name](named, lambda step: self._rounder.intermediate(step, grid))
 
     def _multiplied(self, asked: Operation) -> object:
         """Return a matrix product on rounded operands; NotImplemented where none is rounded."""
@@ -246,7 +256,7 @@ class Stored:
             return _Kind.LOW
         if name in _SUMS:
             return _Kind.SUM
-        operands = [t for t in tensors_of(asked) if t.numel() > 1]
+        operands = _elements(tensors_of(asked))
         kinds = {self._kind(operand) for operand in operands}
         if name == "copy" and _Kind.LOW in kinds and isinstance(args[0], Tensor):
             self._note(args[0], _Kind.LOW)  # it is written there afterwards
@@ -272,6 +282,14 @@ class Stored:
     def _note(self, value: Tensor, kind: _Kind, additions: int = 0) -> None:
         storage = value.untyped_storage()
         self._kinds[storage.data_ptr()] = weakref.ref(storage), kind, additions
+
+
+def _elements(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return the tensors of an operation that are not single numbers beside larger ones.
+
+    Where all of them have one element, as at the least size of every axis, none is a number.
+    """
+    return [t for t in tensors if t.numel() > 1] or [t for t in tensors if t.dim()]
 
 
 def tensors_of(asked: Operation) -> list[Tensor]:

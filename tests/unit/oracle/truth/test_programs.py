@@ -124,3 +124,23 @@ def test_strict_truth_knows_no_members() -> None:
     mixed = _truth(_norm, [x, weight], x).yardsticks
     assert mixed is not None
     assert len(mixed.gain.members) == 5
+
+
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.float().chunk(2, dim=-1)
+    return (first * cos - second * sin).to(x.dtype)
+
+
+def test_a_single_element_is_a_tensor_too() -> None:
+    """At the least size of every axis nothing was stored or cast: models' code was rejected."""
+    wrong = 0
+    for seed in range(8):
+        x = (1.0 + normal(1, 2, seed=seed).abs()).bfloat16()
+        angle = torch.atan2(x[:, :1].float(), x[:, 1:].float()) - 0.02  # products nearly cancel
+        cos, sin = angle.cos(), angle.sin()
+        first, second = x.chunk(2, dim=-1)
+        cast = first * cos.bfloat16() - second * sin.bfloat16()
+        truth = _truth(_rotated, [x, cos, sin], cast, seed)
+        assert measure(cast, truth).passed, seed
+        wrong += not measure(cast + 1.0, truth).passed
+    assert wrong == 8

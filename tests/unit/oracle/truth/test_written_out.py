@@ -1,0 +1,65 @@
+"""Activations written out in 16 bits, step by step, are members of `mixed`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision
+from cuassay.oracle.compare.outputs import measure
+from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.precision import family_of
+from cuassay.oracle.truth.types import OutputTruth
+from cuassay.oracle.truth.written_out import WRITTEN_OUT
+from tests.support.oracle_cases import normal, spec
+
+_TYPES = {torch.bfloat16: DType.BFLOAT16, torch.float16: DType.FLOAT16}
+
+
+def _tanh_form(x: Tensor, cubic: float = 0.044715) -> Tensor:
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + cubic * x.pow(3))))
+
+
+def _erf_form(x: Tensor) -> Tensor:
+    return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))
+
+
+def _gelu(approximate: str) -> Callable[[Tensor], Tensor]:
+    return lambda x: functional.gelu(x.float(), approximate=approximate).to(x.dtype)
+
+
+def _truth(x: Tensor, approximate: str, *, precision: Precision) -> OutputTruth:
+    family = family_of(precision, _TYPES[x.dtype])
+    named = spec(_TYPES[x.dtype].value, "rows", "hidden")
+    return make_truth(_gelu(approximate), [x], [named], seed=3, family=family).outputs[0]
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+@pytest.mark.parametrize(("approximate", "written"), [("tanh", _tanh_form), ("none", _erf_form)])
+def test_steps_in_16_bits_belong_to_mixed_and_not_to_strict(
+    dtype: torch.dtype, approximate: str, written: Callable[[Tensor], Tensor]
+) -> None:
+    x = (normal(128, 96) - 2.5).to(dtype)
+    assert measure(written(x), _truth(x, approximate, precision=Precision.MIXED)).passed
+    assert not measure(written(x), _truth(x, approximate, precision=Precision.STRICT)).passed
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+def test_other_functions_and_lost_tails_are_wrong(dtype: torch.dtype) -> None:
+    x = (normal(128, 96) - 2.5).to(dtype)
+    truth = _truth(x, "tanh", precision=Precision.MIXED)
+    for wrong in (_tanh_form(x, 0.04), x * torch.sigmoid(1.702 * x), functional.relu(x)):
+        assert not measure(wrong, truth).passed
+
+
+def test_steps_compute_what_the_operation_does() -> None:
+    x = normal(4000).double() * 4.0
+    for approximate in ("none", "tanh"):
+        steps = WRITTEN_OUT["gelu"]({"self": x, "approximate": approximate}, lambda step: step)
+        torch.testing.assert_close(steps, functional.gelu(x, approximate=approximate))

@@ -1,0 +1,110 @@
+"""benchmarks/world: kernels are taken from packages' files with what they need, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.support.benchmark_modules import loaded
+
+_MODEL = '''
+"""A model."""
+import math
+from dataclasses import dataclass
+
+from ..helpers import register, scaled as grown
+
+
+@register("kernel")
+class Layer:
+    """Doubles."""
+
+    @property
+    def factor(self: "Layer") -> float:
+        """Return two."""
+        return FACTORS["two"]
+
+    def __call__(self, x: float) -> float:
+        return grown(x, self.factor)
+
+
+def untouched():
+    raise RuntimeError("not taken")
+
+
+def of(name):
+    return FACTORS[name]
+
+
+FACTORS = dict(two=math.sqrt(4.0))
+'''
+_HELPERS = """
+def register(name):
+    raise RuntimeError("a decorator of the package")
+
+
+def scaled(x, factor):
+    return x * factor * ONE
+
+
+ONE = 1.0
+"""
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    yield from loaded(monkeypatch, "world_kernels", "world_sources")
+
+
+@pytest.fixture
+def problems(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    yield from loaded(monkeypatch, "world_problems")
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    (tmp_path / "models" / "toy").mkdir(parents=True)
+    for folder in ("models", "models/toy"):
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "models" / "toy" / "model.py").write_text(_MODEL)
+    (tmp_path / "models" / "helpers.py").write_text(_HELPERS)
+    return tmp_path
+
+
+def test_a_definition_is_taken_with_what_it_names(packages: Path, kernels: ModuleType) -> None:
+    text = kernels.extract(packages, ["models.toy.model:Layer"])
+    assert "untouched" not in text
+    assert "register" not in text
+    assert "Doubles" not in text
+    names: dict[str, object] = {}
+    exec(compile(text, "layer.py", "exec"), names)
+    assert names["Layer"]()(3.0) == 6.0  # type: ignore[operator]
+
+
+def test_a_name_that_is_not_there_is_an_error(packages: Path, kernels: ModuleType) -> None:
+    with pytest.raises(LookupError, match=r"models\.toy\.model does not define 'Lost'"):
+        kernels.extract(packages, ["models.toy.model:Lost"])
+
+
+def test_an_adapter_writes_one_file_that_runs(
+    packages: Path, tmp_path: Path, kernels: ModuleType
+) -> None:
+    adapter = kernels.Adapter(
+        name="layer",
+        problem="world:relu",
+        package="toy",
+        needs=("models.toy.model:Layer",),
+        text="\n\ndef run(x):\n    return Layer()(x)\n",
+    )
+    names: dict[str, object] = {}
+    exec(adapter.written(tmp_path, packages).read_text(), names)
+    assert names["run"](2.0) == 4.0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_problems_take_every_working_dtype(dtype: str, problems: ModuleType) -> None:
+    found = problems.get("softmax", dtype)
+    assert {str(spec.dtype) for spec in found.outputs} == {dtype}
