@@ -2,8 +2,9 @@
 
 One after another, the candidates of a problem share its truths: twins make them; bugs, whose
 trial ends with their first finding, find them made. A bug goes through the checks that must
-report it, its twin through every check of their families (the folders of `cuassay.checks`); of
-those by the PTX machine, which has tests of its own and takes seconds a kernel, its own alone.
+report it, its twin through every check of their families (the folders of `cuassay.checks`) but
+for the PTX machine's. That machine executes kernels in Triton here, seconds for each check, so
+that their twins meet the checks of their bugs alone.
 Where a pair's checks look at values of calls alone, the candidate runs in this process, which
 a wrong number cannot harm: two or three processes a trial take as long as the rest of it.
 `make power` judges every bug and twin by all checks, in processes of their own.
@@ -54,7 +55,7 @@ class Trial:
         NUM001 is always one: builds fail there, and policies of precision decide on what it saw.
         """
         codes = {"NUM001", *self.pair.codes}
-        if not self.planted:
+        if not self.planted and not self.pair.triton:
             families = {family(check) for check in all_checks() if check.code in self.pair.codes}
             codes |= {
                 check.code

@@ -21,6 +21,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import Errored, Failed, Passed
 from cuassay.model.verdict import Lane, Power, Profile, Verdict
+from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.waits import run_now
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
@@ -29,8 +30,11 @@ _CHECKS = ("API002", "MEM002", "NUM001", "META001", "LAYOUT001", "DET001")
 
 
 @pytest.fixture(scope="module")
-def gates() -> Iterator[tuple[Gate, Gate]]:
-    with Gate("cpu", beside=0) as plain, Gate("cpu", beside=2) as beside:
+def gates(nursery: Nursery) -> Iterator[tuple[Gate, Gate]]:
+    with (
+        Gate("cpu", beside=0, nursery=nursery) as plain,
+        Gate("cpu", beside=2, nursery=nursery) as beside,
+    ):
         yield plain, beside
 
 
@@ -164,6 +168,7 @@ def test_what_a_side_raises_that_took_part_is_the_checks(
 
 
 def test_power_is_measured_once_by_a_side_that_has_no_check_left(
+    nursery: Nursery,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And the reference's process, whose time is taken last, starts before the last checks."""
@@ -185,7 +190,7 @@ def test_power_is_measured_once_by_a_side_that_has_no_check_left(
     monkeypatch.setattr(Bench, "has_times", lambda bench, executor: True)  # as on a GPU
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
     for beside in (0, 2):
-        with Gate("cpu", beside=beside, extras=True) as gate:
+        with Gate("cpu", beside=beside, extras=True, nursery=nursery) as gate:
             judged = gate.judge(load(pair.problem), pair.twin, seed=5, only=_CHECKS)
         assert judged.accepted, judged
         assert judged.verdict.power is measured[-1] is not None

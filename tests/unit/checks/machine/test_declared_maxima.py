@@ -10,6 +10,7 @@ import pytest
 from cuassay.formats import load_problem
 from cuassay.model.outcome import Failed, FindingClass, Passed
 from cuassay.model.problem import Problem
+from cuassay.sandbox.host.nursery import Nursery
 from tests.support import trees
 from tests.zoo.judging import Gate
 
@@ -133,8 +134,8 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def gate() -> Iterator[Gate]:
-    with Gate("cpu", machine=True) as opened:
+def gate(nursery: Nursery) -> Iterator[Gate]:
+    with Gate("cpu", nursery=nursery) as opened:
         yield opened
 
 

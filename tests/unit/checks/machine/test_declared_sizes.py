@@ -12,6 +12,7 @@ from cuassay.build.machine.sampled import blocks_of
 from cuassay.formats import load_problem
 from cuassay.model.outcome import Passed, Skipped
 from cuassay.model.problem import Problem
+from cuassay.sandbox.host.nursery import Nursery
 from tests.support import trees
 from tests.zoo.judging import Gate
 
@@ -83,8 +84,8 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 
 
 @pytest.fixture(scope="module")
-def gate() -> Iterator[Gate]:
-    with Gate("cpu", machine=True) as opened:
+def gate(nursery: Nursery) -> Iterator[Gate]:
+    with Gate("cpu", nursery=nursery) as opened:
         yield opened
 
 
