@@ -23,6 +23,7 @@ from cuassay.model.outcome import Errored, Failed, Passed
 from cuassay.model.verdict import Lane, Power, Profile, Verdict
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.waits import run_now
+from ptxsan_support.thorough import one_in
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
 
@@ -49,11 +50,14 @@ def _judged(gate: Gate, name: str, profile: Profile) -> tuple[Verdict, list[Even
 
 @pytest.mark.parametrize(
     ("name", "profile"),
-    [
-        ("eps_dropped", Profile.QUICK),
-        ("storage_reshaped", Profile.QUICK),  # by a check beside the others
-        ("storage_reshaped", Profile.STANDARD),
-    ],
+    one_in(
+        3,
+        [
+            ("storage_reshaped", Profile.QUICK),  # by a check beside the others
+            ("eps_dropped", Profile.QUICK),
+            ("storage_reshaped", Profile.STANDARD),
+        ],
+    ),
 )
 def test_a_verdict_is_that_of_one_check_after_another(
     gates: tuple[Gate, Gate], name: str, profile: Profile
@@ -116,7 +120,9 @@ def test_others_begin_beside_what_is_first_in_the_first_process(
         assert bool(beside) is (gate is gates[1])
 
 
-@pytest.mark.parametrize("name", ["static_output", "memo_by_address", "static_second_output"])
+@pytest.mark.parametrize(
+    "name", one_in(3, ["static_output", "memo_by_address", "static_second_output"])
+)
 def test_sides_without_a_check_share_the_histories_of_calls(
     gates: tuple[Gate, Gate], name: str
 ) -> None:
@@ -203,6 +209,7 @@ def test_power_is_measured_once_by_a_side_that_has_no_check_left(
     assert by[2:].count("power") == 1
 
 
+@pytest.mark.thorough
 def test_a_search_beside_others_meets_the_same_cases(
     gates: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
