@@ -38,13 +38,14 @@ _LONGEST = (
     "tests/unit/sandbox/test_hostile.py",
     "tests/unit/engine/test_run.py",
     "tests/unit/engine/test_sidecar.py",
+    "tests/unit/judge/proofs/test_beyond.py",
+    "tests/unit/judge/proofs/test_host_changes.py",
     "tests/unit/judge/test_concurrent.py",
     "tests/unit/judge/diagnose/test_clues.py",
     "tests/unit/judge/kept/test_export.py",
     "tests/unit/guard/test_fleet.py",
     "tests/unit/test_pytest_plugin.py",
     "tests/repo/test_readme_sections.py",
-    "tests/repo/test_extending.py",
 )
 
 

@@ -42,6 +42,7 @@ def _apply(path: Path, kind: str, text: str) -> None:
     path.write_text(now, encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_check_step_and_format_run_as_they_stand(tmp_path: Path) -> None:
     for folder in _COPIED:
         shutil.copytree(_ROOT / folder, tmp_path / folder)

@@ -7,6 +7,7 @@ imported outside of every wall.
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -27,6 +28,11 @@ _SHADOW = "open({mark!r}, 'a').write('imported')\n"
 _NAMES = ("queue", "json", "random", "torch", "numpy", "click", "ptxsan")
 
 
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def _starts(tree: ast.AST) -> Iterator[tuple[int, bool]]:
     """Yield the line of each command that begins with `sys.executable`, and whether it has -P."""
     for node in ast.walk(tree):
@@ -37,22 +43,22 @@ def _starts(tree: ast.AST) -> Iterator[tuple[int, bool]]:
                 yield one.lineno, isinstance(after, ast.Constant) and after.value in ("-P", "-I")
 
 
-def _unsafe(text: str) -> list[int]:
-    return [line for line, safe in _starts(ast.parse(text)) if not safe]
+def _unsafe(tree: ast.AST) -> list[int]:
+    return [line for line, safe in _starts(tree) if not safe]
 
 
 def test_every_start_of_python_has_a_safe_path() -> None:
-    found = {path: _unsafe(path.read_text(encoding="utf-8")) for path in _SOURCES}
+    found = {path: _unsafe(_tree(path)) for path in _SOURCES}
     unsafe = [f"{path.relative_to(_ROOT)}:{line}" for path in found for line in found[path]]
     assert not unsafe, "give Python -P, or the current folder is searched for modules"
-    assert sum(len(list(_starts(ast.parse(path.read_text("utf-8"))))) for path in _SOURCES) >= 10
+    assert sum(len(list(_starts(_tree(path)))) for path in _SOURCES) >= 10
 
 
 def test_an_executable_stands_in_commands_alone() -> None:
     # A name that was given to it would be out of the sight of the test above.
     for path in _SOURCES:
         text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        tree = _tree(path)
         in_commands = len(list(_starts(tree)))
         named = sum(
             isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable"
@@ -64,7 +70,7 @@ def test_an_executable_stands_in_commands_alone() -> None:
 
 @pytest.mark.parametrize("command", ["[sys.executable, '-m', 'x']", "(sys.executable, '-c', 'x')"])
 def test_a_start_without_it_is_found(command: str) -> None:
-    assert _unsafe(f"command = {command}") == [1]
+    assert _unsafe(ast.parse(f"command = {command}")) == [1]
 
 
 @pytest.fixture

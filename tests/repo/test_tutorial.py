@@ -16,7 +16,7 @@ _TEXT = (_ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.usefixtures("judge_here")  # the README's commands have processes of their own
 def test_the_tutorial_takes_a_wrong_kernel_to_an_accepted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

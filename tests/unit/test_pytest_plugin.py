@@ -226,7 +226,7 @@ def test_it(cuassay):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_functions_of_a_test_file_are_judged(pytester: pytest.Pytester) -> None:
     """A wrong one; tests/repo/test_readme_sections.py has a right one."""
     pytester.makepyfile(_REAL.format(factor="1000"))

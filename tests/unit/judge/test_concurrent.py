@@ -21,7 +21,9 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import Errored, Failed, Passed
 from cuassay.model.verdict import Lane, Power, Profile, Verdict
+from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.waits import run_now
+from ptxsan_support.thorough import one_in
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
 
@@ -29,8 +31,11 @@ _CHECKS = ("API002", "MEM002", "NUM001", "META001", "LAYOUT001", "DET001")
 
 
 @pytest.fixture(scope="module")
-def gates() -> Iterator[tuple[Gate, Gate]]:
-    with Gate("cpu", beside=0) as plain, Gate("cpu", beside=2) as beside:
+def gates(nursery: Nursery) -> Iterator[tuple[Gate, Gate]]:
+    with (
+        Gate("cpu", beside=0, nursery=nursery) as plain,
+        Gate("cpu", beside=2, nursery=nursery) as beside,
+    ):
         yield plain, beside
 
 
@@ -45,11 +50,14 @@ def _judged(gate: Gate, name: str, profile: Profile) -> tuple[Verdict, list[Even
 
 @pytest.mark.parametrize(
     ("name", "profile"),
-    [
-        ("eps_dropped", Profile.QUICK),
-        ("storage_reshaped", Profile.QUICK),  # by a check beside the others
-        ("storage_reshaped", Profile.STANDARD),
-    ],
+    one_in(
+        3,
+        [
+            ("storage_reshaped", Profile.QUICK),  # by a check beside the others
+            ("eps_dropped", Profile.QUICK),
+            ("storage_reshaped", Profile.STANDARD),
+        ],
+    ),
 )
 def test_a_verdict_is_that_of_one_check_after_another(
     gates: tuple[Gate, Gate], name: str, profile: Profile
@@ -112,7 +120,9 @@ def test_others_begin_beside_what_is_first_in_the_first_process(
         assert bool(beside) is (gate is gates[1])
 
 
-@pytest.mark.parametrize("name", ["static_output", "memo_by_address", "static_second_output"])
+@pytest.mark.parametrize(
+    "name", one_in(3, ["static_output", "memo_by_address", "static_second_output"])
+)
 def test_sides_without_a_check_share_the_histories_of_calls(
     gates: tuple[Gate, Gate], name: str
 ) -> None:
@@ -164,6 +174,7 @@ def test_what_a_side_raises_that_took_part_is_the_checks(
 
 
 def test_power_is_measured_once_by_a_side_that_has_no_check_left(
+    nursery: Nursery,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And the reference's process, whose time is taken last, starts before the last checks."""
@@ -185,7 +196,7 @@ def test_power_is_measured_once_by_a_side_that_has_no_check_left(
     monkeypatch.setattr(Bench, "has_times", lambda bench, executor: True)  # as on a GPU
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
     for beside in (0, 2):
-        with Gate("cpu", beside=beside, extras=True) as gate:
+        with Gate("cpu", beside=beside, extras=True, nursery=nursery) as gate:
             judged = gate.judge(load(pair.problem), pair.twin, seed=5, only=_CHECKS)
         assert judged.accepted, judged
         assert judged.verdict.power is measured[-1] is not None
@@ -198,6 +209,7 @@ def test_power_is_measured_once_by_a_side_that_has_no_check_left(
     assert by[2:].count("power") == 1
 
 
+@pytest.mark.thorough
 def test_a_search_beside_others_meets_the_same_cases(
     gates: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.formats import load_problem
+from cuassay.sandbox.host.nursery import Nursery
 from tests.support import trees
 from tests.zoo.judging import Gate
 
@@ -50,11 +51,13 @@ def run(x, weight):
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_a_race_beside_large_weights_is_found(tmp_path: Path, in_place: bool) -> None:
+def test_a_race_beside_large_weights_is_found(
+    tmp_path: Path, nursery: Nursery, in_place: bool
+) -> None:
     problem = load_problem(str(trees.write(tmp_path / "rotated_problem.py", _PROBLEM)))
     text = _KERNEL.format(target="made" if in_place else "torch.empty_like(made)")
     file = trees.write(tmp_path / "rotated.py", text)
-    with Gate("cpu", machine=True) as gate:
+    with Gate("cpu", nursery=nursery) as gate:
         judged = gate.judge(problem, file, seed=3, only=("RACE101",))
     assert judged.codes == (("RACE101",) if in_place else ()), [
         str(one.outcome) for one in judged.verdict.checks

@@ -10,6 +10,8 @@ import pytest
 from cuassay.formats import load_problem
 from cuassay.model.outcome import Failed, FindingClass, Passed
 from cuassay.model.problem import Problem
+from cuassay.sandbox.host.nursery import Nursery
+from ptxsan_support.thorough import one_in
 from tests.support import trees
 from tests.zoo.judging import Gate
 
@@ -133,8 +135,8 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def gate() -> Iterator[Gate]:
-    with Gate("cpu", machine=True) as opened:
+def gate(nursery: Nursery) -> Iterator[Gate]:
+    with Gate("cpu", nursery=nursery) as opened:
         yield opened
 
 
@@ -142,7 +144,7 @@ def _problem(file: Path, function: str) -> Problem:
     return load_problem(f"{file}:{function}")
 
 
-@pytest.mark.parametrize("name", _KERNELS)
+@pytest.mark.parametrize("name", one_in(2, _KERNELS))
 def test_what_is_wrong_at_a_declared_maximum_alone_is_found(
     tmp_path: Path, gate: Gate, problems: Path, name: str
 ) -> None:
@@ -157,7 +159,7 @@ def test_what_is_wrong_at_a_declared_maximum_alone_is_found(
         assert words in report.wrong[0].message
 
 
-@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("wide", one_in(2, [False, True]))
 def test_a_part_of_a_wider_tensor_that_is_addressed_in_32_bits_is_a_condition(
     tmp_path: Path, gate: Gate, problems: Path, wide: bool
 ) -> None:

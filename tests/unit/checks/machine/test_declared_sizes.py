@@ -12,6 +12,8 @@ from cuassay.build.machine.sampled import blocks_of
 from cuassay.formats import load_problem
 from cuassay.model.outcome import Passed, Skipped
 from cuassay.model.problem import Problem
+from cuassay.sandbox.host.nursery import Nursery
+from ptxsan_support.thorough import one_in
 from tests.support import trees
 from tests.zoo.judging import Gate
 
@@ -83,12 +85,12 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 
 
 @pytest.fixture(scope="module")
-def gate() -> Iterator[Gate]:
-    with Gate("cpu", machine=True) as opened:
+def gate(nursery: Nursery) -> Iterator[Gate]:
+    with Gate("cpu", nursery=nursery) as opened:
         yield opened
 
 
-@pytest.mark.parametrize("name", _KERNELS)
+@pytest.mark.parametrize("name", one_in(2, _KERNELS))
 def test_an_index_that_wraps_at_the_declared_size_alone_is_found(
     tmp_path: Path, gate: Gate, problem: Problem, name: str
 ) -> None:
@@ -138,7 +140,7 @@ extern "C" __global__ void differences(const float* x, float* y, long long r, lo
 """
 
 
-@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("right", one_in(2, [False, True]))
 def test_constant_sizes_that_cannot_be_executed_whole_are_executed_in_part(
     tmp_path: Path, gate: Gate, right: bool
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from cuassay.formats import load_problem
 from cuassay.model.outcome import Passed
+from cuassay.sandbox.host.nursery import Nursery
 from tests.support import trees
 from tests.zoo.judging import Gate
 
@@ -41,8 +42,8 @@ _ALONG = {"x": ('"rows", "1"', "x"), "y": ('"1", "rows"', "y")}
 
 
 @pytest.fixture(scope="module")
-def gate() -> Iterator[Gate]:
-    with Gate("cpu", machine=True) as opened:
+def gate(nursery: Nursery) -> Iterator[Gate]:
+    with Gate("cpu", nursery=nursery) as opened:
         yield opened
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from cuassay.formats import load_problem
 from cuassay.model.outcome import Failed
+from cuassay.sandbox.host.nursery import Nursery
 from tests.support import trees
 from tests.zoo.judging import Gate
 
@@ -49,11 +50,11 @@ _NEW = _PROBLEM.partition("batch_size")[0].replace("class Model", "class ModelNe
     ],
 )
 def test_the_kernel_is_judged_at_sizes_that_the_reference_takes(
-    tmp_path: Path, old: str, new: str, accepted: bool
+    tmp_path: Path, nursery: Nursery, old: str, new: str, accepted: bool
 ) -> None:
     problem = load_problem(str(trees.write(tmp_path / "1_Window.py", _PROBLEM)))
     file = trees.write(tmp_path / "kernel.py", _NEW.replace(old, new) if old else _NEW)
-    with Gate("cpu") as gate:
+    with Gate("cpu", nursery=nursery) as gate:
         judged = gate.judge(problem, file, seed=3, only=("NUM001", "API002", "SHP001"))
     assert judged.accepted == accepted, str(judged)
     (numbers,) = (one for one in judged.verdict.checks if one.code == "NUM001")

@@ -12,6 +12,7 @@ import pytest
 from cuassay.judge.run.budget import QUICK_S, Budget, BudgetSpentError
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile
+from cuassay.sandbox.host.nursery import Nursery
 from tests.hostile.problem import scaled
 from tests.zoo.judging import Gate
 
@@ -106,8 +107,8 @@ def test_the_condition_names_what_did_not_run_and_what_was_ended() -> None:
 
 
 @pytest.fixture(scope="module")
-def gate() -> Iterator[Gate]:
-    with Gate("cpu", without=("machine",)) as opened:
+def gate(nursery: Nursery) -> Iterator[Gate]:
+    with Gate("cpu", without=("machine",), nursery=nursery) as opened:
         yield opened
 
 

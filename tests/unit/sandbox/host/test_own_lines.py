@@ -9,6 +9,7 @@ import pytest
 
 from cuassay.model.candidate import SourceFile
 from cuassay.model.problem import Problem
+from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.own_lines import own_lines
 from tests.hostile.problem import scaled
 from tests.zoo.judging import Gate
@@ -39,8 +40,8 @@ def test_other_files_and_lines_are_left_out(frame: tuple[str, int]) -> None:
 
 
 @pytest.fixture(scope="module")
-def gate() -> Iterator[Gate]:
-    with Gate("cpu", without=("machine",)) as opened:
+def gate(nursery: Nursery) -> Iterator[Gate]:
+    with Gate("cpu", without=("machine",), nursery=nursery) as opened:
         yield opened
 
 
