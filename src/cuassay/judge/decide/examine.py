@@ -51,7 +51,7 @@ from cuassay.model.outcome import (
     Skipped,
 )
 from cuassay.model.scenario import ReadResult, Scenario
-from cuassay.model.steps import Mode
+from cuassay.model.steps import Disarm, Mode
 from cuassay.model.trace import BuildFailed, Finished, ToolMissing
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import Comparison
@@ -193,6 +193,18 @@ def judge_scenario(
     if ended is not None and not check.judges_failures:
         return Judgement(findings=(ended,))
     return check.judge(trial, scenario, run, grade=grade)
+
+
+def _reads_with_kernels(scenario: Scenario) -> list[bool]:
+    """Return of each result that a scenario reads whether its kernels were on at that time."""
+    found, on = [], True
+    for step in scenario.steps:
+        match step:
+            case Disarm(active=off):
+                on = not off
+            case ReadResult():
+                found.append(on)
+    return found
 
 
 class Examination:
@@ -508,12 +520,17 @@ class Examination:
         return claimed and await self._control.completes(scenario)
 
     def _all_right(self, scenario: Scenario, run: Run) -> bool:
-        """Whether every answer is right: after a wrong one a check may have nothing to say."""
-        reads = reads_of(scenario, run)
-        if len(reads) < sum(isinstance(step, ReadResult) for step in scenario.steps):
+        """Whether every answer is right: after a wrong one a check may have nothing to say.
+
+        What calls answer while the candidate's kernels are switched off is wrong by design.
+        """
+        reads, armed = reads_of(scenario, run), _reads_with_kernels(scenario)
+        if len(reads) < len(armed):
             return False
         answers = Answers(self._trial, run)
-        return not any(answers.wrong(read) for read in reads)
+        return not any(
+            answers.wrong(one) for one, counts in zip(reads, armed, strict=True) if counts
+        )
 
     def _near_share(self, scenario: Scenario, run: Run) -> float | None:
         """Return the part of the reference's own error that the answers use, None beyond it.

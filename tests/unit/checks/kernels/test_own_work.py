@@ -11,9 +11,10 @@ from cuassay.checks.base import Run
 from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.checks.needs import Process
 from cuassay.cli.options import CONDITIONS
+from cuassay.judge.decide.examine import Examination
 from cuassay.judge.decide.verdict import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import Call, Scenario
 from cuassay.model.steps import Disarm, ReadLaunches
 from cuassay.model.trace import (
     ResultItem,
@@ -22,7 +23,10 @@ from cuassay.model.trace import (
     StepRaised,
     StepRecord,
 )
+from cuassay.model.verdict import Profile
+from cuassay.sandbox.host.waits import run_now
 from tests.support.fake_trial import FakeTrial, run_one, scaled_add
+from tests.support.judging import bench
 
 Facts = Mapping[str, str]
 Tensor = torch.Tensor
@@ -167,3 +171,31 @@ def test_a_run_that_broke_off_says_nothing() -> None:
     told = Told(broken, scenario, [{"launched add": "0"}, {"launched add": "0"}])
     findings = Ghost001().judge(trial, scenario, told).findings
     assert not findings
+
+
+@pytest.mark.parametrize(("offset", "processes"), [(0.0, [False]), (1.0, [False, True])])
+def test_what_is_wrong_without_kernels_alone_needs_no_new_process(
+    offset: float, processes: list[bool]
+) -> None:
+    """The answers of calls whose kernels do nothing are wrong by design."""
+    calls: list[int] = []
+    new: list[bool] = []
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        calls.append(1)
+        without = (len(calls) - 1) % count >= count - 2
+        y = x * gain + bias + offset
+        return torch.full_like(y, float("nan")) if without else y
+
+    made = bench(scaled_add(), call, profile=Profile.QUICK)
+    (scenario,) = Ghost001().propose(made.trial)
+    count = sum(isinstance(step, Call) for step in scenario.steps)
+
+    async def run(asked: Scenario) -> Run:
+        new.append(asked.fresh)
+        return Told(made.run(asked), asked, (ONCE, TWICE))
+
+    examination = Examination(made.trial, run=run, control=made.control, emit=lambda event: None)
+    examined = run_now(examination.examine(Ghost001()))
+    assert not examined.report.advice
+    assert new == processes

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cuassay.catalog import registry
+from cuassay.checks.base import Run
 from cuassay.checks.memory.sanitizer import Mem003
 from cuassay.checks.state.apart import Apart001
 from cuassay.formats.execute import load_reference
@@ -20,7 +21,7 @@ from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import RecordLaunches
-from cuassay.model.trace import Finished, ScenarioResult, StepDone
+from cuassay.model.trace import Finished, ScenarioResult, StepDone, StepRaised
 from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.host import sanitizer
 from cuassay.sandbox.host.nursery import Nursery
@@ -162,6 +163,34 @@ def test_a_process_apart_that_was_begun_gives_the_run_that_is_asked_for_later(
 
     assert asyncio.run(ask())
     assert not executor._begun
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["once", "always"])
+def test_a_process_apart_that_fails_beside_others_is_asked_again_at_its_turn(
+    trial: JudgeTrial, executor: Executor, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fails at its turn too is the kernel's; what is asked there first is asked once."""
+    raised = StepRaised(index=1, exception="AcceleratorError", message="too many resources")
+    failed = Ran(ScenarioResult(records=(raised,), termination=Finished()), ())
+    fine = Ran(ScenarioResult(records=(), termination=Finished()), ())
+    runs = [failed, fine if again else failed, failed]
+    asked: list[Scenario] = []
+
+    async def bare(scenario: Scenario) -> Ran:
+        asked.append(scenario)
+        return runs[len(asked) - 1]
+
+    monkeypatch.setattr(executor, "_bare", bare)
+    (scenario,) = Apart001().propose(trial)
+
+    async def ask() -> tuple[Run, Run]:
+        executor.ahead([scenario])
+        return await executor.run(scenario), await executor.run(scenario)
+
+    begun, at_its_turn = asyncio.run(ask())
+    assert begun is (fine if again else failed)
+    assert at_its_turn is failed
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize(("lane", "asked"), [(Lane.CANDIDATE, 2), (Lane.REFERENCE, 1)])

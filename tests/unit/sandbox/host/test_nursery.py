@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from cuassay.sandbox.host.nursery import Nursery
 
 _CODE = (
     "import sys\n"
@@ -20,3 +25,19 @@ def test_who_starts_workers_imports_no_torch_for_it() -> None:
         [sys.executable, "-c", _CODE], capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["False", "False"], done.stderr
+
+
+def test_the_next_trial_finds_it_as_new_until_it_has_a_compiler_or_is_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUASSAY_HOME", str(tmp_path))
+    with Nursery("cpu") as made:
+        assert made.sandbox  # it is ready
+        assert made.is_as_new()
+        made.load_compiler()
+        assert not made.is_as_new()
+    with Nursery("cpu") as killed:
+        assert killed.sandbox
+        killed._process.kill()
+        killed._process.wait()
+        assert not killed.is_as_new()
