@@ -111,6 +111,10 @@ def _owned_extensions(folder: Path) -> Iterator[None]:
         yield
 
 
+# Types of what Triton, and Gluon within it, make of a decorated function.
+_KERNELS = ("JITFunction", "GluonJITFunction", "InterpretedFunction", "Autotuner")
+
+
 def speaks_of_a_gpu(text: str) -> bool:
     """Return whether the facade is wanted; torch.compile does not trace through it."""
     return speaks_of_triton(text) or ("cuda" in text and "torch.compile" not in text)
@@ -148,7 +152,7 @@ def _entry(module: types.ModuleType, candidate: Candidate) -> Callable[..., obje
             f"{candidate.entry_file} has no entry function '{wanted}'"
             + (f"; {hint}" if hint else "")
         )
-    if type(function).__name__ in ("JITFunction", "InterpretedFunction", "Autotuner"):
+    if type(function).__name__ in _KERNELS:
         raise BuildError(
             f"'{wanted}' in {candidate.entry_file} is a Triton kernel; the entry must be a "
             "Python function that launches it"

@@ -236,6 +236,7 @@ _CUDA = {
 }
 
 
+_DRAWN_ELEMENTS = 2**22  # that a CPU draws in a few hundredths of a second
 _GIB = 1 << 30
 _CONTEXTS_GIB = 1.5  # what CUDA itself takes in the judge and in a worker
 _PROCESSES_GIB = 6.0
@@ -243,6 +244,20 @@ _KEPT = 1.25
 # Truth in float64, two or more draws, two trusted errors, the scale and its temporaries, and the
 # inputs in two precisions: bytes for each element of inputs and outputs.
 _BYTES_AN_ELEMENT = 64
+
+
+def for_modules(budget: Budget) -> Budget:
+    """Return the budget of modules that are built for each size: cases of ours are smaller.
+
+    A CPU draws their weights and inputs, in each process anew. They have one case at a listed size
+    beside these (see `numeric`), and the benchmark's own.
+    """
+    return replace(
+        budget,
+        numeric_elements=min(budget.numeric_elements, _DRAWN_ELEMENTS),
+        hot_elements=min(budget.hot_elements, _DRAWN_ELEMENTS),
+        named_elements=min(budget.named_elements, _DRAWN_ELEMENTS),
+    )
 
 
 def budget_for(profile: Profile, *, device: str, memory_gib: float | None = None) -> Budget:

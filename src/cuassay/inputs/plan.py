@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cuassay.errors import UnknownNameError
 from cuassay.inputs.arguments import arguments
-from cuassay.inputs.budget import budget_for
+from cuassay.inputs.budget import budget_for, for_modules
 from cuassay.inputs.equalities import at_scalars
 from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, legal
 from cuassay.inputs.named_sizes import NamedSize
@@ -59,9 +59,10 @@ def plan_cases(
     """
     if purpose not in PURPOSES:
         raise UnknownNameError("purpose", purpose, PURPOSES)
+    budget = budget_for(profile, device=device, memory_gib=memory_gib)
     planner = Planner(
         problem=problem,
-        budget=budget_for(profile, device=device, memory_gib=memory_gib),
+        budget=for_modules(budget) if problem.built else budget,
         root_seed=derive(root_seed, "plan", purpose),
         first=tuple(first),
         reduced=tuple(reduced),

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Packages whose kernels are Triton's: a candidate may run them without a word of Triton itself.
-_TRITON_LIBRARIES = ("liger_kernel", "flag_gems", "unsloth", "gemlite")
+_TRITON_LIBRARIES = ("liger_kernel", "flag_gems", "unsloth", "gemlite", "helion")
 
 
-# What a Python source says where it compiles kernels by another compiler than Triton's.
-_COMPILERS = ("cuda.jit", "RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "nvrtc")
+# What a Python source says where it compiles kernels by another compiler than Triton's: numba,
+# CuPy, torch's extensions, NVIDIA's own bindings, CuTe DSL and TileLang.
+_COMPILERS = ("cuda.jit", "RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "nvrtc",
+              "cuda.core", "cutlass.cute", "tilelang")  # fmt: skip
 
 
 def speaks_of_triton(text: str) -> bool:

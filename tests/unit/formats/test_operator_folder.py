@@ -12,6 +12,7 @@ from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.own_problem import own_file
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.jobs import TrialJob
+from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.verdict import Profile
 from tests.support import trees
@@ -99,6 +100,23 @@ def test_listed_shapes_are_the_workloads_with_the_files_tolerance(problem: Probl
     ]
     assert {(w.tolerance.atol, w.tolerance.rtol) for w in problem.workloads} == {(2e-3, 2e-3)}
     assert problem.workloads[1].sources["built_HEADS"].value == 12  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("said", "policy"),
+    [
+        ("bf16", Precision.MIXED),
+        ("int4_bf16", Precision.MIXED),
+        ("fp8_e4m3", Precision.FP8),
+        ("fp32", Precision.STRICT),
+        ("posit16", None),
+    ],
+)
+def test_the_files_precision_is_the_policy(
+    tmp_path: Path, said: str, policy: Precision | None
+) -> None:
+    folder = _folder(tmp_path / said, {"problem.yaml": f"precision: {said}\n"})
+    assert load_problem(str(folder)).precision is policy
 
 
 def test_without_side_files_the_own_sizes_and_kernelbenchs_tolerance_hold(tmp_path: Path) -> None:

@@ -30,6 +30,12 @@ def test_flags_are_the_words_that_a_shell_makes_of_them(
         ("import triton\n@triton.jit\ndef k(x): pass", False),
         ("from numba import cuda\n@cuda.jit\ndef k(x): pass", False),
         ("from torch.utils.cpp_extension import load_inline\next = load_inline()", False),
+        ("from triton.experimental import gluon\n@gluon.jit\ndef k(x): pass", False),
+        ("import cutlass.cute as cute\n@cute.kernel\ndef k(x): pass", False),
+        ("import tilelang\nimport tilelang.language as T\n@T.prim_func\ndef k(x): pass", False),
+        ("import helion\n@helion.kernel\ndef k(x): pass", False),
+        ("import cupy\nk = cupy.RawKernel('', 'k')", False),
+        ("from cuda.core import Program\nk = Program('', 'c++')", False),
     ],
 )
 def test_which_kernels_torch_sees_the_values_of(text: str, computes: bool) -> None:

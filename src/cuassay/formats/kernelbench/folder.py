@@ -2,7 +2,8 @@
 
 `SHAPES` of shapes.py lists the sizes of the workloads, each a dict over whole numbers of
 reference.py's top level, in any case of letters (`head_dim` sets HEAD_DIM). `tolerance` of
-problem.yaml maps dtypes of outputs to a number, for atol and rtol, or to both by name.
+problem.yaml maps dtypes of outputs to a number, for atol and rtol, or to both by name;
+`precision` says which policy holds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from cuassay.formats.kernelbench.pair import load_kernelbench_problem
 from cuassay.formats.modules import import_file
 from cuassay.formats.yaml_file import read_yaml
 from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Tolerance
 
 REFERENCE, SHAPES_FILE, YAML_FILE = "reference.py", "shapes.py", "problem.yaml"
@@ -56,8 +58,22 @@ def load_operator(file: Path, text: str, *, notes: list[str]) -> Problem:
         name=str(data.get("name") or folder.name),
         listed=listed,
         tolerance=_tolerances(data, folder / YAML_FILE),
+        precision=_policy(str(data.get("precision") or "")),
         notes=notes,
     )
+
+
+def _policy(precision: str) -> Precision | None:
+    """Return what a kernel may keep, by what problem.yaml calls the operator's precision.
+
+    `bf16`, `int4_bf16`: 16-bit intermediates. None where the name says nothing known.
+    """
+    words = set(precision.lower().replace("-", "_").split("_"))
+    if words & {"fp8", "float8"}:
+        return Precision.FP8
+    if words & {"bf16", "bfloat16", "fp16", "float16"}:
+        return Precision.MIXED
+    return Precision.STRICT if words & {"fp32", "float32"} else None
 
 
 def _listed(file: Path, reference: Mapping[str, Any]) -> dict[str, dict[str, int]]:

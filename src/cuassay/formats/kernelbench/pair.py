@@ -34,6 +34,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Domain, Opaque, Real, SizeOf
 from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision
 from cuassay.model.problem import (
     LISTED,
     STATE_SOURCE,
@@ -84,12 +85,14 @@ def load_kernelbench_problem(
     name: str = "",
     listed: Mapping[str, Mapping[str, int]] | None = None,
     tolerance: Callable[[DType], Tolerance] = lambda _: _TOLERANCE,
+    precision: Precision | None = None,
     notes: list[str] | None = None,
 ) -> Problem:
     """Return the problem of a KernelBench file; its code is run, on no data.
 
     `listed` are the sizes of its workloads, over whole numbers of the file's top level; without
-    any the file's own are the only workload. `tolerance` returns that of an output's dtype.
+    any the file's own are the only workload. `tolerance` returns that of an output's dtype,
+    `precision` is the policy, where one is declared.
     Raises ProblemError where it is not one, and ReferenceError_ where its code raises.
     """
     module = import_file(path)
@@ -184,6 +187,7 @@ def load_kernelbench_problem(
         state=tuple(state.values()),
         built=tuple(told),
         modes=probe.modes,
+        precision=precision,
         placeholders=tuple(state[name] for name in unset if name in state),
         held=probe.held,
     )

@@ -48,12 +48,15 @@ def follow_built_sizes(trial: JudgeTrial, run: RunScenario) -> None:
         home = placed(own[0], resolve(problem.axes, bound))
         if _answer(trial, home, run, "built as the problem does") is not _Answer.WRONG:
             axes = _not_followed(trial, home, case, run)
-            trial.planned.learning.replan(BuiltSizesAlone(axes=axes or problem.built))
+            if axes:
+                trial.planned.learning.replan(BuiltSizesAlone(axes=axes))
         return
 
 
 def _not_followed(trial: JudgeTrial, home: Case, small: Case, run: RunScenario) -> tuple[str, ...]:
     """Return the axes that the kernel does not follow from their size in `home` to that in `small`.
+
+    All of them where it follows each alone and not together; none where it is at fault.
 
     One that it follows stays small for the next: what costs most becomes small first. Where the
     problem lists several sizes of an axis, a wrong answer at another one is a fault like any other:
@@ -66,17 +69,20 @@ def _not_followed(trial: JudgeTrial, home: Case, small: Case, run: RunScenario) 
         if len({workload.axes[name] for workload in problem.workloads}) > 1
     }
     held: list[str] = []
+    faulty = False
     for name in sorted(problem.built, key=lambda name: small.axes[name] / home.axes[name]):
         sizes = try_sizes(problem, home.axes, {name: small.axes[name]})
         if sizes is None or not legal(problem, sizes):
             continue  # it follows from another axis how small it may be
         tried = placed(home, sizes)
         answer = _answer(trial, tried, run, f"built with another size of {name}")
-        if answer is _Answer.RIGHT or (answer is _Answer.WRONG and name in varied):
-            home = tried if answer is _Answer.RIGHT else home
+        if answer is _Answer.RIGHT:
+            home = tried
+        elif answer is _Answer.WRONG and name in varied:
+            faulty = True
         else:
             held.append(name)
-    return tuple(held)
+    return tuple(held) if held or faulty else problem.built
 
 
 class _Answer(enum.Enum):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.errors import CannotJudgeError, CuassayError, DeviceLostError, LiftError
+from cuassay.formats.kernelbench.adapter import BUILT
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.model.case import Case
 from cuassay.model.policy import policy_of
@@ -62,6 +63,7 @@ def all_mutants(
         names=[spec.name for spec in problem.inputs],
         usual=usual_scalars(trial),
         suspects=suspects,
+        sizes=[spec.name for spec in problem.inputs if spec.name.startswith(BUILT)],
     )
 
 

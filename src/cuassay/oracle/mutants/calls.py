@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -21,10 +21,13 @@ def misread(
     inputs: Sequence[Value],
     names: Sequence[str],
     usual: Mapping[str, Value],
+    *,
+    sizes: Collection[str] = (),
 ) -> Iterator[Mutant]:
     """Yield mutants that misread an input; shapes, dtypes and index ranges stay as they are.
 
-    `usual` are the values that scalars are usually passed, by name.
+    `usual` are the values that scalars are usually passed, by name. Scalars that are `sizes` of the
+    tensors beside them stay: there is no call in which they are others.
     """
     names = [*names, *(f"number {position}" for position in range(len(names), len(inputs)))]
 
@@ -38,6 +41,8 @@ def misread(
 
     for position, value in enumerate(inputs):
         name = names[position]
+        if name in sizes:
+            continue
         for kind, words, shown_by, change in _changes(value, usual.get(name)):
             run = with_one(position, change)
             yield Mutant(kind, f"input {name} {words}", shown_by.format(name), run)

@@ -9,7 +9,7 @@ seen.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import torch
@@ -109,6 +109,7 @@ def mutants_of(
     names: Sequence[str] = (),
     usual: Mapping[str, Value] = _NONE,
     suspects: bool = False,
+    sizes: Collection[str] = (),
 ) -> list[Mutant]:
     """Return every broken version of `fn`, found on the first of `inputs_list`.
 
@@ -139,6 +140,6 @@ def mutants_of(
             Mutant(f.kind, f"{f.words} {site.words()}", f.shown_by, broken(site, f), site)
             for site, f in (recorder.sites() if exact else ())
         ),
-        *misread(right, inputs_list[0], names, usual),
+        *misread(right, inputs_list[0], names, usual, sizes=sizes),
         *answers(right, inputs_list),
     ]
