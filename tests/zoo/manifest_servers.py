@@ -32,7 +32,7 @@ triton_chunk_tail       | gated_linear_attention | NUM001 SHP001 | O10
 # Faults that show where what may be anything is anything.
 OUTSIDE = """
 # serving: pages
-triton_page_after_last  | paged_attention_ragged | MEM004 MEM002 RUN001 | M3 L9
+triton_page_after_last  | paged_attention_ragged | MEM101 MEM004 RUN001 | M3 L9
 triton_stale_values     | paged_attention_ragged | MEM004        | M7 L9
 # serving: offsets
 rows_after_last         | zoo:padded_group_sums  | MEM004        | M7 L8

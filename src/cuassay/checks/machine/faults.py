@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cuassay.checks.base import Check, Machine, Run, Trial
 from cuassay.checks.judgement import Answers
 from cuassay.checks.kernels.facts import cleaned_text
+from cuassay.checks.memory.masked_values import with_anything
 from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
@@ -140,7 +141,8 @@ class MachineCheck(Check):
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one recorded call a case, then calls with other configurations of an autotuner."""
-        cases = machine_cases(trial)
+        # An address that is made of what may be anything is wrong nowhere else on a CPU.
+        cases = [with_anything(trial, case) for case in machine_cases(trial)]
         yield from recorded_calls(trial, cases)
         if cases and trial.device == "cpu":  # a GPU runs them all
             yield recorded_configurations(trial, cases[0])

@@ -190,11 +190,7 @@ def unused(trial: Trial, base: Case) -> Mapping[str, Places]:
     """
     plain = trial.exact(base)
     found: dict[str, dict[str, tuple[int, ...]]] = {_STATED: {}, _GARBAGE: {}, _NAN: {}}
-    open_ = outside(trial.problem, trial.inputs(base), base.axes)
-    for name, anything in open_.items():
-        stated = {name: tuple(anything.reshape(-1).nonzero().squeeze(1).tolist()[:_MOST])}
-        if _leaves(trial, base, stated, _STATED, plain):
-            found[_STATED] |= stated
+    found[_STATED] |= _stated_places(trial, base)
     try:
         gradients = trial.dependence(base)
     except CannotJudgeError:
@@ -213,6 +209,27 @@ def unused(trial: Trial, base: Case) -> Mapping[str, Places]:
                 if what == _NAN and spec.stale:
                     found[_STATED] |= {spec.name: leaving}
     return found
+
+
+def with_anything(trial: Trial, case: Case) -> Case:
+    """Return a case with NaN and impossible integers where domains state that anything may lie."""
+    places = _stated_places(trial, case)
+    return _spoiled(trial, case, places, _STATED) if places else case
+
+
+def _stated_places(trial: Trial, base: Case) -> Places:
+    """Return what the domains of inputs leave open, as far as the reference accepts anything."""
+    open_ = outside(trial.problem, trial.inputs(base), base.axes)
+    places = {
+        name: tuple(anything.reshape(-1).nonzero().squeeze(1).tolist()[:_MOST])
+        for name, anything in open_.items()
+    }
+    plain = trial.exact(base) if places else ()
+    return {
+        name: each
+        for name, each in places.items()
+        if _leaves(trial, base, {name: each}, _STATED, plain)
+    }
 
 
 def _leaving(
