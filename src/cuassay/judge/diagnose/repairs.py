@@ -41,7 +41,7 @@ class Repair:
     edit: Edit
     line: SourceLine
 
-    def cause(  # noqa: C901  # one exhaustive match
+    def cause(  # noqa: PLR0911  # one exhaustive match
         self, before: Cause, *, accumulates: bool
     ) -> Cause:
         """Return the cause of wrong numbers that this repair shows; `before` where it shows none.
