@@ -59,6 +59,7 @@ _MUTANTS = {Profile.QUICK: 160, Profile.STANDARD: 300, Profile.DEEP: 500}
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
 _ASKED_ELEMENTS = 1 << 16  # of one that an experiment asks for
+_TELLING = 4096  # elements of a case whose values tell expressions apart, beyond which all do
 _FOR_CALLS = 0.6  # of the time that is left, for calls of the candidate
 _ORDINARY = 64  # elements of a case whose values tell one expression from another
 _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
@@ -178,20 +179,23 @@ class _Experiments:
         at_first = self._first_call_alone(answers[0].case)
         if at_first is not None:
             return dataclasses.replace(held, confirmed=held.confirmed | {at_first}, lines=lines)
+        # A few equal values are the values of many expressions: lines follow from a larger case.
+        telling = max(
+            answers,
+            key=lambda answer: min(elements(self.trial.problem, answer.case.axes), _TELLING),
+        )
         trace = None
         if self.candidate.computes_in_torch:
-            # A few equal values are the values of many expressions: the first answer has many.
-            trace = blamed_lines.traced(self.run, answers[0].case)
+            trace = blamed_lines.traced(self.run, telling.case)
             self.ran.update(trace.ran if trace is not None else ())
             self.totals.update(blamed_lines.totals(trace) if trace is not None else ())
-        launches = self._launches(answers[0].case) if trace is None else ()
-        rounds = self._may_round(answers[0], trace, launches)
+        launches = self._launches(telling.case) if trace is None else ()
+        rounds = self._may_round(telling, trace, launches)
         clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed, rounds=rounds)
         exact = self.found.get("exact")
-        first = answers[0]
-        ranged = blamed_lines.of_ranges(self.trial, launches, self.candidate, first, exact)
+        ranged = blamed_lines.of_ranges(self.trial, launches, self.candidate, telling, exact)
         for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
-            line = blamed_lines.of_numbers(self.trial, trace, self.candidate, first, exact, cause)
+            line = blamed_lines.of_numbers(self.trial, trace, self.candidate, telling, exact, cause)
             line = line or self._of_machine(cause) or ranged
             lines |= {cause: line} if line is not None else {}
         if clue is not None and clue.line is None:
