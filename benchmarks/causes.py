@@ -120,6 +120,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
         "--compiled", choices=("only", "not"), help="kernels of Triton, Numba and CUDA C++"
     )
     parser.add_argument("--only", nargs="*", default=[], help="faults whose name contains one")
+    parser.add_argument("--leave-out", nargs="*", default=[], help="faults whose name has one")
     parser.add_argument("--part", default="0/1", help="K/N: every Nth fault from the Kth on")
     parser.add_argument("--kernels", action="store_true", help="the kernels without any fault")
     parser.add_argument("--workers", action="store_true", help="in processes of their own")
@@ -233,6 +234,7 @@ def main(arguments: Sequence[str]) -> int:
             for text in [sources[name].read_text()]
         ]
     faults = [f for f in listed if not chosen.only or any(o in f["name"] for o in chosen.only)]
+    faults = [f for f in faults if not any(o in f["name"] for o in chosen.leave_out)]
     # One fault a kernel in turn, those that compile nothing first: a run may be cut short.
     turn: Counter[str] = Counter()
     order = {}

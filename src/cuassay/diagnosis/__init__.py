@@ -6,7 +6,7 @@ Pure functions of findings and clues; `judge.diagnose.clues` gathers the clues b
 from __future__ import annotations
 
 from cuassay.diagnosis.causes import PAGES, CausePage
-from cuassay.diagnosis.clues import Clue, Clues
+from cuassay.diagnosis.clues import TESTED, Clue, Clues
 from cuassay.diagnosis.diagnose import NUMBERS, diagnose
 
-__all__ = ["NUMBERS", "PAGES", "CausePage", "Clue", "Clues", "diagnose"]
+__all__ = ["NUMBERS", "PAGES", "TESTED", "CausePage", "Clue", "Clues", "diagnose"]

@@ -195,7 +195,9 @@ def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis
         basis = Basis.MACHINE if lead.code.endswith("101") else Basis.CHECK
     else:
         basis = Basis.TRACE if cause in clues.lines else Basis.CHECK
-    if cause in _IN_ITS_OWN_WORDS:
+    if cause in _IN_ITS_OWN_WORDS and lead.cause is not cause and clues.instead:
+        words = f"{PAGES[cause].words}: {lead.message}"  # of a check that looked for another one
+    elif cause in _IN_ITS_OWN_WORDS:
         words = lead.message
     elif cause is Cause.WRONG_VALUES:
         words = _wrong_numbers(ordered)

@@ -50,7 +50,7 @@ class Edit:
     `sizes` says that only sizes stand in what was edited, `indexed` that an element was picked
     there by a fixed index, `filled` that memory is allocated there, `carried` that a loop updates
     a value there from what it was, `ranged` that it is of what a loop or a slice runs over,
-    `exact` that what is edited names no 16-bit format.
+    `exact` that what is edited names no 16-bit format, `given` that arguments are exchanged.
     """
 
     kind: EditKind
@@ -63,6 +63,7 @@ class Edit:
     carried: bool = False
     ranged: bool = False
     exact: bool = False
+    given: bool = False
 
 
 _NUMBERS = (
@@ -342,6 +343,12 @@ class _Source:
         if other is not None and not _of_sizes(node):
             text = f"({self._of(node.left)} {other} {self._of(node.right)})"
             yield self._edit(EditKind.OPERATOR, node, text, f"`{other}` in `{self._of(node)}`")
+
+    def _arguments(self, node: ast.Name) -> list[str]:
+        """Return the arguments of the function in which one of them is named; else none."""
+        function = self._function(node)
+        given = [] if function is None else _parameters(function)
+        return given if node.id in given else []
 
     def _beside(self, node: ast.Name) -> Iterator[str]:
         """Yield names that may be meant: other parameters, and names that are set close by."""
@@ -661,6 +668,7 @@ class _Source:
             carried=self._carries(node),
             ranged=self._ranges(node),
             exact=kind is not EditKind.PRECISION and not self._names_low(node),
+            given=isinstance(node, ast.Name) and new in self._arguments(node),
         )
 
 

@@ -182,9 +182,11 @@ def _drawn(search: _Search) -> Case:
 
 def _fill(search: _Search, spec: TensorSpec, count: int) -> str:
     present = search.case.fills.get(spec.name)
+    first = search.drawn.get(spec.name)  # what it was found on says more than usual values do
+    usual = [fill for fill in _OTHER_FILLS[family(spec)] if fill != first]
     others = [
         fill
-        for fill in _OTHER_FILLS[family(spec)]
+        for fill in (*([first] if first is not None else []), *usual)
         if fill != present and fill.kind in kinds_for(spec)
     ]
     failing: list[str] = []
@@ -198,7 +200,7 @@ def _fill(search: _Search, spec: TensorSpec, count: int) -> str:
     if not passing:
         return f"any {spec.name}" if failing else ""
     if not failing:
-        return f"only with {spec.name} of {own}, not of {' or '.join(passing)}"
+        return f"{spec.name} of {own}, not of {' or '.join(passing)}"
     return f"{spec.name} of {', '.join([own, *failing])}, not of {' or '.join(passing)}"
 
 

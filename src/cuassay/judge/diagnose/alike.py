@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
 from cuassay.errors import CuassayError
+from cuassay.judge.decide.structure import matched
 from cuassay.judge.diagnose.off_by import Relation, relations
 from cuassay.judge.measure.kills import all_mutants
 from cuassay.model.case import Case
@@ -25,13 +26,17 @@ from cuassay.oracle.mutants.detect import CANNOT_RUN, Mutant, spread
 from cuassay.oracle.truth.make import Truth
 
 if TYPE_CHECKING:
+    from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
+    from cuassay.model.problem import TensorSpec
+    from cuassay.model.trace import ResultItem
 
 # Share of the candidate's squared error that a mutant may leave unexplained. Unrelated mutants
 # leave 0.5 and more; the same fault in another order of summation leaves less than 0.01.
 _UNEXPLAINED = 0.02
 _ROUGHLY = 0.25
 _SYSTEMATIC = 0.5  # share of one sign in an error that roundings do not have
+_FAR_OFF = 32.0  # times the error that a trusted kernel makes, of an element that is wrong
 _FEW = 16  # elements of which signs say nothing
 
 CAUSES = {
@@ -217,6 +222,23 @@ def relative_error(answer: WrongOutputs) -> float:
         found = float((error - right).norm()) / size if size else math.inf
         worst = max(worst, found if math.isfinite(found) else math.inf)
     return worst
+
+
+def wrong_elements(
+    trial: JudgeTrial, case: Case, run: Run, items: tuple[ResultItem, ...]
+) -> Iterator[tuple[TensorSpec, torch.Tensor]]:
+    """Yield, for each output of a result that has some, which of its elements are far off."""
+    truth = trial.truth(case)
+    shapes = [tuple(output.value.shape) for output in truth.outputs]
+    given = matched(trial.problem, shapes, run, items)
+    for got, want, spec in zip(given, truth.outputs, trial.problem.outputs, strict=False):
+        if isinstance(got, str) or want.scale is None:
+            continue
+        ours, right = _doubles(got, want.value)
+        apart = (ours - right).abs() > _FAR_OFF * want.scale.double().cpu()
+        wrong = apart | (ours.isfinite() != right.isfinite())
+        if bool(wrong.any()):
+            yield spec, wrong
 
 
 def _in_turns(mutants: Sequence[Mutant]) -> list[Mutant]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,7 @@ from cuassay.checks.base import done
 from cuassay.checks.machine.faults import recorded_call, recording_of
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.state.answers import reads_of, same_bits
-from cuassay.diagnosis import NUMBERS, PAGES, Clue, Clues, diagnose
-from cuassay.diagnosis.clues import TESTED
+from cuassay.diagnosis import NUMBERS, PAGES, TESTED, Clue, Clues, diagnose
 from cuassay.diagnosis.edits import EditKind
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
@@ -43,7 +42,6 @@ from cuassay.model.case import Case
 from cuassay.model.diagnosis import Basis, Cause, SourceLine
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.precision import Precision
-from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
@@ -61,6 +59,8 @@ _MUTANTS = {Profile.QUICK: 160, Profile.STANDARD: 300, Profile.DEEP: 500}
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
 _ASKED_ELEMENTS = 1 << 16  # of one that an experiment asks for
+_TELLING = 4096  # elements of a case whose values tell expressions apart, beyond which all do
+_FOR_CALLS = 0.6  # of the time that is left, for calls of the candidate
 _ORDINARY = 64  # elements of a case whose values tell one expression from another
 _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
 _LARGER = 8  # times the largest axis, where a repaired kernel must be right too
@@ -87,7 +87,6 @@ _EDIT_SECONDS = {Profile.QUICK: 12.0, Profile.STANDARD: 30.0, Profile.DEEP: 90.0
 _GROWTH_SECONDS = 3.0
 _FLOAT32_LOSES = 1e-3  # relative error up to which sums in float32 are thought of
 _SEEN_BY_MACHINE = 0.1  # of an error, which the machine must have seen to call it rounding
-_FAR_OFF = 32.0  # times the error that a trusted kernel makes, of an element that is wrong
 _ROUNDING = 0.25  # relative error up to which roundings and lost sums are thought of
 # Largest relative error that one rounding of an output makes, by dtype.
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-14}
@@ -180,20 +179,23 @@ class _Experiments:
         at_first = self._first_call_alone(answers[0].case)
         if at_first is not None:
             return dataclasses.replace(held, confirmed=held.confirmed | {at_first}, lines=lines)
+        # A few equal values are the values of many expressions: lines follow from a larger case.
+        telling = max(
+            answers,
+            key=lambda answer: min(elements(self.trial.problem, answer.case.axes), _TELLING),
+        )
         trace = None
         if self.candidate.computes_in_torch:
-            # A few equal values are the values of many expressions: the first answer has many.
-            trace = blamed_lines.traced(self.run, answers[0].case)
+            trace = blamed_lines.traced(self.run, telling.case)
             self.ran.update(trace.ran if trace is not None else ())
             self.totals.update(blamed_lines.totals(trace) if trace is not None else ())
-        launches = self._launches(answers[0].case) if trace is None else ()
-        rounds = self._may_round(answers[0], trace, launches)
+        launches = self._launches(telling.case) if trace is None else ()
+        rounds = self._may_round(telling, trace, launches)
         clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed, rounds=rounds)
         exact = self.found.get("exact")
-        first = answers[0]
-        ranged = blamed_lines.of_ranges(self.trial, launches, self.candidate, first, exact)
+        ranged = blamed_lines.of_ranges(self.trial, launches, self.candidate, telling, exact)
         for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
-            line = blamed_lines.of_numbers(self.trial, trace, self.candidate, first, exact, cause)
+            line = blamed_lines.of_numbers(self.trial, trace, self.candidate, telling, exact, cause)
             line = line or self._of_machine(cause) or ranged
             lines |= {cause: line} if line is not None else {}
         if clue is not None and clue.line is None:
@@ -395,7 +397,7 @@ class _Experiments:
                     for one in compared
                 )
                 if not right[-1]:
-                    for spec, wrong in self._wrong_elements(read.case, ran, read.items):
+                    for spec, wrong in alike.wrong_elements(self.trial, read.case, ran, read.items):
                         flat = wrong.reshape(-1).nonzero()
                         wrong_end = max(wrong_end, wrong.numel() - int(flat[0]))
                         most = max(most, wrong.numel())
@@ -417,22 +419,6 @@ class _Experiments:
             wrong_end=wrong_end,
             elements=most,
         )
-
-    def _wrong_elements(
-        self, case: Case, ran: Run, items: tuple[ResultItem, ...]
-    ) -> Iterator[tuple[TensorSpec, torch.Tensor]]:
-        """Yield, for each output that has some, which of its elements are far off."""
-        truth = self.trial.truth(case)
-        shapes = [tuple(output.value.shape) for output in truth.outputs]
-        given = matched(self.trial.problem, shapes, ran, items)
-        for got, want, spec in zip(given, truth.outputs, self.trial.problem.outputs, strict=False):
-            if isinstance(got, str) or want.scale is None:
-                continue
-            ours, right = got.detach().double().cpu(), want.value.double().cpu()
-            apart = (ours - right).abs() > _FAR_OFF * want.scale.double().cpu()
-            wrong = apart | (ours.isfinite() != right.isfinite())
-            if bool(wrong.any()):
-                yield spec, wrong
 
     def _lines(self) -> dict[Cause, SourceLine]:
         """Return what a traced call says of lines, without a look at its numbers."""
@@ -482,7 +468,7 @@ class _Experiments:
             answers,
             right=right,
             limit=_MUTANTS[self.trial.profile],
-            until=self.until,
+            until=self.until - _FOR_CALLS * (self.until - time.monotonic()),
         )
         if found is not None:
             self.found["exact"] = found

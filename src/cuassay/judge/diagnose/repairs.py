@@ -41,7 +41,9 @@ class Repair:
     edit: Edit
     line: SourceLine
 
-    def cause(self, before: Cause, *, accumulates: bool) -> Cause:
+    def cause(  # noqa: PLR0911  # one exhaustive match
+        self, before: Cause, *, accumulates: bool
+    ) -> Cause:
         """Return the cause of wrong numbers that this repair shows; `before` where it shows none.
 
         `accumulates` says that the error is known to grow with a reduction.
@@ -53,8 +55,10 @@ class Repair:
                 return Cause.LOW_ACCUMULATION if sums else Cause.LOW_PRECISION
             case EditKind.BRANCH:
                 return Cause.SIZES if self.edit.sizes else Cause.SPECIAL_CASE
-            case EditKind.INDEX | EditKind.NAME:
+            case EditKind.INDEX:
                 return Cause.INPUT_MISREAD
+            case EditKind.NAME:
+                return Cause.INPUT_MISREAD if self.edit.given else before
             case EditKind.OPERATOR | EditKind.FUNCTION if before is Cause.WRONG_VALUES:
                 return Cause.OTHER_FORM
             case EditKind.FACTOR:
@@ -64,7 +68,9 @@ class Repair:
                 return Cause.SIZES if self.edit.sizes else before
             case EditKind.ROUND_UP:
                 return Cause.TAIL
-            case EditKind.PART | EditKind.NUMBER if self.edit.indexed and not self.edit.sizes:
+            case EditKind.PART | EditKind.NUMBER if (
+                self.edit.indexed and not self.edit.sizes and not self.edit.ranged
+            ):
                 return Cause.INPUT_MISREAD
             case EditKind.NUMBER if before in (Cause.WRONG_VALUES, Cause.SPECIAL_CASE):
                 return Cause.WRONG_CONSTANT

@@ -47,6 +47,7 @@ _BY_CHANCE = (
     Cause.BARRIER,
     Cause.UNINITIALISED,
     Cause.OUT_OF_BOUNDS,
+    Cause.MISALIGNED,  # an interpreter has no addresses
     Cause.NOT_DETERMINISTIC,
 )
 _RAISES = (Cause.RAISES, Cause.REFUSES_SIZES, Cause.ENDS_PROCESS)

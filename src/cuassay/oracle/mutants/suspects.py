@@ -173,7 +173,10 @@ def _of_sign(name: str, args: Args, before: Before) -> Iterator[Fault]:
     for factor in others:
         scaled = functools.partial(_second_scaled, factor=factor)
         kind = "epsilon" if guards else "constant"
-        yield Fault(kind, f"{second:.6g} times {factor:.6g}", "inputs at which it matters", scaled)
+        words = f"`{second * factor:.6g}` for `{second:.6g}`"
+        if guards:
+            words = f"epsilon {factor:g} times as large"
+        yield Fault(kind, words, "inputs at which it matters", scaled)
     for value in _GUARDS if guards else ():
         yield _with_literal(value, second, guards=True)
     if abs(second) > 1:

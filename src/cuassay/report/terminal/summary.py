@@ -40,7 +40,7 @@ def summary(
     causes = words.diagnosed(verdict)
     found = words.identified(verdict)
     if not causes:
-        lines += labelled("why", one_line(verdict.reason), width=width)
+        lines += _why(verdict, width=width, replayed=replayed)
     for number, made in enumerate(causes, start=1):
         lines += [Text("")] if number > 1 else []
         lines += diagnosis_card(made, found, width=width, signs=signs, number=number)
@@ -105,6 +105,17 @@ def _conditions(verdict: Verdict, *, brief: bool) -> list[str]:
     return [*map(one_line, rest), *short]
 
 
+def _why(verdict: Verdict, *, width: int, replayed: bool) -> list[Text]:
+    """Return the reason; of an acceptance in two lines where it holds, and how far."""
+    if verdict.decision is not Decision.ACCEPTED or replayed:
+        return labelled("why", one_line(verdict.reason), width=width)
+    on = f"{verdict.profile.value} on {one_line(verdict.device, limit=60)}"
+    lines = labelled("judged", f"{on}: {one_line(verdict.reason)}", width=width)
+    for text in words.scope_told(verdict)[:1]:
+        lines += labelled("scope", text, width=width)
+    return lines
+
+
 def _proofs(verdict: Verdict, *, width: int, signs: Marks) -> list[Text]:
     lines: list[Text] = []
     for number, text in enumerate(words.proof_lines(verdict)):
@@ -125,8 +136,10 @@ def _scope(verdict: Verdict, *, width: int, verbose: bool) -> list[Text]:
     """Return how far the trial looked: what an acceptance covers."""
     if verdict.decision is Decision.REJECTED and not verbose:
         return []
+    told = words.scope_told(verdict)
+    told = told[1:] if verdict.decision is Decision.ACCEPTED else told  # the first leads
     lines: list[Text] = []
-    for number, text in enumerate(words.scope_told(verdict)):
+    for number, text in enumerate(told):
         lines += labelled("" if number else "scope", text, width=width)
     return lines
 

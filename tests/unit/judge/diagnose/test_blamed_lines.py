@@ -1,0 +1,117 @@
+"""The line of a kernel follows from what its instructions gave, beside the reference's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import torch
+
+from cuassay.judge.diagnose import blamed_lines
+from cuassay.judge.diagnose.alike import WrongOutputs
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.candidate import Candidate, SourceFile
+from cuassay.model.case import Case
+from cuassay.model.domain import Real
+from cuassay.model.dtype import DType
+from cuassay.model.machine import FloatRange, LaunchEvidence
+from cuassay.model.problem import Problem, Reference, TensorSpec, VarAxis
+
+# Small, so that an epsilon matters.
+X = 3e-3 * torch.randn(5, 40, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def _rms(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5)
+
+
+def _trial(reference: Callable[..., torch.Tensor]) -> JudgeTrial:
+    tensor = TensorSpec(name="x", dtype=DType.FLOAT64, shape=("rows", "cols"), domain=Real())
+    out = TensorSpec(name="y", dtype=DType.FLOAT64, shape=("rows", "cols"), domain=Real())
+    problem = Problem(
+        name="op",
+        axes=(VarAxis(name="rows", minimum=1), VarAxis(name="cols", minimum=1)),
+        inputs=(tensor,),
+        outputs=(out,),
+        reference=Reference(path=Path("reference.py"), function="op"),
+        workloads=(),
+        origin="native",
+    )
+    made: Any = SimpleNamespace(
+        problem=problem,
+        inputs=lambda case: {"x": X.clone()},
+        reference=SimpleNamespace(call=reference),
+    )
+    return cast(JudgeTrial, made)
+
+
+def _candidate() -> Candidate:
+    text = "".join(f"line {number}\n" for number in range(1, 30))
+    return Candidate(
+        name="k",
+        sources=(SourceFile(path="kernel.py", text=text),),
+        entry_file="kernel.py",
+        entry_function="op",
+    )
+
+
+def _range(line: int, value: torch.Tensor, *, opcode: str = "mul.f32") -> FloatRange:
+    size = value.abs()
+    return FloatRange(
+        file="kernel.py",
+        line=line,
+        opcode=opcode,
+        largest=float(size.max()),
+        smallest=float(size.min()),
+        stored=opcode.startswith("st"),
+    )
+
+
+def _line(*floats: FloatRange) -> int:
+    launch = LaunchEvidence(
+        kernel="k", grid=(1, 1, 1), block=(32, 1, 1), target="sm_80", floats=floats
+    )
+    case = Case(label="c", axes={"rows": 5, "cols": 40}, fills={}, seed=1)
+    answer = WrongOutputs(case=case, outputs=(), truth=cast(Any, None))
+    found = blamed_lines.of_ranges(_trial(_rms), (launch,), _candidate(), answer, None)
+    assert found is not None
+    return found.line
+
+
+MEAN = X.square().mean(-1, keepdim=True)
+
+
+def test_it_is_the_first_value_that_the_reference_has_not() -> None:
+    root = MEAN.sqrt() + 1e-5
+    assert (
+        _line(
+            _range(3, X, opcode="cvt"),
+            _range(4, X.square()),
+            _range(6, MEAN),
+            _range(9, root),
+            _range(12, X, opcode="cvt"),  # the input is read again
+            _range(13, X / root),
+            _range(14, X / root, opcode="st.global.f32"),
+        )
+        == 9
+    )
+
+
+def test_parts_of_an_unrolled_value_are_one_value() -> None:
+    halves = X.square()[:, :20], X.square()[:, 20:]
+    floats = [_range(4, half) for half in halves]
+    assert _line(*floats, _range(6, MEAN), _range(9, MEAN * 3.0)) == 9
+
+
+def test_where_nothing_is_known_it_is_the_line_that_stores() -> None:
+    wrong = X * 770.0 + 3.0
+    assert _line(_range(5, wrong), _range(8, wrong, opcode="st.global.f32")) == 8
+
+
+def test_without_launches_nothing_is_said() -> None:
+    case = Case(label="c", axes={"rows": 5, "cols": 40}, fills={}, seed=1)
+    answer = WrongOutputs(case=case, outputs=(), truth=cast(Any, None))
+    found = blamed_lines.of_ranges(_trial(_rms), (), _candidate(), answer, None)
+    assert found is None
