@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ptxsan import isa
 from ptxsan.dataflow import Liveness, registers_of
-from ptxsan.emit import cells
-from ptxsan.emit.cells import Cell
 from ptxsan.emit.frame import Frame
 from ptxsan.emit.residence import long_lived
 from ptxsan.emit.special import special_register
@@ -150,7 +148,7 @@ class Emit:
                 undefined = self.let(f"trunc i{have} {undefined} to i{want}")
             poison = self.let(f"icmp ne i{min(have, want)} {undefined}, 0")
             if have < want:
-                undefined = self._widened(undefined, have, type_)
+                undefined = _widened(self, undefined, have, type_)
         elif name in self.facts.poisonable:
             poison = self.let(f"load i1, ptr {self.frame.poison(name)}")
         shadow = tuple(self.let(f"load double, ptr {cell}") for cell in self.frame.shadows(name))
@@ -162,17 +160,6 @@ class Emit:
         if negated:
             bits = self.let(f"xor i1 {bits}, true")
         return Value(type_, bits, poison, shadow[: self.lanes(type_)], undefined)
-
-    def _widened(self, undefined: str, have: int, type_: str) -> str:
-        """Widen the marks of a value's bytes; copies of the sign are as its top byte is."""
-        want = width_of(type_)
-        wide = self.let(f"zext i{have} {undefined} to i{want}")
-        if not is_signed(type_):
-            return wide
-        top = self.let(f"lshr i{want} {wide}, {have - 8}")
-        rest = ones_of(want) - ones_of(have)
-        more = self.let(f"mul i{want} {top}, {rest}")
-        return self.let(f"or i{want} {wide}, {more}")
 
     def undefined(self, value: Value) -> str:
         """Return 1 in each byte of a value that depends on memory that nobody wrote."""
@@ -225,7 +212,7 @@ class Emit:
             if poison is None:
                 poison = self.either(*(one.poison for one in sources))
             if name in self.facts.split:
-                marks = self._fitting(undefined, poison, type_, have)
+                marks = _fitting(self, undefined, poison, type_, have)
                 self.line(f"store i{have} {marks}, ptr {self.frame.poison(name)}")
             else:
                 if undefined and undefined != "0":
@@ -234,17 +221,6 @@ class Emit:
         for index, cell in enumerate(self.frame.shadows(name)):
             value = shadow[index] if index < len(shadow) else ZERO
             self.line(f"store double {value}, ptr {cell}")
-
-    def _fitting(self, undefined: str, poison: str, type_: str, have: int) -> str:
-        """Return the marks of a result's bytes in a register of `have` bits."""
-        width = width_of(type_)
-        if not undefined:
-            return self.everywhere(poison, have)
-        if have > width and undefined != "0":
-            return self._widened(undefined, width, f"{type_[0]}{have}")
-        if have < width and undefined != "0":
-            return self.let(f"trunc i{width} {undefined} to i{have}")
-        return undefined
 
     def copy(self, operand: Operand, value: Value) -> None:
         """Write a value with its poison and its shadows."""
@@ -346,33 +322,33 @@ class Emit:
         self.suspend(layout.REASON_COLLECTIVE, list(dict.fromkeys([*live, *kept])))
         return [_load_slot(self, len(inputs) + i, type_) for i, type_ in enumerate(outputs)]
 
-    # ---- memory, see cells.py
-
-    def access(
-        self, operand: Operand, space: str, nbytes: int, kind: str, *, scope: str = "gpu"
-    ) -> Cell:
-        """Check an access by an address operand (bounds, alignment, races) and return its cell."""
-        return cells.access(self, operand, space, nbytes, kind, scope=scope)
-
-    def access_at(self, text: str, space: str, nbytes: int, kind: str) -> Cell:
-        """Check an access at an i64 address of a space; "generic" addresses carry their space."""
-        return cells.access_at(self, text, space, nbytes, kind)
-
-    def address(self, operand: Operand, space: str) -> str:
-        """Return the i64 address of an address operand in its own space."""
-        return cells.address(self, operand, space)[0]
-
-    def load(self, cell: Cell, offset: int, type_: str) -> Value:
-        """Return the value `offset` bytes into a cell."""
-        return cells.load(self, cell, offset, type_)
-
-    def store(self, cell: Cell, offset: int, value: Value) -> None:
-        """Write a value `offset` bytes into a cell."""
-        cells.store(self, cell, offset, value)
-
     def suspend_here(self, reason: int) -> None:
         """Suspend with the registers that are live behind the instruction in work."""
         self.suspend(reason, self.liveness.after(self.site))
+
+
+def _widened(cx: Emit, undefined: str, have: int, type_: str) -> str:
+    """Widen the marks of a value's bytes; copies of the sign are as its top byte is."""
+    want = width_of(type_)
+    wide = cx.let(f"zext i{have} {undefined} to i{want}")
+    if not is_signed(type_):
+        return wide
+    top = cx.let(f"lshr i{want} {wide}, {have - 8}")
+    rest = ones_of(want) - ones_of(have)
+    more = cx.let(f"mul i{want} {top}, {rest}")
+    return cx.let(f"or i{want} {wide}, {more}")
+
+
+def _fitting(cx: Emit, undefined: str, poison: str, type_: str, have: int) -> str:
+    """Return the marks of a result's bytes in a register of `have` bits."""
+    width = width_of(type_)
+    if not undefined:
+        return cx.everywhere(poison, have)
+    if have > width and undefined != "0":
+        return _widened(cx, undefined, width, f"{type_[0]}{have}")
+    if have < width and undefined != "0":
+        return cx.let(f"trunc i{width} {undefined} to i{have}")
+    return undefined
 
 
 def _store_slot(cx: Emit, index: int, value: Value) -> None:
