@@ -8,6 +8,7 @@ in the thread's record, returns to the scheduler, and loads them again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from ptxsan import isa
@@ -36,6 +37,23 @@ _BY_BYTE = -(1 << 31)  # in a slot's word of poison: the bytes of the value are 
 _FLOAT = {16: "half", 32: "float", 64: "double"}
 
 
+@dataclass(slots=True)
+class Parts:
+    """What the code of a kernel has or needs besides its instructions.
+
+    `declared` are the functions that it calls, `collectives` the handlers of exchanges and their
+    numbers, `slots` the most values that one of them takes and gives, `resumes` the labels at which
+    a thread goes on, `later` the bodies of updates that are carried out later.
+    """
+
+    declared: dict[str, str] = field(default_factory=dict)
+    collectives: dict[tuple[str, int, int, int], int] = field(default_factory=dict)
+    slots: int = 0
+    uses_copies: bool = False
+    resumes: list[str] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
+
+
 class Emit:
     """The state of compiling one kernel; `ins` and `site` are the instruction in work."""
 
@@ -47,22 +65,16 @@ class Emit:
         self.updates = updates
         self.shadow_on = bool(options.shadow)
         self.algebra = options.kind == "algebra"
-        self.arch = options.arch
         self.ins: Instruction = program.body[0]
         self.site = 0
         self.lines: list[str] = []
-        self.later: list[str] = []  # the bodies of updates that are carried out later
+        self.parts = Parts()
         self.liveness = liveness
         resident = long_lived(program.body, program.labels, liveness)
         self.frame = Frame(
             program, facts, resident, shadow=bool(options.shadow), doubles=self.algebra
         )
-        self.declared: dict[str, str] = {}
-        self.collectives: dict[tuple[str, int, int, int], int] = {}
         self.swapped = {one.operands[1] for one in program.body if isa.swaps_in_memory(one)}
-        self.slots = 0
-        self.uses_copies = False
-        self.resumes: list[str] = []
         self._fresh = 0
 
     # ---- plain IR
@@ -101,7 +113,7 @@ class Emit:
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
         """Call a runtime function or LLVM intrinsic with (type, text) arguments."""
         types = ", ".join(type_ for type_, _ in arguments)
-        self.declared[name] = f"declare {result} @{name}({types})"
+        self.parts.declared[name] = f"declare {result} @{name}({types})"
         text = f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in arguments)})"
         if result == "void":
             self.line(text)
@@ -282,9 +294,9 @@ class Emit:
 
     def suspend(self, reason: int, live: list[str]) -> None:
         """Return to the scheduler; execution goes on behind this with only `live` registers."""
-        number = len(self.resumes) + 1
+        number = len(self.parts.resumes) + 1
         label = f"resume.{number}"
-        self.resumes.append(label)
+        self.parts.resumes.append(label)
         self.frame.spill(self, live)
         self.store_field("%thread", layout.RESUME, str(number))
         count = self.let("load i64, ptr %count")
@@ -310,8 +322,8 @@ class Emit:
         `keep` are operands that are read afterwards.
         """
         key = (handler, len(inputs), len(outputs), immediate)
-        number = self.collectives.setdefault(key, len(self.collectives))
-        self.slots = max(self.slots, len(inputs) + len(outputs))
+        number = self.parts.collectives.setdefault(key, len(self.parts.collectives))
+        self.parts.slots = max(self.parts.slots, len(inputs) + len(outputs))
         for index, value in enumerate(inputs):
             _store_slot(self, index, value)
         self.store_field("%thread", layout.WAIT_MASK, mask)

@@ -76,7 +76,7 @@ def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
         kinds = INTEGERS[a], INTEGERS[b], 0
     else:
         kinds = BY_NAME[a].index, BY_NAME[b].index, BY_NAME[c].index
-        rule = instruction_rule(cx.arch, _BITS[a] // 8, shape[2])
+        rule = instruction_rule(cx.options.arch, _BITS[a] // 8, shape[2])
         if rule.halves and c != "f32":
             cx.unsupported("with 8-bit factors and f16 accumulators is not modelled for sm_90")
     counts = len(columns[0]), len(columns[1]), len(columns[2])

@@ -76,7 +76,7 @@ def emit_group_multiply(cx: Emit, ins: Instruction) -> None:
     else:
         name = "mma_float"
         kinds = BY_NAME[a].index, BY_NAME[b].index, BY_NAME[d].index
-        rule = group_rule(cx.arch, _BYTES[a])
+        rule = group_rule(cx.options.arch, _BYTES[a])
     counts = len(words_a), len(words_b), len(registers)
     immediate = pack((16, n, k), counts, kinds, rule, flags)
     inputs = [*words_a, *words_b, *words_c]
