@@ -97,7 +97,8 @@ SIZES = {
 }  # fmt: skip
 # Programs that have their size in a constant alone run with a smaller one, in a copy.
 CONSTANTS = {
-    "fsm": "POPCNT=4", "linearprobing": "kHashTableCapacity=16384", "mergeSort": "N=65536", "histogram": "byteCount=262144",
+    "fsm": "POPCNT=4", "linearprobing": "kHashTableCapacity=16384", "mergeSort": "N=65536",
+    "histogram": "byteCount=262144",
     "fastWalshTransform": "log2Data=14", "binomialOptions": "MAX_OPTIONS=4",
     "sortingNetworks": "N=16384", "alignedTypes": "MEM_SIZE=500000", "scan": "N=262144",
     "BlackScholes": "OPT_N=40000", "convolutionSeparable": "imageW=256 imageH=256",
