@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
 ]
-_FORMS = ("structure", "structure_beyond", "cluster", "tiles")
+_FORMS = ("structure", "structure_beyond", "cluster", "tiles", "constant")
 _SOURCE = r"""
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -56,6 +56,15 @@ void cluster(torch::Tensor x, torch::Tensor y) {
   c.attrs = a; c.numAttrs = 1;
   const float* px = x.data_ptr<float>(); float* py = y.data_ptr<float>(); int n = x.numel();
   cudaLaunchKernelEx(&c, in_cluster, px, py, n);
+}
+__constant__ int limit[1];
+__global__ void up_to(const float* x, float* y) {
+  for (int i = threadIdx.x; i < limit[0]; i += blockDim.x) y[i] = x[i];
+}
+void constant(torch::Tensor x, torch::Tensor y) {
+  const int n = x.numel();
+  cudaMemcpyToSymbol(limit, &n, sizeof n);
+  up_to<<<1, 64>>>(x.data_ptr<float>(), y.data_ptr<float>());
 }
 __global__ void tile(const __grid_constant__ CUtensorMap map, float* y) {
   __shared__ alignas(128) float held[8 * 16];
@@ -137,7 +146,7 @@ def test_a_launch_is_recorded_whole_and_executed_bit_by_bit(
             getattr(functions, form)(x, y)
     finally:
         ledger.release_libraries(led)
-    right = {"cluster": x + 1, "tiles": x}.get(form, 2 * x)
+    right = {"cluster": x + 1, "tiles": x, "constant": x}.get(form, 2 * x)
     assert torch.equal(y, right)
     recording = recorder.recording()
     assert not recording.notes
