@@ -136,6 +136,7 @@ _GUESS = (
 )
 LABELS = {
     "atomicCAS-a3c11f79d before": _GUESS,
+    "fsm-3b04c0ec0 before": _GUESS,
     "hausdorff-cb4f542f2 before": _GUESS,
     "lebesgue-74b4a2c83 before": _GUESS,
     "michalewicz-6ff5df9bc before": _GUESS,
