@@ -17,7 +17,6 @@ _MOST_IMPORTS = 25
 _RECORD = "a frozen record: its fields are a document that is kept, shown or sent as a whole"
 _MANY_METHODS = {
     "cuassay.sandbox.host.client.WorkerPool": "still to be split: the pool, and asking its workers",
-    "ptxsan.emit.context.Emit": "still to be split: registers, and the text that is made",
 }
 _MANY_ATTRIBUTES = {
     **dict.fromkeys(
@@ -50,7 +49,6 @@ _MANY_ATTRIBUTES = {
     "cuassay.judge.run.executor.Executor": "still to be split: routes, and what a run showed",
     "cuassay.sandbox.host.client.WorkerPool": "still to be split, as its methods",
     "cuassay.sandbox.host.handle.WorkerHandle": "one process: its pipes, memory, limits and end",
-    "ptxsan.emit.context.Emit": "still to be split, as its methods",
     "ptxsan.memory_model._Execution": "relations of one candidate execution, by PTX's names",
     "ptxsan.prove.execute.Execution": "still to be split: paths, and what is known on them",
 }

@@ -93,14 +93,14 @@ def generate(program: Program, options: Options) -> Code:
     cx.label(block_label(len(program.body)))
     cx.jump("done")
     local = local_bytes(cx.program.local)
-    exchange = layout.SLOT * cx.slots
+    exchange = layout.SLOT * cx.parts.slots
     allocas = cx.frame.allocas()
     local_offset = layout.EXCHANGE + exchange
     spill = local_offset + 4 * local  # bytes, init flags, and two bytes of shadow a byte
     copies = -(-(spill + cx.frame.spill_bytes) // _CACHED_LINE) * _CACHED_LINE
-    total = copies + (layout.COPY_RING if cx.uses_copies else 0)
+    total = copies + (layout.COPY_RING if cx.parts.uses_copies else 0)
     lines = [
-        *sorted(cx.declared.values()),
+        *sorted(cx.parts.declared.values()),
         "",
         "define i64 @step(ptr noalias %thread, ptr noalias %block, ptr noalias %launch) {",
         *(f"  {one}" for one in _prologue(cx, spill, allocas)),
@@ -115,7 +115,9 @@ def generate(program: Program, options: Options) -> Code:
         *deferred.function(cx),
         "!0 = !{}",
     ]
-    every = {(key[0], key[1], key[2], key[3]): number for key, number in cx.collectives.items()}
+    every = {
+        (key[0], key[1], key[2], key[3]): number for key, number in cx.parts.collectives.items()
+    }
     return Code(
         ir="\n".join(lines),
         thread_bytes=total,
@@ -127,7 +129,7 @@ def generate(program: Program, options: Options) -> Code:
             Collective(handler=key[0], inputs=key[1], outputs=key[2], immediate=key[3])
             for key in sorted(every, key=lambda key: every[key])
         ),
-        calls=tuple(name for name in cx.declared if not name.startswith("llvm.")),
+        calls=tuple(name for name in cx.parts.declared if not name.startswith("llvm.")),
         is_parted=is_parted,
         facts=cx.facts,
     )
@@ -151,7 +153,7 @@ def _instruction(cx: Emit) -> None:
 
 def _prologue(cx: Emit, spill: int, allocas: list[str]) -> list[str]:
     cases = " ".join(
-        f"i32 {number}, label %{label}" for number, label in enumerate(cx.resumes, start=1)
+        f"i32 {number}, label %{label}" for number, label in enumerate(cx.parts.resumes, start=1)
     )
     return [
         f"%spill = getelementptr i8, ptr %thread, i64 {spill}",

@@ -193,8 +193,21 @@ def clustered(program: Program, launch: Launch) -> Launch:
     return launch
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pass:
+    """One execution of a launch: the state that it left, its seconds, and why it has no end.
+
+    With `lenient` more was acquired than is kept track of.
+    """
+
+    state: LaunchState
+    run_s: float
+    inconclusive: str | None
+    lenient: bool
+
+
 class _Run:
-    """One launch from its buffers to its report."""
+    """One launch from its buffers to its report; `_passes` are its executions so far."""
 
     def __init__(self, module: Module, loaded: Loaded, launch: Launch, options: Options) -> None:
         self._module, self._loaded, self._launch = module, loaded, launch
@@ -207,44 +220,44 @@ class _Run:
         )  # fmt: skip
         again = options.races or self._one_by_one
         self._watch = watching.Snapshot(launch, self._variables, self._heap) if again else None
-        self._run_s = 0.0
-        self._inconclusive: str | None = None
-        self._left_out: tuple[str, ...] = ()
-        self._touched: tuple[footprints.Touched, ...] = ()
+        self._passes: list[_Pass] = []
 
     def report(self) -> MachineReport:
         """Execute, look again at suspected races, and describe what was found."""
-        state = self._execute(None)
-        if self._watch is not None and self._one_by_one and _depends_on_order(state):
-            self._one_by_one = False
-            self._inconclusive = None
+        first = self._execute(None, one_by_one=self._one_by_one)
+        if self._watch is not None and self._one_by_one and _depends_on_order(first.state):
             self._watch.restore()
-            state = self._execute(None)
+            first = self._execute(None)
+        touched: tuple[footprints.Touched, ...] = ()
         if self._options.footprints:
-            self._touched = footprints.touched(self._loaded.program, self._launch, state)
-        runs = [(state, list(describe.records(state)))]
+            touched = footprints.touched(self._loaded.program, self._launch, first.state)
+        runs = [(first, list(describe.records(first.state)))]
         suspects = [one for one in runs[0][1] if one.kind == L.K_SUSPECT]
-        if suspects and self._watch is not None and self._inconclusive is None:
+        if suspects and self._watch is not None and first.inconclusive is None:
             again = self._again(self._watch, suspects)
-            runs.append((again, list(describe.records(again))))
-        findings = self._described(runs)
-        findings += coalescing.advice(self._loaded.program, self._launch, state)
-        if self._options.predict and self._watch is not None and self._chosen(runs):
-            findings += self._other_order(self._watch)
-        return self._summary(state, _unique(findings))
+            runs.append((again, list(describe.records(again.state))))
+        stopped = next((one.inconclusive for one, _ in runs if one.inconclusive), None)
+        findings = self._described(runs, ended=stopped is None)
+        findings += coalescing.advice(self._loaded.program, self._launch, first.state)
+        left_out = [*_unmodelled(self._loaded.program)]
+        left_out += [_LENIENT] if any(one.lenient for one in self._passes) else []
+        run_s = sum(one.run_s for one in self._passes)
+        # Accesses may be in order only because of who came first at an atomic: then the same
+        # synchronization allows the other order, in which others are first.
+        chosen = any(one.state.get32(L.CHOSEN) for one, _ in runs)
+        if chosen and self._options.predict and self._watch is not None:
+            if run_s > self._options.limit_s / 4:
+                left_out.append(_ONE_ORDER)
+            elif stopped is None:
+                other = self._other_order(self._watch)
+                run_s += other.statistics.run_s
+                findings += other.findings
+        return self._summary(
+            first.state, _unique(findings), inconclusive=stopped, left_out=tuple(left_out),
+            run_s=run_s, touched=touched,
+        )  # fmt: skip
 
-    def _chosen(self, runs: list[tuple[LaunchState, list[Record]]]) -> bool:
-        """Whether accesses were in order only because of who came first at an atomic.
-
-        Then the same synchronisation allows the other order, in which others are first.
-        """
-        chosen = any(state.get32(L.CHOSEN) for state, _ in runs)
-        if chosen and self._run_s > self._options.limit_s / 4:
-            self._left_out += (_ONE_ORDER,)
-            return False
-        return chosen and self._inconclusive is None
-
-    def _other_order(self, before: watching.Snapshot) -> list[MachineFinding | None]:
+    def _other_order(self, before: watching.Snapshot) -> MachineReport:
         """Return what the launch shows when those who came last come first; keep memory."""
         after = watching.Snapshot(self._launch, self._variables, self._heap)
         before.restore()
@@ -254,35 +267,34 @@ class _Run:
         )
         other = _Run(self._module, self._loaded, self._launch, options).report()
         after.restore()
-        self._run_s += other.statistics.run_s
-        return [
+        findings = tuple(
             replace(one, text=f"{one.text} (when others come first: schedule {schedule})")
             for one in other.findings
             if one.kind in _ABOUT_ORDER
-        ]
+        )
+        return replace(other, findings=findings)
 
     def _described(
-        self, runs: list[tuple[LaunchState, list[Record]]]
+        self, runs: list[tuple[_Pass, list[Record]]], *, ended: bool
     ) -> list[MachineFinding | None]:
         program = self._loaded.program
         found = [one for _, records in runs for one in records]
-        unused = self._unused_loads(found, runs[0][0])
+        unused = self._unused_loads(found, runs[0][0].state) if ended else frozenset()
         findings = []
-        for state, records in runs:
-            describer = describe.Describer(program, self._launch, state, unused)
+        for one, records in runs:
+            describer = describe.Describer(program, self._launch, one.state, unused)
             findings += [found for one in records for found in describer.findings(one)]
         return findings
 
     def _unused_loads(self, found: list[Record], state: LaunchState) -> frozenset[int]:
         """Return the racing loads whose values reach nothing, by running the launch without."""
         loads = blind.racing_loads(self._loaded.program, found)
-        if not loads or self._watch is None or self._inconclusive is not None:
+        if not loads or self._watch is None:
             return frozenset()
         if blind.bytes_needed(state) > self._options.memory_bytes:
             return frozenset()
         after = watching.Snapshot(self._launch, self._variables, self._heap)
         unused = self._nothing_differs(loads, found, state, before=self._watch, after=after)
-        self._inconclusive = None
         after.restore()
         return loads if unused else frozenset()
 
@@ -298,13 +310,15 @@ class _Run:
         writers = blind.writers(state)
         learnt = self._again(before, [], functools.partial(blind.learn, writers=writers))
         said = printed.lines(self._launch, state)
+        stopped = learnt.inconclusive is not None
         take_away = functools.partial(blind.take_away, loads=loads, writers=writers)
-        for given in blind.givens(learnt):
+        for given in blind.givens(learnt.state):
             without = self._again(before, [], functools.partial(take_away, given=given))
-            new = blind.others(describe.records(without)) - blind.others(found)
-            if not blind.decide(new) or self._inconclusive is not None or not after.is_now():
+            new = blind.others(describe.records(without.state)) - blind.others(found)
+            stopped = stopped or without.inconclusive is not None
+            if stopped or not blind.decide(new) or not after.is_now():
                 return False
-            if printed.lines(self._launch, without) != said:
+            if printed.lines(self._launch, without.state) != said:
                 return False
             if not new:  # no branch depends on the number that is given
                 break
@@ -312,18 +326,21 @@ class _Run:
 
     def _again(
         self, before: watching.Snapshot, suspects: list[Record], ready: _Ready = lambda state: None
-    ) -> LaunchState:
+    ) -> _Pass:
         """Run the launch once more as the first time, with these granules watched."""
         before.restore()
         return self._execute(suspects, ready)
 
     def _execute(
-        self, suspects: list[Record] | None, ready: _Ready = lambda state: None
-    ) -> LaunchState:
+        self,
+        suspects: list[Record] | None,
+        ready: _Ready = lambda state: None,
+        *,
+        one_by_one: bool = False,
+    ) -> _Pass:
         loaded, launch, options = self._loaded, self._launch, self._options
         state = prepare(loaded.program, loaded.code, launch, options, self._variables, self._heap)
         _fill_code(state, loaded)
-        one_by_one = self._one_by_one and suspects is None
         parallel = one_by_one or (
             loaded.interplay is Interplay.APART
             and options.schedule != "random"
@@ -349,15 +366,28 @@ class _Run:
             watching.fill(state, suspects, places)
         ready(state)
         with watching.stored_pointers(loaded.program, launch):
-            self._start(state, places)
+            run_s = self._start(state, places)
         if self._heap is not None:
             self._heap.forget_marks()
         for one in state.allocations:
             if one.buffer is not None and one.buffer.initialised is not None:
                 one.init &= 1  # flags beside "written" are the machine's own
-        return state
+        inconclusive = None
+        if state.get32(L.STOP) == 3:
+            inconclusive = f"stopped after {options.limit_s:g} s without an end"
+        elif (full := state.get32(L.OVERFLOW)) != 0:
+            inconclusive = _FULL[full]
+        made = _Pass(
+            state=state,
+            run_s=run_s,
+            inconclusive=inconclusive,
+            lenient=bool(state.get32(L.LENIENT)),
+        )
+        self._passes.append(made)
+        return made
 
-    def _start(self, state: LaunchState, places: list[contexts.Contexts]) -> None:
+    def _start(self, state: LaunchState, places: list[contexts.Contexts]) -> float:
+        """Run all blocks; return the seconds that it took."""
         size = self._launch.cluster[0] * self._launch.cluster[1] * self._launch.cluster[2]
         grid = self._launch.grid
         units = grid[0] * grid[1] * grid[2] // size
@@ -383,15 +413,18 @@ class _Run:
             thread.join()
         timer.cancel()
         timer.join()
-        self._run_s += time.perf_counter() - started
-        if state.get32(L.LENIENT):
-            self._left_out = (_LENIENT,)
-        if state.get32(L.STOP) == 3:
-            self._inconclusive = f"stopped after {self._options.limit_s:g} s without an end"
-        elif (full := state.get32(L.OVERFLOW)) != 0:
-            self._inconclusive = _FULL[full]
+        return time.perf_counter() - started
 
-    def _summary(self, state: LaunchState, findings: list[MachineFinding]) -> MachineReport:
+    def _summary(
+        self,
+        state: LaunchState,
+        findings: list[MachineFinding],
+        *,
+        inconclusive: str | None,
+        left_out: tuple[str, ...],
+        run_s: float,
+        touched: tuple[footprints.Touched, ...],
+    ) -> MachineReport:
         loaded = self._loaded
         lines = frozenset(
             one.line
@@ -403,7 +436,7 @@ class _Run:
         statistics = Statistics(
             lane_instructions=state.get64(L.EXECUTED),
             compile_s=loaded.load_s,
-            run_s=self._run_s,
+            run_s=run_s,
             state_bytes=need.state_bytes,
             kernel_bytes=need.kernel_bytes,
             executed_lines=lines,
@@ -418,11 +451,10 @@ class _Run:
             sites = precision.numbers(loaded.program, table)
         return MachineReport(
             findings=tuple(findings), statistics=statistics, oblivious=not loaded.dependent,
-            data_dependent=loaded.dependent, schedule=schedule, inconclusive=self._inconclusive,
-            not_covered=NOT_COVERED, left_out=(*_unmodelled(loaded.program), *self._left_out),
-            sites=sites,
+            data_dependent=loaded.dependent, schedule=schedule, inconclusive=inconclusive,
+            not_covered=NOT_COVERED, left_out=left_out, sites=sites,
             printed=printed.lines(self._launch, state), output=printed.output(state),
-            touched=self._touched,
+            touched=touched,
         )  # fmt: skip
 
 

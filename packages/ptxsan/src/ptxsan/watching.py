@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from ptxsan import pages
 from ptxsan.contexts import Contexts
-from ptxsan.heap import Heap
+from ptxsan.globals import module_memory
+from ptxsan.heap import Heap, module_heap
 from ptxsan.launch import Launch
-from ptxsan.program import Program
+from ptxsan.program import Program, build
 from ptxsan.record import Record
 from ptxsan.records import LaunchState, buffers_of, device_addresses
 from ptxsan.runtime import layout as L
+from ptxsan.syntax import Module
 
 _SLOTS, _NODES = 1 << 14, 1 << 20
 
@@ -72,6 +74,12 @@ class Snapshot:
             buffer.shadow = None if shadow is None else shadow.copy()
         for memory, before in self._variables:
             memory[...] = before
+
+
+def snapshot(module: Module, launch: Launch) -> Snapshot:
+    """Return the contents of all memory before a launch of one of a module's kernels."""
+    program = build(module, launch.kernel)
+    return Snapshot(launch, module_memory(module, program), module_heap(module, program))
 
 
 def fill(state: LaunchState, suspects: list[Record], places: list[Contexts]) -> None:

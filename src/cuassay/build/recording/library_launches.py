@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,38 @@ class LibraryLaunch:
         if self.names is Names.FUNCTION:
             yield driver.cuFuncGetName
         yield driver.cuKernelGetName  # a CUkernel may stand for a CUfunction
+
+    def variables(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return what variables of the kernel's module hold on the GPU.
+
+        Those that CUDA does not find by their names hold what they did when the module was loaded.
+        """
+        found = {}
+        try:
+            holder, ask, driver = self._holder()
+            for name in names:
+                place, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
+                if ask(ctypes.byref(place), ctypes.byref(nbytes), holder, name.encode()):
+                    continue
+                held = ctypes.create_string_buffer(nbytes.value)
+                if not driver.cuMemcpyDtoH_v2(held, place, nbytes):
+                    found[name] = held.raw
+        except (OSError, AttributeError):
+            return {}  # an older CUDA
+        return found
+
+    def _holder(self) -> tuple[ctypes.c_void_p, Any, ctypes.CDLL]:
+        """Return the kernel's library or module, what looks a variable up in it, and the driver."""
+        driver, holder = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        kernel = ctypes.c_void_p(self.function)
+        if self.names is Names.FUNCTION:
+            driver.cuFuncGetModule(ctypes.byref(holder), kernel)
+            return holder, driver.cuModuleGetGlobal_v2, driver
+        if self.names is Names.STUB:
+            runtime = ctypes.CDLL(str(self.library))
+            runtime.cudaGetKernel(ctypes.byref(kernel), ctypes.c_void_p(self.function))
+        driver.cuKernelGetLibrary(ctypes.byref(holder), kernel)
+        return holder, driver.cuLibraryGetGlobal, driver
 
     def arguments(self, sizes: Sequence[int]) -> list[bytes]:
         """Return the arguments' bytes; `sizes` are those of the kernel's parameters."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ptxsan.syntax import Module
 
 _FAILED = 719  # cudaErrorLaunchFailure
+_VARIABLE_BYTES = 1 << 22
 
 
 def record_library_launch(
@@ -57,8 +58,8 @@ def launch_with_ptx(asked: LibraryLaunch) -> SeenLaunch:
         if kernel is not None and kernel.entry:
             sizes = [size_of(one.type) * one.count for one in kernel.params]
             made = [in_machine_form(one) for one in asked.arguments(sizes)]
-            body = build(module, name).body
-            tiles = any(one.base == "cp" and "tensor" in one.parts for one in body)
+            program = build(module, name)
+            tiles = any(one.base == "cp" and "tensor" in one.parts for one in program.body)
             if tiles and not any(count for _, count in made):
                 raise MissingToolError(
                     "it copies tiles by a tensor map that was not encoded where cuassay sees it"
@@ -71,6 +72,11 @@ def launch_with_ptx(asked: LibraryLaunch) -> SeenLaunch:
                 cluster=asked.cluster,
                 shared_bytes=asked.shared_bytes,
                 arguments=[one for one, _ in made],
+                variables=asked.variables(
+                    one.name
+                    for one in program.globals
+                    if one.initial is None and one.count * size_of(one.type) <= _VARIABLE_BYTES
+                ),
             )
     raise MissingToolError(f"'{asked.library.name}' carries no PTX of the kernel")
 

@@ -34,7 +34,8 @@ class SeenLaunch:
     """One launch as whoever intercepts it sees it.
 
     `tensors` are those that arguments point to, by name; `scratch` are stand-ins, on the host,
-    for memory that the launcher adds on its own: unwritten, and nobody's result.
+    for memory that the launcher adds on its own: unwritten, and nobody's result. `variables` are
+    what those of the module hold before the launch, by name.
     """
 
     ptx: str
@@ -48,6 +49,7 @@ class SeenLaunch:
     scratch: Sequence[Any] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     assumes: str = ""
+    variables: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +219,7 @@ class LaunchRecorder:
                 contents=contents,
                 written=written,
                 assumes=seen.assumes,
+                variables=dict(seen.variables),
             )
         )
         return _Place(len(self._launches) - 1, tuple(allocations))

@@ -146,7 +146,7 @@ def products(
     every = [type_ for type_, count in zip(types, counts, strict=True) for _ in range(count)]
     given = [resolved(cx, word, type_) for word, type_ in zip(inputs, every, strict=True)]
     key = ("mma_float", len(given) + 1, counts[2], immediate)
-    number = cx.collectives.setdefault(key, len(cx.collectives))
+    number = cx.parts.collectives.setdefault(key, len(cx.parts.collectives))
     table = cx.load_field("%launch", layout.COLLECTIVES, "ptr")
     place = layout.C_RECORD * number + layout.C_HANDLER
     handler = cx.let(f"load i64, ptr {cx.let(f'getelementptr i8, ptr {table}, i64 {place}')}")

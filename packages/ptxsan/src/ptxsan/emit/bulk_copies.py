@@ -156,7 +156,7 @@ def _offsets(cx: Emit, operand: Operand | None, count: int) -> None:
 @emits("cp", where=lambda ins: "mbarrier" in ins.parts and "async" in ins.parts)
 def emit_copy_arrive(cx: Emit, ins: Instruction) -> None:
     """Arrive at an mbarrier when this thread's cp.async so far have arrived."""
-    cx.uses_copies = True
+    cx.parts.uses_copies = True
     place = object_address(cx, ins.operands[0], "shared" if _spaces(ins) else "generic")
     noinc = ("i64", str(int("noinc" in ins.parts)))
     cx.call("void", "rt_copy_arrive", *_HERE, ("i64", place), noinc, site_of(cx))

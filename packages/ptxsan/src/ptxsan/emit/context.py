@@ -8,12 +8,11 @@ in the thread's record, returns to the scheduler, and loads them again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from ptxsan import isa
 from ptxsan.dataflow import Liveness, registers_of
-from ptxsan.emit import cells
-from ptxsan.emit.cells import Cell
 from ptxsan.emit.frame import Frame
 from ptxsan.emit.residence import long_lived
 from ptxsan.emit.special import special_register
@@ -38,6 +37,23 @@ _BY_BYTE = -(1 << 31)  # in a slot's word of poison: the bytes of the value are 
 _FLOAT = {16: "half", 32: "float", 64: "double"}
 
 
+@dataclass(slots=True)
+class Parts:
+    """What the code of a kernel has or needs besides its instructions.
+
+    `declared` are the functions that it calls, `collectives` the handlers of exchanges and their
+    numbers, `slots` the most values that one of them takes and gives, `resumes` the labels at which
+    a thread goes on, `later` the bodies of updates that are carried out later.
+    """
+
+    declared: dict[str, str] = field(default_factory=dict)
+    collectives: dict[tuple[str, int, int, int], int] = field(default_factory=dict)
+    slots: int = 0
+    uses_copies: bool = False
+    resumes: list[str] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
+
+
 class Emit:
     """The state of compiling one kernel; `ins` and `site` are the instruction in work."""
 
@@ -49,22 +65,16 @@ class Emit:
         self.updates = updates
         self.shadow_on = bool(options.shadow)
         self.algebra = options.kind == "algebra"
-        self.arch = options.arch
         self.ins: Instruction = program.body[0]
         self.site = 0
         self.lines: list[str] = []
-        self.later: list[str] = []  # the bodies of updates that are carried out later
+        self.parts = Parts()
         self.liveness = liveness
         resident = long_lived(program.body, program.labels, liveness)
         self.frame = Frame(
             program, facts, resident, shadow=bool(options.shadow), doubles=self.algebra
         )
-        self.declared: dict[str, str] = {}
-        self.collectives: dict[tuple[str, int, int, int], int] = {}
         self.swapped = {one.operands[1] for one in program.body if isa.swaps_in_memory(one)}
-        self.slots = 0
-        self.uses_copies = False
-        self.resumes: list[str] = []
         self._fresh = 0
 
     # ---- plain IR
@@ -103,7 +113,7 @@ class Emit:
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
         """Call a runtime function or LLVM intrinsic with (type, text) arguments."""
         types = ", ".join(type_ for type_, _ in arguments)
-        self.declared[name] = f"declare {result} @{name}({types})"
+        self.parts.declared[name] = f"declare {result} @{name}({types})"
         text = f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in arguments)})"
         if result == "void":
             self.line(text)
@@ -150,7 +160,7 @@ class Emit:
                 undefined = self.let(f"trunc i{have} {undefined} to i{want}")
             poison = self.let(f"icmp ne i{min(have, want)} {undefined}, 0")
             if have < want:
-                undefined = self._widened(undefined, have, type_)
+                undefined = _widened(self, undefined, have, type_)
         elif name in self.facts.poisonable:
             poison = self.let(f"load i1, ptr {self.frame.poison(name)}")
         shadow = tuple(self.let(f"load double, ptr {cell}") for cell in self.frame.shadows(name))
@@ -162,17 +172,6 @@ class Emit:
         if negated:
             bits = self.let(f"xor i1 {bits}, true")
         return Value(type_, bits, poison, shadow[: self.lanes(type_)], undefined)
-
-    def _widened(self, undefined: str, have: int, type_: str) -> str:
-        """Widen the marks of a value's bytes; copies of the sign are as its top byte is."""
-        want = width_of(type_)
-        wide = self.let(f"zext i{have} {undefined} to i{want}")
-        if not is_signed(type_):
-            return wide
-        top = self.let(f"lshr i{want} {wide}, {have - 8}")
-        rest = ones_of(want) - ones_of(have)
-        more = self.let(f"mul i{want} {top}, {rest}")
-        return self.let(f"or i{want} {wide}, {more}")
 
     def undefined(self, value: Value) -> str:
         """Return 1 in each byte of a value that depends on memory that nobody wrote."""
@@ -225,7 +224,7 @@ class Emit:
             if poison is None:
                 poison = self.either(*(one.poison for one in sources))
             if name in self.facts.split:
-                marks = self._fitting(undefined, poison, type_, have)
+                marks = _fitting(self, undefined, poison, type_, have)
                 self.line(f"store i{have} {marks}, ptr {self.frame.poison(name)}")
             else:
                 if undefined and undefined != "0":
@@ -234,17 +233,6 @@ class Emit:
         for index, cell in enumerate(self.frame.shadows(name)):
             value = shadow[index] if index < len(shadow) else ZERO
             self.line(f"store double {value}, ptr {cell}")
-
-    def _fitting(self, undefined: str, poison: str, type_: str, have: int) -> str:
-        """Return the marks of a result's bytes in a register of `have` bits."""
-        width = width_of(type_)
-        if not undefined:
-            return self.everywhere(poison, have)
-        if have > width and undefined != "0":
-            return self._widened(undefined, width, f"{type_[0]}{have}")
-        if have < width and undefined != "0":
-            return self.let(f"trunc i{width} {undefined} to i{have}")
-        return undefined
 
     def copy(self, operand: Operand, value: Value) -> None:
         """Write a value with its poison and its shadows."""
@@ -306,9 +294,9 @@ class Emit:
 
     def suspend(self, reason: int, live: list[str]) -> None:
         """Return to the scheduler; execution goes on behind this with only `live` registers."""
-        number = len(self.resumes) + 1
+        number = len(self.parts.resumes) + 1
         label = f"resume.{number}"
-        self.resumes.append(label)
+        self.parts.resumes.append(label)
         self.frame.spill(self, live)
         self.store_field("%thread", layout.RESUME, str(number))
         count = self.let("load i64, ptr %count")
@@ -334,8 +322,8 @@ class Emit:
         `keep` are operands that are read afterwards.
         """
         key = (handler, len(inputs), len(outputs), immediate)
-        number = self.collectives.setdefault(key, len(self.collectives))
-        self.slots = max(self.slots, len(inputs) + len(outputs))
+        number = self.parts.collectives.setdefault(key, len(self.parts.collectives))
+        self.parts.slots = max(self.parts.slots, len(inputs) + len(outputs))
         for index, value in enumerate(inputs):
             _store_slot(self, index, value)
         self.store_field("%thread", layout.WAIT_MASK, mask)
@@ -346,33 +334,33 @@ class Emit:
         self.suspend(layout.REASON_COLLECTIVE, list(dict.fromkeys([*live, *kept])))
         return [_load_slot(self, len(inputs) + i, type_) for i, type_ in enumerate(outputs)]
 
-    # ---- memory, see cells.py
-
-    def access(
-        self, operand: Operand, space: str, nbytes: int, kind: str, *, scope: str = "gpu"
-    ) -> Cell:
-        """Check an access by an address operand (bounds, alignment, races) and return its cell."""
-        return cells.access(self, operand, space, nbytes, kind, scope=scope)
-
-    def access_at(self, text: str, space: str, nbytes: int, kind: str) -> Cell:
-        """Check an access at an i64 address of a space; "generic" addresses carry their space."""
-        return cells.access_at(self, text, space, nbytes, kind)
-
-    def address(self, operand: Operand, space: str) -> str:
-        """Return the i64 address of an address operand in its own space."""
-        return cells.address(self, operand, space)[0]
-
-    def load(self, cell: Cell, offset: int, type_: str) -> Value:
-        """Return the value `offset` bytes into a cell."""
-        return cells.load(self, cell, offset, type_)
-
-    def store(self, cell: Cell, offset: int, value: Value) -> None:
-        """Write a value `offset` bytes into a cell."""
-        cells.store(self, cell, offset, value)
-
     def suspend_here(self, reason: int) -> None:
         """Suspend with the registers that are live behind the instruction in work."""
         self.suspend(reason, self.liveness.after(self.site))
+
+
+def _widened(cx: Emit, undefined: str, have: int, type_: str) -> str:
+    """Widen the marks of a value's bytes; copies of the sign are as its top byte is."""
+    want = width_of(type_)
+    wide = cx.let(f"zext i{have} {undefined} to i{want}")
+    if not is_signed(type_):
+        return wide
+    top = cx.let(f"lshr i{want} {wide}, {have - 8}")
+    rest = ones_of(want) - ones_of(have)
+    more = cx.let(f"mul i{want} {top}, {rest}")
+    return cx.let(f"or i{want} {wide}, {more}")
+
+
+def _fitting(cx: Emit, undefined: str, poison: str, type_: str, have: int) -> str:
+    """Return the marks of a result's bytes in a register of `have` bits."""
+    width = width_of(type_)
+    if not undefined:
+        return cx.everywhere(poison, have)
+    if have > width and undefined != "0":
+        return _widened(cx, undefined, width, f"{type_[0]}{have}")
+    if have < width and undefined != "0":
+        return cx.let(f"trunc i{width} {undefined} to i{have}")
+    return undefined
 
 
 def _store_slot(cx: Emit, index: int, value: Value) -> None:

@@ -15,7 +15,7 @@ _OTHERS = frozenset(("bulk", "tensor", "mbarrier", "reduce"))
 @emits("cp", where=lambda ins: "async" in ins.parts and not _OTHERS & set(ins.parts))
 def emit_copy(cx: Emit, ins: Instruction) -> None:
     """Start a copy, close a group, or wait for groups."""
-    cx.uses_copies = True
+    cx.parts.uses_copies = True
     if "commit_group" in ins.parts:
         cx.call("void", "rt_copy_commit", ("i64", "%thread.i"))
     elif "wait_group" in ins.parts or "wait_all" in ins.parts:

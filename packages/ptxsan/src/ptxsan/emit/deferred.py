@@ -65,7 +65,7 @@ def update(
 def _add_case(cx: Emit, cell: Cell, operand: Value, carry_out: Update) -> None:
     """Emit what carries out the records of the instruction in work, once for all its elements."""
     start = f"case.{cx.site}:"
-    if start in cx.later:
+    if start in cx.parts.later:
         return
     kernel, cx.lines = cx.lines, []
     places = [cx.load_field("%thread", at, "ptr") for at in (L.U_DATA, L.U_INIT, L.U_SHADOW)]
@@ -82,7 +82,7 @@ def _add_case(cx: Emit, cell: Cell, operand: Value, carry_out: Update) -> None:
                 kind=cell.kind)  # fmt: skip
     carry_out([given], here, 0)
     cx.line("ret void")
-    cx.later += [start, *cx.lines]
+    cx.parts.later += [start, *cx.lines]
     cx.lines = kernel
 
 
@@ -91,9 +91,9 @@ def function(cx: Emit) -> list[str]:
 
     A record stands for its thread there: all that is asked of that is its number in the grid.
     """
-    if not cx.later:
+    if not cx.parts.later:
         return []
-    cases = [one[5:-1] for one in cx.later if one.startswith("case.")]
+    cases = [one[5:-1] for one in cx.parts.later if one.startswith("case.")]
     table = " ".join(f"i32 {site}, label %case.{site}" for site in cases)
     arguments = "i64 %thread.i, i64 %block.i, i64 %launch.i, i64 %a, i64 %b, i64 %c"
     return [
@@ -105,7 +105,7 @@ def function(cx: Emit) -> list[str]:
         f"  switch i32 %case, label %none [ {table} ]",
         "none:",
         "  ret void",
-        *cx.later,
+        *cx.parts.later,
         "}",
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ptxsan.emit import algebra
+from ptxsan.emit import algebra, cells
 from ptxsan.emit.context import Emit
 from ptxsan.emit.floating import as_double, delta, exactly
 from ptxsan.emit.registry import emits
@@ -76,7 +76,7 @@ def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
         kinds = INTEGERS[a], INTEGERS[b], 0
     else:
         kinds = BY_NAME[a].index, BY_NAME[b].index, BY_NAME[c].index
-        rule = instruction_rule(cx.arch, _BITS[a] // 8, shape[2])
+        rule = instruction_rule(cx.options.arch, _BITS[a] // 8, shape[2])
         if rule.halves and c != "f32":
             cx.unsupported("with 8-bit factors and f16 accumulators is not modelled for sm_90")
     counts = len(columns[0]), len(columns[1]), len(columns[2])
@@ -131,11 +131,11 @@ def _double(cx: Emit, ins: Instruction) -> None:
 def emit_load_matrix(cx: Emit, ins: Instruction) -> None:
     """Load 8 x 8 matrices of halves: lanes 8 j to 8 j + 7 give the rows of matrix j."""
     count = _count_of(cx, ins)
-    address, space = cx.address(ins.operands[1], space_of(ins)), space_of(ins)
+    address, space = cells.address(cx, ins.operands[1], space_of(ins))[0], space_of(ins)
     # The four words of this lane's row; zeros in lanes whose address is not used.
     if count == 4:
-        cell = cx.access_at(address, space, 16, "read")
-        inputs = [cx.load(cell, 4 * index, "b32") for index in range(4)]
+        cell = cells.access_at(cx, address, space, 16, "read")
+        inputs = [cells.load(cx, cell, 4 * index, "b32") for index in range(4)]
     else:
         lane = lane_of(cx)
         used = cx.let(f"icmp ult i32 {lane}, {8 * count}")
@@ -143,8 +143,8 @@ def emit_load_matrix(cx: Emit, ins: Instruction) -> None:
         cx.label(start)
         cx.branch(used, read, join)
         cx.label(read)
-        cell = cx.access_at(address, space, 16, "read")
-        loaded = [cx.load(cell, 4 * index, "b32") for index in range(4)]
+        cell = cells.access_at(cx, address, space, 16, "read")
+        loaded = [cells.load(cx, cell, 4 * index, "b32") for index in range(4)]
         end = cx.fresh("end")
         cx.label(end)
         cx.label(join)
@@ -182,16 +182,16 @@ def emit_store_matrix(cx: Emit, ins: Instruction) -> None:
     immediate = count | int("trans" in ins.parts) << 4
     target = ins.operands[:1]
     words = cx.collective("stmatrix", inputs, ["b32"] * 4, immediate=immediate, keep=target)
-    address, space = cx.address(ins.operands[0], space_of(ins)), space_of(ins)
+    address, space = cells.address(cx, ins.operands[0], space_of(ins))[0], space_of(ins)
     done = cx.fresh("stored")
     if count < 4:
         store = cx.fresh("store")
         used = cx.let(f"icmp ult i32 {lane_of(cx)}, {8 * count}")
         cx.branch(used, store, done)
         cx.label(store)
-    cell = cx.access_at(address, space, 16, "write")
+    cell = cells.access_at(cx, address, space, 16, "write")
     for index, word in enumerate(words):
-        cx.store(cell, 4 * index, word)
+        cells.store(cx, cell, 4 * index, word)
     cx.label(done)
 
 
@@ -263,11 +263,11 @@ def emit_wmma_load(cx: Emit, ins: Instruction) -> None:
     _, _, _, type_ = _fragment(cx, ins)
     space, bits = space_of(ins), _BITS[type_]
     stride = ins.operands[2] if len(ins.operands) > 2 else None
-    base = cx.address(ins.operands[1], space)
+    base = cells.address(cx, ins.operands[1], space)[0]
     words: dict[int, list[Value]] = {}
     for register, _, address in _addresses(cx, ins, stride, base):
-        cell = cx.access_at(address, space, bits // 8, "read")
-        words.setdefault(register, []).append(cx.load(cell, 0, f"b{bits}"))
+        cell = cells.access_at(cx, address, space, bits // 8, "read")
+        words.setdefault(register, []).append(cells.load(cx, cell, 0, f"b{bits}"))
     for register, to in enumerate(items_of(ins.operands[0])):
         # Write the elements of one register, packed.
         parts = words[register]
@@ -288,7 +288,7 @@ def emit_wmma_store(cx: Emit, ins: Instruction) -> None:
     _, _, _, type_ = _fragment(cx, ins)
     space, bits = space_of(ins), _BITS[type_]
     stride = ins.operands[2] if len(ins.operands) > 2 else None
-    base = cx.address(ins.operands[0], space)
+    base = cells.address(cx, ins.operands[0], space)[0]
     registers = [cx.read(one, f"b{max(32, bits)}") for one in items_of(ins.operands[1])]
     for register, element, address in _addresses(cx, ins, stride, base):
         value = registers[register]
@@ -296,8 +296,8 @@ def emit_wmma_store(cx: Emit, ins: Instruction) -> None:
             moved = cx.let(f"lshr i32 {value.bits}, {bits * element}")
             low = cx.let(f"trunc i32 {moved} to i{bits}")
             value = Value(f"b{bits}", low, value.poison, (value.lane(element),))
-        cell = cx.access_at(address, space, bits // 8, "write")
-        cx.store(cell, 0, value)
+        cell = cells.access_at(cx, address, space, bits // 8, "write")
+        cells.store(cx, cell, 0, value)
 
 
 @emits("wmma", where=lambda ins: "mma" in ins.parts)

@@ -45,8 +45,8 @@ def emit_replace(cx: Emit, ins: Instruction) -> None:
     if poison != "false":
         cells.report_if(cx, poison, L.K_POISON_ADDRESS, text)
     value = cx.read(ins.operands[-1], f"u{8 * size}")
-    cell = cx.access_at(cx.let(f"add i64 {text}, {offset}"), space_of(ins), size, "write")
-    cx.store(cell, 0, value)
+    cell = cells.access_at(cx, cx.let(f"add i64 {text}, {offset}"), space_of(ins), size, "write")
+    cells.store(cx, cell, 0, value)
 
 
 @emits("tensormap", where=lambda ins: "cp_fenceproxy" in ins.parts)
@@ -64,9 +64,9 @@ def emit_copy(cx: Emit, ins: Instruction) -> None:
     target, _ = cells.address(cx, ins.operands[0], "global")
     source, _ = cells.address(cx, ins.operands[1], "shared")
     for start in range(0, L.T_BYTES, 8):
-        cell = cx.access_at(cx.let(f"add i64 {source}, {start}"), "shared", 8, "read")
-        word = cx.load(cell, 0, "b64")
-        cell = cx.access_at(cx.let(f"add i64 {target}, {start}"), "global", 8, "write")
-        cx.store(cell, 0, word)
+        cell = cells.access_at(cx, cx.let(f"add i64 {source}, {start}"), "shared", 8, "read")
+        word = cells.load(cx, cell, 0, "b64")
+        cell = cells.access_at(cx, cx.let(f"add i64 {target}, {start}"), "global", 8, "write")
+        cells.store(cx, cell, 0, word)
     cx.label(done)
     cx.collective("warp_sync", [], [], mask=all_lanes.bits)

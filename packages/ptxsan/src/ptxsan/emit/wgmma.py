@@ -8,7 +8,7 @@ that a program overwrites an operand before wgmma.wait_group is not seen (docs/m
 
 from __future__ import annotations
 
-from ptxsan.emit import algebra
+from ptxsan.emit import algebra, cells
 from ptxsan.emit.context import Emit
 from ptxsan.emit.matrix import items_of, lane_of, shape_of, write_result
 from ptxsan.emit.registry import emits
@@ -76,7 +76,7 @@ def emit_group_multiply(cx: Emit, ins: Instruction) -> None:
     else:
         name = "mma_float"
         kinds = BY_NAME[a].index, BY_NAME[b].index, BY_NAME[d].index
-        rule = group_rule(cx.arch, _BYTES[a])
+        rule = group_rule(cx.options.arch, _BYTES[a])
     counts = len(words_a), len(words_b), len(registers)
     immediate = pack((16, n, k), counts, kinds, rule, flags)
     inputs = [*words_a, *words_b, *words_c]
@@ -128,8 +128,8 @@ def _chunks(
         address = cx.call(
             "i64", "group_address", ("i64", descriptor), ("i64", outer), ("i64", inner), turned
         )
-        cell = cx.access_at(address, "shared", 16, "read")
-        words += [cx.load(cell, 4 * index, "b32") for index in range(4)]
+        cell = cells.access_at(cx, address, "shared", 16, "read")
+        words += [cells.load(cx, cell, 4 * index, "b32") for index in range(4)]
     return words
 
 

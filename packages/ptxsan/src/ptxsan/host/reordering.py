@@ -19,14 +19,13 @@ from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding, Severity
 from ptxsan.footprints import Accesses, Touched, first_common
 from ptxsan.globals import module_memory
-from ptxsan.heap import module_heap
 from ptxsan.host.journal import Deed
 from ptxsan.launch import Launch
 from ptxsan.options import Options
 from ptxsan.program import build
 from ptxsan.run import run
 from ptxsan.syntax import Module
-from ptxsan.watching import Snapshot
+from ptxsan.watching import Snapshot, snapshot
 
 _MOST_BEFORE = 4  # launches that a later one may overtake
 _MOST_BYTES = 1 << 28  # of a snapshot
@@ -68,7 +67,7 @@ class Reordering:
         if sum(one.data.nbytes for one in launch.buffers) > _MOST_BYTES:
             self.forget()
             return None
-        return _snapshot(module, launch)
+        return snapshot(module, launch)
 
     def enter(self, later: Executed) -> Iterator[MachineFinding]:
         """Learn of a launch; yield what it shows when it comes before those it may overtake."""
@@ -90,7 +89,7 @@ class Reordering:
     def _other_order(
         self, later: Executed, overtaken: Sequence[Executed]
     ) -> Iterator[MachineFinding]:
-        after = _snapshot(later.module, later.launch)
+        after = snapshot(later.module, later.launch)
         known = {one.place for each in (later, *overtaken) for one in each.findings}
         variables = module_memory(later.module, build(later.module, later.launch.kernel))
         theirs = {_key(one) for each in (later, *overtaken) for one in each.touched}
@@ -112,11 +111,6 @@ class Reordering:
             return  # what the machine cannot do was said of the launch itself
         finally:
             after.restore()
-
-
-def _snapshot(module: Module, launch: Launch) -> Snapshot:
-    program = build(module, launch.kernel)
-    return Snapshot(launch, module_memory(module, program), module_heap(module, program))
 
 
 def _meet(later: Executed, overtaken: Sequence[Executed]) -> bool:

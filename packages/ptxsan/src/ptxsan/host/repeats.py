@@ -12,14 +12,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from ptxsan.findings import MachineReport
-from ptxsan.globals import module_memory
-from ptxsan.heap import module_heap
 from ptxsan.launch import Launch
 from ptxsan.options import Options
-from ptxsan.program import build
 from ptxsan.schedules import every
 from ptxsan.syntax import Module
-from ptxsan.watching import Snapshot
+from ptxsan.watching import Snapshot, snapshot
 
 _CLOCKS = ("%clock", "%globaltimer")
 _MOST_BYTES = 1 << 30  # of all snapshots
@@ -74,12 +71,12 @@ class Repeats:
             self._misses.clear()
         if misses is None or misses >= _MOST_MISSES or any(one in module.text for one in _CLOCKS):
             return every(module, launch, options=options, schedules=schedules)
-        program = build(module, launch.kernel)
-        memory = (launch, module_memory(module, program), module_heap(module, program))
-        before = Snapshot(*memory)
+        before = snapshot(module, launch)
         reports = every(module, launch, options=options, schedules=schedules)
         if not any(one.inconclusive for one in reports):
-            self._keep(key, _Outcome(before=before, after=Snapshot(*memory), reports=reports))
+            self._keep(
+                key, _Outcome(before=before, after=snapshot(module, launch), reports=reports)
+            )
         return reports
 
     def _keep(self, key: Hashable, outcome: _Outcome) -> None:

@@ -14,8 +14,6 @@ from ptxsan import footprints
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding, Severity
 from ptxsan.footprints import Accesses, Touched
-from ptxsan.globals import module_memory
-from ptxsan.heap import module_heap
 from ptxsan.host.journal import Clash, Deed, Journal, Place
 from ptxsan.host.memory import Memory, Unknown, may_be_padding, reached
 from ptxsan.host.order import Operation
@@ -40,11 +38,10 @@ from ptxsan.launch import Buffer, Launch, Texture
 from ptxsan.names import plain_name
 from ptxsan.options import Options
 from ptxsan.parser import parse
-from ptxsan.program import build
 from ptxsan.run import OVERLAP
 from ptxsan.schedules import every, once
 from ptxsan.syntax import Module
-from ptxsan.watching import Snapshot
+from ptxsan.watching import Snapshot, snapshot
 
 _MOST_KIND = 2  # enum cudaChannelFormatKind: signed, unsigned, float; others are compressed
 _FATAL = (Kind.DEADLOCK, Kind.TRAP, Kind.ASSERT)
@@ -195,8 +192,7 @@ class Sanitizer:
         options = replace(self._options, predict=False)
         kept: Snapshot | None = None
         try:
-            program = build(module, launch.kernel)
-            kept = Snapshot(launch, module_memory(module, program), module_heap(module, program))
+            kept = snapshot(module, launch)
             before = self._variants.until_it_waits(module, launch.kernel)
             ran = every(before or module, launch, options=options, schedules=self._schedules[:1])
         except MachineError:

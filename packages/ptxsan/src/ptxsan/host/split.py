@@ -170,7 +170,7 @@ class _Scope:
                 head.initialisers = head.initialisers or place
             elif text == "(":
                 close = closing(self.tokens, place)
-                name = self._declared(place)
+                name = head.name or self._declared(place)  # an operator's stands before already
                 if name and head.opening is None and not head.assigned:
                     head.opening, head.close = place, close
                     head.name = head.name or name

@@ -111,3 +111,22 @@ __attribute__((__noinline__)) int thrice(int x) { return 3 * x; }
     host = split(text).host
     assert "__host__ __device__ __attribute__((noinline)) int twice" in host
     assert "__attribute__((__noinline__)) int thrice" in host
+
+
+def test_a_call_operator_of_the_device_has_no_body_on_the_host() -> None:
+    text = """
+template <class T, int N> struct Add;
+template <class T> struct Add<T, 4> {
+  inline __device__ void operator()(T* a, T v) { atomicAdd(a, __int_as_float(v)); }
+  __host__ __device__ bool operator<(const Add& other) const { return false; }
+  bool operator==(const Add& other) const { return host_only(); }
+};
+"""
+    parted = split(text)
+    assert "__int_as_float" not in parted.host
+    assert "operator()(T* a, T v) ;" in parted.host
+    assert "return false" in parted.host
+    assert "return false" in parted.device
+    assert "__int_as_float" in parted.device
+    assert "host_only" in parted.host
+    assert "host_only" not in parted.device
