@@ -43,7 +43,8 @@ def finding_card(finding: Finding, *, pictures: bool, text_bytes: int) -> str:
     text = ""
     if finding.counterexample:
         example = clean(finding.counterexample, cap_bytes=min(text_bytes, 4096)).strip("\n")
-        text += f'<div class="plot"><h3>Smallest failing input</h3>{code_block(example, wrap=True)}</div>'
+        shown = code_block(example, wrap=True)
+        text += f'<div class="plot"><h3>Smallest failing input</h3>{shown}</div>'
     if finding.reproduce:
         command = one_line(finding.reproduce)
         text += f'<div class="plot"><h3>Reproduce</h3>{code_block(command, wrap=True)}</div>'
