@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import torch
 
 from cuassay.errors import CandidateError, ProblemError
 from cuassay.formats import load_candidate, load_problem
+from cuassay.formats.execute import load_reference
 from cuassay.formats.own_problem import own_file
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.jobs import TrialJob
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.verdict import Profile
-from tests.support import trees
+from cuassay.oracle.lift.run import lift
+from tests.support import foreign, trees
 
 _REFERENCE = """import torch
 import torch.nn as nn
@@ -174,3 +177,18 @@ def test_a_class_of_another_name_is_told(tmp_path: Path, problem: Problem) -> No
     text = _SOLUTION.replace("class Model(", "class Models(")
     with pytest.raises(CandidateError, match="neither 'ModelNew' nor 'Model'"):
         load_candidate(str(trees.write(tmp_path / "named.py", text)), problem)
+
+
+def test_a_module_that_moves_within_a_lifted_call_stays_plain(tmp_path: Path) -> None:
+    """A move to a GPU makes its buffers anew: those of a lifted call must not be kept."""
+    problem = load_problem(str(foreign.kernelbench(tmp_path)))
+    loaded = load_reference(problem)
+    assert loaded.generator is not None
+    made = loaded.generator({"batch_size": 5, "features": 3, "out": 4}, torch.device("cpu"))
+    (model,) = loaded.call.__globals__["_cuassay_models"].values()  # type: ignore[attr-defined]
+    model.to = lambda device: model._apply(lambda tensor: tensor.clone())
+    lift(loaded.call, [*made.values(), 3, 4, 0], names=["output"])  # type: ignore[list-item]
+    assert model._cuassay_place == torch.device("cpu")
+    state = model.state_dict().values()
+    assert {type(one) for one in state} == {torch.Tensor}
+    assert all(one.dtype is not torch.float64 for one in state)

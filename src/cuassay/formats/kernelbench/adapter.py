@@ -118,8 +118,9 @@ def _cuassay_model(sizes, device=None):
         _cuassay_models[sizes] = model
     model = _cuassay_models[sizes]
     if device is not None and getattr(model, "_cuassay_place", None) != device:
-        # A buffer that is moved in sight of who watches would be of their kind from then on.
-        with _cuassay_no_modes(), _cuassay_torch._C.DisableTorchFunction():
+        # A buffer that is moved in sight of who watches would be of their kind from then on. Modes
+        # of functions stay: without a GPU one says which device this is.
+        with _cuassay_no_modes():
             model.to(device)
         model._cuassay_place = device
     return model
