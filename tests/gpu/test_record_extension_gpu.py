@@ -118,7 +118,7 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, L
     patch.setattr(cpp_extension, "load_inline", cpp_extension.load_inline)
     patch.setattr(cpp_extension, "load", cpp_extension.load)
     inline_extension.install(folder, device="cuda:0")
-    made = cpp_extension.load_inline(
+    made = cpp_extension.load_inline(  # type: ignore[no-untyped-call]
         "forms",
         "".join(f"void {name}(torch::Tensor x, torch::Tensor y);" for name in _FORMS),
         cuda_sources=_SOURCE,
