@@ -14,8 +14,8 @@ pooled_empty_row        | zoo:pooled_rows        | NUM001        | O5 N12
 empty_sequence          | attention_varlen       | NUM001        | O5
 # serving: experts
 triton_padding_expert   | moe_gemm               | NUM001        | L8
-experts_without_tokens  | moe_gemm               | NUM001        | O5
-crowded_expert          | moe_gemm               | NUM001        | O5
+experts_without_tokens  | moe_gemm               | NUM002 SHP001 | O5
+crowded_expert          | moe_gemm               | NUM002        | O5
 # serving: slots
 padding_slot            | cache_write            | NUM001        | L8
 # serving: codes and scales

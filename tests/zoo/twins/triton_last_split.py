@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-SPLIT = 2  # pages
+SPLIT = 4  # pages
 
 
 @triton.jit

@@ -180,10 +180,15 @@ class Num002(Check):
 
 
 def growth_groups(cases: Iterable[Case]) -> list[tuple[Case, ...]]:
-    """Return the growth cases grouped by everything but the length: one group a fill and axis."""
+    """Return the growth cases grouped by everything but the length: one group a fill and axis.
+
+    A reference may settle what was planned longer at a length that is there already.
+    """
     groups: dict[object, list[Case]] = {}
     for case in cases:  # the planner gives each series a seed of its own
-        groups.setdefault(case.seed, []).append(case)
+        group = groups.setdefault(case.seed, [])
+        if all(dict(case.axes) != dict(other.axes) for other in group):
+            group.append(case)
     return [tuple(group) for group in groups.values() if len(group) >= 3]
 
 

@@ -7,7 +7,8 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from cuassay.checks.numeric.growth import Num002
+from cuassay.checks.numeric.growth import Num002, growth_groups
+from cuassay.model.case import Case
 from cuassay.model.dtype import DType
 from cuassay.oracle.compare.outputs import compare
 from tests.support.fake_trial import (
@@ -79,3 +80,10 @@ def test_two_blocks_that_are_rounded_are_one() -> None:
         "a constant gain or bias",
     }
     assert any("hot halves" in finding.scenario.label for finding in found if finding.scenario)
+
+
+def test_lengths_that_a_reference_settles_alike_are_no_series() -> None:
+    lengths = (8, 16, 16, 32)
+    cases = [Case(label=str(n), axes={"rows": 2, "k": n}, seed=7) for n in lengths]
+    assert [[case.axes["k"] for case in group] for group in growth_groups(cases)] == [[8, 16, 32]]
+    assert growth_groups([cases[1]] * 4) == []
