@@ -588,11 +588,10 @@ class _Source:
         if not any(isinstance(one, ast.For | ast.While) for one in around):
             return False
         match next(one for one in around if isinstance(one, ast.stmt)):
-            case ast.AugAssign():
-                return True
-            case ast.Assign(targets=[target], value=value):
-                before = {self._of(n) for n in ast.walk(value) if isinstance(n, ast.expr)}
-                return self._of(target) in before
+            case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+                # A term that is rounded before it is added leaves the total as it was.
+                inside = {self._of(n) for n in ast.walk(node) if isinstance(n, ast.expr)}
+                return self._of(target) in inside
             case _:
                 return False
 
