@@ -89,11 +89,17 @@ def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
 
 
 def _sample(trial: Trial, served: Sequence[Serve]) -> Iterator[Step]:
-    """Yield the reads of some results: which ones is not known until all calls are over."""
+    """Yield the reads of some results: which ones is not known until all calls are over.
+
+    One at least is of each tensor, and of each of the values, that the calls take in turn.
+    """
     for step in served:
         random = Random(trial.seed("STATE001", "sample", step.result))
+        turn = max(len(step.values), len(step.slots))
         rest = range(1, step.count)
-        for number in (0, *sorted(random.sample(rest, min(_SAMPLED, len(rest))))):
+        chosen = {random.choice(found) for place in range(turn) if (found := rest[place::turn])}
+        chosen |= set(random.sample(rest, min(max(0, _SAMPLED - len(chosen)), len(rest))))
+        for number in (0, *sorted(chosen)):
             yield ReadResult(result=step.name(number))
 
 
