@@ -283,7 +283,7 @@ truncated_codes             | quantize_int8_per_row       | NUM001              
 exp_by_squares              | softmax_masked              | NUM001                 | N14
 exp2_two_terms      | softmax_softcap     | NUM003 NUM001 | N14 | standard | require precision
 rational_tanh               | softmax_softcap             | NUM001                 | N14
-gelu_other_form             | geglu                       | NUM001         | N14 O1 | standard
+gelu_other_form             | geglu@float16               | NUM001         | N14 O1 | standard
 gelu_by_sigmoid             | gemm_bias_gelu              | NUM001                 | N14
 short_newton                | rmsnorm                     | NUM001                 | N14
 # arithmetic: ratios and saturation
