@@ -141,9 +141,13 @@ def bounds(
     `seed`, which draws the trusted implementations' roundings. Raises UsageError for invalid
     arguments and ReferenceError_ where the reference fails.
     """
+    legal = [one.value for one in DType if one.is_floating]
+    if accumulation not in legal:
+        raise UsageError(f"accumulation is '{accumulation}', expected one of {', '.join(legal)}")
     named = isinstance(inputs, Mapping)
     flat, form = pytree.tree_flatten(dict(inputs) if isinstance(inputs, Mapping) else tuple(inputs))
-    places = [n for n, value in enumerate(flat) if _varies(value)]
+    numbers = Tensor | int | float  # of which a flag is none
+    places = [n for n, v in enumerate(flat) if isinstance(v, numbers) and not isinstance(v, bool)]
     given = [flat[n] for n in places]
 
     def call(*values: Any) -> list[Tensor]:
@@ -167,7 +171,7 @@ def bounds(
         raise UsageError(f"{', '.join(unknown)}: cuassay does not judge tensors of this type")
     tensors = [one for one in given if isinstance(one, Tensor)]
     specs = [spec_of(name, one) for name, one in zip(names, written, strict=True)]
-    low, sums = low_type_of([*written, *tensors]), _accumulation(accumulation)
+    low, sums = low_type_of([*written, *tensors]), DType(accumulation)
 
     @cache
     def truth_of(family: Precision) -> Truth:
@@ -246,14 +250,3 @@ def _told(one: Comparison, policy: Precision) -> str:
 
 def _tensors(value: Any) -> list[Tensor]:
     return [one for one in pytree.tree_leaves(value) if isinstance(one, Tensor)]
-
-
-def _varies(value: Any) -> bool:
-    return isinstance(value, Tensor | int | float) and not isinstance(value, bool)
-
-
-def _accumulation(name: str) -> DType:
-    legal = [one.value for one in DType if one.is_floating]
-    if name not in legal:
-        raise UsageError(f"accumulation is '{name}', expected one of {', '.join(legal)}")
-    return DType(name)

@@ -35,7 +35,11 @@ def with_smallest_inputs(
     out = list(reports)
     left = _MINIMISED
     for place, report in enumerate(reports):
-        worst = max(filter(_shrinks, report.wrong), key=_conviction, default=None)
+        worst = max(  # whose counterexample would convince best: gross errors first
+            filter(_shrinks, report.wrong),
+            key=lambda finding: (convinces(finding), finding.share or 0.0),
+            default=None,
+        )
         if not left or worst is None or report.code not in by_code:
             continue
         left -= 1
@@ -47,11 +51,6 @@ def with_smallest_inputs(
             findings = (minimiser.minimise(worst), *rest)
         out[place] = replace(report, outcome=replace(report.outcome, findings=findings))
     return tuple(out)
-
-
-def _conviction(finding: Finding) -> tuple[bool, float]:
-    """Order findings by how well their counterexample would convince: gross errors first."""
-    return convinces(finding), finding.share or 0.0
 
 
 def _shrinks(finding: Finding) -> bool:

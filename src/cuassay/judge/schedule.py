@@ -66,7 +66,14 @@ def schedule(checks: Iterable[Check], profile: Profile, device: str) -> Schedule
 
     ordered = sorted(checks, key=turn)
     first = [one for one in ordered if one.needs.when is When.FIRST]
-    untouched = [one for one in ordered if one not in first and quick and _is_untouched(one)]
+    untouched = [
+        one
+        for one in ordered
+        if one not in first
+        and quick
+        and one.needs.process is Process.UNTOUCHED
+        and one.needs.when is not When.LATE
+    ]
     return Schedule(
         first=tuple(first),
         untouched=tuple(untouched),
@@ -91,10 +98,6 @@ def needs_new_process(check: Check, before: Check | None, profile: Profile) -> b
     if before is None or not needs.process.takes_any or before.needs.process is Process.OWN:
         return True
     return not quick and (needs.group is Group.NONE or needs.group is not before.needs.group)
-
-
-def _is_untouched(check: Check) -> bool:
-    return check.needs.process is Process.UNTOUCHED and check.needs.when is not When.LATE
 
 
 def _is_after_sides(check: Check) -> bool:

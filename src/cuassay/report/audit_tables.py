@@ -151,7 +151,9 @@ def cells(audit: Audit) -> tuple[FailureCell, ...]:
     counts: Counter[tuple[str, str, str]] = Counter()
     for result in audit.results:
         author = result.item.author or "unknown"
-        counts.update({(result.item.family, name, author) for name in _classes(result)})
+        # The leading class of each wrong finding: a check names the one it is for first.
+        names = {one.classes[0] if one.classes else UNCLASSED for one in _wrong(result)}
+        counts.update({(result.item.family, name, author) for name in names})
     return tuple(
         FailureCell(family=family, failure_class=name, author=author, candidates=count)
         for (family, name, author), count in sorted(counts.items())

@@ -185,7 +185,7 @@ def _groups(groups: Sequence[tables.CandidateGroup], title: str, field: str) -> 
         f'<tr><td><a href="#{filter_link(field, group.name)}">'
         f'{_text(group.name, limit=80)}</a></td><td class="num">{group.candidates}</td>'
         f'<td class="num">{group.rejected}</td>'
-        f'<td class="num">{_percent(group.rejected_share)}</td>'
+        f'<td class="num">{group.rejected_share:.0%}</td>'
         f'<td class="gauge">{_bar(group.rejected_share)}</td>'
         f'<td class="num">{group.theirs_accepted_rejected} of {group.theirs_accepted}</td></tr>'
         for group in groups[:_LISTED]
@@ -196,10 +196,6 @@ def _groups(groups: Sequence[tables.CandidateGroup], title: str, field: str) -> 
         '<th class="gauge"></th><th class="num">Wrong of those their rule accepts</th></tr>'
         f"{body}</table></div>"
     )
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share * 100:.0f} %"
 
 
 def _bar(share: float | None) -> str:
