@@ -77,6 +77,17 @@ class Noted(enum.IntEnum):
     ENDED = 3
 
 
+class Touching(enum.IntEnum):
+    """How work touches bytes that the host is kept from: `Kind` of native/host_watch.cpp.
+
+    What it updates, by atomics or strong writes, the host may read, and update by its own atomics.
+    """
+
+    READS = 0
+    WRITES = 1
+    UPDATES = 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
     """How a kernel is launched: on which stream (by its number), from where, with which others.
@@ -173,7 +184,7 @@ class _Range(ctypes.Structure):
     _fields_ = (
         ("start", ctypes.c_uint64),
         ("end", ctypes.c_uint64),
-        ("written", ctypes.c_uint64),
+        ("kind", ctypes.c_uint64),
     )
 
 
@@ -347,12 +358,12 @@ class Runtime:
                 return name, address - start
         return None
 
-    def watch(self, ranges: Sequence[tuple[int, int, bool]]) -> None:
-        """Keep the host from bytes until the next call: (first, behind the last, may be written).
+    def watch(self, ranges: Sequence[tuple[int, int, Touching]]) -> None:
+        """Keep the host from bytes until the next call: (first, behind the last, how touched).
 
-        It may still read those that work only reads.
+        It may still read those that work does not write plainly.
         """
-        table = (_Range * len(ranges))(*(_Range(a, b, int(w)) for a, b, w in ranges))
+        table = (_Range * len(ranges))(*(_Range(a, b, int(kind)) for a, b, kind in ranges))
         self._code.cuda_host_watch(table, ctypes.c_size_t(len(ranges)))
 
     def host_accesses(self) -> list[HostAccess]:
