@@ -102,7 +102,7 @@ CONSTANTS = {
     "fastWalshTransform": "log2Data=14", "binomialOptions": "MAX_OPTIONS=4",
     "sortingNetworks": "N=16384", "alignedTypes": "MEM_SIZE=500000", "scan": "N=262144",
     "BlackScholes": "OPT_N=40000", "convolutionSeparable": "imageW=256 imageH=256",
-    "convolutionTexture": "imageW=256 imageH=128", "simpleMultiCopy": "N=1048576",
+    "convolutionTexture": "imageW=256 imageH=128", "simpleMultiCopy": "N=65536",
     "cudaTensorCoreGemm": "M_TILES=16 N_TILES=16 K_TILES=16",
     "immaTensorCoreGemm": "M_TILES=16 N_TILES=16 K_TILES=16",
     "dmmaTensorCoreGemm": "M_TILES=32 N_TILES=32 K_TILES=32",
@@ -161,7 +161,7 @@ def smaller(folder: Path, constants: str, scratch: Path) -> Path:
     shutil.copytree(folder, copy)
     for name, _, value in (one.partition("=") for one in constants.split()):
         pattern = re.compile(
-            rf"^(\s*#\s*define\s+{name}\s+|(?:.*\s)?{name}\s*=\s*)[\w* /]+", re.MULTILINE
+            rf"^(\s*#\s*define\s+{name}\s+|(?:.*\s)?{name}\s*=\s*)[\w* /<]+", re.MULTILINE
         )
         for file in sorted(copy.rglob("*.*")):
             text = file.read_text(errors="replace") if file.suffix in _TEXTS else ""
