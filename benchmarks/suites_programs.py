@@ -97,7 +97,7 @@ SIZES = {
 }  # fmt: skip
 # Programs that have their size in a constant alone run with a smaller one, in a copy.
 CONSTANTS = {
-    "fsm": "POPCNT=4", "linearprobing": "kHashTableCapacity=16384", "mergeSort": "N=65536",
+    "fsm": "POPCNT=4", "linearprobing": "kHashTableCapacity=524288", "mergeSort": "N=65536",
     "histogram": "byteCount=262144",
     "fastWalshTransform": "log2Data=14", "binomialOptions": "MAX_OPTIONS=4",
     "sortingNetworks": "N=16384", "alignedTypes": "MEM_SIZE=500000", "scan": "N=262144",
@@ -140,6 +140,7 @@ LABELS = {
     "hausdorff-cb4f542f2 before": _GUESS,
     "lebesgue-74b4a2c83 before": _GUESS,
     "michalewicz-6ff5df9bc before": _GUESS,
+    "scatter-b7fbb0109 before": _GUESS,
     "bh-40e3c96b4 after": "the fix leaves __syncthreads() in loops that threads of a warp leave at "
     "different times (lines 311, 532), and reads of a cell that no fence parts from its flag",
     "merge-c9378baa3 after": "each block merges on past its end into the next block's part of C, "
@@ -160,7 +161,7 @@ def smaller(folder: Path, constants: str, scratch: Path) -> Path:
     shutil.copytree(folder, copy)
     for name, _, value in (one.partition("=") for one in constants.split()):
         pattern = re.compile(
-            rf"^(\s*#\s*define\s+{name}\s+|(?:.*\s)?{name}\s*=\s*)[\w* /]+", re.MULTILINE
+            rf"^(\s*#\s*define\s+{name}\s+|(?:.*\s)?{name}\s*=\s*)[\w* /<]+", re.MULTILINE
         )
         for file in sorted(copy.rglob("*.*")):
             text = file.read_text(errors="replace") if file.suffix in _TEXTS else ""

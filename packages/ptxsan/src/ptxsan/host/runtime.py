@@ -27,7 +27,7 @@ from ptxsan.syntax import Function, Module
 Dim3 = tuple[int, int, int]
 # CUDA Runtime API, enum cudaError
 SUCCESS, INVALID_VALUE, INVALID_CONFIGURATION, INVALID_FUNCTION = 0, 1, 9, 98
-LAUNCH_FAILURE, COOPERATIVE_TOO_LARGE, NOT_SUPPORTED = 719, 720, 801
+ASSERTED, LAUNCH_FAILURE, COOPERATIVE_TOO_LARGE, NOT_SUPPORTED = 710, 719, 720, 801
 _ERRORS = {
     Limit.EXTENTS: INVALID_CONFIGURATION, Limit.THREADS: INVALID_CONFIGURATION,
     Limit.CLUSTER: INVALID_CONFIGURATION, Limit.BOUND: INVALID_VALUE,
@@ -75,6 +75,17 @@ class Noted(enum.IntEnum):
     ASKED = 1
     UNCOVERED = 2
     ENDED = 3
+
+
+class Touching(enum.IntEnum):
+    """How work touches bytes that the host is kept from: `Kind` of native/host_watch.cpp.
+
+    What it updates, by atomics or strong writes, the host may read, and update by its own atomics.
+    """
+
+    READS = 0
+    WRITES = 1
+    UPDATES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +184,7 @@ class _Range(ctypes.Structure):
     _fields_ = (
         ("start", ctypes.c_uint64),
         ("end", ctypes.c_uint64),
-        ("written", ctypes.c_uint64),
+        ("kind", ctypes.c_uint64),
     )
 
 
@@ -347,12 +358,12 @@ class Runtime:
                 return name, address - start
         return None
 
-    def watch(self, ranges: Sequence[tuple[int, int, bool]]) -> None:
-        """Keep the host from bytes until the next call: (first, behind the last, may be written).
+    def watch(self, ranges: Sequence[tuple[int, int, Touching]]) -> None:
+        """Keep the host from bytes until the next call: (first, behind the last, how touched).
 
-        It may still read those that work only reads.
+        It may still read those that work does not write plainly.
         """
-        table = (_Range * len(ranges))(*(_Range(a, b, int(w)) for a, b, w in ranges))
+        table = (_Range * len(ranges))(*(_Range(a, b, int(kind)) for a, b, kind in ranges))
         self._code.cuda_host_watch(table, ctypes.c_size_t(len(ranges)))
 
     def host_accesses(self) -> list[HostAccess]:

@@ -21,6 +21,7 @@ from ptxsan.host.reordering import Executed, Reordering
 from ptxsan.host.repeats import Repeats
 from ptxsan.host.report import Report, at, issued, shown
 from ptxsan.host.runtime import (
+    ASSERTED,
     LAUNCH_FAILURE,
     NOT_SUPPORTED,
     SUCCESS,
@@ -44,7 +45,7 @@ from ptxsan.syntax import Module
 from ptxsan.watching import Snapshot, snapshot
 
 _MOST_KIND = 2  # enum cudaChannelFormatKind: signed, unsigned, float; others are compressed
-_FATAL = (Kind.DEADLOCK, Kind.TRAP, Kind.ASSERT)
+_FATAL = {Kind.DEADLOCK: LAUNCH_FAILURE, Kind.TRAP: LAUNCH_FAILURE, Kind.ASSERT: ASSERTED}
 _ALLOCATES, _FREES = "cudaMallocAsync", "cudaFreeAsync"
 
 
@@ -154,8 +155,7 @@ class Sanitizer:
             for one in self._reordering.enter(executed):
                 self._report.say(one)
         self._close()
-        fatal = any(one.kind in _FATAL for one in findings)
-        return LAUNCH_FAILURE if fatal else SUCCESS
+        return next((_FATAL[one.kind] for one in findings if one.kind in _FATAL), SUCCESS)
 
     def _before(self, module: Module, launch: Launch, how: How) -> Snapshot | None:
         """Return memory before a launch that may meet another one on another stream.

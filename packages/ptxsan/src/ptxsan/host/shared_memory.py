@@ -11,7 +11,7 @@ from ptxsan.findings import Kind, MachineFinding, Severity
 from ptxsan.host.journal import Deed, Journal, Place
 from ptxsan.host.memory import Memory
 from ptxsan.host.report import Report, at, issued
-from ptxsan.host.runtime import HostAccess, Kept, Runtime
+from ptxsan.host.runtime import HostAccess, Kept, Runtime, Touching
 from ptxsan.launch import Buffer
 
 _SHARED = (Kept.PINNED, Kept.MANAGED)
@@ -28,7 +28,7 @@ class SharedMemory:
 
     library: Path
     _bases: dict[int, tuple[int, Buffer]] = field(default_factory=dict)  # by the buffer's identity
-    _watched: list[tuple[int, int, bool, Deed]] = field(default_factory=list)
+    _watched: list[tuple[int, int, Touching, Deed]] = field(default_factory=list)
 
     def allocated(self, base: int, buffer: Buffer, kept: Kept) -> None:
         """Learn of an allocation."""
@@ -57,12 +57,12 @@ class SharedMemory:
             if not isinstance(buffer, int) or buffer not in self._bases:
                 continue
             base, _ = self._bases[buffer]
-            for part, writes in (
-                (accesses.reads, False), (accesses.glances, False), (accesses.writes, True),
-                (accesses.updates, True),
+            for part, kind in (
+                (accesses.reads, Touching.READS), (accesses.writes, Touching.WRITES),
+                (accesses.updates, Touching.UPDATES),
             ):  # fmt: skip
                 self._watched += [
-                    (base + int(a), base + int(b), writes, deed) for a, b in part[:_MOST_RANGES]
+                    (base + int(a), base + int(b), kind, deed) for a, b in part[:_MOST_RANGES]
                 ]
         runtime.watch([one[:3] for one in self._watched])
 
@@ -79,9 +79,9 @@ class SharedMemory:
                 continue
             verb = "writes" if one.writes else "reads"
             text = f"the host {verb} byte {found.offset} of {found.buffer.name}"
-            for start, end, writes, deed in self._watched:
-                if start <= one.address < end and (writes or one.writes):
-                    theirs = "writes" if writes else "reads"
+            for start, end, kind, deed in self._watched:
+                if start <= one.address < end and (kind is Touching.WRITES or one.writes):
+                    theirs = "reads" if kind is Touching.READS else "writes"
                     text += f", which {deed.what}{issued(deed)} {theirs}"
                     text += ": the host has not synchronized"
                     break

@@ -18,10 +18,12 @@ namespace host {
 namespace {
 
 constexpr std::uintptr_t kPage = 4096;
-// Bytes that work under way reads (`written` 0) or writes, one range after the other.
+// Bytes that work under way touches: plain reads, plain writes, and what it updates by atomics or
+// strong writes, which the host may read, and update by its own atomics.
+enum Kind { kReads = 0, kWrites = 1, kUpdates = 2 };
 struct Range {
   std::uint64_t start, end;
-  std::uint64_t written;
+  std::uint64_t kind;
 };
 struct Touch {
   std::uint64_t address, written;
@@ -43,6 +45,19 @@ void protect(std::uintptr_t first, std::uintptr_t last, int how) {
   mprotect(reinterpret_cast<void*>(first), last - first, how);
 }
 
+// Whether an instruction is an atomic of the host's: `lock` stands first, or it is an exchange.
+bool is_locked(const void* context) {
+#if defined(__x86_64__)
+  const auto* code = reinterpret_cast<const unsigned char*>(
+      static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+  if (*code == 0xF0) return true;
+  if ((*code & 0xF0) == 0x40) ++code;  // a REX prefix
+  return *code == 0x86 || *code == 0x87;
+#else
+  return false;
+#endif
+}
+
 void caught(int signal, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   if (!closed || address < low || address >= high) {
@@ -56,7 +71,9 @@ void caught(int signal, siginfo_t* info, void* context) {
 #endif
   const bool own = pthread_equal(pthread_self(), issuer) != 0;
   for (const Range& one : ranges) {
-    if (!own || address < one.start || address >= one.end || !(written || one.written)) continue;
+    if (!own || address < one.start || address >= one.end) continue;
+    if (one.kind != kWrites && !written) continue;
+    if (one.kind == kUpdates && is_locked(context)) continue;
     const int place = touched.fetch_add(1);
     if (place < kMost) {
       Touch& made = touches[place];
@@ -105,10 +122,10 @@ EXPORT void cuda_host_watch(const Range* given, std::size_t count) {
     low = std::min(low, down(one.start));
     high = std::max(high, down(one.end - 1) + kPage);
   }
-  for (int written = 0; written < 2; ++written)  // a page that is written and read: nobody enters
+  for (const bool closes : {false, true})  // a page that is written and read: nobody enters
     for (const Range& one : ranges)
-      if (one.written == static_cast<std::uint64_t>(written))
-        protect(down(one.start), down(one.end - 1) + kPage, written ? PROT_NONE : PROT_READ);
+      if ((one.kind == kWrites) == closes)
+        protect(down(one.start), down(one.end - 1) + kPage, closes ? PROT_NONE : PROT_READ);
   closed = true;
 }
 
