@@ -181,14 +181,17 @@ def _families_and_causes(audit: Audit) -> str:
 
 
 def _groups(groups: Sequence[tables.CandidateGroup], title: str, field: str) -> str:
+    shares = [
+        "" if g.rejected_share is None else f"{g.rejected_share:.0%}" for g in groups[:_LISTED]
+    ]
     body = "".join(
         f'<tr><td><a href="#{filter_link(field, group.name)}">'
         f'{_text(group.name, limit=80)}</a></td><td class="num">{group.candidates}</td>'
         f'<td class="num">{group.rejected}</td>'
-        f'<td class="num">{group.rejected_share:.0%}</td>'
+        f'<td class="num">{share}</td>'
         f'<td class="gauge">{_bar(group.rejected_share)}</td>'
         f'<td class="num">{group.theirs_accepted_rejected} of {group.theirs_accepted}</td></tr>'
-        for group in groups[:_LISTED]
+        for group, share in zip(groups[:_LISTED], shares, strict=True)
     )
     return (
         f'<div class="card scroll"><table class="groups"><tr><th>{title}</th>'
