@@ -65,7 +65,8 @@ _SUBTLE = (
 )
 # Those of a problem one after another: they share its answers.
 ON_CPU = sorted((pair for pair in PAIRS if not pair.needs_gpu), key=lambda pair: pair.problem)
-_BESIDE = {"RUN001"}  # how a fault may show beside its own check: an illegal address
+# How a fault may show beside its own check: an illegal address, or another answer apart.
+_BESIDE = {"RUN001", "APART001"}
 # References that draw at random or round after every step, and policies that accept stored
 # intermediates and TF32: equal answers differ by more.
 _LOOSE = {

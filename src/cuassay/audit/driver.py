@@ -2,8 +2,8 @@
 
 Every verdict is on disk before the next one is awaited; a driver that was killed is started
 again on the same folder and goes on with what is left. Seeds are derived from the audit's root
-seed and the problem's key: neither the lane nor the order changes a verdict, and the truths of a
-problem are made once for all its candidates. Their digests are known before any of them runs.
+seed, a problem and the digests of all its candidates: neither the lane nor the order changes a
+verdict, and the truths of a problem are made once for all its candidates.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from cuassay.audit.condense import condense, of_verdict
 from cuassay.audit.plan import Plan, Planned
 from cuassay.engine.executors import Executor, Task
 from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
+from cuassay.model.digest import sha256_fields
 from cuassay.model.events import EngineFinished, Event
 from cuassay.model.jobs import TrialJob
 from cuassay.report.audit_json import finding_lines
@@ -55,9 +56,10 @@ def run_audit(
         for number, result in enumerate(kept.values(), start=1):
             report(result, number, len(plan.items))
         left = [one for one in plan.planned if one.item.id not in kept]
+        seeds = seeds_of(plan.planned, header.seed)
         by_id = {one.item.id: one.item for one in left}
         ended = executor.run(
-            [_task(one, header, folder) for one in left],
+            [_task(one, header, folder, seed=seeds[one.problem_key]) for one in left],
             stop=_budget(header.budget_s, started),
             watch=lambda task, lane, event: watch(by_id[task.id], lane, event),
         )
@@ -80,8 +82,23 @@ def run_audit(
     return audit
 
 
+def seeds_of(planned: Sequence[Planned], root: int) -> dict[str, int]:
+    """Return the seed of each problem by its key.
+
+    It follows from everything that is read for the problem and for all of its candidates, so that a
+    candidate that changes, or comes later, meets inputs that nobody has seen.
+    """
+    keys: dict[str, list[str]] = {}
+    for one in planned:
+        keys.setdefault(one.problem_key, []).append(one.item.key)
+    return {
+        problem: seed_for(root, sha256_fields("cuassay/audit-seed-of/1", problem, *sorted(known)))
+        for problem, known in keys.items()
+    }
+
+
 def seed_for(root: int, key: str) -> int:
-    """Return the seed of a problem: of the audit's root seed and everything read for it."""
+    """Return the seed that follows from the audit's root seed and a digest."""
     digest = hashlib.sha256(f"cuassay/audit-seed/1/{root}/{key}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> (64 - _SEED_BITS)
 
@@ -114,7 +131,7 @@ def _kept(items: Sequence[AuditItem], folder: AuditFolder) -> dict[str, AuditRes
     return kept
 
 
-def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
+def _task(one: Planned, header: AuditHeader, folder: AuditFolder, *, seed: int) -> Task:
     item = one.item
     attempt = 1 + max((number for number, _ in folder.attempts(item)), default=0)
     place = folder.run_folder(item, attempt)
@@ -124,7 +141,7 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
         problem=item.problem,
         candidate=item.candidate,
         profile=header.profile,
-        seed=seed_for(header.seed, one.problem_key),
+        seed=seed,
         strict=header.strict,
         require=header.require,
         precision=header.precision,

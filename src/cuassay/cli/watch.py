@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from cuassay.cli.drive import INTERRUPTED
 from cuassay.cli.sinks import say
 from cuassay.errors import CuassayError, UsageError
 from cuassay.model.events import Event
@@ -20,7 +21,8 @@ _MOST_FILES = 2000
 def watch(paths: Sequence[Path], once: Callable[[Check], int], *, device: str | None) -> int:
     """Judge by `once` now and after each change of the files at `paths`, until interrupted.
 
-    A folder stands for the files in it. Returns the exit code of the last trial. Raises UsageError
+    A folder stands for the files in it. Returns the exit code of the last trial, that of an
+    interruption where a trial was interrupted. Raises UsageError
     where there is nothing to watch.
     """
     from cuassay.engine.executors import local_lanes
@@ -29,16 +31,18 @@ def watch(paths: Sequence[Path], once: Callable[[Check], int], *, device: str | 
     if not paths:
         raise UsageError("--watch needs a kernel that is a file or a folder of this machine")
     names = " and ".join(path.name for path in paths)
-    code = 0
     with WarmPool(local_lanes(device, 1)) as pool:
+        code = INTERRUPTED
         try:
             while True:
-                seen = _stamps(paths)
+                seen, code = _stamps(paths), INTERRUPTED
                 try:
                     code = once(pool.check)
                 except CuassayError as error:  # a kernel or problem in the middle of an edit
                     code = 2 if isinstance(error, UsageError) else 3
                     say(f"cuassay: {error}")
+                if code == INTERRUPTED:
+                    return code
                 say(f"cuassay: watching {names}; a save judges again, Ctrl+C ends")
                 while _stamps(paths) == seen:
                     time.sleep(_POLL_S)

@@ -21,6 +21,7 @@ from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.axes import evaluate
 from cuassay.model.case import Fill
 from cuassay.model.domain import Index, Lengths, Offsets, Opaque
+from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.oracle.bits import raw_bytes
 
@@ -41,7 +42,9 @@ def with_ragged(
     """
     found: list[Known] = []
     for spec in tensor_inputs(problem):
-        if not isinstance(spec.domain, Opaque) or is_stated(spec) or spec.dtype.is_floating:
+        if not isinstance(spec.domain, Opaque) or is_stated(spec):
+            continue
+        if spec.dtype.is_floating or spec.dtype is DType.BOOL:
             continue
         own = [value for look in looks if isinstance(value := look[spec.name], torch.Tensor)]
         if len(own) < len(looks) or not all(value.numel() for value in own):
@@ -74,6 +77,9 @@ def _meanings(
         for axis in dict.fromkeys(one.shape[0] for one in others if one.shape):
             if all(int(value[-1]) == evaluate(axis, sizes) for value in own):
                 yield Offsets(axis=axis)
+    ends = {evaluate(one.shape[0], sizes) for one in others if one.shape}
+    if len(spec.shape) == 1 and all(int(value.sum()) in ends for value in own):
+        return  # sizes of the parts of an axis: others would not add up to it
     low = min(1, *(int(value.min()) for value in own))
     rank = len(spec.shape)
     for one in others:
@@ -83,7 +89,8 @@ def _meanings(
             for pages in others:
                 if pages.shape[:1] == (one.domain.axis,) and len(pages.shape) > 1:
                     page = evaluate(pages.shape[1], sizes)
-                    yield Lengths(axis=f"{one.shape[rank]}*{page}", low=low, page=max(page, 1))
+                    room = f"({one.shape[rank]})*({pages.shape[1]})"
+                    yield Lengths(axis=room, low=low, page=max(page, 1))
         yield Lengths(axis=one.shape[rank], low=low)
 
 

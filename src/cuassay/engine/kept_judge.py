@@ -15,7 +15,8 @@ from typing import TypeAlias
 
 from cuassay.closing import Closing
 from cuassay.engine.judge_process import JudgeProcess
-from cuassay.model.events import EngineFinished, Event
+from cuassay.engine.served import identity
+from cuassay.model.events import EngineFinished, EngineStopped, Event
 from cuassay.model.jobs import Job, TrialJob
 from cuassay.store.place import locate
 
@@ -26,8 +27,14 @@ _CLOSES_S = 30.0  # the longest that a judge takes to close what a trial opened
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What a job needs of its judge: two that are equal may have the same one."""
+    """What a job needs of its judge: two that are equal may have the same one.
 
+    `here` is the folder from which relative paths are read, `settings` are those of the
+    environment: a judge has both from its start.
+    """
+
+    here: str
+    settings: tuple[tuple[str, str], ...]
     problem: str
     files: _Files
     device: str | None
@@ -60,10 +67,10 @@ class KeptJudge(Closing):
         """Keep a judge whose trial ended with the event `last`; end it where that is no verdict."""
         if isinstance(last, EngineFinished) and self._now is not None:
             self._judge, self._for = judge, self._now
-        elif last is None:
-            judge.stop()
-        else:
+        elif isinstance(last, EngineStopped):
             judge.retire()
+        else:
+            judge.stop()
 
     def fits(self, job: Job) -> bool:
         """Whether a judge is kept that this job may have."""
@@ -83,8 +90,16 @@ def _wanted(job: Job) -> _Wanted | None:
     place = locate(job.problem)
     if place is None and ":" in job.problem:
         return None  # a module, found by the import system
+    try:
+        here = os.getcwd()
+    except OSError:
+        return None
+    kernel = Path(job.candidate.partition("::")[0]).expanduser().absolute()
     files: list[tuple[str, int, int]] = []
-    for path in _files_of(place.path) if place is not None else ():
+    own = place.path if place is not None else None
+    for path in _files_of(own) if own is not None else ():
+        if path.absolute() == kernel and path != own:
+            continue  # a kernel beside its problem is what changes
         try:
             status = path.stat()
         except OSError:
@@ -93,6 +108,8 @@ def _wanted(job: Job) -> _Wanted | None:
         if len(files) > _MOST_FILES:
             return None
     return _Wanted(
+        here=here,
+        settings=tuple(sorted(identity()["settings"].items())),
         problem=job.problem,
         files=tuple(sorted(files)),
         device=job.device,
@@ -104,11 +121,7 @@ def _wanted(job: Job) -> _Wanted | None:
 
 
 def _files_of(path: Path) -> Iterator[Path]:
-    """Yield what a problem may read: the files of its folder, or a file and the code beside it."""
-    if not path.is_dir():
-        yield path
-        yield from (one for one in path.parent.glob("*.py") if one != path)
-        return
-    for folder, _, names in os.walk(path):
-        if Path(folder).name != "__pycache__":
-            yield from (Path(folder, name) for name in names)
+    """Yield what a problem may read: the files of its folder, also of that beside its file."""
+    for folder, below, names in os.walk(path if path.is_dir() else path.parent):
+        below[:] = [name for name in below if name != "__pycache__" and name[:1] != "."]
+        yield from (Path(folder, name) for name in names)

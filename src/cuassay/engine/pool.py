@@ -8,6 +8,7 @@ stays too, for the next candidate of the same problem.
 from __future__ import annotations
 
 import dataclasses
+import os
 import queue
 import tempfile
 import threading
@@ -25,6 +26,7 @@ from cuassay.engine.kept_judge import KeptJudge
 from cuassay.errors import CannotJudgeError
 from cuassay.model.events import DecisionReached, Event
 from cuassay.model.jobs import TrialJob
+from cuassay.store.place import absolute
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class WarmPool(Closing):
         self._running: set[JudgeProcess] = set()
         self._lock = threading.Lock()
         self._closed = False
+        self._here = os.getcwd()  # from where waiting judges read relative paths
         for lane in lanes:
             self._warm(lane)
             self._lanes.put(lane)
@@ -58,6 +61,10 @@ class WarmPool(Closing):
         """
         lane = self._lanes.get()
         placed = dataclasses.replace(job, device=lane.device)
+        if os.getcwd() != self._here:
+            placed = dataclasses.replace(
+                placed, problem=absolute(job.problem), candidate=absolute(job.candidate)
+            )
         try:
             with self.turn(lane, placed) as turn:
                 for event in run.check(placed, judge=turn.judge, timeout_s=timeout_s):
@@ -122,6 +129,8 @@ class WarmPool(Closing):
                     judge.stop()
                 judge = self._start(lane)
             with self._lock:
+                if self._closed:
+                    raise CannotJudgeError("the pool of judges is closed; make a new one")
                 self._running.add(judge)
             turn = Turn(lane=lane, judge=judge)
             yield turn

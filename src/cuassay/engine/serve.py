@@ -133,6 +133,8 @@ class Server(Closing):
                     turn.judge.leave()
                     return
         finally:  # closing alone says nothing while the other thread waits
+            if not ended.is_set():
+                turn.judge.kill()
             ended.set()
             with contextlib.suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)

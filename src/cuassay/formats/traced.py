@@ -96,6 +96,19 @@ class _Quotient(float):
         return Traced.of(math.ceil(float(self)), self.up, self.seen)
 
 
+def untraced(value: Any) -> Any:
+    """Return plain numbers for those that remember their expression, also in containers."""
+    if isinstance(value, Traced):
+        return int(value)
+    if isinstance(value, _Quotient):
+        return float(value)
+    if isinstance(value, dict):
+        return {key: untraced(one) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(untraced, value))
+    return value
+
+
 def _text(value: int) -> str:
     return value.text if isinstance(value, Traced) else f"({value})" if value < 0 else str(value)
 

@@ -23,7 +23,7 @@ def read_yaml(file: Path, *, expected: str) -> Mapping[str, Any]:
         raise missing_extra("pyyaml", "gpumode") from None
     try:
         data = yaml.safe_load(text)
-    except yaml.YAMLError as failure:
+    except (yaml.YAMLError, ValueError, RecursionError) as failure:
         raise ProblemError(f"{file} is not valid YAML: {failure}; correct it") from None
     if not isinstance(data, dict):
         raise ProblemError(f"{file}: expected keys such as {expected}; correct it")

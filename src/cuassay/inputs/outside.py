@@ -36,7 +36,7 @@ def outside(problem: Problem, values: Values, sizes: Mapping[str, int]) -> dict[
                 padding[: evaluate(rows, sizes), : evaluate(columns, sizes)] = False
                 open_ |= swizzled(padding, layout)
         for last, axis in _ends(problem, values):
-            if axis == spec.shape[0]:
+            if spec.shape[:1] == (axis,):
                 open_[last:] = True
         if bool(open_.any()):
             found[spec.name] = open_

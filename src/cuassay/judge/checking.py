@@ -210,7 +210,7 @@ def power_of(bench: Bench) -> Power | None:
             return power.power_of_inputs(bench.trial)
         # The reference's own affair: whichever candidate is on trial, it is the same.
         cases = serial.dumps(power.planned(bench.trial))
-        if cases not in known:
+        if known.get(cases) is None:  # what had no time once may have it for another candidate
             known[cases] = power.power_of_inputs(bench.trial)
         return known[cases]
 

@@ -10,7 +10,9 @@ import gc
 import json
 import os
 import signal
+import site
 import sys
+import sysconfig
 import threading
 import time
 import traceback
@@ -78,7 +80,7 @@ def main() -> int:
             if number:
                 _log_to(job)
             code = _guarded(job, emit, started, place)
-            if code or not place.is_as_new():
+            if code or not place.is_as_new() or _imported_elsewhere(job):
                 return code
             _let_go()
             with contextlib.suppress(OSError):  # nobody waits for it
@@ -189,6 +191,25 @@ class _Place:
         """End every process."""
         if self.nursery is not None:
             self.nursery.close()
+
+
+def _imported_elsewhere(job: Job) -> bool:
+    """Whether this process holds code whose changes the driver does not see.
+
+    The driver looks at the files of the problem's folder. What is installed does not change beneath
+    a running process; anything else that a problem imported might.
+    """
+    known = [Path(path) for path in (*sysconfig.get_paths().values(), *site.getsitepackages())]
+    for name in ("cuassay", "ptxsan"):  # each in its checkout, perhaps
+        known += [Path(p) for p in getattr(sys.modules.get(name), "__path__", ())]
+    problem = Path(job.problem.partition(":")[0]).expanduser()
+    if problem.exists():
+        known.append(problem if problem.is_dir() else problem.parent)
+    roots = tuple(str(path.resolve()) + os.sep for path in known)
+    files = (getattr(module, "__file__", None) for module in tuple(sys.modules.values()))
+    return any(
+        isinstance(file, str) and not str(Path(file).resolve()).startswith(roots) for file in files
+    )
 
 
 def _let_go() -> None:

@@ -267,7 +267,7 @@ def test_the_example_of_the_readme_fits_its_problem(tmp_path: Path) -> None:
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", page, re.M | re.S)
     problem = next(text for kind, text in blocks if kind == "python" and "# scale.py" in text)
     (tmp_path / "scale.py").write_text(problem)
-    sidecar = next(text for kind, text in blocks if kind == "toml")
+    sidecar = next(text for kind, text in blocks if kind == "toml" and "domains.x" in text)
     (tmp_path / "scale.cuassay.toml").write_text(sidecar)
     found = load_problem(str(tmp_path / "scale.py"))
     assert found.input("x").domain == Real(low=0.0)

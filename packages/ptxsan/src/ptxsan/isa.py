@@ -269,6 +269,7 @@ TABLE: tuple[Row, ...] = (
     ),
 )  # fmt: skip
 BASES = frozenset(row.base for row in TABLE)
+OVERLAPPING = frozenset({"griddepcontrol"})  # what orders a launch among others, not within it
 
 
 @cache

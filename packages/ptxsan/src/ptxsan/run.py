@@ -21,6 +21,7 @@ from ptxsan import (
     contexts,
     describe,
     footprints,
+    isa,
     limits,
     precision,
     printed,
@@ -96,7 +97,7 @@ def _unmodelled(program: Program) -> Iterator[str]:
     for words, text in _USES:
         if any(name.startswith(words) for name in read):
             yield text
-    if any(one.base == "griddepcontrol" for one in program.body):
+    if any(one.base in isa.OVERLAPPING for one in program.body):
         yield OVERLAP
 
 

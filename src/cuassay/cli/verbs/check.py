@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from cuassay.cli.defaults import Defaults, read_defaults
 from cuassay.cli.drive import EXIT_CODES, drive, waiting
 from cuassay.cli.sinks import say
 from cuassay.cli.watch import Check, watch
+from cuassay.errors import UsageError
 from cuassay.model.verdict import Decision
 
 # An engineer at a terminal sees the condition. Where a program reads the verdict, who wrote the
@@ -56,7 +58,7 @@ PROFILES = ("quick", "standard", "deep")
     "wrong on every input.",
 )
 @click.option(
-    "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
+    "--recorded", default="", metavar="FOLDER", help="Also try calls that `loop capture` recorded."
 )
 @click.option(
     "--gpu-memory",
@@ -154,7 +156,11 @@ def check(
         return drive(check_job(job), output)
 
     if watches:
-        files = (path.partition("::")[0], (problem or stated.problem).partition(":")[0])
+        against = problem or stated.problem
+        if not against:
+            with contextlib.suppress(UsageError):  # told by the first trial
+                against = early.found_problem(path).problem
+        files = (path.partition("::")[0], against.partition(":")[0])
         found = [Path(file).expanduser() for file in files if file]
         context.exit(watch([file for file in found if file.exists()], once, device=where))
     context.exit(once(run.check))

@@ -31,6 +31,14 @@ _DEFAULTS = {
     DType.FLOAT8_E5M2: 1e-1,
 }
 _EXACT = 0.0
+_SHORT = {
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "half": "float16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "fp8": "float8_e4m3fn",
+}
 
 
 def is_operator(file: Path) -> bool:
@@ -49,16 +57,17 @@ def load_operator(file: Path, text: str, *, notes: list[str]) -> Problem:
     data: Mapping[str, Any] = {}
     if (folder / YAML_FILE).is_file():
         data = read_yaml(folder / YAML_FILE, expected="name and tolerance")
+    name, precision = data.get("name"), data.get("precision")
     listed: dict[str, dict[str, int]] = {}
     if (folder / SHAPES_FILE).is_file():
         listed = _listed(folder / SHAPES_FILE, vars(import_file(file)))
     return load_kernelbench_problem(
         file,
         text,
-        name=str(data.get("name") or folder.name),
+        name=name if isinstance(name, str) and name else folder.name,
         listed=listed,
         tolerance=_tolerances(data, folder / YAML_FILE),
-        precision=_policy(str(data.get("precision") or "")),
+        precision=_policy(precision if isinstance(precision, str) else ""),
         notes=notes,
     )
 
@@ -117,7 +126,7 @@ def _named(key: str, numbers: Mapping[str, int], *, where: str) -> str:
         return same[0]
     near = suggestion(key.upper(), numbers) or suggestion(key, numbers)
     raise ProblemError(
-        f"{where}: '{key}' is no whole number of {REFERENCE} "
+        f"{where}: '{key}' is not a whole number at the top level of {REFERENCE} "
         f"(known: {', '.join(numbers) or 'none'}){f'; {near}' if near else ''}; name it as "
         f"{REFERENCE} does, in any case of letters"
     )
@@ -134,6 +143,11 @@ def _tolerances(data: Mapping[str, Any], file: Path) -> Callable[[DType], Tolera
     known: dict[str, tuple[float, float]] = {}
     for key, value in given.items():
         name = str(key).removeprefix("torch.")
+        name = _SHORT.get(name, name)
+        if name not in {dtype.value for dtype in DType}:
+            raise ProblemError(
+                f"{file}: tolerance: '{name:.40}' is not a dtype; expected such as bfloat16 or bf16"
+            )
         if isinstance(value, Mapping):
             atol, rtol = (_number(value.get(one, 0), f"{name}: {one}", file) for one in
                           ("atol", "rtol"))  # fmt: skip
@@ -153,7 +167,7 @@ def _number(value: object, what: str, file: Path) -> float:
     """Return a number; YAML reads `1e-2`, which has no dot, as text."""
     try:
         found = float(value) if isinstance(value, int | float | str) else -1.0
-    except ValueError:
+    except (ValueError, OverflowError):
         found = -1.0
     if not 0 <= found < float("inf"):
         raise ProblemError(f"{file}: tolerance: {what} is {value!r:.40}, expected a number >= 0")

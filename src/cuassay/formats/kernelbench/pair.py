@@ -28,7 +28,7 @@ from cuassay.formats.kernelbench.unset import unset_state
 from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.sol.reference_file import reference_path
 from cuassay.formats.structure import SCALARS, PathStep, Written, outputs, tensors_in
-from cuassay.formats.traced import Traced, traced_limits
+from cuassay.formats.traced import Traced, traced_limits, untraced
 from cuassay.model.axes import SHARES, resolve, shape_of
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import problem_digest
@@ -259,6 +259,7 @@ def _learn(probe: _Probe, sizes: Mapping[str, int]) -> _Shaped:
             break
     probe(small or sizes)
     held_bytes = probe.held_bytes
+    probe.write_call(sizes)
     large = held_bytes > _LARGE_BYTES or probe.multiply_adds > _MANY_MULTIPLY_ADDS
     return _Shaped(
         probe=probe,
@@ -539,6 +540,7 @@ class _Probe:
         self.buffers: tuple[str, ...] = ()
         self.leaves: dict[str, Any] = {}
         self.outputs: list[Any] = []
+        self._steps: list[Any] = []  # from a call's result to each output
         self.held: tuple[str, ...] = ()
         self.modes = False
         self.call = ""
@@ -633,7 +635,24 @@ class _Probe:
             model = self._values["Model"](*_init_inputs(self._values, self._path))
         traced = {name: Traced.of(int(size), name, computed) for name, size in sizes.items()}
         with _moved(self._values, self._places, traced), traced_limits(self._values):
-            return model, self._values["get_inputs"]()
+            given = self._values["get_inputs"]()
+        if isinstance(given, Mapping):
+            return model, {name: untraced(value) for name, value in given.items()}
+        return model, untraced(list(given))
+
+    def write_call(self, sizes: Mapping[str, int]) -> None:
+        """Write the call as it is at some sizes: the numbers in it are theirs.
+
+        The model is not called. Raises ProblemError where the inputs cannot be made.
+        """
+
+        def made() -> None:
+            self.leaves, self.held, self.call = self._written_call(self._made(sizes, {})[1])
+
+        try:
+            self._without_memory(made)
+        except Exception as failure:
+            raise self._refused(failure) from failure
 
     def _forward(
         self, sizes: Mapping[str, int], computed: dict[str, int]
@@ -653,6 +672,17 @@ class _Probe:
         bad = next((v for _, _, v in found if not isinstance(v, torch.Tensor)), None)
         if bad is not None or not found:
             raise TypeError(f"forward returns a {type(bad).__name__}, expected tensors")
+        results = [value for _, _, value in found]
+        if not self.outputs:
+            self.outputs, self._steps = results, [steps for _, steps, _ in found]
+        leaves, held, call = self._written_call(given)
+        if not self.call:
+            self.leaves, self.held, self.call = leaves, held, call
+        return leaves, kept, results
+
+    def _written_call(self, given: Any) -> tuple[dict[str, Any], tuple[str, ...], str]:
+        """Return a call's tensors and numbers by name, what it holds, and its text."""
+        by_name = isinstance(given, Mapping)
         if by_name:
             names = list(given)
         else:
@@ -665,18 +695,13 @@ class _Probe:
         ours = ("state_", adapter.BUILT)
         if any(name.startswith(ours) or name in self._values for name in written.leaves):
             written, texts = _written(names, [f"x{n}" for n in range(len(given))], given)
-        results = [value for _, _, value in found]
-        if not self.call:
-            self.leaves, self.outputs, self.held = written.leaves, results, tuple(written.held)
-            self.call = adapter.call_text(
-                texts,
-                _steps(
-                    written, dict(zip(names, given.values() if by_name else given, strict=True))
-                ),
-                [steps for _, steps, _ in found],
-                by_name=by_name,
-            )
-        return written.leaves, kept, results
+        call = adapter.call_text(
+            texts,
+            _steps(written, dict(zip(names, given.values() if by_name else given, strict=True))),
+            self._steps,
+            by_name=by_name,
+        )
+        return written.leaves, tuple(written.held), call
 
 
 def _asks_for_mode(module: Any) -> bool:

@@ -24,31 +24,35 @@ _LEAST_WRONG = 2  # scenarios of that check
 
 
 async def wrong_from_the_start(trial: JudgeTrial, *, run: RunScenario, room: Room) -> bool:
-    """Return whether the first plain calls are all wrong, at two sizes and on two sets of values.
+    """Return whether the first plain calls are all wrong, at two sizes and on other values.
 
     Of a kernel that is right on the first of them no other is made. What cannot be decided counts
     as right: the checks will say more.
     """
+    try:
+        return await _all_wrong(trial, run=run, room=room)
+    except (CuassayError, torch.OutOfMemoryError):
+        return False
+
+
+async def _all_wrong(trial: JudgeTrial, *, run: RunScenario, room: Room) -> bool:
     tried = False
     for case in _cases(trial):
         scenario = single_call(case, label=f"a first call: {case.label}")
-        try:
-            async with room(scenario):
-                ran = await run(scenario)
-                if inconclusive_reason(ran) or may_lack_memory(scenario, ran):
+        async with room(scenario):
+            ran = await run(scenario)
+            if inconclusive_reason(ran) or may_lack_memory(scenario, ran):
+                return False
+            match ran.result.termination:
+                case BuildFailed() | ToolMissing():
                     return False
-                match ran.result.termination:
-                    case BuildFailed() | ToolMissing():
+                case Finished():
+                    answers = Answers(trial, ran)
+                    reads = reads_of(scenario, ran)
+                    if reads and not any(map(answers.wrong, reads)):
                         return False
-                    case Finished():
-                        answers = Answers(trial, ran)
-                        reads = reads_of(scenario, ran)
-                        if reads and not any(map(answers.wrong, reads)):
-                            return False
-                    case _:
-                        pass  # it died: whatever the others say, it gave no answer
-        except (CuassayError, torch.OutOfMemoryError):
-            return False
+                case _:
+                    pass  # it died: whatever the others say, it gave no answer
         tried = True
     return tried
 

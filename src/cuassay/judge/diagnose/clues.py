@@ -508,8 +508,13 @@ class _Experiments:
         first = answers[0].case
         found: dict[str, WrongOutputs] = {}
         for case in moved_one_axis(self._subject(first)):
-            (name,) = [axis for axis, size in case.axes.items() if size != first.axes[axis]][:1]
-            if name in found or len({answer.case.axes[name] for answer in answers}) > 1:
+            moved = (axis for axis, size in case.axes.items() if size != first.axes[axis])
+            name = next(moved, None)
+            if (
+                name is None
+                or name in found
+                or len({answer.case.axes[name] for answer in answers}) > 1
+            ):
                 continue
             answer = self._answer(case, alone=False)
             if answer is not None and not answer.right:

@@ -114,7 +114,7 @@ def test_catalogue_names() -> None:
         ("gone.py:f", ProblemError, r"gone\.py does not exist"),
         ("", ProblemError, r"the problem's name is empty"),
         ("a\0b/c", ProblemError, r"does not exist"),
-        (str(DATA), ProblemError, r"no problem\.py and no task\.yml \(it holds: aff"),
+        (str(DATA), ProblemError, r"problem\.py, task\.yml or reference\.py \(it holds: aff"),
         (str(DATA / "kernels" / "raw.cu"), ProblemError, r"expected a \.json or \.py file"),
         (str(DATA / "kernels" / "plain.py"), ProblemError, r"no @problem function \(its func"),
     ],

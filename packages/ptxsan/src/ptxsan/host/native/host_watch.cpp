@@ -50,6 +50,7 @@ bool is_locked(const void* context) {
 #if defined(__x86_64__)
   const auto* code = reinterpret_cast<const unsigned char*>(
       static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+  if (*code == 0x66) ++code;  // 16 bits
   if (*code == 0xF0) return true;
   if ((*code & 0xF0) == 0x40) ++code;  // a REX prefix
   return *code == 0x86 || *code == 0x87;
