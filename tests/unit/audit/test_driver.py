@@ -128,6 +128,8 @@ def test_a_resumed_audit_judges_only_what_changed(tmp_path: Path) -> None:
     assert set(ran) == {"k0", "new"}
     assert second.results[0].verdict is Decision.REJECTED
     assert _table(first)[1:] == _table(second)[1:4]
+    seen = {result.seed for result in first.results}  # written into the audit's folder
+    assert {r.seed for r in second.results if r.item.candidate_name in ran}.isdisjoint(seen)
 
 
 def test_a_judge_that_dies_costs_only_its_own_verdict(tmp_path: Path) -> None:

@@ -93,6 +93,14 @@ def test_the_command_ends_as_its_last_verdict(
     assert err.count("watching kernel.py; a save judges again, Ctrl+C ends") == 2
 
 
+def test_an_interruption_is_no_acceptance(saves: list[str], tmp_path: Path) -> None:
+    def interrupted(_check: Check) -> int:
+        raise KeyboardInterrupt
+
+    assert watch([tmp_path], interrupted, device="cpu") == 130
+    assert watch([tmp_path], lambda _check: 130, device="cpu") == 130  # in the middle of a trial
+
+
 def test_nothing_to_watch_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="--watch needs a kernel that is a file"):
         watch([], lambda _check: 0, device="cpu")

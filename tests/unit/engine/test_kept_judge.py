@@ -81,6 +81,35 @@ def test_code_beside_the_file_of_a_problem_counts_as_well(tmp_path: Path) -> Non
     judge.retire.assert_called_once()
 
 
+def test_a_judge_reads_relative_paths_from_its_own_folder_and_keeps_its_settings(
+    job: TrialJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, judge = _after(job)
+    monkeypatch.setenv("CUASSAY_SANDBOX", "off")
+    assert not kept.fits(job)
+    monkeypatch.delenv("CUASSAY_SANDBOX")
+    assert kept.fits(job)
+    monkeypatch.chdir(tmp_path)  # `a.py` is another file here
+    assert kept.take(job) is None
+    judge.retire.assert_called_once()
+
+
+def test_code_below_the_folder_of_a_problem_counts_and_the_kernel_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "problem.py").write_text("from ops.ref import f")
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "ref.py").write_text("first")
+    (tmp_path / "kernel.py").write_text("first")
+    job = TrialJob(problem=str(tmp_path / "problem.py"), candidate="kernel.py")
+    kept, _ = _after(job)
+    (tmp_path / "kernel.py").write_text("changed since")
+    assert kept.fits(job)
+    (tmp_path / "ops" / "ref.py").write_text("changed since")
+    assert not kept.fits(job)
+
+
 def test_a_judge_that_does_not_go_on_is_let_go(job: TrialJob) -> None:
     kept, judge = _after(job)
     judge.goes_on.return_value = False

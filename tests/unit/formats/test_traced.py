@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cuassay.formats.traced import Traced, traced_limits
+from cuassay.formats.traced import Traced, traced_limits, untraced
 from cuassay.model.axes import evaluate
 
 
@@ -71,3 +71,12 @@ def test_a_long_expression_becomes_a_plain_number() -> None:
     assert total == before + 1
     assert len(before.text) <= 200
     assert all(len(text) <= 200 for text in seen)
+
+
+def test_numbers_that_leave_a_generator_are_plain() -> None:
+    number, _ = _traced(12, "N")
+    plain = untraced([number, number / 5, {"n": (number, 1)}, "text", None])
+    assert plain == [12, 2.4, {"n": (12, 1)}, "text", None]
+    assert type(plain[0]) is int
+    assert type(plain[1]) is float
+    assert type(plain[2]["n"][0]) is int
