@@ -47,6 +47,7 @@ from cuassay.sandbox.syscalls import set_dumpable
 # The driver's names for them are engine.judge_process.PREWARM, DRIVER and STARTED.
 PREWARM, DRIVER, STARTED = "CUASSAY_PREWARM", "CUASSAY_DRIVER", "CUASSAY_STARTED"
 READY = b"\n"  # engine.judge_process.READY
+_AT_START = frozenset(sys.modules)  # no job has imported these
 _WATCH_S = 0.5
 _RunsCandidate: TypeAlias = TrialJob | ReplayJob | BuildJob | ExecuteJob | ProveJob | LoopJob
 _KERNEL_SIGNS = ("triton", "load_inline", "__global__")
@@ -206,7 +207,8 @@ def _imported_elsewhere(job: Job) -> bool:
     if problem.exists():
         known.append(problem if problem.is_dir() else problem.parent)
     roots = tuple(str(path.resolve()) + os.sep for path in known)
-    files = (getattr(module, "__file__", None) for module in tuple(sys.modules.values()))
+    later = [module for name, module in tuple(sys.modules.items()) if name not in _AT_START]
+    files = (getattr(module, "__file__", None) for module in later)
     # What torch makes up has a name that is no path: `_ops.py`.
     named = (Path(file) for file in files if isinstance(file, str))
     return any(f.is_absolute() and not str(f.resolve()).startswith(roots) for f in named)
