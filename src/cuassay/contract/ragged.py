@@ -89,7 +89,10 @@ def _meanings(
             for pages in others:
                 if pages.shape[:1] == (one.domain.axis,) and len(pages.shape) > 1:
                     page = evaluate(pages.shape[1], sizes)
-                    room = f"({one.shape[rank]})*({pages.shape[1]})"
+                    room = "*".join(
+                        part if part.isidentifier() or part.isdecimal() else f"({part})"
+                        for part in map(str, (one.shape[rank], pages.shape[1]))
+                    )
                     yield Lengths(axis=room, low=low, page=max(page, 1))
         yield Lengths(axis=one.shape[rank], low=low)
 

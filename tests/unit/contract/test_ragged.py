@@ -114,6 +114,11 @@ def test_a_length_of_nothing_is_legal_where_the_generator_makes_one() -> None:
     assert found["used"] == Lengths(axis="slots*8", low=0, page=8)
 
 
+def test_sizes_of_the_parts_of_an_axis_are_no_free_lengths() -> None:
+    found = domains(sums, look(used=[3, 11, 7, 3]), look(used=[6, 6, 6, 6]))  # of 24 tokens
+    assert isinstance(found["used"], Opaque)
+
+
 @pytest.mark.parametrize("run", [means, refusing, unused])
 def test_what_the_reference_does_not_accept_or_need_stays_unknown(
     run: Callable[[Tensors], list[torch.Tensor]],
