@@ -27,15 +27,18 @@ def _masked_softmax(
     return weights.to(low).to(torch.float32)
 
 
+_PAGED = {
+    "slots": (1, 8192),
+    "dim": (1, 512),
+    "batch": (1, 4096),
+    "kv_heads": (1, 128),
+    "group": (1, 8),
+    "pages": (1, 1_048_576),
+}
+
+
 @problem(
-    axes={
-        "slots": (1, 8192),
-        "dim": (1, 512),
-        "batch": (1, 4096),
-        "kv_heads": (1, 128),
-        "group": (1, 8),
-        "pages": (1, 1_048_576),
-    },
+    axes=_PAGED,
     # The first two are for CPUs; then Llama-3 8B, Llama-3 70B on 8 GPUs, Qwen-2.5 7B.
     workloads=(
         {"batch": 2, "kv_heads": 1, "group": 4, "dim": 16, "pages": 24, "slots": 4},
@@ -120,14 +123,7 @@ def mla_decode(
 
 
 @problem(
-    axes={
-        "slots": (1, 8192),
-        "dim": (1, 512),
-        "batch": (1, 4096),
-        "kv_heads": (1, 128),
-        "group": (1, 8),
-        "pages": (1, 1_048_576),
-    },
+    axes=_PAGED,
     # The first two are for CPUs; then Llama-3 8B and Qwen-2.5 7B.
     workloads=(
         {"batch": 4, "kv_heads": 1, "group": 4, "dim": 16, "pages": 24, "slots": 4},

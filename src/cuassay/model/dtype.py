@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -109,3 +110,11 @@ _FORMATS = {
     DType.FLOAT8_E4M3FNUZ: _ieee(4, -7, 240.0),
     DType.FLOAT8_E5M2FNUZ: _ieee(3, -15, 57344.0),
 }
+
+
+def low_type(dtypes: Iterable[DType]) -> DType:
+    """Return the 16-bit type that most of `dtypes` are.
+
+    bfloat16 where none has 16 bits, as torch's autocast has it, and where both are as many.
+    """
+    return max((DType.BFLOAT16, DType.FLOAT16), key=list(dtypes).count)

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from cuassay.model.domain import Choice, Domain
-from cuassay.model.dtype import DType
+from cuassay.model.dtype import DType, low_type
 from cuassay.model.precision import Precision
 from cuassay.model.relation import Relation
 from cuassay.model.stated import StatedFact
 
 Scalar: TypeAlias = float | int | bool
-_LOW = (DType.BFLOAT16, DType.FLOAT16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,12 +288,8 @@ class Problem:
 
     @property
     def low_type(self) -> DType:
-        """The problem's 16-bit type: that of most of its outputs and inputs.
-
-        bfloat16 where there is none, as torch's autocast has it, and where both are as many.
-        """
-        found = [spec.dtype for spec in (*self.outputs, *self.inputs)]
-        return max(_LOW, key=found.count)
+        """The problem's 16-bit type: that of most of its outputs and inputs."""
+        return low_type(spec.dtype for spec in (*self.outputs, *self.inputs))
 
     def var_axes(self) -> tuple[VarAxis, ...]:
         """Return the axes that workloads bind, in declaration order."""

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable
 from torch import Tensor
 
 from cuassay.model.domain import Real
-from cuassay.model.dtype import DType
+from cuassay.model.dtype import DType, low_type
 from cuassay.model.policy import policy_of_types, types_of_large
 from cuassay.model.precision import Precision
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.compare.outputs import Comparison, compare
 from cuassay.oracle.grade import least_family
 from cuassay.oracle.truth.types import Truth
-
-_LOW = (DType.BFLOAT16, DType.FLOAT16)
 
 
 def compare_answer(
@@ -55,8 +53,7 @@ def policy_of_call(inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Preci
 
 def low_type_of(tensors: Iterable[Tensor]) -> DType:
     """Return the 16-bit type of most of the tensors, bfloat16 where none has 16 bits."""
-    found = [dtype for dtype, _ in _counts(tensors)]
-    return max(_LOW, key=found.count)
+    return low_type(dtype for dtype, _ in _counts(tensors))
 
 
 def _counts(tensors: Iterable[Tensor]) -> list[tuple[DType, int]]:
