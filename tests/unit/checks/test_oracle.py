@@ -127,7 +127,13 @@ FAULTS = {
 @pytest.mark.parametrize("code", FAULTS)
 def test_a_fault_is_found(code: str) -> None:
     check = next(check for check in CHECKS if check.code == code.split()[0])
-    found = examine(check, real(in_bfloat16(scaled_add())), FAULTS[code])
+    trial = real(in_bfloat16(scaled_add()))
+    if (
+        code == "MEM001"
+    ):  # glibc's cache a thread, which workers lack, hands small blocks out as they are
+        (small, *_) = trial.cases("small")
+        trial.plans["small"] = (dataclasses.replace(small, axes={"rows": 40, "cols": 75}),)
+    found = examine(check, trial, FAULTS[code])
     assert found
     assert all(finding.code == code.split()[0] for finding in found)
     assert {finding.finding_class for finding in found} == {FindingClass.WRONG}

@@ -185,7 +185,7 @@ def test_a_module_that_moves_within_a_lifted_call_stays_plain(tmp_path: Path) ->
     loaded = load_reference(problem)
     assert loaded.generator is not None
     made = loaded.generator({"batch_size": 5, "features": 3, "out": 4}, torch.device("cpu"))
-    (model,) = loaded.call.__globals__["_cuassay_models"].values()
+    model = loaded.call.__globals__["_cuassay_models"][3, 4]  # others may have built more sizes
     model.to = lambda device: model._apply(lambda tensor: tensor.clone())
     lift(loaded.call, [*made.values(), 3, 4, 0], names=["output"])  # type: ignore[list-item]
     assert model._cuassay_place == torch.device("cpu")
