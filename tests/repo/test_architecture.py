@@ -29,6 +29,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "closing": set(),
     "errors": set(),
     "settings": set(),
+    "held_folder": set(),
     "home": {"settings"},
     "beneath": set(),
     "dispatch_modes": {"without_sympy"},
@@ -43,7 +44,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {
         "model", "errors", "settings", "home", "inputs", "build", "ptxsan", "dispatch_modes",
-        "closing",
+        "closing", "held_folder",
     },
     "checks": {"model", "errors", "inputs", "oracle"},
     "loops": {
@@ -60,7 +61,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "report": {"model", "errors", "diagnosis", "closing"},
     "store": {"model", "errors", "home"},
     "engine": {
-        "model", "errors", "home", "store", "__version__", "closing",
+        "model", "errors", "home", "store", "__version__", "closing", "held_folder",
     },
     "audit": {"model", "errors", "beneath", "engine", "report", "store", "__version__"},
     "cli": {
@@ -82,8 +83,8 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
 }  # fmt: skip
 # Packages of the driver: no torch, no arrays, not even inside a function.
-_LIGHT = {"errors", "settings", "home", "model", "report", "store", "engine", "audit", "cli", "api",
-    "__init__", "closing",
+_LIGHT = {"errors", "settings", "home", "held_folder", "model", "report", "store", "engine",
+    "audit", "cli", "api", "__init__", "closing",
     "pytest_plugin", "attest", "verifier", "agents", "view",
 }  # fmt: skip
 _HEAVY = {"torch", "numpy", "triton", "ray", "ml_dtypes", "safetensors"}

@@ -15,11 +15,9 @@ import json
 import os
 import shutil
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from cuassay import __version__
@@ -36,6 +34,7 @@ from cuassay.engine.executors import (
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.shipping import packed, unpacked
 from cuassay.errors import CannotJudgeError, missing_extra
+from cuassay.held_folder import make_held_folder
 from cuassay.model import serial
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
 from cuassay.model.jobs import TrialJob
@@ -52,7 +51,10 @@ class RayWorker:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         os.environ.update(environment)
-        self._folder = Path(tempfile.mkdtemp(prefix="cuassay-ray-"))
+        # A node or an actor may be killed: the next actor there removes what it left.
+        self._folder, self._lock = make_held_folder(
+            "cuassay-ray-", remove=lambda left: shutil.rmtree(left, ignore_errors=True)
+        )
         self._waiting: JudgeProcess | None = None
         self._count = 0
 
@@ -96,6 +98,7 @@ class RayWorker:
         if self._waiting is not None:
             self._waiting.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)
 
 
 class RayExecutor:

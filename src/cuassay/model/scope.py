@@ -161,6 +161,8 @@ def scope_lines(scope: Scope, *, power: str = "") -> tuple[str, ...]:
 
 def _axis_words(axis: AxisScope) -> str:
     words = f"{axis.axis} to {axis.values:,} of {axis.wanted:,}"
+    if not axis.values:
+        words = f"{axis.axis} at no size of {axis.wanted:,}"
     if axis.addresses > axis.values:
         words += f" (addresses to {axis.addresses:,})"
     return words

@@ -105,3 +105,8 @@ def test_a_scope_takes_four_lines_at_most() -> None:
 
 def test_it_is_kept_as_json() -> None:
     assert serial.from_json(Scope, serial.to_json(_COVERED)) == _COVERED
+
+
+def test_an_axis_whose_numbers_nobody_judged_says_so() -> None:
+    scope = Scope(axes=(AxisScope(axis="n", declared=4096),))
+    assert scope_lines(scope)[0] == "sizes: n at no size of 4,096"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 import select
@@ -22,6 +21,7 @@ import cuassay
 from cuassay import settings
 from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError
+from cuassay.held_folder import make_held_folder
 from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
@@ -34,7 +34,6 @@ from cuassay.sandbox.readable import readable
 _START_S = 120.0
 _COMPILING_S = 900.0  # the PTX machine's runtime, the first time on a busy computer
 _END_S = 20.0
-_YOUNG_S = 60.0
 _PREFIX = "py-sandbox-"  # in the paths that a candidate sees: it names nobody
 STATE = "cuassay.sandbox.guest.observe.state_snapshot"
 ROOT = str(Path(cuassay.__file__).resolve().parent.parent)
@@ -157,13 +156,12 @@ class Nursery(Closing, ForkServer):
     def __init__(
         self, device: str, *, hide: Sequence[Path] | None = None, machine: bool = False
     ) -> None:
-        _sweep_stale()
         self.device, self.machine = device, machine and device == "cpu"
         self.host: Nursery | None = None
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # Held while this judge or its zygote lives.
+        folder, self._lock = make_held_folder(_PREFIX, remove=trees.remove)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         super().__init__(ours, folder, initial="w")
-        self._lock = _lock(self.folder)
         for name in ("home", "tmp"):
             (self.folder / name).mkdir()
         (self.folder / "inside").touch()  # what workers try to read, as they try their walls
@@ -372,24 +370,3 @@ def _is_worker(pid: int, zygote: int) -> bool:
         return os.getsid(pid) == pid and pid != zygote
     except OSError:
         return False
-
-
-def _lock(folder: Path) -> int:
-    """Hold a lock on a folder while this judge or its zygote lives."""
-    fd = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    return fd
-
-
-def _sweep_stale() -> None:
-    """Remove folders whose judge and zygote were both killed."""
-    for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/lock"):
-        with contextlib.suppress(OSError):
-            fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                if time.time() - os.fstat(fd).st_mtime < _YOUNG_S:
-                    continue  # its maker may not have locked it yet
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                trees.remove(lock.parent)
-            finally:
-                os.close(fd)

@@ -14,7 +14,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any
 
 import torch
 
+from cuassay.held_folder import make_held_folder
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Scenario
@@ -74,7 +74,7 @@ def run_below(
     elif not binary:
         ended = ToolEnded(status="compute-sanitizer is not installed")
     else:
-        folder = Path(tempfile.mkdtemp(prefix="cuassay-sanitizer-"))
+        folder, lock = make_held_folder("cuassay-sanitizer-", remove=trees.remove)
         try:
             for name in ("home", "tmp", "work/tmp"):
                 (folder / name).mkdir(parents=True)
@@ -96,6 +96,7 @@ def run_below(
             ended = ToolEnded(status=f"the tool cannot be started: {error.strerror or error}")
         finally:
             trees.remove(folder)
+            os.close(lock)
     facts = (
         ("status", ended.status[:300]),
         ("kernels", " ".join(kernels)),
