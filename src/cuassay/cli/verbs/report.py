@@ -59,6 +59,10 @@ def report(
     if port is not None:
         raise UsageError("--port is the port of --open; add --open")
     if old is not None:
+        others = [form for form in formats if form != "terminal"]
+        if html is not None or others:
+            form = "--html" if html is not None else f"--format {others[0]}"
+            raise UsageError(f"{form}: --diff is shown as text, or as a document with --json")
         worse = _show_difference(old, _only(runs, "--diff"), as_json=as_json)
         context.exit(1 if worse else 0)
     output = options.output(
