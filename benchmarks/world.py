@@ -30,8 +30,14 @@ from tests.zoo.manifest_models import CODES, MODELS
 from world_compiled import ADAPTERS as COMPILED
 from world_transformers import ADAPTERS as TRANSFORMERS
 from world_triton import ADAPTERS as TRITON
+from world_vision import ADAPTERS as VISION
 
-ADAPTERS = {"transformers": TRANSFORMERS, "compiled": COMPILED, "triton": TRITON}
+ADAPTERS = {
+    "transformers": TRANSFORMERS,
+    "vision": VISION,
+    "compiled": COMPILED,
+    "triton": TRITON,
+}
 SETS = ("models", "trusted", *ADAPTERS)
 _BUILD = ROOT / "build" / "world"
 _RIGHT = "ACCEPTED"

@@ -220,6 +220,105 @@ def layernorm_channels(
     return y.permute(0, 3, 1, 2).to(x.dtype)
 
 
+_IMAGES = {"batch": (1, 64), "channels": (2, 2048), "height": (1, 256), "width": (1, 256)}
+_IMAGE_SIZES = (
+    {"batch": 2, "channels": 48, "height": 7, "width": 9},
+    {"batch": 32, "channels": 96, "height": 56, "width": 56},
+)
+_Image = Annotated[torch.Tensor, tensor("bfloat16", "batch", "channels", "height", "width")]
+_Map = Annotated[torch.Tensor, tensor("bfloat16", "batch", "channels", "height", "width", name="y")]
+_Channel = Annotated[torch.Tensor, tensor("bfloat16", "channels")]
+
+
+@problem(axes=_IMAGES, workloads=_IMAGE_SIZES, reduction_axes=("channels",))
+def rmsnorm_channels(x: _Image, weight: _Channel, eps: _Eps) -> _Map:
+    """RMSNorm over the channels of images, as timm has it."""
+    wide = x.float()
+    rstd = torch.rsqrt(wide.square().mean(1, keepdim=True) + eps)
+    return (wide * rstd * weight.float()[:, None, None]).to(x.dtype)
+
+
+@problem(axes=_IMAGES, workloads=_IMAGE_SIZES)
+def frozen_batchnorm(
+    x: _Image,
+    weight: _Channel,
+    bias: _Channel,
+    mean: _Channel,
+    variance: Annotated[
+        torch.Tensor, tensor("bfloat16", "channels", domain=Positive(low=0.01, high=100))
+    ],
+    eps: _Eps,
+) -> _Map:
+    """Batch norm with the statistics of training, as detectors freeze it."""
+    weight, bias, mean, variance = (
+        t.float()[:, None, None] for t in (weight, bias, mean, variance)
+    )
+    scale = weight * torch.rsqrt(variance + eps)
+    return (x.float() * scale + (bias - mean * scale)).to(x.dtype)
+
+
+@problem(
+    axes={**_IMAGES, "inner": (1, 1024)},
+    workloads=tuple({**sizes, "inner": sizes["channels"] // 4} for sizes in _IMAGE_SIZES),
+    reduction_axes=("channels", "height", "width", "inner"),
+)
+def squeeze_excite(
+    x: _Image,
+    w1: Annotated[torch.Tensor, tensor("bfloat16", "inner", "channels")],
+    b1: Annotated[torch.Tensor, tensor("bfloat16", "inner")],
+    w2: Annotated[torch.Tensor, tensor("bfloat16", "channels", "inner")],
+    b2: _Channel,
+) -> _Map:
+    """Channels weighed by two layers over their means, as EfficientNet has it."""
+    means = x.float().mean((2, 3))
+    inner = functional.relu(functional.linear(means, w1.float(), b1.float()))
+    gate = torch.sigmoid(functional.linear(inner, w2.float(), b2.float()))
+    return (x.float() * gate[:, :, None, None]).to(x.dtype)
+
+
+@problem(axes=_AXES, workloads=_SIZES)
+def hard_sigmoid(x: _X) -> _Y:
+    """Relu6(x + 3) / 6."""
+    return (functional.relu6(x.float() + 3.0) / 6.0).to(x.dtype)
+
+
+@problem(axes=_AXES, workloads=_SIZES)
+def hard_mish(x: _X) -> _Y:
+    """Half of x times x + 2 clipped to 0 and 2."""
+    return (0.5 * x.float() * (x.float() + 2.0).clamp(0.0, 2.0)).to(x.dtype)
+
+
+@problem(axes=_AXES, workloads=_SIZES, reduction_axes=("hidden",))
+def simple_norm(x: _X, weight: _Weight, eps: _Eps) -> _Y:
+    """Rows over their standard deviation, the mean not taken off."""
+    wide = x.float()
+    rstd = torch.rsqrt(wide.var(-1, keepdim=True) + eps)
+    return (wide * rstd * weight.float()).to(x.dtype)
+
+
+@problem(
+    axes={"batch": (1, 64), "tokens": (1, 8192), "hidden": (2, 4096), "inner": (1, 4096)},
+    workloads=(
+        {"batch": 2, "tokens": 20, "hidden": 64, "inner": 48},
+        {"batch": 2, "tokens": 4096, "hidden": 1536, "inner": 1536},
+    ),
+    reduction_axes=("hidden", "inner"),
+)
+def layernorm_modulated(
+    x: Annotated[torch.Tensor, tensor("bfloat16", "batch", "tokens", "hidden")],
+    conditions: Annotated[torch.Tensor, tensor("bfloat16", "batch", "inner")],
+    projection: Annotated[torch.Tensor, tensor("bfloat16", "2*hidden", "inner")],
+    offset: Annotated[torch.Tensor, tensor("bfloat16", "2*hidden")],
+    eps: _Eps,
+) -> Annotated[torch.Tensor, tensor("bfloat16", "batch", "tokens", "hidden", name="y")]:
+    """LayerNorm shifted and scaled by a layer over conditions, as diffusion models have it."""
+    bent = functional.silu(conditions.float())
+    made = functional.linear(bent, projection.float(), offset.float())
+    shift, scale = made[:, None, :].chunk(2, dim=-1)
+    y = functional.layer_norm(x.float(), x.shape[-1:], eps=eps)
+    return (y * (1.0 + scale) + shift).to(x.dtype)
+
+
 # Products of matrices: bounds keep what models store between them within float16's range.
 _MLP_AXES = {"rows": (1, 65_536), "hidden": (1, 16_384), "inner": (1, 65_536)}
 _MLP_SIZES = (
@@ -524,6 +623,19 @@ def rope_tables(
     angles = position_ids.float().unsqueeze(-1) * frequencies
     angles = torch.cat((angles, angles), dim=-1)
     return torch.cos(angles).to(like.dtype), torch.sin(angles).to(like.dtype)
+
+
+@problem(axes=_TOKENS, workloads=_VOCABS)
+def focal_loss(
+    logits: _Logits,
+    labels: Annotated[torch.Tensor, tensor("bool", "rows", "vocab", domain=Mask())],
+) -> Annotated[torch.Tensor, tensor("float32", "rows", "vocab", name="loss")]:
+    """Focal loss of each logit, alpha 0.25, gamma 2, as RetinaNet has it."""
+    targets = labels.to(logits.dtype)
+    p = torch.sigmoid(logits)
+    missed = 1.0 - torch.where(labels, p, 1.0 - p)
+    loss = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+    return torch.where(labels, 0.25, 0.75) * loss * missed.square()
 
 
 @problem(

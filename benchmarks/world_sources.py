@@ -21,12 +21,16 @@ _LOGGER = "import logging\nlogger = logging.getLogger(__name__)"
 # What packages ask of their environment, answered as for a plain machine.
 _NO = """
     is_torchdynamo_compiling is_deepspeed_initialized is_torch_npu_available is_torch_xpu_available
-    is_torch_mps_available is_tracing
+    is_torch_mps_available is_tracing _log_api_usage_once
 """
+_APEX = "fused_layer_norm_affine fused_rms_norm fused_rms_norm_affine"  # not installed
 _ANSWERS = {
     "logger": _LOGGER,
     "is_torch_available": "is_torch_available = lambda: True",
     "is_torch_greater_or_equal": "is_torch_greater_or_equal = lambda *given, **more: True",
+    "has_apex": "has_apex = False",
+    "has_apex_rmsnorm": "has_apex_rmsnorm = False",
+    **{name: f"{name} = None" for name in _APEX.split()},
     **{name: f"{name} = lambda *given, **more: False" for name in _NO.split()},
 }
 

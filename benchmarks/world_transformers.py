@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from world_kernels import ALL, Adapter
 
-_PARAMETERS = '''
+PARAMETERS = '''
 from types import SimpleNamespace
 
 import torch
@@ -32,7 +32,7 @@ def run({given}):
     with torch.no_grad():
         return with_parameters({norm}({made}){set})({called})
 """
-_STATISTIC = "a row's statistic is kept in 16 bits: all of the row errs by up to 0.4 %"
+STATISTIC = "a row's statistic is kept in 16 bits: all of the row errs by up to 0.4 %"
 _ROWS = "x, weight, eps"
 # norm of a model | problem | arguments | how it is made | how it is called
 _NORMS = """
@@ -369,7 +369,8 @@ def _of(model: str, *names: str) -> tuple[str, ...]:
     return tuple(_MODELING.format(model, name) for name in names)
 
 
-def _table(text: str) -> Iterator[list[str]]:
+def table(text: str) -> Iterator[list[str]]:
+    """Yield the cells of each line of a table."""
     for line in text.strip().splitlines():
         yield [cell.strip() for cell in line.split("|")]
 
@@ -387,26 +388,26 @@ def _adapter(
         problem=problem,
         package="transformers",
         needs=needs,
-        text=_PARAMETERS + text,
+        text=PARAMETERS + text,
         dtypes=dtypes,
         rejected_in_16_bits=rejected_in_16_bits,
     )
 
 
 def _norms() -> Iterator[Adapter]:
-    for named, problem, made, called in _table(_NORMS):
+    for named, problem, made, called in table(_NORMS):
         model, norm = named.split()
         given = "x, gate, weight, eps" if "gate" in called else _ROWS
         text = _NORM.format(given=given, norm=norm, made=made, set=", weight=weight", called=called)
         yield _adapter(norm, problem, _of(model, norm), text)
-    for named, made in _table(_UNWEIGHTED):
+    for named, made in table(_UNWEIGHTED):
         model, norm = named.split()
         text = _NORM.format(given="x, eps", norm=norm, made=made, set="", called="x")
-        refused = _STATISTIC if norm.startswith("DeepseekV4") else ""
+        refused = STATISTIC if norm.startswith("DeepseekV4") else ""
         needs = _of(model, norm)
         yield _adapter(norm, "world:rmsnorm_plain", needs, text, rejected_in_16_bits=refused)
     images = ["convnext.modeling_convnext ConvNextLayerNorm", "world:layernorm_channels", _CHANNELS]
-    for named, problem, made in (*_table(_SHIFTED), images):
+    for named, problem, made in (*table(_SHIFTED), images):
         module, norm = named.split()
         name = f"{norm}{'_channels' if 'channels' in problem else ''}"
         given, both = "x, weight, bias, eps", ", weight=weight, bias=bias"
@@ -416,7 +417,7 @@ def _norms() -> Iterator[Adapter]:
         yield _adapter(name, problem, (f"transformers.models.{module}:{norm}",), text)
     text = "\n\ndef run(x, eps):\n    return l2norm(x, dim=-1, eps=eps)\n"
     needs = _of("qwen3_next", "l2norm")
-    yield _adapter("qwen3_next_l2norm", "world:l2norm", needs, text, rejected_in_16_bits=_STATISTIC)
+    yield _adapter("qwen3_next_l2norm", "world:l2norm", needs, text, rejected_in_16_bits=STATISTIC)
 
 
 def _activations() -> Iterator[Adapter]:
@@ -487,7 +488,7 @@ def _attention() -> Iterator[Adapter]:
 
 
 def _mlps() -> Iterator[Adapter]:
-    for named, problem, settings in _table(_GATED_MLPS):
+    for named, problem, settings in table(_GATED_MLPS):
         model, mlp = named.split()
         text = _MLP_GATED.format(mlp=mlp, settings=settings)
         yield _adapter(mlp, f"world:{problem}", _of(model, mlp), text)
@@ -503,7 +504,7 @@ def _mlps() -> Iterator[Adapter]:
 
 
 def _experts() -> Iterator[Adapter]:
-    for named, problem, normalized in _table(_ROUTERS):
+    for named, problem, normalized in table(_ROUTERS):
         model, router = named.split()
         bias = ", bias=torch.zeros(16, dtype=x.dtype, device=x.device)"
         text = _ROUTER.format(router=router, normalized=normalized)
