@@ -34,7 +34,8 @@ class Trial:
     """One candidate to judge: `kind` is bug, twin or honest; `number` counts the seeds.
 
     `require` names conditions of use that are binding, `only` the checks that judge (none: all),
-    `precision` the policy (empty: the problem's).
+    `precision` the policy (empty: the problem's), `budget_s` what the trial may take where that is
+    not the profile's (0.0).
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Trial:
     require: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     precision: str = ""
+    budget_s: float = 0.0
 
     @property
     def key(self) -> str:
@@ -199,6 +201,7 @@ def _judge(trial: Trial, seed: int) -> Row:
             seed=seed,
             require=trial.require,
             only=trial.only,
+            budget_s=trial.budget_s or None,
         )
         verdict = found.verdict
         decision, codes = verdict.decision.value, list(found.codes)

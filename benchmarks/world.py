@@ -56,6 +56,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kernels", nargs="*", help="only names that contain one of these")
     parser.add_argument("--dtypes", nargs="*", help="only these working dtypes")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--budget-s", type=float, default=0.0, help="of a trial, on busy cores")
     parser.add_argument("--within-s", type=float, default=0.0, help="begin none after so long")
     parser.add_argument(
         "--in-process", action="store_true", help="the checks of numbers alone, without workers"
@@ -108,7 +109,7 @@ def trials(given: argparse.Namespace) -> list[Trial]:
         wanted += found[: given.limit or None]
     only = CODES if given.in_process else ()
     return [
-        replace(trial, profile=given.profile, number=number, only=only)
+        replace(trial, profile=given.profile, number=number, only=only, budget_s=given.budget_s)
         for number in range(given.seeds)
         for trial in wanted
     ]
