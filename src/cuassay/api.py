@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from cuassay.errors import CannotJudgeError, ProblemError, UsageError
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import required
+from cuassay.model.device import Device
 from cuassay.model.events import EngineFinished, EngineStopped, Event
 from cuassay.model.precision import Precision, precision_named
 from cuassay.model.problem import Problem
@@ -142,7 +143,7 @@ def job_of(
         problem=where,
         candidate=kernel,
         profile=_profile(profile),
-        device=device,
+        device=None if device is None else Device(device),
         seed=seed,
         require=required(require),
         precision=precision_named(precision),

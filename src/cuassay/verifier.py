@@ -24,6 +24,7 @@ from cuassay.api import Decorated, Kernel, job_of
 from cuassay.closing import Closing
 from cuassay.errors import CuassayError, UsageError
 from cuassay.home import runs_dir
+from cuassay.model.device import Device
 from cuassay.model.events import (
     EngineFinished,
     EngineStarted,
@@ -165,7 +166,7 @@ class Verifier(Closing):
             "own_problem": own_problem,
         }
         job_of("-", problem="-", **self._options)  # type: ignore[arg-type]  # off: said at once
-        lanes = local_lanes(device, workers)
+        lanes = local_lanes(None if device is None else Device(device), workers)
         self._pool = WarmPool(lanes)
         self._threads = ThreadPoolExecutor(len(lanes), thread_name_prefix="cuassay-verify")
 

@@ -17,6 +17,7 @@ from cuassay.closing import Closing
 from cuassay.home import cache_dir
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.digest import candidate_digest
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
@@ -54,7 +55,7 @@ class InProcess(Closing):
         trial: JudgeTrial,
         candidate: Candidate,
         *,
-        device: str,
+        device: Device,
         lane: Lane = Lane.CANDIDATE,
         **ignored: object,
     ) -> None:

@@ -15,9 +15,9 @@ from cuassay.errors import CandidateError, UsageError, suggestion
 from cuassay.model.conditions import CONDITIONS as CONDITIONS
 from cuassay.model.conditions import PROOFS as PROOFS
 from cuassay.model.conditions import required
+from cuassay.model.device import Device
 from cuassay.model.precision import Precision
 
-_DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
 _SEED_LIMIT = 2**63
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
@@ -76,7 +76,7 @@ def format_option(verb: _Verb) -> _Verb:
 def device_option(verb: _Verb) -> _Verb:
     """Add --device."""
     text = "cpu, cuda or cuda:N. Default: cuda where there is a GPU."
-    return click.option("--device", metavar="DEVICE", help=text)(verb)
+    return click.option("--device", metavar="DEVICE", callback=read_device, help=text)(verb)
 
 
 def own_problem_option(verb: _Verb) -> _Verb:
@@ -120,14 +120,12 @@ def output(
     )
 
 
-def device(value: str | None) -> str | None:
-    """Return the device as given. Raises UsageError for anything but cpu, cuda, cuda:N."""
-    if value is None or _DEVICE.fullmatch(value):
-        return value
-    hint = suggestion(value, ("cpu", "cuda"))
-    raise UsageError(
-        f"--device '{value}' is not known; expected cpu, cuda or cuda:N. {hint}".strip()
-    )
+def read_device(_: click.Context, __: click.Parameter, value: str | None) -> Device | None:
+    """Return the device of that name. Raises UsageError for anything but cpu, cuda, cuda:N."""
+    try:
+        return None if value is None else Device(value)
+    except UsageError as error:
+        raise UsageError(f"--{error}. {suggestion(value or '', ('cpu', 'cuda'))}".strip()) from None
 
 
 def seed(value: int | None) -> int | None:

@@ -19,6 +19,7 @@ from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.events import EngineStarted, Event, Progress
 from cuassay.model.jobs import Stop, TrialJob
 from cuassay.model.problem import Problem
@@ -44,7 +45,7 @@ class StartExecutor(Protocol):
         trial: JudgeTrial,
         candidate: Candidate,
         *,
-        device: str,
+        device: Device,
         nursery: Nursery | None,
         lazy: bool = False,
         host: HostNursery | None = None,
@@ -84,7 +85,7 @@ class Bench:
     plan: TrialPlan
     candidate: Candidate
     digest: str
-    device: str
+    device: Device
     emit: Callable[[Event], None]
     trial: JudgeTrial
     machine: Replayer
@@ -102,7 +103,7 @@ class Bench:
     @property
     def on_gpu(self) -> bool:
         """Whether the candidate runs on a GPU."""
-        return self.device.startswith("cuda")
+        return self.device.on_gpu
 
     @property
     def lanes_beside(self) -> int:
@@ -181,7 +182,7 @@ def open_bench(
     stack: ExitStack,
     *,
     reference: LoadedReference,
-    device: str,
+    device: Device,
     digest: str,
     seed: int,
     emit: Callable[[Event], None],

@@ -86,7 +86,7 @@ def decide_trial(
         reports,
         rule=rule,
         launches=bench.machine.count(),
-        has_launches=launches and bench.device == "cpu" and not bench.machine.absent,
+        has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,
     )
     stated = (*filter(None, (ruled.condition,)), *scope_conditions(scope, streams=launches))
     decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)

@@ -33,6 +33,7 @@ from cuassay.judge.run.reference import Reference
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.truths import TruthCache
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.events import DecisionReached, Event
 from cuassay.model.jobs import Stop, TrialJob
 from cuassay.model.problem import Problem
@@ -60,7 +61,7 @@ def judged(
     candidate: Candidate,
     *,
     reference: LoadedReference,
-    device: str,
+    device: Device,
     digest: str,
     toolchain: Mapping[str, str],
     emit: Callable[[Event], None],
@@ -75,7 +76,7 @@ def judged(
     takes a while, and who wants the verdict need not wait for it. Raises CannotJudgeError and
     UsageError where the problem itself cannot be judged.
     """
-    if device.startswith("cuda"):  # a judge that is kept has judged others
+    if device.on_gpu:  # a judge that is kept has judged others
         torch.cuda.reset_peak_memory_stats(device)
     with ExitStack() as stack:
         bench = open_bench(

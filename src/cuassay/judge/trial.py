@@ -18,6 +18,7 @@ from cuassay.judge.plan.allowance import Allowance
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.truths import TruthCache, Truths
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Call
@@ -50,7 +51,7 @@ class JudgeTrial:
 
     reference: LoadedReference
     profile: Profile
-    device: str  # cpu, cuda or cuda:N
+    device: Device  # cpu, cuda or cuda:N
     root_seed: int
     isolated: bool
     timeline: Timeline
@@ -224,7 +225,7 @@ def open_trial(
     reference: LoadedReference,
     *,
     profile: Profile,
-    device: str,
+    device: Device,
     root_seed: int,
     truths: TruthCache | None = None,
     isolated: bool = False,

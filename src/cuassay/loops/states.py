@@ -27,6 +27,7 @@ from cuassay.loops.train.cell import Settings
 from cuassay.loops.train.lane import Learner
 from cuassay.loops.train.trained import no_kernel
 from cuassay.model.case import TRAINING, Case, LoopState
+from cuassay.model.device import Device
 from cuassay.model.loop import Cell, Preset
 from cuassay.model.problem import ConstAxis, Problem, Scalar, VarAxis
 from cuassay.model.verdict import Profile
@@ -46,7 +47,7 @@ _RATE = 0.3  # of SGD
 _Calls = list[tuple[Value, ...]]
 
 
-def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: str) -> list[Case]:
+def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: Device) -> list[Case]:
     """Return cases with the states of a loop of a kind (training or decoding) of a problem.
 
     Empty where no site has the problem's inputs and outputs, or its sizes do not fit.
@@ -82,7 +83,9 @@ def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: st
     return sorted(found, key=lambda case: case.state.step if case.state else 0)
 
 
-def inputs(problem: Problem, state: LoopState, device: str) -> Mapping[str, torch.Tensor | Scalar]:
+def inputs(
+    problem: Problem, state: LoopState, device: Device
+) -> Mapping[str, torch.Tensor | Scalar]:
     """Return fresh copies of what the site saw, in the order of the problem's inputs."""
     values = _values(problem, state, device)
     return {
@@ -115,7 +118,7 @@ def _takes_part(site: Site, kind: str) -> bool:
     return not trains and sized_by_rows and not losses
 
 
-def _values(problem: Problem, state: LoopState, device: str) -> Sequence[Value]:
+def _values(problem: Problem, state: LoopState, device: Device) -> Sequence[Value]:
     dtypes = {spec.dtype.value for spec in (*problem.inputs, *problem.outputs)}
     found = [name for name, dtype in PRECISIONS.items() if dtype in dtypes]
     precision = found[0] if found else "fp32"
@@ -165,7 +168,7 @@ def _fits(problem: Problem, values: Sequence[Value]) -> bool:
 
 
 @functools.lru_cache(maxsize=12)
-def _calls(preset: Preset, precision: str, state: LoopState, device: str) -> dict[int, _Calls]:
+def _calls(preset: Preset, precision: str, state: LoopState, device: Device) -> dict[int, _Calls]:
     """Return what was recorded so far of a loop, by its step; empty at first."""
     return {}
 
@@ -190,7 +193,7 @@ def _train(
     precision: str,
     state: LoopState,
     *,
-    device: str,
+    device: Device,
     recorder: _Recorder,
 ) -> None:
     settings = Settings(
@@ -218,7 +221,7 @@ def _decode(
     precision: str,
     state: LoopState,
     *,
-    device: str,
+    device: Device,
     recorder: _Recorder,
 ) -> None:
     ops = Operators(precision=precision, vocab=preset.vocab, device=device)

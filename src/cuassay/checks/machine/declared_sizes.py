@@ -76,7 +76,7 @@ class Big002(MachineCheck):
 
     def skip(self, trial: Trial) -> str:
         """Only where there is no GPU, which runs the sizes themselves."""
-        if trial.device.startswith("cuda"):
+        if trial.device.on_gpu:
             return "a GPU runs the declared sizes themselves"
         if not trial.cases("small"):
             return "no small case could be planned"

@@ -96,7 +96,7 @@ def recorded_calls(trial: Trial, cases: Iterable[Case]) -> Iterator[Scenario]:
     There a candidate may mix its kernels with any operator of torch; a CPU has none of those
     that torch keeps for a GPU.
     """
-    on_gpu = trial.device.startswith("cuda")
+    on_gpu = trial.device.on_gpu
     yield from (recorded_call(case, on_gpu=on_gpu) for case in cases)
 
 
@@ -109,7 +109,7 @@ def machine_cases(trial: Trial) -> list[Case]:
     found.sort(key=lambda case: elements_of(trial.problem, case.axes) > _ELEMENTS)
     fitting = [case for case in found if elements_of(trial.problem, case.axes) <= _ELEMENTS]
     # Constant axes may make every case large: one of them then, as far as the time allows.
-    most = _LARGE_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    most = _LARGE_ELEMENTS[trial.device.kind]
     large = [c for c in found[:1] if elements_of(trial.problem, c.axes) <= most]
     return fitting[: CASES[trial.profile]] or large
 
@@ -144,7 +144,7 @@ class MachineCheck(Check):
         # An address that is made of what may be anything is wrong nowhere else on a CPU.
         cases = [with_anything(trial, case) for case in machine_cases(trial)]
         yield from recorded_calls(trial, cases)
-        if cases and trial.device == "cpu":  # a GPU runs them all
+        if cases and not trial.device.on_gpu:  # a GPU runs them all
             yield recorded_configurations(trial, cases[0])
 
     def findings(

@@ -64,7 +64,7 @@ class Launch101(MachineCheck):
 
     def skip(self, trial: Trial) -> str:
         """Only without a GPU, which refuses by itself."""
-        if trial.device.startswith("cuda"):
+        if trial.device.on_gpu:
             return "a GPU refuses launches itself"
         return super().skip(trial)
 

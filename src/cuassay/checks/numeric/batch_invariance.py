@@ -167,7 +167,7 @@ def _bases(trial: Trial, relation: RowsIndependent) -> list[Case]:
     small = base_case(trial, "DET002", text_of(relation))
     limit = element_limit(trial)
     if trial.profile is Profile.QUICK:
-        limit = _QUICK_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+        limit = _QUICK_ELEMENTS[trial.device.kind]
     fit = [
         case
         for case in trial.cases("numeric")

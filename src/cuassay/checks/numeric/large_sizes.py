@@ -149,7 +149,7 @@ class Shp002(Check):
         whole = scenario.cases[-1]
         ended = termination_finding(scenario, run, problem=trial.problem)
         if ended is not None:
-            if isinstance(run.result.termination, TimedOut) and trial.device == "cpu":
+            if isinstance(run.result.termination, TimedOut) and not trial.device.on_gpu:
                 raise CannotJudgeError(f"on a CPU the call takes too long: {ended.message}")
             yield ended_finding(self, trial, scenario, run, case=whole, ended=ended)
             return

@@ -47,7 +47,7 @@ _DEGREES = (-1, 0, 1, 2)
 
 def element_limit(trial: Trial) -> int:
     """Return the most elements that a member of a relation may have on the trial's device."""
-    return _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    return _ELEMENTS[trial.device.kind]
 
 
 def base_case(trial: Trial, *path: object) -> Case | None:

@@ -85,7 +85,7 @@ class Meta001(Check):
         if base is None:
             return "no small case could be planned"
         size = elements(trial.problem, base.axes)
-        most = _MOST_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+        most = _MOST_ELEMENTS[trial.device.kind]
         # A relation holds several answers and their truths at once.
         return f"its smallest case has {size:,} elements" if size > most else ""
 

@@ -162,7 +162,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
     if home is not None and home != dict(small[0].axes):
         sizes = [resolve(trial.problem.axes, w.axes) for w in trial.problem.workloads]
         larger = sorted((s for s in sizes if s != dict(home)), key=lambda s: sum(s.values()))
-        limit = HOME_ELEMENTS["cuda" if trial.device != "cpu" else "cpu"]
+        limit = HOME_ELEMENTS[trial.device.kind]
         shapes = [home, *[s for s in larger[:1] if elements_of(trial.problem, s) <= limit]]
         world = World.of(trial, placed(small[0], home), shapes=shapes)
         choices = [choice for block in _essential(world) for choice in block]
@@ -221,7 +221,7 @@ class World:
         equal: dict[int, int] = {}
         limit = 2 * max(elements_of(problem, sizes) for sizes in shapes)
         # On a CPU the blocks of a launch run one after another, and each row may have one.
-        rows = max(_ROWS, most_rows(problem, every[0])) if trial.device == "cpu" else limit
+        rows = max(_ROWS, most_rows(problem, every[0])) if not trial.device.on_gpu else limit
         partner = _equal_shape(problem, every[0], limit=limit, rows=rows)
         if partner is not None:
             if partner not in every:
@@ -264,7 +264,7 @@ class World:
             scalars=scalars,
             layouts=dict(list(odd.items())[:few]),
             gradients=any(s.dtype.is_floating for s in tensors.values()),
-            streams=trial.device.startswith("cuda"),
+            streams=trial.device.on_gpu,
         )
 
 
@@ -431,7 +431,7 @@ def _late(trial: Trial) -> Iterator[Scenario]:
     if not problem.workloads:
         return
     axes = smallest_workload_axes(problem)
-    roomy = trial.device != "cpu" and trial.profile is not Profile.QUICK
+    roomy = trial.device.on_gpu and trial.profile is not Profile.QUICK
     if elements_of(problem, axes) > HOME_ELEMENTS["cuda" if roomy else "cpu"]:
         return
     world = World.of(trial, placed(small[0], axes), shapes=[axes])

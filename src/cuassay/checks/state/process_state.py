@@ -145,7 +145,7 @@ class Proc001(Check):
             label=StateTrying.KEPT, cases=(placed(small[0], dict(largest)),), steps=often
         )
         calls = [step for step in steps if not isinstance(step, ReadState)]
-        if trial.device != "cpu" and trial.profile is Profile.QUICK:
+        if trial.device.on_gpu and trial.profile is Profile.QUICK:
             return  # another CUDA context, and all that Triton compiles once more
         yield Scenario(
             label=StateTrying.UNWATCHED,

@@ -14,6 +14,7 @@ from cuassay.cli.drive import INTERRUPTED
 from cuassay.cli.sinks import say, writable
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import new_root
+from cuassay.model.device import Device
 
 if TYPE_CHECKING:
     from cuassay.audit.found import Tree
@@ -36,7 +37,7 @@ class Asked:
     dry_run: bool
     problems_only: bool
     profile: str
-    device: str | None
+    device: Device | None
     seed: int | None
     require: tuple[str, ...]
     precision: Precision | None
@@ -122,7 +123,7 @@ def audit(
     executor: str,
     address: str | None,
     lanes: int | None,
-    device: str | None,
+    device: Device | None,
     seed: int | None,
     require: str,
     precision: str | None,
@@ -154,7 +155,7 @@ def audit(
         dry_run=dry_run,
         problems_only=problems_only,
         profile=profile,
-        device=options.device(device),
+        device=device,
         seed=options.seed(seed),
         require=options.required_conditions(require),
         precision=precision_named(precision),

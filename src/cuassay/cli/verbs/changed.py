@@ -14,6 +14,7 @@ from cuassay.cli.drive import EXIT_CODES, terminal_report
 from cuassay.cli.sinks import say
 from cuassay.cli.verbs.check import PROFILES
 from cuassay.errors import UsageError
+from cuassay.model.device import Device
 
 if TYPE_CHECKING:
     from cuassay.model.jobs import TrialJob
@@ -40,7 +41,7 @@ def changed(
     everything: bool,
     listed: str | None,
     profile: str,
-    device: str | None,
+    device: Device | None,
     require: str,
     formats: tuple[str, ...],
     as_json: bool,
@@ -83,7 +84,7 @@ def changed(
             problem=found.problem_of(kernel) or "",
             candidate=str(kernel),
             profile=Profile(profile),
-            device=options.device(device),
+            device=device,
             require=options.required_conditions(require),
         )
         for kernel in kernels

@@ -15,6 +15,7 @@ from cuassay.cli.drive import EXIT_CODES, drive, waiting
 from cuassay.cli.sinks import say
 from cuassay.cli.watch import Check, watch
 from cuassay.errors import UsageError
+from cuassay.model.device import Device
 from cuassay.model.verdict import Decision
 
 # An engineer at a terminal sees the condition. Where a program reads the verdict, who wrote the
@@ -86,7 +87,7 @@ def check(
     path: str,
     problem: str,
     profile: str,
-    device: str | None,
+    device: Device | None,
     seed: int | None,
     require: str,
     precision: str | None,
@@ -127,7 +128,6 @@ def check(
     stated = read_defaults(path)
     if stated.profile and context.get_parameter_source("profile") is ParameterSource.DEFAULT:
         profile = stated.profile
-    where = options.device(device)
     agreed = own_problem or _FOR_PROGRAMS.isdisjoint(target.form for target in output.targets)
 
     def once(check_job: Check) -> int:
@@ -140,7 +140,7 @@ def check(
             problem=against.problem,
             candidate=against.candidate,
             profile=Profile(profile),
-            device=where,
+            device=device,
             seed=options.seed(seed),
             strict=strict,
             require=options.required_conditions(require or stated.require),
@@ -162,7 +162,7 @@ def check(
                 against = early.found_problem(path).problem
         files = (path.partition("::")[0], against.partition(":")[0])
         found = [Path(file).expanduser() for file in files if file]
-        context.exit(watch([file for file in found if file.exists()], once, device=where))
+        context.exit(watch([file for file in found if file.exists()], once, device=device))
     context.exit(once(run.check))
 
 

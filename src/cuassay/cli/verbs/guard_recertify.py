@@ -14,6 +14,7 @@ from cuassay.cli import options
 from cuassay.cli.drive import drive
 from cuassay.cli.verbs.check import PROFILES
 from cuassay.errors import UsageError
+from cuassay.model.device import Device
 
 _STUB = '''"""Made by `cuassay guard recertify`; the calls are in {record}."""
 
@@ -47,7 +48,7 @@ def recertify(
     *,
     folder: str | None,
     profile: str,
-    device: str | None,
+    device: Device | None,
     seed: int | None,
     only: str | None,
 ) -> None:
@@ -80,7 +81,7 @@ def recertify(
             problem=plan.problem,
             candidate=plan.source,
             profile=Profile(profile),
-            device=options.device(device),
+            device=device,
             seed=options.seed(seed),
         )
         codes.append(drive(run.check(job), options.Output()))

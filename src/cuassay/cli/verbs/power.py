@@ -6,6 +6,7 @@ import click
 
 from cuassay.cli import options
 from cuassay.cli.drive import emit_json, waiting
+from cuassay.model.device import Device
 
 PROFILES = ("quick", "standard", "deep")
 
@@ -35,7 +36,7 @@ def power(
     where: str,
     inputs: str,
     profile: str,
-    device: str | None,
+    device: Device | None,
     seed: int | None,
     as_json: bool,
     strict: bool,
@@ -55,7 +56,7 @@ def power(
     job = PowerJob(
         problem=where,
         profile=Profile(profile),
-        device=options.device(device),
+        device=device,
         seed=options.seed(seed),
         strict=strict,
     )

@@ -62,11 +62,7 @@ def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
         case = benchmark_case(trial, workload)
         if not trial.has_room(case, truth=False):
             continue
-        work = (
-            0
-            if trial.device.startswith("cuda")
-            else trial.memory.room.work(trial.problem, case.axes)
-        )
+        work = 0 if trial.device.on_gpu else trial.memory.room.work(trial.problem, case.axes)
         if work > _WORK:
             note = f"a call computes {work:.1e} elements and products, too many for a CPU"
             worst = worst or _rule(workload, None, None, "", note)
@@ -100,7 +96,7 @@ def affordable(trial: JudgeTrial) -> list[Workload]:
 
 
 def _limit(trial: JudgeTrial) -> int:
-    return _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    return _ELEMENTS[trial.device.kind]
 
 
 def _badness(rule: BenchmarkRule) -> float:

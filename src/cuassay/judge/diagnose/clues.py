@@ -748,7 +748,7 @@ class _Experiments:
         machine = self.trial.machine
         if machine is None or machine.absent:
             return ()
-        scenario = recorded_call(case, on_gpu=self.trial.device.startswith("cuda"))
+        scenario = recorded_call(case, on_gpu=self.trial.device.on_gpu)
         try:
             recording = recording_of(scenario, self.run(scenario))
             return () if recording is None else machine.execute(recording, scenario).launches

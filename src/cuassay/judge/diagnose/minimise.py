@@ -119,7 +119,7 @@ class Minimiser:
                 raise OutOfBudget
             return self._fails(finding, scenario, case)
 
-        limit = _GENERAL_ELEMENTS["cuda" if self._trial.device.startswith("cuda") else "cpu"]
+        limit = _GENERAL_ELEMENTS[self._trial.device.kind]
         return generalise(
             smallest,
             fails,

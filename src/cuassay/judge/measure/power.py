@@ -228,7 +228,7 @@ def _in_turns(purposes: Sequence[Sequence[Case]]) -> list[Case]:
 
 
 def _most_elements(trial: JudgeTrial) -> int:
-    most = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    most = _ELEMENTS[trial.device.kind]
     return min(most, _QUICK_ELEMENTS) if trial.profile is Profile.QUICK else most
 
 

@@ -74,7 +74,7 @@ def measure_all(
 
     Raises CannotJudgeError where no planned case is small enough.
     """
-    limit = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    limit = _ELEMENTS[trial.device.kind]
     cases = planned(trial, limit=limit)
     if not cases:
         raise CannotJudgeError(

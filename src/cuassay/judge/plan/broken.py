@@ -17,6 +17,7 @@ from cuassay.contract.observe import Look, related_inputs, value_facts
 from cuassay.contract.slices import slice_cases
 from cuassay.inputs.geometry import elements, with_sizes, workload_sizes
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.verdict import Profile
 
@@ -57,7 +58,7 @@ def broken_inputs(
     small: Sequence[Case],
     settle: Callable[[Case], Case | None] | None,
     profile: Profile,
-    device: str,
+    device: Device,
     seed: Callable[..., int],
     spend: Spend,
 ) -> BrokenInputs:
@@ -125,7 +126,7 @@ def _own_facts(
     base: Case,
     looks: Sequence[Look],
     generator: Callable[..., Mapping[str, object]],
-    device: str,
+    device: Device,
 ) -> Iterator[Known]:
     """Yield what holds in all runs of the generator that were looked at."""
     known = {one.fact for one in domain.facts}
@@ -143,7 +144,7 @@ def _wider(
     base: Case,
     *,
     settle: Callable[[Case], Case | None],
-    device: str,
+    device: Device,
     seed: int,
 ) -> Case | None:
     """Return the problem's own values at larger sizes than `base`, where they cost little.
@@ -165,7 +166,7 @@ def _wider(
         )
         for times in _WIDER
     )
-    kind = "cuda" if device.startswith("cuda") else "cpu"
+    kind = device.kind
     most = max(_WIDE_ELEMENTS[kind], 2 * elements(problem, base.axes))
     for sizes in (least, *grown):
         if sizes == base.axes or elements(problem, sizes) > most:

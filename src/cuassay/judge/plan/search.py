@@ -32,6 +32,7 @@ from cuassay.inputs.recipes import REACH, Change, change, sample
 from cuassay.inputs.seeds import derive
 from cuassay.model import serial
 from cuassay.model.axes import resolve
+from cuassay.model.device import Device
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -151,9 +152,9 @@ def _within(smaller: Mapping[str, int], larger: Mapping[str, int]) -> bool:
     return all(size <= larger[name] for name, size in smaller.items())
 
 
-def effort_for(profile: Profile, *, device: str) -> Effort | None:
+def effort_for(profile: Profile, *, device: Device) -> Effort | None:
     """Return the effort of a profile; None at `quick`, which does not search."""
-    return (_CUDA if device.startswith("cuda") else _CPU).get(profile)
+    return (_CUDA if device.on_gpu else _CPU).get(profile)
 
 
 async def search(

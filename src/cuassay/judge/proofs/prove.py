@@ -46,6 +46,7 @@ from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.digest import candidate_digest, sha256_fields
 from cuassay.model.domain import Index, IntegerRange, Lengths, Offsets
 from cuassay.model.dtype import DType
@@ -100,13 +101,13 @@ def _prove(job: ProveJob, emit: Callable[[Event], None], host: HostNursery) -> d
     candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
     for note in notes:
         emit(Progress(text=note))
-    build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
-    digest = candidate_digest(candidate, build.toolchain("cpu"))
+    build.prepare(candidate, device=CPU, notify=lambda text: emit(Progress(text=text)))
+    digest = candidate_digest(candidate, build.toolchain(CPU))
     trial = open_trial(
         problem,
         load_reference(problem),
         profile=job.profile,
-        device=choose_device("cpu"),
+        device=CPU,
         root_seed=job.seed or 0,
     )
     evidence, samples = evidence_of(
@@ -138,15 +139,15 @@ def proofs(
 ) -> tuple[Proof, ...]:
     """Return which wanted properties hold of a candidate, for its verdict."""
     try:
-        build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
+        build.prepare(candidate, device=CPU, notify=lambda text: emit(Progress(text=text)))
         trial = open_trial(
             problem,
             load_reference(problem),
             profile=profile,
-            device=choose_device("cpu"),
+            device=CPU,
             root_seed=seed,
         )
-        digest = candidate_digest(candidate, build.toolchain("cpu"))
+        digest = candidate_digest(candidate, build.toolchain(CPU))
         evidence, _ = evidence_of(
             trial, candidate, digest, host, limit_s=LIMIT_S, emit=emit, wanted=wanted
         )
@@ -246,7 +247,7 @@ def sampled(
             raise CannotJudgeError(machine.absent)
     sizes = plan(trial.problem)
     emit(Progress(text=f"recording what is launched at {len(sizes)} sizes"))
-    with Executor(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+    with Executor(trial, candidate, device=CPU, nursery=host.get(), host=host) as runner:
         until: list[float] = []
 
         def going() -> bool:
@@ -335,7 +336,7 @@ def _on_gpu(
     refuted = [one for what in LAUNCHES for call in evidence.calls for one in call.claims(what)]
     refuted = [one for one in refuted if one.answer is ProofAnswer.REFUTED]
     device = choose_device(None)
-    if not refuted or device == "cpu":
+    if not refuted or not device.on_gpu:
         return evidence
     on_gpu = open_trial(
         trial.problem, load_reference(trial.problem), profile=trial.profile, device=device,
@@ -407,7 +408,7 @@ def _outlined(
     trial: JudgeTrial, candidate: Candidate, scenario: Scenario, host: HostNursery
 ) -> torch.Tensor:
     """Return the launches of a call on tensors without memory."""
-    with Executor(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+    with Executor(trial, candidate, device=CPU, nursery=host.get(), host=host) as runner:
         run = runner(scenario)
         items = [record.items for _, record in done_steps(scenario, run.result, Outline)]
         if not items or not items[0]:

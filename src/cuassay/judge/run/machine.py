@@ -28,6 +28,7 @@ from cuassay.judge.run.machine_worker import ask, asked
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
+from cuassay.model.device import CPU, Device
 from cuassay.model.digest import sha256_fields
 from cuassay.model.machine import LaunchCount, LaunchLimits, MachineEvidence
 from cuassay.model.scenario import Scenario
@@ -56,10 +57,10 @@ class HostNursery:
 
     def __init__(self, given: Nursery | None) -> None:
         self._trial = given
-        self._given = given if given is None or given.device == "cpu" else given.host
+        self._given = given if given is None or not given.device.on_gpu else given.host
         self._own: Nursery | None = None
 
-    def given_for(self, device: str) -> Nursery | None:
+    def given_for(self, device: Device) -> Nursery | None:
         """Return the trial's nursery where its workers have `device`."""
         return self._trial if self._trial is not None and self._trial.device == device else None
 
@@ -68,7 +69,7 @@ class HostNursery:
         if self._given is not None:
             return self._given
         if self._own is None:
-            self._own = Nursery("cpu", machine=True)
+            self._own = Nursery(CPU, machine=True)
         return self._own
 
     def close(self) -> None:
@@ -91,7 +92,7 @@ class Replayer:
         *,
         profile: Profile,
         host: HostNursery,
-        device: str = "cpu",
+        device: Device = CPU,
         timeline: Timeline | None = None,
     ) -> None:
         self._timeline = timeline or Timeline()
@@ -127,7 +128,7 @@ class Replayer:
                 return needed
             case Language.CUDA_EXTENSION | Language.PYTHON:
                 hosted = self._candidate.compiles_cuda
-                if hosted and self._device.startswith("cuda") and not find_cuobjdump():
+                if hosted and self._device.on_gpu and not find_cuobjdump():
                     return (
                         "cuobjdump was not found, which reads the PTX of a compiled extension: "
                         "set CUDA_HOME to a CUDA toolkit, or pip install triton"

@@ -15,6 +15,7 @@ from cuassay.closing import Closing
 from cuassay.home import cache_dir
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
+from cuassay.model.device import Device
 from cuassay.model.digest import candidate_digest
 from cuassay.model.problem import Problem, Reference
 from cuassay.model.scenario import Scenario
@@ -67,7 +68,7 @@ class WorkerPool(Closing):
         candidate: Candidate,
         problem: Problem,
         *,
-        device: str,
+        device: Device,
         limits: Limits = DEFAULT_LIMITS,
         keep: Path | None = None,
         nursery: Nursery | None = None,
@@ -211,7 +212,7 @@ class WorkerPool(Closing):
             return Ran(self._result((), error.termination, started, text=self._log), ())
         if scenario.mode is Mode.PLAIN:
             self._prepare_spares()
-        if worker is self._special and self._device.startswith("cuda"):
+        if worker is self._special and self._device.on_gpu:
             self.begin()  # the usual one, for what comes next
         worker.scenarios += 1
         execution = Execution(
@@ -276,7 +277,7 @@ class WorkerPool(Closing):
         one that uses a single stream, but a race between two could be hidden, and two kernels of
         which one waits for the other could hang.
         """
-        return mode, self._device.startswith("cuda") and (concurrent or self._has_streams)
+        return mode, self._device.on_gpu and (concurrent or self._has_streams)
 
     def _spawn(self, kind: tuple[Mode, bool] | None = None) -> WorkerHandle:
         """Fork a worker, by default of the usual kind."""
@@ -350,7 +351,7 @@ class WorkerPool(Closing):
         Only after one build has ended: two compilers on the same sources help nobody. A CUDA
         context takes about half a second, so there several are kept ready.
         """
-        usual = _SPARES["cuda" if self._device.startswith("cuda") else "cpu"]
+        usual = _SPARES[self._device.kind]
         wanted = usual if self._spare_count is None else self._spare_count
         while len(self._spares) < wanted:
             self._spares.append(self._spawn())
@@ -433,7 +434,7 @@ class WorkerPool(Closing):
         self._dying.append(worker)
         with contextlib.suppress(NurseryError):
             worker.kill()
-        if not self._device.startswith("cuda"):
+        if not self._device.on_gpu:
             await self._bury()
 
     async def _bury(self, *, all_of: bool = True) -> None:

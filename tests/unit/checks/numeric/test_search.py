@@ -29,7 +29,7 @@ EFFORT = searching.Effort(seconds=300.0, rounds=1, explore=50, climb=8, elements
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(searching._CPU, Profile.STANDARD, EFFORT)
+    monkeypatch.setattr(searching, "effort_for", lambda profile, device: EFFORT)
 
 
 def summed(x: torch.Tensor) -> torch.Tensor:

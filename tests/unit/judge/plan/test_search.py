@@ -20,6 +20,7 @@ from cuassay.inputs.recipes import REACH, change, sample
 from cuassay.judge.plan.search import Answer, Effort, effort_for, search
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.problem import ConstAxis
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.host.waits import run_now
@@ -35,7 +36,7 @@ def trial(fake: FakeTrial, seed: int = 7) -> JudgeTrial:
 
 
 def planner(fake: FakeTrial) -> Planner:
-    budget = budget_for(Profile.STANDARD, device="cpu")
+    budget = budget_for(Profile.STANDARD, device=CPU)
     return Planner(problem=fake.problem, budget=budget, root_seed=5)
 
 
@@ -205,7 +206,7 @@ def test_infinite_and_missing_shares_are_no_target() -> None:
 
 
 def test_quick_does_not_search() -> None:
-    assert effort_for(Profile.QUICK, device="cpu") is None
+    assert effort_for(Profile.QUICK, device=CPU) is None
     quick = bench(row_sum(), row_sum().reference, profile=Profile.QUICK).trial
     assert run_now(search(quick, passed)) == 0
 
@@ -223,7 +224,7 @@ def test_nothing_is_written_into_the_working_folder(
 @pytest.mark.parametrize("name", ["rmsnorm", "embedding_grad", "softmax_softcap", "cross_entropy"])
 def test_recipes_of_the_catalogue_are_legal(name: str) -> None:
     problem = registry.get(name)
-    budget = budget_for(Profile.STANDARD, device="cpu")
+    budget = budget_for(Profile.STANDARD, device=CPU)
     made = Planner(problem=problem, budget=budget, root_seed=5)
     kinds = {spec.name: kinds_for(spec) for spec in tensor_inputs(problem)}
     cases = [sample(made, number, max_elements=1 << 20) for number in range(40)]

@@ -12,6 +12,7 @@ from cuassay.judge.run import executor as judge_executor
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.patience import Patience
 from cuassay.judge.timeline import Timeline
+from cuassay.model.device import CPU
 from cuassay.model.trace import (
     Claim,
     Finished,
@@ -126,7 +127,7 @@ def _runner(pool: _Pool, monkeypatch: pytest.MonkeyPatch) -> Executor:
         truths=types.SimpleNamespace(inputs=None, answers=None, seconds=0.0),
         timeline=Timeline(),
     )
-    return Executor(trial, candidate("def run(x): return x"), device="cpu", nursery=None)
+    return Executor(trial, candidate("def run(x): return x"), device=CPU, nursery=None)
 
 
 def test_a_call_that_compiles_for_long_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
