@@ -49,7 +49,6 @@ _MANY_ATTRIBUTES = {
     "cuassay.judge.run.executor.Executor": "still to be split: routes, and what a run showed",
     "cuassay.sandbox.host.client.WorkerPool": "still to be split, as its methods",
     "cuassay.sandbox.host.handle.WorkerHandle": "one process: its pipes, memory, limits and end",
-    "ptxsan.memory_model._Execution": "relations of one candidate execution, by PTX's names",
     "ptxsan.prove.execute.Execution": "still to be split: paths, and what is known on them",
 }
 _MANY_IMPORTS = {

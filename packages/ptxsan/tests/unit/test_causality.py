@@ -1,6 +1,6 @@
 """One account of causality order: what the machine calls a race is one by the memory model.
 
-Small programs run in the machine under several schedules, and through `ptxsan.memory_model`, which
+Small programs run in the machine under several schedules, and through `ptxsan_support.memory_model`, which
 looks at every execution that the axioms allow. Where the machine reports a race there must be one;
 and of the races of the model the machine has to find nearly all: what it misses needs an execution
 that no order of threads gives.
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ptxsan.findings import Kind, Severity
-from ptxsan.memory_model import (
+from ptxsan_support.memory_model import (
     Access,
     Barrier,
     Fence,
