@@ -31,6 +31,7 @@ from cuassay.model.case import LOOPS, Case
 from cuassay.model.device import CPU, Device
 from cuassay.model.domain import Index, Real
 from cuassay.model.dtype import DType
+from cuassay.model.effort import Effort
 from cuassay.model.outcome import Finding
 from cuassay.model.precision import Precision
 from cuassay.model.problem import (
@@ -75,6 +76,11 @@ class FakeTrial:
     generator: Callable[..., Mapping[str, object]] | None = None
     machine: Machine | None = None
     lowered: tuple[Case, ...] = ()
+
+    @property
+    def effort(self) -> Effort:
+        """What the profile means."""
+        return Effort(self.profile)
 
     def seed(self, *path: object) -> int:
         """Return a seed derived from a fixed root."""

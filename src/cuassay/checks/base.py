@@ -17,6 +17,7 @@ from cuassay.checks.needs import Needs
 from cuassay.model.case import Case
 from cuassay.model.device import Device
 from cuassay.model.diagnosis import Cause
+from cuassay.model.effort import Effort
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar
@@ -87,6 +88,10 @@ class Trial(Protocol):
     @property
     def profile(self) -> Profile:
         """How much to try."""
+
+    @property
+    def effort(self) -> Effort:
+        """What that profile means."""
 
     @property
     def device(self) -> Device:

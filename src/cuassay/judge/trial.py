@@ -19,6 +19,7 @@ from cuassay.judge.timeline import Timeline
 from cuassay.judge.truths import TruthCache, Truths
 from cuassay.model.case import Case
 from cuassay.model.device import Device
+from cuassay.model.effort import Effort
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Call
@@ -66,6 +67,11 @@ class JudgeTrial:
     def problem(self) -> Problem:
         """The operator, as far as it is known now."""
         return self.planned.domain.problem
+
+    @property
+    def effort(self) -> Effort:
+        """What the profile means."""
+        return Effort(self.profile)
 
     @property
     def facts(self) -> tuple[Known, ...]:

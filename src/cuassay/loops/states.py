@@ -28,17 +28,11 @@ from cuassay.loops.train.lane import Learner
 from cuassay.loops.train.trained import no_kernel
 from cuassay.model.case import TRAINING, Case, LoopState
 from cuassay.model.device import Device
+from cuassay.model.effort import Effort
 from cuassay.model.loop import Cell, Preset
 from cuassay.model.problem import ConstAxis, Problem, Scalar, VarAxis
 from cuassay.model.verdict import Profile
 
-# Steps at which a training run is looked at, by profile; `quick` looks at none.
-_STEPS = {
-    Profile.QUICK: (),
-    Profile.STANDARD: (2, 8, 16),
-    Profile.DEEP: (0, 4, 8, 12, 16, 24, 32, 40),
-}
-_DATA = {Profile.QUICK: (), Profile.STANDARD: ("real",), Profile.DEEP: ("real", "zipf1.0")}
 _LARGEST_VOCAB = 16_384  # beyond, tokens cannot be learned in the time of a check
 _POISON = -7.0  # in unused rows of a cache: finite, and within any domain of keys
 _SEQUENCES, _LONGEST = 4, 70
@@ -56,8 +50,9 @@ def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: De
     if site is None or not _takes_part(site, kind):
         return []
     found = []
-    for data in _DATA[profile]:
-        for step in sorted(_STEPS[profile], reverse=True):  # one run to the last serves all
+    effort = Effort(profile)
+    for data in effort.training_data:
+        for step in sorted(effort.training_steps, reverse=True):  # one run to the last serves all
             state = LoopState(
                 loop=kind,
                 site=site.name,
@@ -178,7 +173,7 @@ class _Recorder:
 
     def __init__(self, state: LoopState) -> None:
         self._site = state.site
-        self._wanted = {state.step, *(step for steps in _STEPS.values() for step in steps)}
+        self._wanted = {state.step}.union(*Effort.training_steps.every())
         self.calls: dict[int, _Calls] = {}
         self.step = -1
 

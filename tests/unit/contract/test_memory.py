@@ -22,7 +22,7 @@ from cuassay.inputs.budget import WorkLimit, budget_for
 from cuassay.judge import truths as judge_truths
 from cuassay.judge.assemble import plan_conditions
 from cuassay.judge.decide import benchmark_rule
-from cuassay.judge.plan.search import Answer, Effort, search
+from cuassay.judge.plan.search import Answer, SearchEffort, search
 from cuassay.judge.plan.smoke import smallest_case
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve
@@ -234,7 +234,7 @@ def test_the_benchmarks_rule_and_the_search_keep_to_the_plan(
         asked.append(case)
         return Answer(share=0.5, failed=False)
 
-    effort = Effort(seconds=60.0, rounds=1, explore=20, climb=1, elements=1 << 15)
+    effort = SearchEffort(seconds=60.0, rounds=1, explore=20, climb=1, elements=1 << 15)
     trial = dataclasses.replace(trial, profile=Profile.STANDARD)
     run_now(search(trial, ask, effort=effort))
     assert all(trial.has_room(case) for case in asked)

@@ -19,9 +19,6 @@ from cuassay.model.outcome import Finding, Severity, Where
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Outline
 from cuassay.model.trace import ScenarioResult, done_steps
-from cuassay.model.verdict import Profile
-
-_SIZES = {Profile.QUICK: 4, Profile.STANDARD: 8, Profile.DEEP: 16}
 
 
 class Launch101(MachineCheck):
@@ -71,7 +68,7 @@ class Launch101(MachineCheck):
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one call a size; its cases are a small one and the declared one."""
         small = trial.cases("small")[0]
-        for sizes in _sizes(trial, small)[: _SIZES[trial.profile]]:
+        for sizes in _sizes(trial, small)[: trial.effort.launch_sizes]:
             yield without_memory(small, placed(small, sizes))
 
     def findings(

@@ -110,8 +110,6 @@ class Succession:
 
 
 _KINDS = ("before", "tensors", "values", "shape", "place", "grad", "odd")
-_CALLS = {Profile.QUICK: 14, Profile.STANDARD: 10, Profile.DEEP: 12}  # of a history, at most
-_STRENGTH = {Profile.QUICK: 2, Profile.STANDARD: 2, Profile.DEEP: 3}
 _OTHER_VALUES = 3  # sets of values that histories take in turn: each comes back
 _ELEMENT_LIMIT = 4096
 _HEAD = 8192  # elements that stay: caches are validated on a prefix of such a size
@@ -141,7 +139,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
     if shorter is not None and legal(trial.problem, shorter) and shorter != base:
         found = [base, shorter, *(sizes for sizes in found[1:] if dict(sizes) != shorter)]
     world = World.of(trial, small[0], shapes=found)
-    for number, block in enumerate(_blocks(plan(trial, world), _CALLS[trial.profile])):
+    for number, block in enumerate(_blocks(plan(trial, world), trial.effort.history_calls)):
         label = f"history {number + 1} of calls"
         yield _Writer(trial=trial, world=world).scenario(block, label, unrecorded=not number)
     # The reference may be another under autocast: alone, so that this excuses nothing else. Not
@@ -322,7 +320,7 @@ def plan(trial: Trial, world: World) -> list[list[Succession]]:
         alone.append(dataclasses.replace(plain, grad=True))
     first = [*(choice for block in essential for choice in block), *alone]
     rows = tuple(tuple(getattr(choice, kind) for kind in _KINDS) for choice in first)
-    found = _covered(levels, _STRENGTH[trial.profile], rows)
+    found = _covered(levels, trial.effort.history_strength, rows)
     # What a call from elsewhere may break comes last in the run of the checks' own order.
     rest = sorted([_choice(row) for row in found[len(rows) :]], key=_unusual)
     usual = [choice for choice in rest if not _unusual(choice)]

@@ -18,6 +18,7 @@ from cuassay.contract.slices import slice_cases
 from cuassay.inputs.geometry import elements, with_sizes, workload_sizes
 from cuassay.model.case import Case
 from cuassay.model.device import Device
+from cuassay.model.effort import Effort
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.verdict import Profile
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
-_MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
-_MOST_BROKEN = {Profile.QUICK: 6, Profile.STANDARD: 16, Profile.DEEP: 64}
 _FACT_RUNS = 3
 _WIDER = (8, 4)  # times the sizes of a small case, to see what it is too small to show
 _WIDE_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 26}
@@ -99,7 +98,7 @@ def broken_inputs(
         problem,
         base,
         facts,
-        most=_MOST_BROKEN[profile],
+        most=Effort(profile).broken_cases,
         inputs=truths.inputs,
         run=run,
         seed=lambda name: seed(FACTS, name),
@@ -108,7 +107,7 @@ def broken_inputs(
         problem,
         base,
         facts,
-        most=_MOST_SLICES[profile],
+        most=Effort(profile).broken_slices,
         runs=runs,
         run=run,
         inputs=truths.inputs,

@@ -24,7 +24,7 @@ from cuassay.oracle.compare.outputs import Comparison, Statistic
 from tests.support.fake_trial import Function, row_sum, scaled_add
 from tests.support.judging import Bench, bench
 
-EFFORT = searching.Effort(seconds=300.0, rounds=1, explore=50, climb=8, elements=1 << 11)
+EFFORT = searching.SearchEffort(seconds=300.0, rounds=1, explore=50, climb=8, elements=1 << 11)
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,8 @@ from cuassay.judge.measure.power_document import described, measure_all
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.judge.verbs import run
 from cuassay.model.case import Case
-from cuassay.model.device import CPU
+from cuassay.model.device import CPU, Device
+from cuassay.model.effort import Effort
 from cuassay.model.events import Document, Event
 from cuassay.model.jobs import PowerJob
 from cuassay.model.problem import Problem
@@ -57,7 +58,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_verdict_counts_no_mutant_that_nothing_can_show(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(power._SEARCH_S, Profile.QUICK, 120.0)
+    monkeypatch.setattr(Effort, "power_search_s", 120.0)
     monkeypatch.setattr(power, "search_cases", few_cases)
     found = power.power_of_inputs(trial())
     assert found is not None

@@ -17,7 +17,7 @@ from cuassay.inputs.fills import kinds_for
 from cuassay.inputs.geometry import elements, least_sizes, legal, tensor_inputs
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.recipes import REACH, change, sample
-from cuassay.judge.plan.search import Answer, Effort, effort_for, search
+from cuassay.judge.plan.search import Answer, SearchEffort, effort_for, search
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.device import CPU
@@ -27,8 +27,8 @@ from cuassay.sandbox.host.waits import run_now
 from tests.support.fake_trial import FakeTrial, gather, row_sum, scaled_add
 from tests.support.judging import bench
 
-EFFORT = Effort(seconds=300.0, rounds=1, explore=150, climb=50, elements=1 << 15)
-SHORT = Effort(seconds=300.0, rounds=1, explore=20, climb=30, elements=1 << 12)
+EFFORT = SearchEffort(seconds=300.0, rounds=1, explore=150, climb=50, elements=1 << 15)
+SHORT = SearchEffort(seconds=300.0, rounds=1, explore=20, climb=30, elements=1 << 12)
 
 
 def trial(fake: FakeTrial, seed: int = 7) -> JudgeTrial:
@@ -41,7 +41,7 @@ def planner(fake: FakeTrial) -> Planner:
 
 
 def asked(
-    fake: FakeTrial, answer: Callable[[Case], Answer], effort: Effort, seed: int = 7
+    fake: FakeTrial, answer: Callable[[Case], Answer], effort: SearchEffort, seed: int = 7
 ) -> list[Case]:
     seen: list[Case] = []
 
@@ -164,7 +164,7 @@ def test_what_is_no_larger_than_what_has_room_is_not_planned() -> None:
 
 
 def test_time_ends_the_search() -> None:
-    effort = Effort(seconds=0.5, rounds=1, explore=10_000, climb=0, elements=1 << 12)
+    effort = SearchEffort(seconds=0.5, rounds=1, explore=10_000, climb=0, elements=1 << 12)
 
     def slow(_: Case) -> Answer:
         time.sleep(0.02)
