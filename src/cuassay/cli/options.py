@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from cuassay.cli.sinks import FORMATS, Target, targets
 from cuassay.errors import CandidateError, UsageError, suggestion
-from cuassay.model.conditions import CONDITIONS as CONDITIONS
-from cuassay.model.conditions import PROOFS as PROOFS
-from cuassay.model.conditions import required
+from cuassay.model.conditions import CONDITIONS, PROOFS, required
 from cuassay.model.device import Device
-from cuassay.model.precision import Precision
+from cuassay.model.options import Options
+from cuassay.model.precision import Precision, precision_named
+from cuassay.model.profile import Profile
 
 _SEED_LIMIT = 2**63
 
+PROFILES = tuple(member.value for member in Profile)
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
 
@@ -79,6 +81,64 @@ def device_option(verb: _Verb) -> _Verb:
     return click.option("--device", metavar="DEVICE", callback=read_device, help=text)(verb)
 
 
+def judging_options(profile: str) -> Callable[[_Verb], _Verb]:
+    """Add --profile, --device, --seed, --require and --precision; the verb takes them as `judging`.
+
+    `profile` is the default.
+    """
+
+    def decorate(verb: _Verb) -> _Verb:
+        @functools.wraps(verb)
+        def call(
+            *given: Any,
+            profile: str,
+            device: Device | None,
+            seed: int | None,
+            require: str,
+            precision: str | None,
+            **others: Any,
+        ) -> Any:
+            judging = Options(
+                profile=Profile(profile),
+                device=device,
+                seed=read_seed(seed),
+                require=required_conditions(require),
+                precision=precision_named(precision),
+            )
+            return verb(*given, judging=judging, **others)
+
+        decorated: Any = call
+        added = (
+            click.option(
+                "--profile",
+                type=click.Choice(PROFILES),
+                default=profile,
+                show_default=True,
+                help="How much to try.",
+            ),
+            device_option,
+            click.option(
+                "--seed",
+                type=int,
+                metavar="N",
+                help="Repeat a trial: the seed that its report names.",
+            ),
+            click.option(
+                "--require",
+                default="",
+                metavar="LIST",
+                help=f"Conditions that must hold, not merely be stated: {', '.join(CONDITIONS)}; "
+                f"or proofs for all sizes: {', '.join(PROOFS)}.",
+            ),
+            precision_option,
+        )
+        for option in reversed(added):
+            decorated = option(decorated)
+        return cast("_Verb", decorated)
+
+    return decorate
+
+
 def own_problem_option(verb: _Verb) -> _Verb:
     """Add --own-problem."""
     return click.option(
@@ -128,7 +188,7 @@ def read_device(_: click.Context, __: click.Parameter, value: str | None) -> Dev
         raise UsageError(f"--{error}. {suggestion(value or '', ('cpu', 'cuda'))}".strip()) from None
 
 
-def seed(value: int | None) -> int | None:
+def read_seed(value: int | None) -> int | None:
     """Return the seed as given. Raises UsageError outside 0 ... 2**63 - 1."""
     if value is not None and not 0 <= value < _SEED_LIMIT:
         raise UsageError(f"--seed {value} is out of range; expected 0 to 2**63 - 1")

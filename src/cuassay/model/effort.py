@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
-from cuassay.model.verdict import Profile
+from cuassay.model.profile import Profile
 
 T = TypeVar("T")
 _Schedules = tuple[tuple[str, int], ...]

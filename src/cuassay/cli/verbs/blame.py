@@ -46,7 +46,7 @@ def blame(
         problem="",
         candidate=path,
         device=device,
-        seed=options.seed(seed),
+        seed=options.read_seed(seed),
         settings=LoopSettings(site="", steps=steps),
     )
     context.exit(drive_blame(job, shown))

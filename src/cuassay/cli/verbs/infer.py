@@ -71,7 +71,7 @@ def infer(
         InferJob,
         path,
         device=device,
-        seed=options.seed(seed),
+        seed=options.read_seed(seed),
         site=site,
         source=problem,
         data=(data,),

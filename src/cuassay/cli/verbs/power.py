@@ -8,8 +8,6 @@ from cuassay.cli import options
 from cuassay.cli.drive import emit_json, waiting
 from cuassay.model.device import Device
 
-PROFILES = ("quick", "standard", "deep")
-
 
 @click.command("power")
 @click.argument("where", metavar="PROBLEM")
@@ -22,7 +20,7 @@ PROFILES = ("quick", "standard", "deep")
 )
 @click.option(
     "--profile",
-    type=click.Choice(PROFILES),
+    type=click.Choice(options.PROFILES),
     default="standard",
     show_default=True,
     help="Whose planned inputs to measure.",
@@ -57,7 +55,7 @@ def power(
         problem=where,
         profile=Profile(profile),
         device=device,
-        seed=options.seed(seed),
+        seed=options.read_seed(seed),
         strict=strict,
     )
     with waiting("runs broken versions of the reference on the planned inputs") as progress:

@@ -76,7 +76,7 @@ def run(
     job = ExecuteJob(
         problem=problem,
         candidate=options.candidate_path(path),
-        seed=options.seed(seed),
+        seed=options.read_seed(seed),
         strict=strict,
         axes=_sizes(axes),
         record=record,

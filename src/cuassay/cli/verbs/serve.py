@@ -9,7 +9,6 @@ import click
 
 from cuassay.cli import options
 from cuassay.cli.sinks import rule, say
-from cuassay.cli.verbs.check import PROFILES
 from cuassay.errors import UsageError, missing_extra
 from cuassay.model.device import Device
 
@@ -38,7 +37,9 @@ from cuassay.model.device import Device
     "references run outside the sandbox: no agent should be able to write there.",
 )
 @click.option(
-    "--profile", type=click.Choice(PROFILES), help="With --mcp: of its trials. Default: quick."
+    "--profile",
+    type=click.Choice(options.PROFILES),
+    help="With --mcp: of its trials. Default: quick.",
 )
 @options.own_problem_option
 def serve(

@@ -95,7 +95,7 @@ def train(
         TrainJob,
         path,
         device=device,
-        seed=options.seed(seed),
+        seed=options.read_seed(seed),
         site=site,
         source=problem,
         data=data,
