@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 from cuassay import build
 from cuassay.checks.base import Run
@@ -29,11 +29,12 @@ from tests.zoo.judging import Gate
 class _Pool:
     """What a session asks of a candidate's workers, where there are none."""
 
-    build_s = 0.0
-    built, is_starting, tunes = True, False, False
+    is_starting = False
 
     def __init__(self, *, kind: str, because: str) -> None:
-        self.kind, self.because = kind, because
+        self.builds = SimpleNamespace(
+            kind=kind, because=because, done=True, seconds=0.0, tunes=False
+        )
 
     async def wait_built(self) -> bool:
         """Say that the candidate is built."""

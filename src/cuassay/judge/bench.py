@@ -149,8 +149,8 @@ class Bench:
 
     def executed_by(self, executor: Executor) -> str:
         """Return the condition that names what executed the kernels, '' where the device did."""
-        pool = executor.pool
-        return executed_by(self.candidate, self.device, pool.kind, because=pool.because)
+        builds = executor.pool.builds
+        return executed_by(self.candidate, self.device, builds.kind, because=builds.because)
 
     def has_times(self, executor: Executor) -> bool:
         """Whether a time says anything.

@@ -138,7 +138,7 @@ def judged(
             else (),
             tried=tried,
             toolchain=toolchain,
-            build_s=executor.pool.build_s,
+            build_s=executor.pool.builds.seconds,
         )
         yield TrialEnded(verdict=verdict, graded=checked.graded)
 

@@ -181,7 +181,7 @@ class Executor(Closing):
     @property
     def candidate_s(self) -> float:
         """Seconds spent running scenarios, without the build."""
-        return max(0.0, self._spent_s - self.pool.build_s)
+        return max(0.0, self._spent_s - self.pool.builds.seconds)
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
         """Begin with scenarios of processes of their own, in this order, beside what comes now.
@@ -250,10 +250,11 @@ class Executor(Closing):
 
     async def _wait_for_a_compiler(self) -> None:
         """Let what is not the candidate's time pass while the trial's clock stands still."""
-        if not self.pool.built and self.budget.limit_s is not None and not self.budget.is_spent:
+        limited = self.budget.limit_s is not None and not self.budget.is_spent
+        if limited and not self.pool.builds.done:
             with self.budget.held():
                 await self.pool.nursery.wait_ready()
-                if self.pool.compiles:
+                if self.pool.builds.compiles:
                     await self.pool.wait_built()
 
     async def _worked(self, scenario: Scenario, parts: Parts) -> Run:
@@ -338,7 +339,7 @@ class Executor(Closing):
             sanitizer.run_below,
             scenario,
             candidate=self._candidate,
-            recipe=self.pool.recipe,
+            recipe=self.pool.builds.recipe,
             inputs=self._trial.truths.inputs(scenario.cases[0]),
             device=self._device,
             binary=find_sanitizer(),

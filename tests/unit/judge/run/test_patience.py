@@ -100,12 +100,11 @@ def test_long_limits_are_left_alone() -> None:
 class _Pool:
     """Ends runs as it is told, and keeps what was asked."""
 
-    built = False
     digest = "0"
 
     def __init__(self, *ends: Any) -> None:
         self.ends, self.asked = list(ends), list[tuple[float, bool]]()
-        self.build_s = 0.0
+        self.builds = types.SimpleNamespace(done=False, seconds=0.0)
 
     async def wait_built(self) -> bool:
         return False
