@@ -81,7 +81,8 @@ def record_one(line: str, target: Path) -> None:
     from cuassay import build
     from cuassay.formats import load_candidate, load_problem
     from cuassay.formats.execute import load_reference
-    from cuassay.judge.proofs.prove import request_of, sampled
+    from cuassay.judge.proofs.request import request_of
+    from cuassay.judge.proofs.sampling import sampled
     from cuassay.judge.run.machine import HostNursery
     from cuassay.judge.trial import open_trial
     from cuassay.model.device import CPU

@@ -1,4 +1,4 @@
-"""Litmus tests of PTX's memory model, in the format of Dat3M, judged by `ptxsan_support.memory_model`."""
+"""Litmus tests of PTX's memory model, in the format of Dat3M, judged by the tests' model of it."""
 
 from __future__ import annotations
 
