@@ -48,9 +48,7 @@ _MANY_ATTRIBUTES = {
     "ptxsan.prove.execute.Execution": "still to be split: paths, and what is known on them",
 }
 _MANY_IMPORTS = {
-    "cuassay.judge.proofs.prove": "composition: every property and its prover",
     "cuassay.judge.run.executor": "the one router: every kind of process",
-    "cuassay.judge.session": "composition of a trial",
     "cuassay.judge.verbs": "a function a job, each with its own parts",
     "cuassay.sandbox.host.apart": "still to be split: the process apart, and its walls",
 }

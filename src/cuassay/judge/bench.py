@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cuassay.errors import CuassayError
+from cuassay.inputs.seeds import new_root
 from cuassay.judge.decide.executed_by import executed_by
 from cuassay.judge.plan.preconditions import check_constraints
 from cuassay.judge.run.bookings import Booking, Queue, gpu_of
@@ -184,7 +185,6 @@ def open_bench(
     reference: LoadedReference,
     device: Device,
     digest: str,
-    seed: int,
     emit: Callable[[Event], None],
     timeline: Timeline,
     nursery: Nursery | None,
@@ -194,6 +194,8 @@ def open_bench(
 
     Waits until the GPU has room. Raises ProblemError where no workload keeps the constraints.
     """
+    # Drawn only now: the candidate's digest is fixed before any input exists.
+    seed = job.seed if job.seed is not None else new_root()
     budget = Budget.of(job.profile, job.budget_s)
     host = HostNursery(nursery)
     stack.callback(host.close)
