@@ -152,7 +152,8 @@ def test_killed_build_does_not_block_the_next(tmp_path: Path) -> None:
         "from tests.gpu.test_build_gpu import rmsnorm\n"
         "from tests.support.builds import problem\n"
         "from cuassay import build\n"
-        "build.load(rmsnorm(), problem(), device='cuda', folder=Path(sys.argv[1]))\n"
+        "from cuassay.model.device import CUDA\n"
+        "build.load(rmsnorm(), problem(), device=CUDA, folder=Path(sys.argv[1]))\n"
     )
     builder = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],

@@ -13,9 +13,10 @@ from cuassay.sandbox.host.nursery import Nursery
 
 _CODE = (
     "import sys\n"
+    "from cuassay.model.device import CPU\n"
     "from cuassay.sandbox.host.nursery import Nursery\n"
     "from cuassay.sandbox.host.waits import run_now\n"
-    "with Nursery('cpu') as nursery:\n"
+    "with Nursery(CPU) as nursery:\n"
     "    print('torch' in sys.modules, 'numpy' in sys.modules)\n"
     "    run_now(nursery.wait_ready())\n"
 )

@@ -79,9 +79,10 @@ def test_a_subclass_of_tensor_is_made_between_guards(around: Around) -> None:
 def test_guarding_does_not_load_the_compiler() -> None:
     code = (
         "import sys, torch\n"
+        "from cuassay.model.device import CPU\n"
         "from cuassay.model.steps import Mode\n"
         "from cuassay.sandbox.guest.memory import guards\n"
-        "with guards.in_process(Mode.GUARDED, 'cpu') as around, around.call():\n"
+        "with guards.in_process(Mode.GUARDED, CPU) as around, around.call():\n"
         "    torch.empty(3) + 1\n"
         "sys.exit('torch._dynamo' in sys.modules)\n"
     )
