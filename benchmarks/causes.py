@@ -40,6 +40,7 @@ from cuassay.home import cache_dir
 from cuassay.judge.diagnose import alike, clues, minimise, repairs
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.diagnosis import Cause, Diagnosis
 from cuassay.model.digest import candidate_digest
 from cuassay.model.scenario import Scenario
@@ -69,7 +70,7 @@ class Reloaded(InProcess):
     """Runs scenarios in this process, a module of its own for each that asks for a new one."""
 
     def __init__(
-        self, trial: JudgeTrial, candidate: Candidate, *, device: str, **ignored: Any
+        self, trial: JudgeTrial, candidate: Candidate, *, device: Device, **ignored: Any
     ) -> None:
         super().__init__(trial, candidate, device=device, **ignored)
         self.pool.nursery = None  # type: ignore[attr-defined]  # edited candidates need none either

@@ -31,6 +31,7 @@ from cuassay.errors import CuassayError, NothingToCheckError
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import open_trial
+from cuassay.model.device import CPU
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRunner
@@ -65,11 +66,11 @@ def judge(check: Check, path: Path, name: str, count: Count, *, folder: Path, se
         problem,
         load_reference(problem),
         profile=Profile.STANDARD,
-        device="cpu",
+        device=CPU,
         root_seed=seed,
     )
     candidate = load_candidate(str(path), problem)
-    built = build.load(candidate, problem, device="cpu", folder=folder)
+    built = build.load(candidate, problem, device=CPU, folder=folder)
     runner = LocalRunner(built.call, problem, convention=candidate.convention)
     started, label = time.perf_counter(), f"{path.parent.name}/{path.stem}"
     try:

@@ -116,14 +116,16 @@ def ready(place: str, device: str, seed: int) -> dict[str, Any]:
     from cuassay.judge.plan.smoke import smallest_case, smoke
     from cuassay.judge.run.bookings import Booking, gpu_of
     from cuassay.judge.trial import open_trial
+    from cuassay.model.device import Device
     from cuassay.model.verdict import Profile
 
     found: dict[str, Any] = {"ending": "READY", "reason": ""}
-    booking = Booking(gpu_of(device))  # given up when this process ends
+    where = Device(device)
+    booking = Booking(gpu_of(where))  # given up when this process ends
     try:
         problem = load_problem(place)
         reference = load_reference(problem)
-        trial = open_trial(problem, reference, profile=Profile.QUICK, device=device, root_seed=seed)
+        trial = open_trial(problem, reference, profile=Profile.QUICK, device=where, root_seed=seed)
         trial.book(booking)
         smoke(trial)
         case = smallest_case(trial)

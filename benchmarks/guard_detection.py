@@ -35,6 +35,7 @@ from cuassay.catalog.norms import rmsnorm
 from cuassay.loops.model.operators import Operators, SiteMode
 from cuassay.loops.model.transformer import Transformer
 from cuassay.loops.text.corpus import corpus
+from cuassay.model.device import Device
 from cuassay.model.loop import Preset
 
 _CPU = Preset(
@@ -186,7 +187,7 @@ def run(scenario: Scenario, fault: Fault | None, preset: Preset, device: str) ->
         max_overhead=None, capsules=None, name=scenario.name, deep_every=scenario.deep_every,
     )  # fmt: skip
     kernels = {scenario.site: lambda values: (guarded(*values),)}
-    ops = Operators(precision="bf16", vocab=preset.vocab, device=device, kernels=kernels)
+    ops = Operators(precision="bf16", vocab=preset.vocab, device=Device(device), kernels=kernels)
     ops.mode = SiteMode.CANDIDATE
     model = Transformer(preset, ops).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

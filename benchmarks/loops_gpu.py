@@ -34,6 +34,7 @@ from common import RESULTS, ROOT, machine, result_path, save
 from tests.zoo import planted
 
 from cuassay.engine.executors import visible_gpus
+from cuassay.model.device import CPU, CUDA, Device
 
 EXAMPLES = ROOT / "examples" / "embedding_rmsnorm_backward"
 CUSTOM = "CUASSAY_RESULTS" in os.environ
@@ -152,7 +153,7 @@ def _worth(task: Task) -> float:
             return 2.2
 
 
-def run_shard(chosen: list[Task], *, device: str, deadline: float, out: Path) -> None:
+def run_shard(chosen: list[Task], *, device: Device, deadline: float, out: Path) -> None:
     """Run tasks until the deadline; write one line of JSON each."""
     import torch
 
@@ -270,7 +271,7 @@ def main() -> int:
     if asked.shard >= 0:
         done = {tuple(key) for key in json.loads(Path(asked.kept).read_text())}
         mine = [t for t in every if _key(t) not in done][asked.shard :: asked.processes]
-        device = "cuda" if gpu else "cpu"
+        device = CUDA if gpu else CPU
         run_shard(mine, device=device, deadline=asked.deadline, out=Path(asked.out))
         return 0
     started = time.time()

@@ -54,15 +54,16 @@ def _cell(
     from cuassay.loops.kernels import local_kernel
     from cuassay.loops.train import trained
     from cuassay.loops.train.cell import Settings, run_cell
+    from cuassay.model.device import CPU
     from cuassay.model.loop import Cell, Start
 
     size = _sized(preset)
     problem = sites.site_problem(sites.find_site(site), precision, vocab=size.vocab)
     weights = None
     if start != "scratch":
-        weights = trained.weights(size, device="cpu", say=lambda text: None)
+        weights = trained.weights(size, device=CPU, say=lambda text: None)
     if start == "sure" and weights is not None:
-        weights = trained.sharpened(weights, size, device="cpu")
+        weights = trained.sharpened(weights, size, device=CPU)
     found = run_cell(
         Cell(data=data, optimizer=optimizer, precision=precision, seed=seed, start=Start(start)),
         Settings(
@@ -70,7 +71,7 @@ def _cell(
             kernel=local_kernel(call, problem),
             preset=size,
             steps=STEPS,
-            device="cpu",
+            device=CPU,
             seed=SEED,
             weights=weights,
             learning_rate=rate,
@@ -199,12 +200,13 @@ def _duplicates(seeds: int) -> Iterator[Task]:
                 from cuassay.loops.train import duplicates
                 from cuassay.loops.train.cell import Settings
                 from cuassay.loops.train.trained import no_kernel
+                from cuassay.model.device import CPU
                 from cuassay.model.loop import Cell
 
                 size = _sized(p)
                 problem = sites.site_problem(sites.find_site(s), "bf16", vocab=size.vocab)
                 base = Settings(
-                    site=s, kernel=no_kernel, preset=size, steps=0, device="cpu", seed=SEED + n
+                    site=s, kernel=no_kernel, preset=size, steps=0, device=CPU, seed=SEED + n
                 )
                 from dataclasses import replace
 

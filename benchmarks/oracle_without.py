@@ -24,6 +24,7 @@ from calibrate import Tally, environment, study_one
 from calibration_operators import OPERATORS
 from torch import Tensor
 
+from cuassay.model.device import CPU
 from cuassay.oracle.truth import composite, random_errors, reductions, scale, yardstick
 from cuassay.oracle.truth.centred import Centred
 from cuassay.oracle.truth.random_errors import Noise
@@ -89,7 +90,7 @@ MECHANISMS: dict[str, Callable[[], None]] = {
 
 def _calibrated(mechanism: str, operator: str) -> Tally:
     MECHANISMS[mechanism]()
-    return study_one(operator, device="cpu", seeds=1)
+    return study_one(operator, device=CPU, seeds=1)
 
 
 def _held(mechanism: str, shape: tuple[int, int], part: str) -> dict[str, Any]:

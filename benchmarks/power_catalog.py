@@ -36,6 +36,7 @@ from cuassay.judge.measure.power import Measured, benchmark_judge, killed_by_the
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case, Fill
+from cuassay.model.device import Device
 from cuassay.model.domain import Opaque
 from cuassay.model.problem import TensorSpec
 from cuassay.model.verdict import Profile
@@ -70,7 +71,7 @@ def row(name: str, *, profile: Profile, search_s: float) -> dict[str, Any]:
     """Measure one operator."""
     started = time.process_time()
     problem = registry.get(name)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = Device("cuda" if torch.cuda.is_available() else "cpu")
     trial = open_trial(
         problem, load_reference(problem), profile=profile, device=device, root_seed=200
     )

@@ -33,6 +33,7 @@ from trials import Journal
 
 from cuassay.catalog import registry
 from cuassay.errors import CuassayError
+from cuassay.model.device import Device
 from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.verdict import Profile
@@ -73,7 +74,7 @@ def row(name: str, profile: Profile) -> Row:
     started = time.monotonic()
     problem = registry.get(name)
     own = policy_of(problem)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = Device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         trials = {
             policy: open_trial(

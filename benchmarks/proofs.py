@@ -81,17 +81,19 @@ def record_one(line: str, target: Path) -> None:
     from cuassay import build
     from cuassay.formats import load_candidate, load_problem
     from cuassay.formats.execute import load_reference
-    from cuassay.judge.proofs.prove import request_of, sampled
+    from cuassay.judge.proofs.request import request_of
+    from cuassay.judge.proofs.sampling import sampled
     from cuassay.judge.run.machine import HostNursery
     from cuassay.judge.trial import open_trial
+    from cuassay.model.device import CPU
     from cuassay.model.verdict import Profile
 
     pair = json.loads(line)
     problem = load_problem(pair["problem"], strict=False, notes=[])
     candidate = load_candidate(pair["path"], problem, strict=False, notes=[])
-    build.prepare(candidate, device="cpu", notify=lambda text: None)
+    build.prepare(candidate, device=CPU, notify=lambda text: None)
     trial = open_trial(
-        problem, load_reference(problem), profile=Profile.STANDARD, device="cpu", root_seed=0
+        problem, load_reference(problem), profile=Profile.STANDARD, device=CPU, root_seed=0
     )
     host = HostNursery(None)
     try:

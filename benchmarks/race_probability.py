@@ -35,6 +35,7 @@ from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.trial import JudgeTrial, open_trial
+from cuassay.model.device import CUDA
 from cuassay.model.problem import Problem
 from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Scenario
@@ -82,8 +83,8 @@ def subject(pair: Pair, path: Path, folder: Path) -> Subject:
     problem = load(pair.problem)
     candidate = load_candidate(str(path), problem)
     place = folder / f"{path.parent.name}-{pair.name}"
-    built = build.load(candidate, problem, device="cuda", folder=place)
-    runner = LocalRunner(built.call, problem, device="cuda", convention=candidate.convention)
+    built = build.load(candidate, problem, device=CUDA, folder=place)
+    runner = LocalRunner(built.call, problem, device=CUDA, convention=candidate.convention)
     return Subject(
         name=f"{path.parent.name}/{pair.name}",
         problem=problem,
@@ -99,7 +100,7 @@ def one_trial(on: Subject, count: Count) -> None:
         on.problem,
         on.reference,
         profile=Profile.QUICK,
-        device="cuda",
+        device=CUDA,
         root_seed=secrets.randbits(62),
     )
     hits: dict[Load, bool] = {}

@@ -30,6 +30,7 @@ for place in map(str, (ROOT, ROOT / "src", PTXSAN / "src", PTXSAN / "tests")):
     if place not in sys.path:
         sys.path.insert(0, place)
 
+from cuassay.model.device import CUDA  # noqa: E402
 from cuassay.model.recording import Recording  # noqa: E402
 
 PAIRS = ("cuda_missing_barrier", "cuda_last_block_store", "triton_store_unmasked")
@@ -138,10 +139,10 @@ def candidate(name: str, *, planted: bool) -> Callable[[Path], object]:
         problem = load(pair.problem)
         found = load_candidate(str(pair.bug if planted else pair.twin), problem)
         trial = open_trial(
-            problem, load_reference(problem), profile=Profile.QUICK, device="cuda", root_seed=11
+            problem, load_reference(problem), profile=Profile.QUICK, device=CUDA, root_seed=11
         )
-        built = build.load(found, problem, device="cuda", folder=Path(tempfile.mkdtemp()))
-        runner = LocalRunner(built.call, problem, device="cuda", convention=found.convention)
+        built = build.load(found, problem, device=CUDA, folder=Path(tempfile.mkdtemp()))
+        runner = LocalRunner(built.call, problem, device=CUDA, convention=found.convention)
         case = machine_cases(trial)[0]
         run = runner.run(recorded_call(case, on_gpu=True), trial.inputs, None)
         record = run.result.records[3]

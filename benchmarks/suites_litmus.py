@@ -1,4 +1,4 @@
-"""Litmus tests of PTX's memory model, in the format of Dat3M, judged by `ptxsan.memory_model`."""
+"""Litmus tests of PTX's memory model, in the format of Dat3M, judged by the tests' model of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ptxsan.memory_model import (
+from ptxsan_support.memory_model import (
     Access,
     Barrier,
     Compute,

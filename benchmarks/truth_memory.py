@@ -24,6 +24,7 @@ from cuassay.inputs.geometry import elements
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.axes import resolve, shape_of
+from cuassay.model.device import Device
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.memory import bytes_needed, live_bytes, truth_bytes
@@ -34,7 +35,7 @@ PROBLEMS = (
 )  # fmt: skip
 
 
-def measured(name: str, device: str, most: int, pipe: Any) -> None:
+def measured(name: str, device: Device, most: int, pipe: Any) -> None:
     """Send what one truth of the largest workload below `most` elements took."""
     try:
         pipe.send(row(name, device, most))
@@ -42,7 +43,7 @@ def measured(name: str, device: str, most: int, pipe: Any) -> None:
         pipe.send({"problem": name, "reason": f"{type(error).__name__}: {error}"[:300]})
 
 
-def row(name: str, device: str, most: int) -> dict[str, Any]:
+def row(name: str, device: Device, most: int) -> dict[str, Any]:
     problem = registry.get(name)
     case = plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=1)[0]
     sizes = [resolve(problem.axes, workload.axes) for workload in problem.workloads]
@@ -72,13 +73,13 @@ def row(name: str, device: str, most: int) -> dict[str, Any]:
     }
 
 
-def _wait(device: str) -> None:
-    if device.startswith("cuda"):
+def _wait(device: Device) -> None:
+    if device.on_gpu:
         torch.cuda.synchronize()
 
 
-def _peak(device: str) -> int:
-    if device.startswith("cuda"):
+def _peak(device: Device) -> int:
+    if device.on_gpu:
         peak = torch.cuda.max_memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         return peak
@@ -88,7 +89,8 @@ def _peak(device: str) -> int:
 def main() -> None:
     """Measure every problem, print and save."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", type=Device, default=default)
     parser.add_argument("--elements", type=int, default=1 << 25, help="at most, inputs and outputs")
     parser.add_argument("--limit-s", type=float, default=300.0)
     parser.add_argument("--only", nargs="*", default=PROBLEMS)

@@ -109,12 +109,13 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
 
     It has the PTX machine loaded, and its workers can import builders of `tests`.
     """
+    from cuassay.model.device import CPU
     from cuassay.sandbox.host.nursery import Nursery
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(_SOURCE), str(_SOURCE.parent)]))
         patch.setenv("CUASSAY_HOME", str(tmp_path_factory.mktemp("home")))
-        made = Nursery("cpu", machine=True)
+        made = Nursery(CPU, machine=True)
     with made:
         yield made
 

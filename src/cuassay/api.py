@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack, runtime_checkable
 
 from cuassay.errors import CannotJudgeError, ProblemError, UsageError
 from cuassay.model.candidate import Candidate
-from cuassay.model.conditions import required
 from cuassay.model.events import EngineFinished, EngineStopped, Event
-from cuassay.model.precision import Precision, precision_named
+from cuassay.model.options import Given, Options
 from cuassay.model.problem import Problem
-from cuassay.model.verdict import Profile, Verdict
+from cuassay.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from cuassay.model.jobs import TrialJob
@@ -41,11 +40,7 @@ def check(
     *,
     problem: str | Path | Problem | Decorated | None = None,
     inputs: Any = None,
-    profile: Profile | str = Profile.STANDARD,
-    device: str | None = None,
-    seed: int | None = None,
-    require: Sequence[str] = (),
-    precision: Precision | str | None = None,
+    **options: Unpack[Given],
 ) -> Verdict:
     """Judge a kernel and return the verdict.
 
@@ -55,24 +50,17 @@ def check(
     function decorated with `cuassay.problem`, or a Problem that was read from a file; or
     `reference`: a plain function, with example `inputs`: the arguments of one call by name or in
     order, a list of several such calls (sizes that differ are axes), or a function that makes
-    them. `seed` repeats an earlier trial, `require` names conditions that must hold, `precision`
-    is the policy (strict, tf32 or mixed; default: the problem's). Raises UsageError where the call
-    is off and CannotJudgeError where the trial cannot be carried out; a kernel that is wrong raises
-    nothing, see `Verdict.passed`.
+    them.
+
+    The options: `profile` is how much to try (quick, standard or deep; default: standard), `device`
+    is cpu, cuda or cuda:N (default: cuda where there is a GPU), `seed` repeats an earlier trial,
+    `require` names conditions that must hold, `precision` is the policy (strict, tf32, mixed or
+    fp8; default: the problem's). Raises UsageError where the call is off and CannotJudgeError where
+    the trial cannot be carried out; a kernel that is wrong raises nothing, see `Verdict.passed`.
     """
     from cuassay.engine import run
 
-    job = job_of(
-        candidate,
-        reference,
-        problem=problem,
-        inputs=inputs,
-        profile=profile,
-        device=device,
-        seed=seed,
-        require=require,
-        precision=precision,
-    )
+    job = job_of(candidate, reference, problem=problem, inputs=inputs, **options)
     return verdict_of(run.check(job))
 
 
@@ -82,11 +70,7 @@ def assert_correct(
     *,
     problem: str | Path | Problem | Decorated | None = None,
     inputs: Any = None,
-    profile: Profile | str = Profile.STANDARD,
-    device: str | None = None,
-    seed: int | None = None,
-    require: Sequence[str] = (),
-    precision: Precision | str | None = None,
+    **options: Unpack[Given],
 ) -> Verdict:
     """Return the verdict of a kernel that is ACCEPTED; for tests. Arguments as for `check`.
 
@@ -94,17 +78,7 @@ def assert_correct(
     what `check` raises.
     """
     __tracebackhide__ = True
-    verdict = check(
-        candidate,
-        reference,
-        problem=problem,
-        inputs=inputs,
-        profile=profile,
-        device=device,
-        seed=seed,
-        require=require,
-        precision=precision,
-    )
+    verdict = check(candidate, reference, problem=problem, inputs=inputs, **options)
     if verdict.passed:
         return verdict
     from cuassay.report.terminal.trial import story
@@ -118,12 +92,8 @@ def job_of(
     *,
     problem: str | Path | Problem | Decorated | None = None,
     inputs: Any = None,
-    profile: Profile | str = Profile.STANDARD,
-    device: str | None = None,
-    seed: int | None = None,
-    require: Sequence[str] = (),
-    precision: Precision | str | None = None,
     own_problem: bool = True,
+    **options: Unpack[Given],
 ) -> TrialJob:
     """Return the job that a call of `check` means. Raises UsageError where it is off.
 
@@ -141,12 +111,8 @@ def job_of(
     return TrialJob(
         problem=where,
         candidate=kernel,
-        profile=_profile(profile),
-        device=device,
-        seed=seed,
-        require=required(require),
-        precision=precision_named(precision),
         own_problem=own_problem,
+        **Options.read(**options).chosen(),
     )
 
 
@@ -188,14 +154,6 @@ def load(candidate: str | Path, *, problem: str | Path) -> tuple[Problem, Candid
 
     found = formats.load_problem(str(problem))
     return found, formats.load_candidate(str(candidate), found)
-
-
-def _profile(profile: Profile | str) -> Profile:
-    try:
-        return Profile(profile)
-    except ValueError:
-        legal = ", ".join(member.value for member in Profile)
-        raise UsageError(f"profile is '{profile}', expected one of {legal}") from None
 
 
 def _where(problem: str | Path | Problem | Decorated) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuassay.errors import UsageError
+from cuassay.model.device import CUDA, Device
 from cuassay.store.files import write_atomically
 
 if TYPE_CHECKING:
@@ -72,13 +73,13 @@ def record_launches(
         pattern=new_pattern() if unwritten else b"",
         limit_s=limit_s,
     )
-    with _recorded(target, wish, gpu_memory(), device="cuda") as recorder:
+    with _recorded(target, wish, gpu_memory(), device=CUDA) as recorder:
         yield recorder
 
 
 @contextlib.contextmanager
 def _recorded(
-    target: Path, wish: Wish, memory: TorchMemory, *, device: str
+    target: Path, wish: Wish, memory: TorchMemory, *, device: Device
 ) -> Iterator[LaunchRecorder]:
     from cuassay.build.recording.now import recording
     from cuassay.build.recording.recorder import LaunchRecorder

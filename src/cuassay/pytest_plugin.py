@@ -20,17 +20,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cuassay.errors import CannotJudgeError, UnknownNameError, UsageError
+from cuassay.model.options import Given
+from cuassay.model.precision import Precision
+from cuassay.model.profile import Profile
 
 if TYPE_CHECKING:
     from cuassay.model.diagnosis import Diagnosis
     from cuassay.model.verdict import Verdict
 
 _SHARES = pytest.StashKey[bool]()
-_OPTIONS = ("profile", "device", "seed", "require", "precision")
+_OPTIONS = tuple(Given.__annotations__)
 _PREFIX = "cuassay."
 _MARKER = (
-    "cuassay(profile, device, seed, require, precision): how kernels of this test are judged; "
-    "the command line takes precedence"
+    f"cuassay({', '.join(_OPTIONS)}): how kernels of this test are judged; the command line takes "
+    "precedence"
 )
 
 
@@ -39,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cuassay", "cuassay: judge GPU kernels")
     group.addoption(
         "--cuassay-profile",
-        choices=("quick", "standard", "deep"),
+        choices=[member.value for member in Profile],
         help="How much to try. Default: quick.",
     )
     group.addoption("--cuassay-device", metavar="DEVICE", help="cpu, cuda or cuda:N.")
@@ -51,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--cuassay-precision",
-        choices=("strict", "tf32", "mixed", "fp8"),
+        choices=[member.value for member in Precision],
         help="What kernels may keep. Default: the problem's policy.",
     )
     group.addoption(

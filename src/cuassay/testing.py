@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -22,9 +22,16 @@ from torch.utils import _pytree as pytree
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision, precision_named
-from cuassay.oracle.answers import compare_answer, is_known, low_type_of, policy_of_call, spec_of
+from cuassay.oracle.answers import (
+    TruthOf,
+    is_known,
+    judge_answer,
+    low_type_of,
+    policy_of_call,
+    spec_of,
+)
 from cuassay.oracle.compare.groups import limit_w
-from cuassay.oracle.compare.outputs import Comparison, compare
+from cuassay.oracle.compare.outputs import Comparison
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import Truth
@@ -73,9 +80,9 @@ class Bounds:
     """
 
     def __init__(
-        self, truth_of: Callable[[Precision], Truth], policy: Precision, written: Sequence[Tensor]
+        self, truths: Sequence[TruthOf], policy: Precision, written: Sequence[Tensor]
     ) -> None:
-        self._truth_of, self._written = truth_of, tuple(written)
+        self._truths, self._written = tuple(truths), tuple(written)
         self.policy = policy
 
     @property
@@ -92,14 +99,15 @@ class Bounds:
                 else one.scale.double().abs() * limit_w(one.value.numel()) * one.element_room,
                 undecided=one.ill_conditioned,
             )
-            for one in self._truth_of(self.policy).outputs
+            for one in self._truths[0](self.policy).outputs
         )
 
     def compare(self, actual: Any) -> tuple[Comparison, ...]:
         """Return how a result compares, an output each; `passed`, `share` of the budget, where.
 
         `actual` has the form of what the reference returns. Raises UsageError where it holds
-        another number of tensors. What the reference's own result fails as well is undecided.
+        another number of tensors. What fails is judged again under another seed and fails only if
+        it fails there too. What the reference's own result fails as well is undecided.
         """
         results = _tensors(actual)
         if len(results) != len(self._written):
@@ -107,20 +115,9 @@ class Bounds:
                 f"actual holds {len(results)} tensors, expected {len(self._written)} as the "
                 f"reference returns; pass everything that the kernel returns, in the same order"
             )
-        return tuple(self._compared(index, result) for index, result in enumerate(results))
-
-    def _compared(self, index: int, result: Tensor) -> Comparison:
-        compared = compare_answer(result, index, self._truth_of, policy=self.policy)
-        if compared.passed:
-            return compared
-        own = compare(self._written[index], self._truth_of(Precision.STRICT).outputs[index])
-        if own.passed:
-            return compared
-        return Comparison(
-            output=compared.output,
-            passed=True,
-            share=0.0,
-            undecided="the reference's own result fails as well",
+        return tuple(
+            judge_answer(result, index, own, self._truths, policy=self.policy)
+            for index, (result, own) in enumerate(zip(results, self._written, strict=True))
         )
 
 
@@ -174,18 +171,19 @@ def bounds(
     low, sums = low_type_of([*written, *tensors]), DType(accumulation)
 
     @cache
-    def truth_of(family: Precision) -> Truth:
+    def truth(family: Precision, drawn: int) -> Truth:
         with torch.no_grad():
             return make_truth(
                 call,
                 given,
                 specs,
-                seed=seed,
+                seed=drawn,
                 accumulation=sums,
                 family=family_of(family, low),
             )
 
-    return Bounds(truth_of, precision_named(policy) or policy_of_call(tensors, written), written)
+    truths = [partial(truth, drawn=drawn) for drawn in (seed, seed + 1)]
+    return Bounds(truths, precision_named(policy) or policy_of_call(tensors, written), written)
 
 
 def assert_accurate(
@@ -205,25 +203,15 @@ def assert_accurate(
     its truth is ill-conditioned, or the reference's own result fails.
     """
     __tracebackhide__ = True
-    known: dict[str, Any] = {"policy": policy, "accumulation": accumulation}
-    first = bounds(reference, inputs, seed=seed, **known)
-    compared = first.compare(actual)
+    limits = bounds(reference, inputs, policy=policy, accumulation=accumulation, seed=seed)
+    compared = limits.compare(actual)
     if undecided := [one for one in compared if one.undecided]:
         worst = undecided[0]
         raise CannotJudgeError(
             f"{worst.output} decides nothing on these inputs: {worst.undecided}; choose others"
         )
-    if all(one.passed for one in compared):
-        return
-    again = bounds(reference, inputs, seed=seed + 1, **known).compare(actual)
-    wrong = [
-        one
-        for one, other in zip(compared, again, strict=True)
-        if not one.passed and not other.passed
-    ]
-    if wrong:
-        said = "\n".join(_told(one, first.policy) for one in wrong)
-        raise InaccurateError(said, compared)
+    if wrong := [one for one in compared if not one.passed]:
+        raise InaccurateError("\n".join(_told(one, limits.policy) for one in wrong), compared)
 
 
 def _told(one: Comparison, policy: Precision) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from cuassay.api import Decorated, Kernel, job_of
 from cuassay.closing import Closing
@@ -31,10 +31,10 @@ from cuassay.model.events import (
     Event,
     FindingReported,
 )
+from cuassay.model.options import Given, Options
 from cuassay.model.outcome import Finding, FindingClass, worst_first
-from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem
-from cuassay.model.verdict import Profile, Verdict
+from cuassay.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,11 +99,8 @@ def verify(
     problem: str | Path | Problem | Decorated,
     *,
     budget_s: float | None = None,
-    profile: Profile | str = Profile.STANDARD,
-    device: str | None = None,
-    require: Sequence[str] = (),
-    precision: Precision | str | None = None,
     own_problem: bool = False,
+    **options: Unpack[Given],
 ) -> Result:
     """Judge one kernel within `budget_s` seconds and return the result.
 
@@ -111,8 +108,8 @@ def verify(
     (anything with a newline in it). A budget that ends before the verdict gives INCONCLUSIVE,
     or REJECTED where a wrong result was already seen and confirmed. A candidate whose own file
     declares the problem is INVALID, unless `own_problem` agrees to run that file as trusted code;
-    the result then has the condition `own-problem`. Raises UsageError for a
-    profile, budget or condition that does not exist.
+    the result then has the condition `own-problem`. `options` are those of `cuassay.check`. Raises
+    UsageError for a profile, budget or condition that does not exist.
     """
     from cuassay.engine import run
 
@@ -124,13 +121,7 @@ def verify(
         candidate,
         problem,
         budget_s=_budget(budget_s),
-        options={
-            "profile": profile,
-            "device": device,
-            "require": require,
-            "precision": precision,
-            "own_problem": own_problem,
-        },
+        options={"own_problem": own_problem, **options},
     )
 
 
@@ -138,19 +129,17 @@ class Verifier(Closing):
     """A pool of waiting judges for many verifications, one trial a lane at a time.
 
     `workers` is the number of lanes: GPUs with a GPU, else shares of the processors. Closing it
-    (or leaving the `with` block) ends what runs.
+    (or leaving the `with` block) ends what runs. `options` are those of `cuassay.check`, for all
+    verifications that name no others.
     """
 
     def __init__(
         self,
         *,
         workers: int | None = None,
-        profile: Profile | str = Profile.STANDARD,
-        device: str | None = None,
         budget_s: float | None = None,
-        require: Sequence[str] = (),
-        precision: Precision | str | None = None,
         own_problem: bool = False,
+        **options: Unpack[Given],
     ) -> None:
         from cuassay.engine.executors import local_lanes
         from cuassay.engine.pool import WarmPool
@@ -158,14 +147,9 @@ class Verifier(Closing):
         if workers is not None and workers < 1:
             raise UsageError(f"workers is {workers}, expected 1 or more")
         self._budget_s = _budget(budget_s)
-        self._options = {
-            "profile": profile,
-            "require": require,
-            "precision": precision,
-            "own_problem": own_problem,
-        }
-        job_of("-", problem="-", **self._options)  # type: ignore[arg-type]  # off: said at once
-        lanes = local_lanes(device, workers)
+        read = Options.read(**options)  # an invalid one is told at once
+        self._options: dict[str, Any] = {"own_problem": own_problem, **options}
+        lanes = local_lanes(read.device, workers)
         self._pool = WarmPool(lanes)
         self._threads = ThreadPoolExecutor(len(lanes), thread_name_prefix="cuassay-verify")
 

@@ -20,6 +20,7 @@ from cuassay.errors import BuildError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.model.candidate import BuildFlags, Candidate, Convention, Language
+from cuassay.model.device import CUDA
 
 pytestmark = [
     pytest.mark.gpu,
@@ -87,7 +88,7 @@ def inputs() -> list[torch.Tensor]:
 def test_example_kernels_run(tmp_path: Path, name: str, error: float) -> None:
     operator = load_problem(str(EXAMPLE / "problem"))
     kernel = load_candidate(str(EXAMPLE / name), operator)
-    built = build.load(kernel, operator, device="cuda", folder=tmp_path)
+    built = build.load(kernel, operator, device=CUDA, folder=tmp_path)
     given = inputs()
     if kernel.convention is Convention.DESTINATION:
         outputs = [
@@ -107,20 +108,20 @@ def test_example_kernels_run(tmp_path: Path, name: str, error: float) -> None:
 def test_triton_stays_native_on_a_gpu(tmp_path: Path) -> None:
     operator = load_problem(str(EXAMPLE / "problem"))
     kernel = load_candidate(str(EXAMPLE / "kernel_fp32_triton.py"), operator)
-    built = build.load(kernel, operator, device="cuda", folder=tmp_path)
+    built = build.load(kernel, operator, device=CUDA, folder=tmp_path)
     assert built.kind == "python"
     assert built.toolchain["arch"].startswith("sm_")
 
 
 def test_cuda_extension_builds_and_is_cached(tmp_path: Path) -> None:
-    first = build.load(rmsnorm(), problem(), device="cuda", folder=tmp_path)
+    first = build.load(rmsnorm(), problem(), device=CUDA, folder=tmp_path)
     x = torch.randn(64, 512, device="cuda").bfloat16()
     w = torch.randn(512, device="cuda").bfloat16()
     y = first.call(x, w, 1e-6)
     assert isinstance(y, torch.Tensor)
     expected = torch.nn.functional.rms_norm(x.double(), (512,), w.double(), 1e-6)
     torch.testing.assert_close(y.double(), expected, rtol=1e-2, atol=1e-3)
-    again = build.load(rmsnorm(), problem(), device="cuda", folder=tmp_path)
+    again = build.load(rmsnorm(), problem(), device=CUDA, folder=tmp_path)
     assert again.cached
     assert again.seconds < first.seconds
     assert (tmp_path / "objects" / "rmsnorm.cu.light.o").is_file()  # the light headers sufficed
@@ -131,7 +132,7 @@ def test_cuda_extension_that_needs_all_headers(tmp_path: Path) -> None:
         "auto y = torch::empty_like(x);",
         "torch::NoGradGuard guard;\n    auto y = torch::empty_like(x);",
     )
-    built = build.load(rmsnorm(text), problem(), device="cuda", folder=tmp_path)
+    built = build.load(rmsnorm(text), problem(), device=CUDA, folder=tmp_path)
     x, w = torch.ones(2, 64, device="cuda").bfloat16(), torch.ones(64, device="cuda").bfloat16()
     y = built.call(x, w, 0.0)
     assert isinstance(y, torch.Tensor)
@@ -141,7 +142,7 @@ def test_cuda_extension_that_needs_all_headers(tmp_path: Path) -> None:
 def test_compiler_error_of_an_extension(tmp_path: Path) -> None:
     text = RMSNORM.replace("float sum = 0.0f;", "flaot sum = 0.0f;")
     with pytest.raises(BuildError, match=r"rmsnorm\.cu does not compile") as info:
-        build.load(rmsnorm(text), problem(), device="cuda", folder=tmp_path)
+        build.load(rmsnorm(text), problem(), device=CUDA, folder=tmp_path)
     assert "flaot" in info.value.log
 
 
@@ -151,7 +152,8 @@ def test_killed_build_does_not_block_the_next(tmp_path: Path) -> None:
         "from tests.gpu.test_build_gpu import rmsnorm\n"
         "from tests.support.builds import problem\n"
         "from cuassay import build\n"
-        "build.load(rmsnorm(), problem(), device='cuda', folder=Path(sys.argv[1]))\n"
+        "from cuassay.model.device import CUDA\n"
+        "build.load(rmsnorm(), problem(), device=CUDA, folder=Path(sys.argv[1]))\n"
     )
     builder = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
@@ -163,13 +165,13 @@ def test_killed_build_does_not_block_the_next(tmp_path: Path) -> None:
         time.sleep(0.05)
     os.killpg(builder.pid, signal.SIGKILL)
     builder.wait()
-    assert build.load(rmsnorm(), problem(), device="cuda", folder=tmp_path).call is not None
+    assert build.load(rmsnorm(), problem(), device=CUDA, folder=tmp_path).call is not None
 
 
 def test_nvrtc_compiles_for_this_device() -> None:
     if nvrtc.find_nvrtc() is None:
         pytest.skip("libnvrtc is not installed")
-    arch = build.toolchain("cuda")["arch"]
+    arch = build.toolchain(CUDA)["arch"]
     source = '#include <cuda_bf16.h>\nextern "C" __global__ void k(__nv_bfloat16* p) { *p = p[1]; }'
     assert nvrtc.compile_cubin(source, arch=arch)[:4] == b"\x7fELF"
 

@@ -14,6 +14,7 @@ from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import open_trial
 from cuassay.model.candidate import Language
+from cuassay.model.device import CUDA
 from cuassay.model.outcome import Finding
 from cuassay.model.steps import Disarm
 from cuassay.model.verdict import Profile
@@ -48,13 +49,13 @@ def findings(answer: str, folder: Path) -> tuple[list[Finding], dict[str, str]]:
     """Return what GHOST001 says of an extension, and the launches that were counted."""
     problem = load("swiglu@float32")
     trial = open_trial(
-        problem, load_reference(problem), profile=Profile.QUICK, device="cuda", root_seed=4
+        problem, load_reference(problem), profile=Profile.QUICK, device=CUDA, root_seed=4
     )
     made = candidate(
         SOURCE.replace("ANSWER", answer), paths=("k.cu",), language=Language.CUDA_EXTENSION
     )
-    built = build.load(made, problem, device="cuda", folder=folder)
-    runner = LocalRunner(built.call, problem, device="cuda")
+    built = build.load(made, problem, device=CUDA, folder=folder)
+    runner = LocalRunner(built.call, problem, device=CUDA)
     found: list[Finding] = []
     for scenario in Ghost001().propose(trial):
         run = runner.run(scenario, trial.inputs, None)

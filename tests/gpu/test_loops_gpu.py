@@ -12,6 +12,7 @@ from cuassay.formats import load_candidate
 from cuassay.loops import presets, sites
 from cuassay.loops.kernels import IsolatedKernel
 from cuassay.loops.train.cell import Settings, run_cell
+from cuassay.model.device import CUDA
 from cuassay.model.loop import Cell
 
 pytestmark = [
@@ -28,10 +29,10 @@ def test_the_known_kernels_in_training(word: str, left: bool, suffix: str) -> No
     preset = replace(presets.preset("tiny"), vocab=1024)
     problem = sites.site_problem(site, "bf16", vocab=preset.vocab)
     candidate = load_candidate(str(_EXAMPLES / f"kernel_{word}{suffix}"), problem)
-    with IsolatedKernel(candidate, problem, device="cuda") as kernel:
+    with IsolatedKernel(candidate, problem, device=CUDA) as kernel:
         found = run_cell(
             Cell(data="real", optimizer="sgd", precision="bf16", seed=0),
-            Settings(site=site.name, kernel=kernel, preset=preset, steps=15, device="cuda", seed=4),
+            Settings(site=site.name, kernel=kernel, preset=preset, steps=15, device=CUDA, seed=4),
         )
     assert found.gradient_left_band is left, found
     assert not found.failure

@@ -15,6 +15,7 @@ from cuassay.loops.kernels import IsolatedKernel
 from cuassay.loops.model.operators import Operators
 from cuassay.loops.model.transformer import Transformer
 from cuassay.loops.text.corpus import corpus
+from cuassay.model.device import CUDA
 
 pytestmark = [
     pytest.mark.gpu,
@@ -61,10 +62,10 @@ def _graphed(body: str, folder: Path) -> Graphed:
     problem = sites.site_problem(site, "bf16", vocab=preset.vocab)
     path = folder / "kernel.py"
     path.write_text(_kernel(body, [spec.name for spec in problem.inputs]))
-    ops = Operators(precision="bf16", vocab=preset.vocab, device="cuda")
+    ops = Operators(precision="bf16", vocab=preset.vocab, device=CUDA)
     torch.manual_seed(0)
     model = Transformer(preset, ops).to("cuda")
-    with IsolatedKernel(load_candidate(str(path), problem), problem, device="cuda") as kernel:
+    with IsolatedKernel(load_candidate(str(path), problem), problem, device=CUDA) as kernel:
         return graphed.decode_graphed(kernel, site, model, corpus("uniform", preset.vocab), seed=2)
 
 

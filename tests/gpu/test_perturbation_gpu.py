@@ -14,6 +14,7 @@ from cuassay.formats import load_candidate
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
+from cuassay.model.device import CUDA
 from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Load, Repeat
@@ -37,10 +38,10 @@ def repeats(path: Path, problem_name: str, folder: Path) -> tuple[JudgeTrial, Ca
     """Run a candidate 64 times in each of eight variants of the pauses."""
     problem = load(problem_name)
     trial = open_trial(
-        problem, load_reference(problem), profile=Profile.QUICK, device="cuda", root_seed=11
+        problem, load_reference(problem), profile=Profile.QUICK, device=CUDA, root_seed=11
     )
     candidate = load_candidate(str(path), problem)
-    built = build.load(candidate, problem, device="cuda", folder=folder)
+    built = build.load(candidate, problem, device=CUDA, folder=folder)
     # Wide enough for every warp, and every one of four blocks, to have a share in a row's sum.
     case = placed(trial.cases("numeric")[0], {"rows": 64, "hidden": 2048})
     steps = [Repeat(slot="a", count=64, load=Load.DELAYS, seed=seed) for seed in SEEDS]
@@ -54,7 +55,7 @@ def repeats(path: Path, problem_name: str, folder: Path) -> tuple[JudgeTrial, Ca
             *steps,
         ),
     )
-    runner = LocalRunner(built.call, problem, device="cuda", convention=candidate.convention)
+    runner = LocalRunner(built.call, problem, device=CUDA, convention=candidate.convention)
     return trial, case, runner.run(scenario, trial.inputs, None)
 
 

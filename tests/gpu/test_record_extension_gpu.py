@@ -19,6 +19,7 @@ from cuassay.build.recording import gpu_memory, now, unwritten
 from cuassay.build.recording import ledger as launch_ledger
 from cuassay.build.recording.ledger import Ledger
 from cuassay.build.recording.recorder import LaunchRecorder, Wish
+from cuassay.model.device import CUDA, Device
 
 pytest.importorskip("numba")
 pytestmark = [
@@ -117,7 +118,7 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, L
     patch.setattr(launch_ledger, "LEDGER", ledger)
     patch.setattr(cpp_extension, "load_inline", cpp_extension.load_inline)
     patch.setattr(cpp_extension, "load", cpp_extension.load)
-    inline_extension.install(folder, device="cuda:0")
+    inline_extension.install(folder, device=Device("cuda:0"))
     made = cpp_extension.load_inline(  # type: ignore[no-untyped-call]
         "forms",
         "".join(f"void {name}(torch::Tensor x, torch::Tensor y);" for name in _FORMS),
@@ -142,7 +143,7 @@ def test_a_launch_is_recorded_whole_and_executed_bit_by_bit(
     recorder = LaunchRecorder(Wish(pattern=unwritten.new_pattern()), gpu_memory.gpu_memory())
     led = ledger.lead_libraries()
     try:
-        with now.recording(recorder, triton=False, device="cuda"):
+        with now.recording(recorder, triton=False, device=CUDA):
             getattr(functions, form)(x, y)
     finally:
         ledger.release_libraries(led)

@@ -12,6 +12,7 @@ from tests.support.workers import LIMITS, items, nursery, pool, problem, read, s
 
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
+from cuassay.model.device import CUDA
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import (
     Allocate,
@@ -40,7 +41,7 @@ BFLOAT16 = problem((tensor_spec("x", "bfloat16", "n"),), (tensor_spec("y", "bflo
 
 @pytest.fixture(scope="module")
 def gpu() -> Iterator[Nursery]:
-    with nursery("cuda") as opened:
+    with nursery(CUDA) as opened:
         yield opened
 
 

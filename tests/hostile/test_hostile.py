@@ -17,6 +17,7 @@ from cuassay.catalog import registry
 from cuassay.formats import load_candidate
 from cuassay.judge.decide import examine
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Mode
@@ -91,9 +92,9 @@ def climbed(target: Target) -> set[str]:
     steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
     found: set[str] = set()
     with (
-        Nursery("cpu", hide=[target.home]) as nursery,
-        WorkerPool(candidate, _PROBLEM, device="cpu", nursery=nursery, keep=target.folder) as pool,
-        Apart(candidate, _PROBLEM, device="cpu", nursery=lambda: nursery, limits=Limits()) as apart,
+        Nursery(CPU, hide=[target.home]) as nursery,
+        WorkerPool(candidate, _PROBLEM, device=CPU, nursery=nursery, keep=target.folder) as pool,
+        Apart(candidate, _PROBLEM, device=CPU, nursery=lambda: nursery, limits=Limits()) as apart,
     ):
         for mode in (Mode.PLAIN, Mode.APART):
             scenario = Scenario(label="attempts", cases=(case,), steps=steps, mode=mode)

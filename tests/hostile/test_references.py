@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.engine import run
+from cuassay.model.device import CPU
 from cuassay.model.jobs import ShowJob
 
 _PROBLEM = """
@@ -58,7 +59,7 @@ def _shown(folder: Path, *, within: bool, monkeypatch: pytest.MonkeyPatch) -> di
         )
         (tree / "problem.py").write_text(text)
         inner = (str(tree),) if within else ()
-        job = ShowJob(problem=str(tree / "problem.py"), device="cpu", within=inner)
+        job = ShowJob(problem=str(tree / "problem.py"), device=CPU, within=inner)
         run.document(job, lambda text: None, environment={})
         outcomes: dict[str, str] = json.loads((Path(told) / "outcomes").read_text())
         return outcomes

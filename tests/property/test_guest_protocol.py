@@ -27,6 +27,7 @@ from tests.support.workers import candidate, problem, ramp, scenario
 
 from cuassay.checks.endings.findings import inconclusive_reason, termination_finding
 from cuassay.judge.decide.structure import matched
+from cuassay.model.device import CPU
 from cuassay.model.scenario import Allocate, Call, HashResult, ReadInputs, ReadResult
 from cuassay.model.steps import Mode
 from cuassay.model.trace import (
@@ -292,7 +293,7 @@ def _run(script: list[tuple[str, Any]], folder: Path, *, apart: bool) -> tuple[l
     over = problem()
     trial = scenario(_STEPS, timeout_s=0.3)
     worker = WorkerHandle(server, cache=folder, limits=_LIMITS)
-    segments = Segments("cpu")
+    segments = Segments(CPU)
     execution: Execution
     if apart:
         execution = _Apart(
@@ -301,12 +302,12 @@ def _run(script: list[tuple[str, Any]], folder: Path, *, apart: bool) -> tuple[l
             trial,
             limits=_LIMITS,
             problem=over,
-            device="cpu",
+            device=CPU,
             candidate=candidate("def run(x): return x"),
             baseline=None,
         )
     else:
-        execution = Execution(worker, segments, trial, limits=_LIMITS, problem=over, device="cpu")
+        execution = Execution(worker, segments, trial, limits=_LIMITS, problem=over, device=CPU)
     try:
         end = run_now(execution.run(ramp, None))
     except UnbornError:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cuassay.inputs.fills import kinds_for, make
 from cuassay.model.case import Fill
+from cuassay.model.device import CPU
 from cuassay.model.domain import Domain, Index, Positive, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
@@ -30,8 +31,8 @@ def test_real_fills_stay_within_bounds(
     kind = data.draw(st.sampled_from(fills_of(domain, dtype)))
     spec = TensorSpec(name="x", dtype=dtype, shape=("m", "n"), domain=domain)
     sizes = dict(zip("mn", shape, strict=True))
-    made = make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device="cpu")
-    again = make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device="cpu")
+    made = make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device=CPU)
+    again = make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device=CPU)
     assert made.shape == shape
     assert torch.equal(made, again)
     if made.numel():
@@ -49,7 +50,7 @@ def test_positive_stays_positive(
     kind = data.draw(st.sampled_from(fills_of(domain, dtype)))
     spec = TensorSpec(name="x", dtype=dtype, shape=("m", "n"), domain=domain)
     sizes = dict(zip("mn", shape, strict=True))
-    made = make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device="cpu").double()
+    made = make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device=CPU).double()
     assert ((made >= domain.low) & (made <= domain.high)).all()
 
 
@@ -62,7 +63,7 @@ def test_indices_stay_in_range(
     kind = data.draw(st.sampled_from(fills_of(domain, DType.INT64)))
     spec = TensorSpec(name="i", dtype=DType.INT64, shape=("n",), domain=domain)
     sizes = {"n": count, "vocab": axis}
-    made = make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device="cpu")
+    made = make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device=CPU)
     assert ((made >= -1) & (made < axis)).all()
     assert kind == "sentinel" or (made >= 0).all()
     if unique:

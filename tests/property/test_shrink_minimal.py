@@ -17,6 +17,7 @@ from cuassay.inputs.materialise import materialise
 from cuassay.inputs.shrink import shrink, shrink_counted
 from cuassay.inputs.size_law import OutOfBudget, SizeProbe, size_law
 from cuassay.model.case import Case, Fill
+from cuassay.model.device import CPU
 from cuassay.model.problem import Problem, Scalar
 
 TWO_AXES = problem(
@@ -35,7 +36,7 @@ def start(rows: int, cols: int, fill: Fill | None = None) -> Case:
 
 
 def values_of(case: Case) -> torch.Tensor:
-    made = materialise(TWO_AXES, case, device="cpu")["x"]
+    made = materialise(TWO_AXES, case, device=CPU)["x"]
     assert isinstance(made, torch.Tensor)
     return made
 

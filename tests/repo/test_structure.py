@@ -15,13 +15,10 @@ _MOST_ATTRIBUTES = 15
 _MOST_IMPORTS = 25
 
 _RECORD = "a frozen record: its fields are a document that is kept, shown or sent as a whole"
-_MANY_METHODS = {
-    "cuassay.sandbox.host.client.WorkerPool": "still to be split: the pool, and asking its workers",
-}
+_MANY_METHODS: dict[str, str] = {}
 _MANY_ATTRIBUTES = {
     **dict.fromkeys(
         (
-            "cuassay.cli.verbs.audit.Asked",
             "cuassay.guard.capsules.evidence.CapsuleHeader",
             "cuassay.guard.config.GuardConfig",
             "cuassay.guard.watch.GuardStats",
@@ -47,15 +44,11 @@ _MANY_ATTRIBUTES = {
     "cuassay.guard.watch.Watch": "what threads of production calls share of one guarded kernel",
     "cuassay.judge.decide.tally.Tally": "what a trial counts on its way to a verdict",
     "cuassay.judge.run.executor.Executor": "still to be split: routes, and what a run showed",
-    "cuassay.sandbox.host.client.WorkerPool": "still to be split, as its methods",
     "cuassay.sandbox.host.handle.WorkerHandle": "one process: its pipes, memory, limits and end",
-    "ptxsan.memory_model._Execution": "relations of one candidate execution, by PTX's names",
     "ptxsan.prove.execute.Execution": "still to be split: paths, and what is known on them",
 }
 _MANY_IMPORTS = {
-    "cuassay.judge.proofs.prove": "composition: every property and its prover",
     "cuassay.judge.run.executor": "the one router: every kind of process",
-    "cuassay.judge.session": "composition of a trial",
     "cuassay.judge.verbs": "a function a job, each with its own parts",
     "cuassay.sandbox.host.apart": "still to be split: the process apart, and its walls",
 }

@@ -13,6 +13,7 @@ from cuassay.catalog import registry
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
+from cuassay.model.device import CPU
 from cuassay.model.verdict import Profile
 
 Array = npt.NDArray[Any]
@@ -34,7 +35,7 @@ def run(
         axes={**chosen.axes, **(axes or {})},
         scalars={**chosen.scalars, **(scalars or {})},
     )
-    values = materialise(problem, chosen, device="cpu")
+    values = materialise(problem, chosen, device=CPU)
     returned = load_reference(problem).call(*values.values())
     outputs = returned if isinstance(returned, tuple) else (returned,)
     return {key: wide(value) for key, value in values.items()}, [wide(out) for out in outputs]

@@ -28,8 +28,10 @@ from cuassay.loops import states
 from cuassay.model import serial
 from cuassay.model.candidate import Convention
 from cuassay.model.case import LOOPS, Case
+from cuassay.model.device import CPU, Device
 from cuassay.model.domain import Index, Real
 from cuassay.model.dtype import DType
+from cuassay.model.effort import Effort
 from cuassay.model.outcome import Finding
 from cuassay.model.precision import Precision
 from cuassay.model.problem import (
@@ -67,13 +69,18 @@ class FakeTrial:
     problem: Problem
     reference: Function
     profile: Profile = Profile.QUICK
-    device: str = "cpu"
+    device: Device = CPU
     deterministic_reference: bool = True
     plans: dict[str, tuple[Case, ...]] = field(default_factory=dict)
     ill_conditioned: str = ""
     generator: Callable[..., Mapping[str, object]] | None = None
     machine: Machine | None = None
     lowered: tuple[Case, ...] = ()
+
+    @property
+    def effort(self) -> Effort:
+        """What the profile means."""
+        return Effort(self.profile)
 
     def seed(self, *path: object) -> int:
         """Return a seed derived from a fixed root."""
@@ -99,7 +106,7 @@ class FakeTrial:
         """Return the cases set in `plans`, else the planner's."""
         if purpose in LOOPS:
             found = states.plan(
-                self.problem, purpose, profile=self.profile, seed=20261121, device="cpu"
+                self.problem, purpose, profile=self.profile, seed=20261121, device=CPU
             )
             return self.plans.setdefault(purpose, tuple(found))
         if purpose not in self.plans:
@@ -111,9 +118,9 @@ class FakeTrial:
     def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
         """Return fresh inputs."""
         if case.state is not None:
-            return states.inputs(self.problem, case.state, "cpu")
+            return states.inputs(self.problem, case.state, CPU)
         generator = self.generator if case.generator else None
-        return materialise(self.problem, case, device="cpu", generator=generator)
+        return materialise(self.problem, case, device=CPU, generator=generator)
 
     def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
         """Return the lifted reference's answer."""

@@ -11,6 +11,7 @@ from cuassay.judge.decide.control import Control
 from cuassay.judge.decide.examine import Examination, Examined, judge_scenario
 from cuassay.judge.diagnose.minimise import Minimiser
 from cuassay.judge.trial import JudgeTrial, open_trial
+from cuassay.model.device import CPU
 from cuassay.model.events import Event
 from cuassay.model.outcome import CheckReport, Finding
 from cuassay.model.scenario import Scenario
@@ -78,5 +79,5 @@ def bench(
 ) -> Bench:
     """Return the judge's trial of `call` on the problem of a fake one."""
     reference = LoadedReference(call=fake.reference, generator=None)
-    trial = open_trial(fake.problem, reference, profile=profile, device="cpu", root_seed=seed)
+    trial = open_trial(fake.problem, reference, profile=profile, device=CPU, root_seed=seed)
     return Bench(trial=trial, call=call, reference=fake.reference)

@@ -12,6 +12,7 @@ from cuassay.loops.kernels import Kernel, Value, local_kernel
 from cuassay.loops.model.operators import Operators
 from cuassay.loops.model.transformer import Transformer
 from cuassay.loops.train.cell import Settings
+from cuassay.model.device import CPU
 from cuassay.model.loop import Preset
 from cuassay.model.problem import Problem
 from tests.zoo import planted
@@ -54,7 +55,7 @@ def micro(
 ) -> Transformer:
     """Return a micro model with the same weights every time."""
     torch.manual_seed(0)
-    ops = Operators(precision=precision, vocab=preset.vocab, device="cpu", kernels=kernels)
+    ops = Operators(precision=precision, vocab=preset.vocab, device=CPU, kernels=kernels)
     return Transformer(preset, ops)
 
 

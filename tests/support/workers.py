@@ -13,6 +13,7 @@ import torch
 
 from cuassay.model.candidate import Candidate, Convention, SourceFile
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, Device
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Reference, Scalar, ScalarSpec, TensorSpec, VarAxis
@@ -94,7 +95,7 @@ def read(run: Ran, index: int, position: int = 0) -> torch.Tensor:
 
 
 @contextmanager
-def nursery(device: str = "cpu", *, hide: Sequence[Path] = ()) -> Iterator[Nursery]:
+def nursery(device: Device = CPU, *, hide: Sequence[Path] = ()) -> Iterator[Nursery]:
     """Open a nursery whose workers can import the builder of this file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), str(ROOT)]))

@@ -16,6 +16,7 @@ import pytest
 
 from cuassay.audit.lists import read_list
 from cuassay.model import serial
+from cuassay.model.device import CUDA
 from cuassay.model.diagnosis import Cause, Diagnosis
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Decision
@@ -276,7 +277,7 @@ def test_rows_of_earlier_runs_become_rows(modules: dict[str, ModuleType], tmp_pa
     library = {"kernels": [{"kernel": "liger_rms_norm", "problem": "rmsnorm", "dtype": "float16",
                             "decision": "ACCEPTED", "seconds": 9.0, "seed": 4}]}  # fmt: skip
     _write(tmp_path / "trusted.json", json.dumps(library))
-    origin = imports.Origin(device="cuda", machine="H200", versions="v", judged_at="1", version="0")
+    origin = imports.Origin(device=CUDA, machine="H200", versions="v", judged_at="1", version="0")
     for name in ("wild.ndjson", "foreign.json", "trusted.json"):
         imports.import_rows(tmp_path / name, runs, origin)
     found = {row.key: row for row in modules["public_audit_rows"].read_rows(runs)}

@@ -32,6 +32,7 @@ from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import JudgeTrial
 from cuassay.judge.truths import TruthCache
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.jobs import TrialJob
@@ -114,15 +115,15 @@ class Gate:
         extras: bool = False,
     ) -> None:
         self._beside, self._extras = beside, extras
-        self.device, self._without = device, without
+        self.device, self._without = Device(device), without
         self._smallest, self._causes = smallest, causes
         self._stack = ExitStack()
         self._home = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         with _home(self._home):
             if nursery is None and self.isolated:
-                nursery = self._stack.enter_context(Nursery(device, machine=machine))
+                nursery = self._stack.enter_context(Nursery(self.device, machine=machine))
             self._nursery = nursery
-            self._toolchain: Mapping[str, str] = build.toolchain(device)
+            self._toolchain: Mapping[str, str] = build.toolchain(self.device)
         self._references: dict[int, tuple[Problem, LoadedReference]] = {}
         self._key: tuple[str, int] | None = None
         self._truths: TruthCache = OrderedDict()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 from cuassay import build
 from cuassay.checks.base import Run
@@ -17,6 +17,7 @@ from cuassay.closing import Closing
 from cuassay.home import cache_dir
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.digest import candidate_digest
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
@@ -28,11 +29,12 @@ from tests.zoo.judging import Gate
 class _Pool:
     """What a session asks of a candidate's workers, where there are none."""
 
-    build_s = 0.0
-    built, is_starting, tunes = True, False, False
+    is_starting = False
 
     def __init__(self, *, kind: str, because: str) -> None:
-        self.kind, self.because = kind, because
+        self.builds = SimpleNamespace(
+            kind=kind, because=because, done=True, seconds=0.0, tunes=False
+        )
 
     async def wait_built(self) -> bool:
         """Say that the candidate is built."""
@@ -54,7 +56,7 @@ class InProcess(Closing):
         trial: JudgeTrial,
         candidate: Candidate,
         *,
-        device: str,
+        device: Device,
         lane: Lane = Lane.CANDIDATE,
         **ignored: object,
     ) -> None:

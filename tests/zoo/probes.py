@@ -23,6 +23,7 @@ from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.inputs.materialise import Value, materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
 
@@ -58,7 +59,7 @@ class Answers:
         """Return inputs of a case that nobody has seen."""
         number = self.cases.index(case)
         if number not in self._inputs:
-            made = materialise(self.problem, case, device="cpu", generator=self.reference.generator)
+            made = materialise(self.problem, case, device=CPU, generator=self.reference.generator)
             self._inputs[number] = list(made.values())
         return [
             value.clone() if isinstance(value, torch.Tensor) else value

@@ -16,6 +16,7 @@ from pathlib import Path
 from cuassay.build.built import Built
 from cuassay.build.cuda.toolkit import toolchain
 from cuassay.model.candidate import Candidate, Language
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 
 __all__ = ["Built", "load", "load_to_record", "prepare", "toolchain"]
@@ -24,7 +25,7 @@ MACHINE, INTERPRETER = "+ptx-machine", "+triton-interpreter"
 _MARK = "built"  # written last: a folder that holds it was built whole
 
 
-def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
+def load(candidate: Candidate, problem: Problem, *, device: Device, folder: Path) -> Built:
     """Return the candidate as a callable, building it in `folder` unless that was done before.
 
     `folder` is private to one candidate and toolchain (named by their digest); it is created
@@ -36,13 +37,13 @@ def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -
 
 
 def prepare(
-    candidate: Candidate, *, device: str, notify: Callable[[str], None] = lambda text: None
+    candidate: Candidate, *, device: Device, notify: Callable[[str], None] = lambda text: None
 ) -> None:
     """Make what builds of this candidate share and may not write themselves, unless it is there.
 
     For the judge's process: `notify` is told what takes long. Does nothing where it cannot.
     """
-    if candidate.compiles_cuda and not device.startswith("cuda"):
+    if candidate.compiles_cuda and not device.on_gpu:
         from cuassay.build.machine import candidates as machine
 
         if not machine.missing():
@@ -51,7 +52,9 @@ def prepare(
             prepare_headers(notify)
 
 
-def load_to_record(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
+def load_to_record(
+    candidate: Candidate, problem: Problem, *, device: Device, folder: Path
+) -> Built:
     """Return the candidate as `load` does, its Triton kernels executed by the PTX machine.
 
     For calls whose launches are recorded: the interpreter launches nothing that could be.
@@ -60,7 +63,7 @@ def load_to_record(candidate: Candidate, problem: Problem, *, device: str, folde
 
 
 def _loaded(
-    candidate: Candidate, problem: Problem, *, device: str, folder: Path, machine: bool
+    candidate: Candidate, problem: Problem, *, device: Device, folder: Path, machine: bool
 ) -> Built:
     started = time.perf_counter()
     tools = toolchain(device)
@@ -68,10 +71,10 @@ def _loaded(
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / _MARK
     cached = mark.is_file()
-    triton = candidate.names_triton and not device.startswith("cuda")
+    triton = candidate.names_triton and not device.on_gpu
     because = _interpreted_because(folder, wanted=machine) if triton else ""
     triton = triton and not because
-    hosted = candidate.compiles_cuda and not device.startswith("cuda")
+    hosted = candidate.compiles_cuda and not device.on_gpu
     kind = _kind(candidate, device, triton or hosted, interpreted=bool(because))
     match candidate.language:
         case Language.PYTHON:
@@ -79,7 +82,7 @@ def _loaded(
         case Language.CUDA_EXTENSION:
             from cuassay.build.cuda.extension import load_extension
 
-            if device.startswith("cuda") or not candidate.compiles_cuda:
+            if device.on_gpu or not candidate.compiles_cuda:
                 call = load_extension(candidate, device=device, folder=folder)
             else:
                 from cuassay.build.machine import candidates
@@ -89,7 +92,7 @@ def _loaded(
                     problem,
                     lambda: load_extension(candidate, device=device, folder=folder),
                 )
-        case Language.CUDA_KERNEL if device.startswith("cuda"):
+        case Language.CUDA_KERNEL if device.on_gpu:
             from cuassay.build.cuda.raw_kernel import load_kernels
 
             call = load_kernels(candidate, problem, device=device, folder=folder)
@@ -113,13 +116,13 @@ def _loaded(
 
 
 def _python(
-    candidate: Candidate, problem: Problem, *, device: str, folder: Path, triton: bool
+    candidate: Candidate, problem: Problem, *, device: Device, folder: Path, triton: bool
 ) -> Callable[..., object]:
     """Import a Python candidate; with `triton` its Triton kernels go to the PTX machine."""
     from cuassay.build.machine import candidates as machine
     from cuassay.build.python import load_python
 
-    if candidate.compiles_cuda and not device.startswith("cuda"):
+    if candidate.compiles_cuda and not device.on_gpu:
         if triton:
             machine.enable_triton(candidate)
         interpret = not triton
@@ -141,9 +144,9 @@ def _interpreted_because(folder: Path, *, wanted: bool) -> str:
     return machine.interpreted_because(folder, wanted=wanted)
 
 
-def _kind(candidate: Candidate, device: str, machine: bool, *, interpreted: bool) -> str:
+def _kind(candidate: Candidate, device: Device, machine: bool, *, interpreted: bool) -> str:
     """Return the language, and what executes its kernels where that is no GPU."""
-    if device.startswith("cuda"):
+    if device.on_gpu:
         return candidate.language.value
     if candidate.language is Language.CUDA_KERNEL or machine:
         return candidate.language.value + MACHINE

@@ -17,6 +17,7 @@ from cuassay.build.sources import build_lock, candidate_traceback, write_sources
 from cuassay.build.unavailable import went_without
 from cuassay.errors import BuildError, CuassayError, MissingToolError, suggestion
 from cuassay.model.candidate import Candidate, speaks_of_triton
+from cuassay.model.device import Device
 
 _OPTIONAL_PACKAGES = (
     *("triton", "cutlass", "cuda", "cupy", "numba", "tilelang", "tvm", "tvm_ffi", "pycuda", "jax"),
@@ -42,7 +43,7 @@ _NEEDS_TOOL = ("CUDA_HOME environment variable is not set", "Ninja is required",
 
 
 def load_python(
-    candidate: Candidate, *, device: str, folder: Path, interpret: bool = True
+    candidate: Candidate, *, device: Device, folder: Path, interpret: bool = True
 ) -> Callable[..., object]:
     """Import the candidate's entry function from its files below `folder/src`.
 
@@ -52,7 +53,7 @@ def load_python(
     package, a compiler or a GPU is what is missing.
     """
     text = "\n".join(source.text for source in candidate.sources)
-    on_cpu = not device.startswith("cuda")
+    on_cpu = not device.on_gpu
     if on_cpu and interpret and speaks_of_triton(text):
         from cuassay.build.interpreter.install import enable
 
@@ -80,7 +81,7 @@ def load_python(
         stack.enter_context(around())
         if "cpp_extension" in text:
             # Make torch's extension builder find the toolkit, build for one device, and build fast
-            if device.startswith("cuda"):
+            if device.on_gpu:
                 home = cuda_home()
                 if home is not None:
                     os.environ.setdefault("CUDA_HOME", str(home))

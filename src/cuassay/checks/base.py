@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from cuassay.checks.judgement import Answers, Judgement
 from cuassay.checks.needs import Needs
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.diagnosis import Cause
+from cuassay.model.effort import Effort
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar
@@ -88,8 +90,12 @@ class Trial(Protocol):
         """How much to try."""
 
     @property
-    def device(self) -> str:
-        """cpu or cuda."""
+    def effort(self) -> Effort:
+        """What that profile means."""
+
+    @property
+    def device(self) -> Device:
+        """Where candidate and reference run."""
 
     @property
     def deterministic_reference(self) -> bool:

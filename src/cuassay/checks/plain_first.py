@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def on_cpu(trial: Trial) -> bool:
     """Whether the trial runs where there are no streams, graphs or multiprocessors."""
-    return not trial.device.startswith("cuda")
+    return not trial.device.on_gpu
 
 
 def with_scalars(trial: Trial, case: Case) -> Case:

@@ -11,6 +11,7 @@ import click
 
 from cuassay.cli import options
 from cuassay.errors import UsageError
+from cuassay.model.device import Device
 from cuassay.model.jobs import InferJob, TrainJob
 from cuassay.model.loop import LoopSettings
 
@@ -71,7 +72,7 @@ def job(
     kind: type[_Job],
     path: str,
     *,
-    device: str | None,
+    device: Device | None,
     seed: int | None,
     more: dict[str, object],
     **f: Any,

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from cuassay.cli.sinks import FORMATS, Target, targets
 from cuassay.errors import CandidateError, UsageError, suggestion
-from cuassay.model.conditions import CONDITIONS as CONDITIONS
-from cuassay.model.conditions import PROOFS as PROOFS
-from cuassay.model.conditions import required
-from cuassay.model.precision import Precision
+from cuassay.model.conditions import CONDITIONS, PROOFS, required
+from cuassay.model.device import Device
+from cuassay.model.options import Options
+from cuassay.model.precision import Precision, precision_named
+from cuassay.model.profile import Profile
 
-_DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
 _SEED_LIMIT = 2**63
 
+PROFILES = tuple(member.value for member in Profile)
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
 
@@ -76,7 +78,65 @@ def format_option(verb: _Verb) -> _Verb:
 def device_option(verb: _Verb) -> _Verb:
     """Add --device."""
     text = "cpu, cuda or cuda:N. Default: cuda where there is a GPU."
-    return click.option("--device", metavar="DEVICE", help=text)(verb)
+    return click.option("--device", metavar="DEVICE", callback=read_device, help=text)(verb)
+
+
+def judging_options(profile: str) -> Callable[[_Verb], _Verb]:
+    """Add --profile, --device, --seed, --require and --precision; the verb takes them as `judging`.
+
+    `profile` is the default.
+    """
+
+    def decorate(verb: _Verb) -> _Verb:
+        @functools.wraps(verb)
+        def call(
+            *given: Any,
+            profile: str,
+            device: Device | None,
+            seed: int | None,
+            require: str,
+            precision: str | None,
+            **others: Any,
+        ) -> Any:
+            judging = Options(
+                profile=Profile(profile),
+                device=device,
+                seed=read_seed(seed),
+                require=required_conditions(require),
+                precision=precision_named(precision),
+            )
+            return verb(*given, judging=judging, **others)
+
+        decorated: Any = call
+        added = (
+            click.option(
+                "--profile",
+                type=click.Choice(PROFILES),
+                default=profile,
+                show_default=True,
+                help="How much to try.",
+            ),
+            device_option,
+            click.option(
+                "--seed",
+                type=int,
+                metavar="N",
+                help="Repeat a trial: the seed that its report names.",
+            ),
+            click.option(
+                "--require",
+                default="",
+                metavar="LIST",
+                help=f"Conditions that must hold, not merely be stated: {', '.join(CONDITIONS)}; "
+                f"or proofs for all sizes: {', '.join(PROOFS)}.",
+            ),
+            precision_option,
+        )
+        for option in reversed(added):
+            decorated = option(decorated)
+        return cast("_Verb", decorated)
+
+    return decorate
 
 
 def own_problem_option(verb: _Verb) -> _Verb:
@@ -120,17 +180,15 @@ def output(
     )
 
 
-def device(value: str | None) -> str | None:
-    """Return the device as given. Raises UsageError for anything but cpu, cuda, cuda:N."""
-    if value is None or _DEVICE.fullmatch(value):
-        return value
-    hint = suggestion(value, ("cpu", "cuda"))
-    raise UsageError(
-        f"--device '{value}' is not known; expected cpu, cuda or cuda:N. {hint}".strip()
-    )
+def read_device(_: click.Context, __: click.Parameter, value: str | None) -> Device | None:
+    """Return the device of that name. Raises UsageError for anything but cpu, cuda, cuda:N."""
+    try:
+        return None if value is None else Device(value)
+    except UsageError as error:
+        raise UsageError(f"--{error}. {suggestion(value or '', ('cpu', 'cuda'))}".strip()) from None
 
 
-def seed(value: int | None) -> int | None:
+def read_seed(value: int | None) -> int | None:
     """Return the seed as given. Raises UsageError outside 0 ... 2**63 - 1."""
     if value is not None and not 0 <= value < _SEED_LIMIT:
         raise UsageError(f"--seed {value} is out of range; expected 0 to 2**63 - 1")

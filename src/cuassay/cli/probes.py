@@ -64,7 +64,7 @@ try:
 except MissingToolError:
     found = ""
 library = nvrtc.find_nvrtc()
-print(json.dumps({"nvcc": found, "nvrtc": str(library._name) if library else ""}))
+print(json.dumps({"nvcc": found, "nvrtc": library or ""}))
 """
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from cuassay.cli.drive import INTERRUPTED
 from cuassay.cli.sinks import say
 from cuassay.errors import CuassayError, UsageError
+from cuassay.model.device import Device
 from cuassay.model.events import Event
 from cuassay.model.jobs import TrialJob
 
@@ -18,7 +19,7 @@ _POLL_S = 0.3
 _MOST_FILES = 2000
 
 
-def watch(paths: Sequence[Path], once: Callable[[Check], int], *, device: str | None) -> int:
+def watch(paths: Sequence[Path], once: Callable[[Check], int], *, device: Device | None) -> int:
     """Judge by `once` now and after each change of the files at `paths`, until interrupted.
 
     A folder stands for the files in it. Returns the exit code of the last trial, that of an

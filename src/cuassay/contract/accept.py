@@ -32,6 +32,7 @@ from cuassay.inputs.scalars import default_scalar, may_be_sizes, sizes_given
 from cuassay.model import serial
 from cuassay.model.axes import evaluate, resolve, shape_of
 from cuassay.model.case import GENERATED, Case, Fill
+from cuassay.model.device import Device
 from cuassay.model.domain import Index, Mask
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
@@ -97,14 +98,14 @@ class Acceptor:
         problem: Problem,
         reference: LoadedReference,
         *,
-        device: str,
+        device: Device,
         relieve: Callable[[Case], bool] = lambda case: False,
     ) -> None:
         self._relieve = relieve
         self.problem = problem
         self.tried: list[Tried] = []
         self._reference, self._device = reference, device
-        self._kind = "cuda" if device.startswith("cuda") else "cpu"
+        self._kind = device.kind
         self._answers: dict[str, Case | None] = {}
         self._fakes: dict[str, Mapping[str, object]] = {}  # what the generator made without memory
         self._without_memory = WithoutMemory()

@@ -29,6 +29,7 @@ from cuassay.inputs.regimes import usual_scalar
 from cuassay.inputs.scalars import may_be_sizes, sizes_given
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.oracle.truth.memory import Live, bytes_needed, live_bytes, watched_run
 
@@ -161,7 +162,7 @@ class _Followed:
         self._live: dict[str, Live] = {}
 
     def run(
-        self, call: Callable[..., object], given: Sequence[Tensor | Scalar], *, device: str
+        self, call: Callable[..., object], given: Sequence[Tensor | Scalar], *, device: Device
     ) -> Live:
         """Return what a run of `call` shows."""
         shown = [(v.shape, v.dtype) if isinstance(v, Tensor) else v for v in given]
@@ -184,7 +185,7 @@ class Room:
         self,
         reference: LoadedReference,
         *,
-        device: str,
+        device: Device,
         limit_gib: float | None,
         work_limit: WorkLimit,
     ) -> None:
@@ -475,7 +476,7 @@ class Room:
         need = self.need(problem, case).total / GIB
         wanted = math.ceil(need * 8.0 / 7.0 + 1.5)
         limit, sizes = self.limit_gib, _sizes(problem, case)
-        gpu = self._device.startswith("cuda")
+        gpu = self._device.on_gpu
         kind, wish = ("GPU memory", f" (--gpu-memory {wanted}GiB)") if gpu else ("memory", "")
         if instead is None:
             how = "trials beside it waited" if gpu else "judge it alone"

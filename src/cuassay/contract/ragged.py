@@ -20,6 +20,7 @@ from cuassay.inputs.fills import make
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.axes import evaluate
 from cuassay.model.case import Fill
+from cuassay.model.device import Device
 from cuassay.model.domain import Index, Lengths, Offsets, Opaque
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Scalar, TensorSpec
@@ -117,7 +118,9 @@ def _accepted(
     try:
         before = run(values)
         for number, fill in enumerate(fills):
-            drawn = make(guess, fill, sizes=sizes, seed=seed + number, device=str(own.device))
+            drawn = make(
+                guess, fill, sizes=sizes, seed=seed + number, device=Device(str(own.device))
+            )
             after = run({**values, guess.name: drawn})
             for old, new in zip(before, after, strict=True):
                 if old.shape != new.shape:

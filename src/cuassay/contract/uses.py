@@ -30,6 +30,7 @@ from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.inputs.scalars import sizes_given
 from cuassay.model.axes import shape_of
+from cuassay.model.device import Device
 from cuassay.model.domain import Domain, Index, Packed, Positive, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
@@ -84,7 +85,7 @@ class _Seen:
 
 
 def with_uses(
-    problem: Problem, reference: LoadedReference, *, device: str
+    problem: Problem, reference: LoadedReference, *, device: Device
 ) -> tuple[Problem, tuple[Known, ...]]:
     """Return the problem with the domains that its reference's run shows, and the facts.
 
@@ -178,7 +179,7 @@ def _index_inputs(problem: Problem, read_only: Collection[str]) -> dict[str, tup
     return found
 
 
-def _runs(problem: Problem, reference: LoadedReference, device: str) -> Iterator[_Seen]:
+def _runs(problem: Problem, reference: LoadedReference, device: Device) -> Iterator[_Seen]:
     """Run the reference twice at sizes unlike each other, or at the least and largest workload.
 
     An axis is told by its size. Without data first; with data where that shows no end.
@@ -209,7 +210,7 @@ def _runs(problem: Problem, reference: LoadedReference, device: str) -> Iterator
 
 
 def _shorter(
-    problem: Problem, reference: LoadedReference, sizes: Mapping[str, int], device: str
+    problem: Problem, reference: LoadedReference, sizes: Mapping[str, int], device: Device
 ) -> _Seen | None:
     """Return what a run without data shows, at a share of the sizes where it is a long loop."""
     seen = _without_data(problem, reference, sizes, device)
@@ -221,7 +222,7 @@ def _shorter(
 
 
 def _without_data(
-    problem: Problem, reference: LoadedReference, sizes: Mapping[str, int], device: str
+    problem: Problem, reference: LoadedReference, sizes: Mapping[str, int], device: Device
 ) -> _Seen | None:
     """Return what a run on tensors without data shows, as far as it gets."""
     followed: list[_Follow] = []
@@ -243,7 +244,7 @@ def _without_data(
 
 
 def _with_data(
-    problem: Problem, reference: LoadedReference, sizes: Mapping[str, int], device: str
+    problem: Problem, reference: LoadedReference, sizes: Mapping[str, int], device: Device
 ) -> _Seen | None:
     if elements(problem, sizes) > _MOST_ELEMENTS:
         return None
@@ -268,7 +269,7 @@ def _call(
 
 
 def _empty(
-    problem: Problem, sizes: Mapping[str, int], device: str
+    problem: Problem, sizes: Mapping[str, int], device: Device
 ) -> dict[str, torch.Tensor | Scalar]:
     workload = next(iter(problem.workloads), None)
     found: dict[str, torch.Tensor | Scalar] = {}

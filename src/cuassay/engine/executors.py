@@ -27,6 +27,7 @@ from cuassay.engine import run
 from cuassay.engine.builders import Builders, needs_build
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.kept_judge import KeptJudge
+from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
 from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision
@@ -92,36 +93,35 @@ class DeviceLane:
     """One place for one trial at a time: its name, torch's device, and its environment."""
 
     name: str
-    device: str | None
+    device: Device | None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def local_lanes(device: str | None, count: int | None) -> tuple[DeviceLane, ...]:
+def local_lanes(device: Device | None, count: int | None) -> tuple[DeviceLane, ...]:
     """Return the lanes of this machine: one a GPU, or `count` of them on the CPU.
 
     `device` is cpu, cuda (every visible GPU), cuda:N, or None for cuda where there is a GPU.
     """
-    visible = visible_gpus() if device != "cpu" else ()
-    if device is not None and device.startswith("cuda:"):
-        position = int(device.partition(":")[2])
-        visible = visible[position : position + 1] or (str(position),)
-    if (device is None and not visible) or device == "cpu":
+    visible = () if device == CPU else visible_gpus()
+    if device is not None and device.number is not None:
+        visible = visible[device.number : device.number + 1] or (str(device.number),)
+    if device == CPU or (device is None and not visible):
         wanted = count or max(1, _cores() // 8)
-        return tuple(DeviceLane(name=f"cpu:{number}", device="cpu") for number in range(wanted))
+        return tuple(DeviceLane(name=f"cpu:{number}", device=CPU) for number in range(wanted))
     gpus = visible or ("0",)
     return tuple(
-        DeviceLane(name=f"cuda:{gpu}", device="cuda", environment={_VISIBLE: gpu})
+        DeviceLane(name=f"cuda:{gpu}", device=CUDA, environment={_VISIBLE: gpu})
         for gpu in gpus[: count or len(gpus)]
     )
 
 
-def audit_lanes(device: str | None, count: int | None) -> tuple[DeviceLane, ...]:
+def audit_lanes(device: Device | None, count: int | None) -> tuple[DeviceLane, ...]:
     """Return the lanes of an audit here: `count`, or what processors and GPU memory allow.
 
     Those of a GPU share it. `device` is as for `local_lanes`.
     """
     alone = local_lanes(device, None)
-    if alone[0].device != "cuda":
+    if alone[0].device != CUDA:
         return local_lanes(device, count)
     if count is None:
         of_cores = _cores() / len(alone) / _CORES_OF_A_TRIAL
@@ -189,7 +189,7 @@ class LocalExecutor:
         self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
     ) -> Iterator[TaskEnded]:
         """See Executor. What has no verdict beside others on its GPU is judged again at last."""
-        on_gpus = [lane for lane in self._lanes if lane.device == "cuda"]
+        on_gpus = [lane for lane in self._lanes if lane.device == CUDA]
         gpus = {lane.environment.get(_VISIBLE): lane for lane in reversed(on_gpus)}
         shared = len(gpus) < len(on_gpus)
         undecided: dict[str, TaskEnded] = {}
@@ -218,7 +218,7 @@ class LocalExecutor:
         watch: Watcher,
     ) -> Iterator[TaskEnded]:
         # The tasks that a CPU lane builds first: CUDA C++ for a GPU lane.
-        if not self._spares or not any(lane.device == "cuda" for lane in lanes):
+        if not self._spares or not any(lane.device == CUDA for lane in lanes):
             builds = {}
         else:
             builds = {task.id: task for task in tasks if needs_build(task.files)}
@@ -227,10 +227,7 @@ class LocalExecutor:
             builders = None
         else:
             builders = Builders(
-                {
-                    name: dataclasses.replace(task.job, device="cuda")
-                    for name, task in builds.items()
-                },
+                {name: dataclasses.replace(task.job, device=CUDA) for name, task in builds.items()},
                 count=max(1, _cores() // _CORES_FOR_BUILDS),
                 environment=lanes[0].environment,
                 timeout_s=self._timeout_s,
@@ -293,7 +290,7 @@ def judge_for(lane: DeviceLane, task: Task, *, prewarm: bool, stays: bool = Fals
     log = task.folder.with_name(f".judge-{os.getpid()}-{time.monotonic_ns()}.log")
     job = task.job
     wish = {
-        "device": lane.device or "cpu",
+        "device": lane.device or CPU,
         "hide": list(job.hide),
         "within": list(job.within),
         "no_sandbox": job.no_sandbox,

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from cuassay.closing import Closing
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.served import identity
+from cuassay.model.device import Device
 from cuassay.model.events import EngineFinished, EngineStopped, Event
 from cuassay.model.jobs import Job, TrialJob
 from cuassay.store.place import locate
@@ -37,7 +38,7 @@ class _Wanted:
     settings: tuple[tuple[str, str], ...]
     problem: str
     files: _Files
-    device: str | None
+    device: Device | None
     strict: bool
     hide: tuple[str, ...]
     within: tuple[str, ...]

@@ -24,6 +24,7 @@ from cuassay.engine.executors import DeviceLane
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.kept_judge import KeptJudge
 from cuassay.errors import CannotJudgeError
+from cuassay.model.device import CPU, Device
 from cuassay.model.events import DecisionReached, Event
 from cuassay.model.jobs import TrialJob
 from cuassay.store.place import absolute
@@ -84,7 +85,7 @@ class WarmPool(Closing):
             self._warm(turn.lane)
 
     @contextmanager
-    def borrow(self, device: str | None) -> Iterator[DeviceLane | None]:
+    def borrow(self, device: Device | None) -> Iterator[DeviceLane | None]:
         """Yield a lane for `device` (None: any); None where none is free."""
         lane = self._free(device)
         try:
@@ -93,7 +94,7 @@ class WarmPool(Closing):
             if lane is not None:
                 self._lanes.put(lane)
 
-    def _free(self, device: str | None) -> DeviceLane | None:
+    def _free(self, device: Device | None) -> DeviceLane | None:
         passed = []
         try:
             while True:
@@ -164,5 +165,5 @@ class WarmPool(Closing):
 
     def _start(self, lane: DeviceLane) -> JudgeProcess:
         log = Path(self._logs.name) / f"{lane.name.replace(':', '-')}-{time.monotonic_ns()}.log"
-        wish = {"device": lane.device or "cpu", "hide": []}
+        wish = {"device": lane.device or CPU, "hide": []}
         return JudgeProcess(log=log, environment=lane.environment, prewarm=wish, stays=True)

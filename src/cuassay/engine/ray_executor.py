@@ -36,6 +36,7 @@ from cuassay.engine.shipping import packed, unpacked
 from cuassay.errors import CannotJudgeError, missing_extra
 from cuassay.held_folder import make_held_folder
 from cuassay.model import serial
+from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
 from cuassay.model.jobs import TrialJob
 from cuassay.store.runs import RunFolder
@@ -71,10 +72,10 @@ class RayWorker:
         (place / "files").mkdir(parents=True)
         given: TrialJob = serial.loads(TrialJob, job_text)
         job = unpacked(given, contents, place / "files")
-        job = dataclasses.replace(job, device=options["device"], hide=(str(self._folder),))
+        job = dataclasses.replace(job, device=Device(options["device"]), hide=(str(self._folder),))
         if job.within:  # what was shipped lies here now
             job = dataclasses.replace(job, within=(str(self._folder),))
-        lane = DeviceLane(name="ray", device=options["device"])
+        lane = DeviceLane(name="ray", device=Device(options["device"]))
         task = Task(id=str(self._count), job=job, folder=place / "run")
         waiting, self._waiting = self._waiting, None
         judge = waiting if waiting and waiting.alive else judge_for(lane, task, prewarm=False)
@@ -112,7 +113,7 @@ class RayExecutor:
         self,
         *,
         address: str | None = None,
-        device: str | None = None,
+        device: Device | None = None,
         lanes: int | None = None,
         timeout_s: float | None = None,
     ) -> None:
@@ -132,15 +133,15 @@ class RayExecutor:
         # How many actors there is room for, and their device.
         resources = ray.cluster_resources()
         gpus = int(resources.get("GPU", 0))
-        if self._device == "cpu" or (self._device is None and not gpus):
-            count, device = self._lanes or max(1, int(resources.get("CPU", 1)) // 8), "cpu"
+        if self._device == CPU or (self._device is None and not gpus):
+            count, device = self._lanes or max(1, int(resources.get("CPU", 1)) // 8), CPU
         else:
             if not gpus:
                 raise CannotJudgeError(
                     f"--device {self._device}: the Ray cluster has no GPU (it has "
                     f"{dict(resources)}); start it with --num-gpus, or use --device cpu"
                 )
-            count, device = min(gpus, self._lanes or gpus), "cuda"
+            count, device = min(gpus, self._lanes or gpus), CUDA
         shared = LaneQueue(tasks, stop, watch)
         threads = [
             threading.Thread(target=self._serve, args=(ray, number, device, shared), daemon=True)
@@ -152,7 +153,7 @@ class RayExecutor:
             if self._address is None:
                 ray.shutdown()
 
-    def _serve(self, ray: Any, number: int, device: str, shared: LaneQueue) -> None:
+    def _serve(self, ray: Any, number: int, device: Device, shared: LaneQueue) -> None:
         """Feed one actor; make another where it is lost."""
         actor: Any = None
         name = f"ray:{number}"
@@ -181,14 +182,14 @@ class RayExecutor:
                 _killed(ray, actor)
             shared.ended.put(None)
 
-    def _actor(self, ray: Any, device: str, shared: LaneQueue) -> tuple[Any, str]:
+    def _actor(self, ray: Any, device: Device, shared: LaneQueue) -> tuple[Any, str]:
         """Return a new actor with its lane's name; None where the cluster has no room for it.
 
         One that is lost before it is ready is made again. Raises CannotJudgeError where its node
         runs another version.
         """
         kind = ray.remote(RayWorker).options(
-            num_gpus=1 if device == "cuda" else 0, num_cpus=1, max_restarts=0, max_task_retries=0
+            num_gpus=1 if device.on_gpu else 0, num_cpus=1, max_restarts=0, max_task_retries=0
         )
         for _ in range(ATTEMPTS):
             actor = kind.remote({"RAY_USAGE_STATS_ENABLED": "0"})
@@ -210,7 +211,7 @@ class RayExecutor:
         return actor, f"ray:{host}:{gpu or 'cpu'}"
 
     def _one(
-        self, ray: Any, actor: Any, task: Task, lane: str, *, device: str, shared: LaneQueue
+        self, ray: Any, actor: Any, task: Task, lane: str, *, device: Device, shared: LaneQueue
     ) -> TaskEnded | str:
         """Run one task and keep its events here as they come; why, where the actor was lost."""
         started = time.monotonic()

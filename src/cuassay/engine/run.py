@@ -18,6 +18,7 @@ from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.kept_judge import KeptJudge
 from cuassay.engine.served import ServedJudge, served
 from cuassay.errors import CannotJudgeError, UsageError
+from cuassay.model.device import Device
 from cuassay.model.events import Document, EngineFinished, EngineStopped, Event, Progress
 from cuassay.model.jobs import (
     LOG,
@@ -101,7 +102,7 @@ def _in_shared(
         kept.keep(judge, last)
 
 
-def replay(where: str, *, device: str | None = None, export: str = "") -> Iterator[Event]:
+def replay(where: str, *, device: Device | None = None, export: str = "") -> Iterator[Event]:
     """Run a recorded finding (RUN/F1), or every finding of a run, again.
 
     `export` is the path of a program to write that shows the finding. Raises UsageError where

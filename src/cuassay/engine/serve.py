@@ -27,6 +27,7 @@ from cuassay.engine.pool import Turn, WarmPool
 from cuassay.engine.served import LONGEST_LINE_BYTES, identity, send, socket_place
 from cuassay.errors import CuassayError, UsageError
 from cuassay.model import serial
+from cuassay.model.device import Device
 from cuassay.model.events import EngineFinished, EngineStopped
 from cuassay.model.jobs import TrialJob
 
@@ -99,7 +100,8 @@ class Server(Closing):
                 if refused:
                     send(stream, {"refused": refused})
                     return
-                with self._pool.borrow(asked["device"]) as lane:
+                device = Device(asked["device"]) if asked["device"] else None
+                with self._pool.borrow(device) as lane:
                     if lane is None:
                         send(stream, {"refused": "every judge is busy"})
                         return

@@ -20,6 +20,7 @@ from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.seeds import derive
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Fill
+from cuassay.model.device import Device
 from cuassay.model.domain import Real
 from cuassay.model.problem import (
     CustomSource,
@@ -45,7 +46,7 @@ def draw(
     workload: Workload,
     *,
     seed: int,
-    device: str,
+    device: Device,
     reference: LoadedReference,
 ) -> dict[str, Value]:
     """Return the inputs of `workload` by name, in the problem's order, on `device`.
@@ -84,7 +85,7 @@ def draw(
 
 
 @contextmanager
-def _seeded(seed: int, device: str) -> Iterator[None]:
+def _seeded(seed: int, device: Device) -> Iterator[None]:
     """Seed the global generators as the benchmark does, and restore them afterwards."""
     where = torch.device(device)
     devices = []
@@ -106,7 +107,7 @@ def _value(
     sizes: Mapping[str, int],
     *,
     made: Mapping[str, object],
-    device: str,
+    device: Device,
     native_seed: int | None,
 ) -> Value:
     source: InputSource = workload.sources.get(spec.name, RandomSource())
@@ -143,7 +144,7 @@ def _value(
     return random_tensor(spec, shape_of(spec.shape, sizes), device)
 
 
-def _checked(spec: InputSpec, value: object, sizes: Mapping[str, int], *, device: str) -> Value:
+def _checked(spec: InputSpec, value: object, sizes: Mapping[str, int], *, device: Device) -> Value:
     """Return the value on `device` if it is what the definition declares."""
     if isinstance(spec, ScalarSpec):
         if isinstance(value, torch.Tensor) and value.numel() == 1:

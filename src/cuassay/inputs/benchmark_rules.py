@@ -13,6 +13,7 @@ import torch
 
 from cuassay.errors import ReferenceError_
 from cuassay.inputs.legal import torch_dtype
+from cuassay.model.device import Device
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Scalar, ScalarSpec, TensorSpec
 
@@ -20,10 +21,10 @@ _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # magnitudes of 4-bit floats b
 _RANGES = {"a": (-1.0, 0.0), "a_log": (0.0, 1.0), "a_cumsum": (-1.0, 0.0), "g": (-1.0, 0.0)}
 _BINARY_MASKS = r"(.*_)?(key_)?(padding|dropout|binary|token|valid|pad)_mask"
 _SOFTMAXED = ("attn_weights", "attention_weights", "routing_weights", "probs")
-_Draw = Callable[[tuple[int, ...], str], torch.Tensor]
+_Draw = Callable[[tuple[int, ...], Device], torch.Tensor]
 
 
-def random_tensor(spec: TensorSpec, shape: tuple[int, ...], device: str) -> torch.Tensor:
+def random_tensor(spec: TensorSpec, shape: tuple[int, ...], device: Device) -> torch.Tensor:
     """Return a fresh contiguous tensor of `shape` from torch's global random state.
 
     Raises ReferenceError_ for float64 without a name rule, as the benchmark cannot draw it.
@@ -92,20 +93,20 @@ def _named_rule(spec: TensorSpec, shape: tuple[int, ...]) -> _Draw | None:
     return None
 
 
-def _normal(shape: tuple[int, ...], device: str) -> torch.Tensor:
+def _normal(shape: tuple[int, ...], device: Device) -> torch.Tensor:
     return torch.randn(shape, device=device)
 
 
-def _coin(shape: tuple[int, ...], device: str) -> torch.Tensor:
+def _coin(shape: tuple[int, ...], device: Device) -> torch.Tensor:
     return torch.randint(0, 2, shape, device=device)
 
 
-def _softmax(shape: tuple[int, ...], device: str) -> torch.Tensor:
+def _softmax(shape: tuple[int, ...], device: Device) -> torch.Tensor:
     drawn = _normal(shape, device)
     return torch.softmax(drawn, dim=-1) if shape else torch.sigmoid(drawn)
 
 
-def _causal(shape: tuple[int, ...], device: str, dtype: DType) -> torch.Tensor:
+def _causal(shape: tuple[int, ...], device: Device, dtype: DType) -> torch.Tensor:
     """Return 0 on and below the diagonal and the dtype's smallest number above it."""
     kind = torch_dtype(dtype)
     blocked = torch.full(shape, torch.finfo(kind).min, dtype=kind, device=device)
@@ -119,7 +120,7 @@ def _integer_range(dtype: DType) -> tuple[int, int]:
     return (0, 256) if dtype is DType.UINT8 else (-1024, 1024)
 
 
-def _packed(shape: tuple[int, ...], device: str) -> torch.Tensor:
+def _packed(shape: tuple[int, ...], device: Device) -> torch.Tensor:
     """Return pairs of 4-bit floats, each the code nearest to a standard normal number."""
     magnitudes = torch.tensor(_E2M1, device=device)
     drawn = _normal((*shape, 2), device)

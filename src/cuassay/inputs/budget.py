@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from cuassay.model.device import Device
 from cuassay.model.verdict import Profile
 
 
@@ -260,12 +261,12 @@ def for_modules(budget: Budget) -> Budget:
     )
 
 
-def budget_for(profile: Profile, *, device: str, memory_gib: float | None = None) -> Budget:
+def budget_for(profile: Profile, *, device: Device, memory_gib: float | None = None) -> Budget:
     """Return the budget of a profile on `cpu` or any `cuda` device.
 
     On a GPU no planned case has more elements than `memory_gib` has room for.
     """
-    if not device.startswith("cuda"):
+    if not device.on_gpu:
         return _CPU[profile]
     budget = _CUDA[profile]
     if memory_gib is None:

@@ -12,6 +12,7 @@ from cuassay.inputs.materialise import materialise
 from cuassay.inputs.scalars import sizes_given
 from cuassay.inputs.transforms import transformed
 from cuassay.model.case import GENERATED, Case
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem, SafetensorsSource, Scalar, Workload
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Value: TypeAlias = torch.Tensor | Scalar
 
 
 def case_inputs(
-    problem: Problem, case: Case, *, device: str, reference: LoadedReference
+    problem: Problem, case: Case, *, device: Device, reference: LoadedReference
 ) -> dict[str, Value]:
     """Return fresh inputs of a case by name, in the order of the problem's inputs.
 

@@ -19,6 +19,7 @@ from cuassay.inputs.real import REAL
 from cuassay.inputs.request import FillFunction, Request
 from cuassay.model.axes import evaluate, shape_of
 from cuassay.model.case import Fill
+from cuassay.model.device import Device
 from cuassay.model.domain import (
     Choice,
     Index,
@@ -83,7 +84,7 @@ def default_fill(spec: TensorSpec) -> Fill:
 
 
 def make(
-    spec: TensorSpec, fill: Fill, *, sizes: Mapping[str, int], seed: int, device: str
+    spec: TensorSpec, fill: Fill, *, sizes: Mapping[str, int], seed: int, device: Device
 ) -> torch.Tensor:
     """Return a contiguous tensor of spec's shape and dtype, filled by the recipe.
 

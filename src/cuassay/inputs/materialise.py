@@ -16,6 +16,7 @@ from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
 from cuassay.model.axes import resolve
 from cuassay.model.case import GENERATED, UNSTRUCTURED, Case, Fill
+from cuassay.model.device import Device
 from cuassay.model.domain import Mask
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 
@@ -25,7 +26,7 @@ _FEW, _DRAWS = 64, 32  # elements that may be drawn alike twice, and how often t
 
 
 def materialise(
-    problem: Problem, case: Case, *, device: str, generator: Generator | None = None
+    problem: Problem, case: Case, *, device: Device, generator: Generator | None = None
 ) -> dict[str, Value]:
     """Return fresh inputs of `case` in the order of the problem's inputs.
 
@@ -100,7 +101,7 @@ def _from_generator(fill: Fill | None) -> bool:
 
 
 def _generators(
-    spec: TensorSpec, case: Case, sizes: Mapping[str, int], value: object, *, device: str
+    spec: TensorSpec, case: Case, sizes: Mapping[str, int], value: object, *, device: Device
 ) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
         raise ReferenceError_(
@@ -112,7 +113,9 @@ def _generators(
     return own if fill is None else transformed(spec, fill, sizes, lambda _: own)
 
 
-def _drawn(spec: TensorSpec, case: Case, sizes: Mapping[str, int], *, device: str) -> torch.Tensor:
+def _drawn(
+    spec: TensorSpec, case: Case, sizes: Mapping[str, int], *, device: Device
+) -> torch.Tensor:
     fill = case.fills.get(spec.name) or default_fill(spec)
 
     def drawn(salt: object) -> torch.Tensor:
@@ -145,14 +148,14 @@ def _generated(
     given: Mapping[str, Scalar],
     *,
     sizes: Mapping[str, int],
-    device: str,
+    device: Device,
     generator: Generator | None,
 ) -> Mapping[str, object]:
     """Run the problem's generator under the case's seed; global random state is restored."""
     if not case.generator or generator is None:
         return {}
     arguments: dict[str, object] = {**sizes, **given}
-    devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
+    devices = [torch.cuda.current_device()] if device.on_gpu else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(derive(case.seed, "generator"))
         try:

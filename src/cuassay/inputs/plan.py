@@ -25,6 +25,7 @@ from cuassay.inputs.regimes import NUMERIC
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.small import small, small_sizes
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
 
@@ -37,7 +38,7 @@ def plan_cases(
     *,
     profile: Profile,
     root_seed: int,
-    device: str = "cpu",
+    device: Device = CPU,
     first: Sequence[str] = (),
     reduced: Sequence[str] = (),
     named: Sequence[NamedSize] = (),

@@ -11,6 +11,7 @@ import torch
 
 from cuassay.errors import ProblemError
 from cuassay.model.case import FillValue
+from cuassay.model.device import Device
 from cuassay.model.problem import TensorSpec
 
 
@@ -22,7 +23,7 @@ class Request:
     shape: tuple[int, ...]
     parameters: Mapping[str, FillValue]
     generator: torch.Generator
-    device: str
+    device: Device
     work: torch.dtype  # float64 for a float64 tensor, float32 for all others
     limit: int = 0
 

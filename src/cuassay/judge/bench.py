@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cuassay.errors import CuassayError
+from cuassay.inputs.seeds import new_root
 from cuassay.judge.decide.executed_by import executed_by
 from cuassay.judge.plan.preconditions import check_constraints
 from cuassay.judge.run.bookings import Booking, Queue, gpu_of
@@ -19,6 +20,7 @@ from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.events import EngineStarted, Event, Progress
 from cuassay.model.jobs import Stop, TrialJob
 from cuassay.model.problem import Problem
@@ -44,7 +46,7 @@ class StartExecutor(Protocol):
         trial: JudgeTrial,
         candidate: Candidate,
         *,
-        device: str,
+        device: Device,
         nursery: Nursery | None,
         lazy: bool = False,
         host: HostNursery | None = None,
@@ -84,7 +86,7 @@ class Bench:
     plan: TrialPlan
     candidate: Candidate
     digest: str
-    device: str
+    device: Device
     emit: Callable[[Event], None]
     trial: JudgeTrial
     machine: Replayer
@@ -102,7 +104,7 @@ class Bench:
     @property
     def on_gpu(self) -> bool:
         """Whether the candidate runs on a GPU."""
-        return self.device.startswith("cuda")
+        return self.device.on_gpu
 
     @property
     def lanes_beside(self) -> int:
@@ -148,8 +150,8 @@ class Bench:
 
     def executed_by(self, executor: Executor) -> str:
         """Return the condition that names what executed the kernels, '' where the device did."""
-        pool = executor.pool
-        return executed_by(self.candidate, self.device, pool.kind, because=pool.because)
+        builds = executor.pool.builds
+        return executed_by(self.candidate, self.device, builds.kind, because=builds.because)
 
     def has_times(self, executor: Executor) -> bool:
         """Whether a time says anything.
@@ -181,9 +183,8 @@ def open_bench(
     stack: ExitStack,
     *,
     reference: LoadedReference,
-    device: str,
+    device: Device,
     digest: str,
-    seed: int,
     emit: Callable[[Event], None],
     timeline: Timeline,
     nursery: Nursery | None,
@@ -193,6 +194,8 @@ def open_bench(
 
     Waits until the GPU has room. Raises ProblemError where no workload keeps the constraints.
     """
+    # Drawn only now: the candidate's digest is fixed before any input exists.
+    seed = job.seed if job.seed is not None else new_root()
     budget = Budget.of(job.profile, job.budget_s)
     host = HostNursery(nursery)
     stack.callback(host.close)

@@ -24,6 +24,7 @@ from cuassay.judge.plan.orders import TIES, orders_elements
 from cuassay.judge.plan.reduced import reduced_axes
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
+from cuassay.model.device import Device
 from cuassay.model.domain import Real
 from cuassay.model.problem import STATE_SOURCE, StateSource
 from cuassay.model.verdict import Profile
@@ -74,7 +75,7 @@ class Cases:
         truths: Truths,
         *,
         profile: Profile,
-        device: str,
+        device: Device,
         root_seed: int,
         isolated: bool,
     ) -> None:

@@ -97,7 +97,7 @@ async def run_checks(
     )
     main = open_lane(executor)
     # Others need not wait for what runs in the first process alone, once it has built.
-    waited_for = () if beside and executor.pool.built else order.untouched
+    waited_for = () if beside and executor.pool.builds.done else order.untouched
     await main.run((*order.first, *waited_for))
     plain = _plain(order.others, job.stop)
 

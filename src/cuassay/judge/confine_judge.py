@@ -13,13 +13,14 @@ from pathlib import Path
 
 from cuassay.home import cache_dir, home, keys_dir
 from cuassay.model import walls
+from cuassay.model.device import Device
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.readable import readable
 
 _SHARED = "/dev/shm"
 
 
-def confine(*, device: str, within: Sequence[str], writable: Sequence[str]) -> str:
+def confine(*, device: Device, within: Sequence[str], writable: Sequence[str]) -> str:
     """Bound this process for good; return why it could not be, or an empty string.
 
     It then reads the system's files, `within` and cuassay's own folders but for the keys, and

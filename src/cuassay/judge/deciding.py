@@ -5,7 +5,7 @@ The benchmark's own rule, proofs, how far the trial looked, and what `--require`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport
 from cuassay.model.proofs import Proof, Property
 from cuassay.model.scope import Scope, scope_conditions
-from cuassay.model.verdict import BenchmarkRule, Decision
+from cuassay.model.verdict import BenchmarkRule, Decision, Lane
 
 if TYPE_CHECKING:
     from cuassay.judge.bench import Bench
@@ -69,10 +69,8 @@ def decide_trial(
     executor: Executor,
     control: Control,
     checked: Checked,
-    *,
-    prove: Callable[[tuple[Property, ...]], tuple[Proof, ...]],
 ) -> Decided:
-    """Decide, once. `prove` is asked only where nothing rejects."""
+    """Decide, once. Properties are proved only where nothing rejects."""
     job, trial = bench.job, bench.trial
     rule = _rule(bench, executor, checked)
     ruled = answer_to_rule(trial, executor, control, rule, name=checked.with_id)
@@ -86,14 +84,14 @@ def decide_trial(
         reports,
         rule=rule,
         launches=bench.machine.count(),
-        has_launches=launches and bench.device == "cpu" and not bench.machine.absent,
+        has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,
     )
     stated = (*filter(None, (ruled.condition,)), *scope_conditions(scope, streams=launches))
     decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)
     if decision is Decision.ACCEPTED and ruled.undecided:
         decision, reason = Decision.INCONCLUSIVE, ruled.undecided
     wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
-    proved = prove(wanted) if wanted else ()
+    proved = _proved(bench, wanted) if wanted else ()
     decision, reason = decide_proofs(decision, reason, proved, wanted)
     made = Decided(
         decision=decision,
@@ -125,3 +123,20 @@ def _rule(bench: Bench, executor: Executor, checked: Checked) -> BenchmarkRule |
     return bench.optional(
         "the benchmark's own rule", lambda: benchmark_rule.evaluate(bench.trial, executor)
     )
+
+
+def _proved(bench: Bench, wanted: tuple[Property, ...]) -> tuple[Proof, ...]:
+    """Return which properties hold of the candidate. Its host code is recorded on a CPU."""
+    from cuassay.judge.proofs.prove import proofs  # with ptxsan, which a judge can do without
+
+    job = bench.job
+    with bench.trial.timeline.span(Lane.MACHINE, "proofs"):
+        return proofs(
+            bench.trial.problem,
+            bench.candidate,
+            bench.host,
+            profile=job.profile,
+            seed=job.seed or 0,
+            emit=bench.emit,
+            wanted=wanted,
+        )

@@ -26,6 +26,7 @@ from cuassay import settings
 from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
 from cuassay.home import private_dirs
 from cuassay.model import serial
+from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.events import EngineStopped, Event
 from cuassay.model.jobs import (
     LOG,
@@ -92,17 +93,18 @@ def main() -> int:
 def _prepared(wish: dict[str, Any], driver: int) -> Nursery:
     """Do what takes long and needs no job: a spare judge waits for one."""
     hidden = [*private_dirs(), *map(Path, wish["hide"])]
-    nursery = Nursery(wish["device"], hide=hidden, machine=True)
+    device = Device(wish["device"])
+    nursery = Nursery(device, hide=hidden, machine=True)
     if not wish.get("no_sandbox"):
-        _confined(wish["device"], wish.get("within", ()), wish["hide"])
+        _confined(device, wish.get("within", ()), wish["hide"])
     _end_with_driver(driver)
-    begin_context(wish["device"])
+    begin_context(device)
     with contextlib.suppress(ImportError):  # told with the job
-        _verbs(wish["device"]).prepare(wish["device"])
+        _verbs(device).prepare(device)
     return nursery
 
 
-def _verbs(device: str = "") -> ModuleType:
+def _verbs(device: Device | None = None) -> ModuleType:
     """Import what does the jobs, torch first, and return it; a GPU `device` warms up meanwhile.
 
     What is imported stays until the end: nobody looks for garbage in it, which takes a sixth of
@@ -113,7 +115,7 @@ def _verbs(device: str = "") -> ModuleType:
         return loaded
     gc.disable()
     try:
-        if device.startswith("cuda"):
+        if device is not None and device.on_gpu:
             from cuassay.judge.warm_up import begin_warm_up
 
             begin_warm_up(device)
@@ -124,7 +126,7 @@ def _verbs(device: str = "") -> ModuleType:
     return verbs
 
 
-def _confined(device: str, within: Sequence[str], writable: Sequence[str]) -> None:
+def _confined(device: Device, within: Sequence[str], writable: Sequence[str]) -> None:
     """Confine this process where the reference is a foreign one. Raises CannotJudgeError."""
     if not within or settings.get("CUASSAY_SANDBOX") == "off":
         return
@@ -164,7 +166,7 @@ class _Place:
         self._driver, self._is_ready = driver, nursery is not None
         self.nursery = nursery
 
-    def prepare(self, job: Job) -> str:
+    def prepare(self, job: Job) -> Device | None:
         """Prepare for a job; return the device that is still to be warmed up, if any."""
         writable: tuple[str, ...] = ()
         if not isinstance(job, ShowJob | PowerJob):
@@ -174,13 +176,13 @@ class _Place:
             # Before torch is imported here: the zygote imports its own copy meanwhile.
             self.nursery = self.nursery or _nursery(job)
         if self._is_ready:
-            return ""
+            return None
         self._is_ready = True
         # A thread that is started before would not be confined.
         _confined(job.device or _likely_kind(), job.within, writable)
         _end_with_driver(self._driver)
         if self.nursery is None:
-            return ""
+            return None
         begin_context(self.nursery.device)
         return self.nursery.device
 
@@ -293,13 +295,13 @@ def _known_settings() -> None:
         )
 
 
-def _likely_device(job: _RunsCandidate) -> str:
+def _likely_device(job: _RunsCandidate) -> Device:
     """Return the device that torch will most likely choose; a wrong guess costs time only."""
     return job.device or _likely_kind()
 
 
-def _likely_kind() -> str:
-    return "cuda" if Path("/dev/nvidiactl").exists() else "cpu"
+def _likely_kind() -> Device:
+    return CUDA if Path("/dev/nvidiactl").exists() else CPU
 
 
 def _import_message(error: ImportError) -> str:

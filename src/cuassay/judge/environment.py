@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import torch
 
 from cuassay import __version__
+from cuassay.model.device import CPU, CUDA, Device
 
 
-def environment(device: str, toolchain: Mapping[str, str]) -> dict[str, str]:
+def environment(device: Device, toolchain: Mapping[str, str]) -> dict[str, str]:
     """Return names to versions; nothing here names a user, a host or a path."""
-    if device.startswith("cuda"):
+    if device.on_gpu:
         properties = torch.cuda.get_device_properties(0)
         device_name = f"{properties.name} (sm_{properties.major}{properties.minor})"
     else:
@@ -24,13 +25,13 @@ def environment(device: str, toolchain: Mapping[str, str]) -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "device": device_name,
     }
-    if device.startswith("cuda"):
+    if device.on_gpu:
         peak_gib = torch.cuda.max_memory_reserved(device) / 2**30
         found["judge_gpu_peak_gib"] = f"{peak_gib:.2f}"
     return found | {name: version for name, version in toolchain.items() if name not in found}
 
 
-def choose_device(asked: str | None) -> str:
+def choose_device(asked: Device | None) -> Device:
     """Return cpu or cuda: what was asked for, else cuda where a GPU answers.
 
     Raises MissingToolError where cuda was asked for and no GPU answers.
@@ -38,9 +39,9 @@ def choose_device(asked: str | None) -> str:
     from cuassay.errors import MissingToolError
 
     available = torch.cuda.is_available()
-    if asked and asked.startswith("cuda") and not available:
+    if asked is not None and asked.on_gpu and not available:
         raise MissingToolError(
             f"--device {asked}: torch {torch.__version__} sees no GPU; use --device cpu, or "
             "install a CUDA build of torch and check the driver with `cuassay doctor`"
         )
-    return asked or ("cuda" if available else "cpu")
+    return asked or (CUDA if available else CPU)

@@ -26,6 +26,7 @@ from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.digest import candidate_digest, sha256_fields
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import ExecuteJob
@@ -73,8 +74,8 @@ def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) 
     candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
     for note in notes:
         emit(Progress(text=note))
-    device = choose_device(job.device or "cpu")
-    build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
+    device = choose_device(job.device or CPU)
+    build.prepare(candidate, device=CPU, notify=lambda text: emit(Progress(text=text)))
     digest = candidate_digest(candidate, build.toolchain(device))
     trial = open_trial(
         problem,
@@ -101,7 +102,7 @@ def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) 
         other = load_candidate(job.against, problem, strict=job.strict, notes=[])
         pair = (candidate, other)
         # Both candidates are called on one case, in the algebra.
-        digests = [candidate_digest(one, build.toolchain("cpu")) for one in pair]
+        digests = [candidate_digest(one, build.toolchain(CPU)) for one in pair]
         recordings = []
         for one, its_digest in zip(pair, digests, strict=True):
             with Replayer(one, its_digest, profile=trial.profile, host=host) as machine:
@@ -157,10 +158,10 @@ def recorded(
     trial: JudgeTrial, candidate: Candidate, case: Case, host: HostNursery
 ) -> torch.Tensor:
     # A GPU's launches of compiled host code are not seen: it runs on the CPU.
-    on_gpu = trial.device.startswith("cuda") and not candidate.compiles_cuda
+    on_gpu = trial.device.on_gpu and not candidate.compiles_cuda
     scenario = recorded_call(case, on_gpu=on_gpu)
     nursery = host.given_for(trial.device) if on_gpu else host.get()
-    device = trial.device if on_gpu else "cpu"
+    device = trial.device if on_gpu else CPU
     with Executor(trial, candidate, device=device, nursery=nursery, host=host) as runner:
         run = runner(scenario)
         reason = inconclusive_reason(run)

@@ -15,6 +15,7 @@ from cuassay.contract.uses import with_uses
 from cuassay.errors import CuassayError
 from cuassay.judge.domain import Domain, Knowledge, Learnt, Lesson, RefusedWithData
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.domain import Opaque
 from cuassay.model.problem import Problem, VarAxis
 
@@ -40,7 +41,7 @@ class Learning:
         memory: Memory,
         truths: Truths,
         *,
-        device: str,
+        device: Device,
         plan_small: Callable[[], Sequence[Case]],
     ) -> None:
         self._knowledge, self._reference = knowledge, reference

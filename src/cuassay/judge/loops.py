@@ -25,7 +25,7 @@ def run_loop(job: LoopJob, emit: Callable[[Event], None], nursery: Nursery | Non
     """
     started = time.perf_counter()
     device = choose_device(job.device)
-    if device == "cpu":
+    if not device.on_gpu:
         torch.set_num_threads(1)  # operators are small, and the kernel's process needs a core
     shared = nursery if nursery and nursery.device == device else None
     try:

@@ -17,6 +17,7 @@ from cuassay.judge.run.bookings import Booking
 from cuassay.judge.run.memory import Cap, available_bytes, host_plan_gib, total_bytes
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -51,11 +52,11 @@ class Memory:
         reference: LoadedReference,
         *,
         profile: Profile,
-        device: str,
+        device: Device,
         gpu_memory_gib: float | None,
     ) -> None:
         self._knowledge, self._device = knowledge, device
-        self._on_gpu = device.startswith("cuda")
+        self._on_gpu = device.on_gpu
         self.gib = planned_memory_gib(profile, gpu_memory_gib) if self._on_gpu else None
         limit_gib = self.gib if self._on_gpu else host_plan_gib(profile)
         work_limit = budget_for(profile, device=device).work

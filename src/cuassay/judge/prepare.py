@@ -49,7 +49,7 @@ def _tune(bench: Bench, executor: Executor, tuner: Executor) -> None:
 
     In a process of `tuner`: that of `executor` stays one in which nothing ran.
     """
-    if run_now(executor.pool.wait_built()) and executor.pool.tunes:
+    if run_now(executor.pool.wait_built()) and executor.pool.builds.tunes:
         case = timed(bench.trial).cases[0]
         steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"))
         tuner(Scenario(label="autotuning at a listed size", cases=(case,), steps=steps))
@@ -68,7 +68,7 @@ def executors_beside(bench: Bench, executor: Executor) -> tuple[Executor, ...]:
     return tuple(
         bench.executor(
             bench.candidate,
-            lazy=not executor.pool.built or bench.on_gpu,
+            lazy=not executor.pool.builds.done or bench.on_gpu,
             spares=0 if bench.quick else 1,  # beyond it scenarios have processes of their own
         )
         for _ in range(bench.lanes_beside)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from cuassay.checks.base import Check
 from cuassay.checks.needs import Group, Process, Split, When
+from cuassay.model.device import Device
 from cuassay.model.verdict import Profile
 
 _LAST = (When.EXECUTED, When.AFTER_CLEAN)  # their work begins before other checks and ends alone
@@ -50,14 +51,14 @@ class Schedule:
         return tuple(one for one in self.others if not _is_after_sides(one))
 
 
-def schedule(checks: Iterable[Check], profile: Profile, device: str) -> Schedule:
+def schedule(checks: Iterable[Check], profile: Profile, device: Device) -> Schedule:
     """Return the order of checks, which are given in the order of the registry.
 
     On a GPU those come last whose work begins beside the others. Before them, at `quick`, come
     those whose process none can follow, and after these the ones that take whatever process is
     there: each new process costs a CUDA context.
     """
-    quick, begins = profile is Profile.QUICK, device.startswith("cuda")
+    quick, begins = profile is Profile.QUICK, device.on_gpu
 
     def turn(check: Check) -> tuple[bool, bool, bool, bool]:
         spoils = quick and check.needs.process is Process.OWN

@@ -10,15 +10,13 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
 from cuassay.checks.registry import all_checks
-from cuassay.inputs.seeds import new_root
 from cuassay.judge.assemble import assemble
-from cuassay.judge.bench import Bench, TrialPlan, open_bench
+from cuassay.judge.bench import TrialPlan, open_bench
 from cuassay.judge.checking import run_checks
 from cuassay.judge.decide.control import reference_candidate
 from cuassay.judge.decide.scope import with_power
@@ -33,10 +31,10 @@ from cuassay.judge.run.reference import Reference
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.truths import TruthCache
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.events import DecisionReached, Event
 from cuassay.model.jobs import Stop, TrialJob
 from cuassay.model.problem import Problem
-from cuassay.model.proofs import Proof, Property
 from cuassay.model.verdict import Decision, Lane, Verdict
 from cuassay.sandbox.host.nursery import Nursery
 
@@ -60,7 +58,7 @@ def judged(
     candidate: Candidate,
     *,
     reference: LoadedReference,
-    device: str,
+    device: Device,
     digest: str,
     toolchain: Mapping[str, str],
     emit: Callable[[Event], None],
@@ -75,7 +73,7 @@ def judged(
     takes a while, and who wants the verdict need not wait for it. Raises CannotJudgeError and
     UsageError where the problem itself cannot be judged.
     """
-    if device.startswith("cuda"):  # a judge that is kept has judged others
+    if device.on_gpu:  # a judge that is kept has judged others
         torch.cuda.reset_peak_memory_stats(device)
     with ExitStack() as stack:
         bench = open_bench(
@@ -87,8 +85,6 @@ def judged(
             reference=reference,
             device=device,
             digest=digest,
-            # Drawn only now: the candidate's digest is fixed before any input exists.
-            seed=job.seed if job.seed is not None else new_root(),
             emit=emit,
             timeline=timeline,
             nursery=nursery,
@@ -108,9 +104,7 @@ def judged(
         )
         tried = Tried(problem)
         checked = asyncio.run(run_checks(bench, executor, on_trial, tried, beside))
-        made = decide_trial(
-            bench, executor, on_trial.control, checked, prove=partial(_proved, bench)
-        )
+        made = decide_trial(bench, executor, on_trial.control, checked)
         emit(DecisionReached(decision=made.decision, reason=made.reason))
         found, extras = made.reports, Extras(rule=made.rule)
         spent = bench.budget.is_spent
@@ -137,23 +131,6 @@ def judged(
             else (),
             tried=tried,
             toolchain=toolchain,
-            build_s=executor.pool.build_s,
+            build_s=executor.pool.builds.seconds,
         )
         yield TrialEnded(verdict=verdict, graded=checked.graded)
-
-
-def _proved(bench: Bench, wanted: tuple[Property, ...]) -> tuple[Proof, ...]:
-    """Return which properties hold of the candidate. Its host code is recorded on a CPU."""
-    from cuassay.judge.proofs.prove import proofs  # with ptxsan, which a judge can do without
-
-    job = bench.job
-    with bench.trial.timeline.span(Lane.MACHINE, "proofs"):
-        return proofs(
-            bench.trial.problem,
-            bench.candidate,
-            bench.host,
-            profile=job.profile,
-            seed=job.seed or 0,
-            emit=bench.emit,
-            wanted=wanted,
-        )

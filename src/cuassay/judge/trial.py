@@ -18,6 +18,8 @@ from cuassay.judge.plan.allowance import Allowance
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.truths import TruthCache, Truths
 from cuassay.model.case import Case
+from cuassay.model.device import Device
+from cuassay.model.effort import Effort
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Call
@@ -50,7 +52,7 @@ class JudgeTrial:
 
     reference: LoadedReference
     profile: Profile
-    device: str  # cpu, cuda or cuda:N
+    device: Device  # cpu, cuda or cuda:N
     root_seed: int
     isolated: bool
     timeline: Timeline
@@ -65,6 +67,11 @@ class JudgeTrial:
     def problem(self) -> Problem:
         """The operator, as far as it is known now."""
         return self.planned.domain.problem
+
+    @property
+    def effort(self) -> Effort:
+        """What the profile means."""
+        return Effort(self.profile)
 
     @property
     def facts(self) -> tuple[Known, ...]:
@@ -224,7 +231,7 @@ def open_trial(
     reference: LoadedReference,
     *,
     profile: Profile,
-    device: str,
+    device: Device,
     root_seed: int,
     truths: TruthCache | None = None,
     isolated: bool = False,

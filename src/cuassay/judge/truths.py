@@ -18,6 +18,7 @@ from cuassay.judge.drawn import Drawn
 from cuassay.model import serial
 from cuassay.model.axes import evaluate, resolve
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Scalar, TensorSpec
 from cuassay.model.steps import Upstream
@@ -61,7 +62,7 @@ class Truths:
         reference: LoadedReference,
         memory: Memory,
         *,
-        device: str,
+        device: Device,
         timeline: Timeline,
         cache: TruthCache | None = None,
     ) -> None:
@@ -344,7 +345,7 @@ class Truths:
         with self._timeline.span(Lane.TRUTH, what):
             truth = self.cache[key] = self._memory.capped(make)
         self.seconds += time.perf_counter() - started
-        limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
+        limit = _CACHE_BYTES[self._device.kind]
         if self._memory.gib is not None:
             limit = min(limit, int(self._memory.gib / _CACHE_SHARE * 2**30))
         while len(self.cache) > 1 and self._kept_bytes > limit:

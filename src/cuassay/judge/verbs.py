@@ -35,6 +35,7 @@ from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import open_trial
 from cuassay.judge.truths import TruthCache
 from cuassay.model import serial
+from cuassay.model.device import CPU, Device
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Document, EngineFinished, Event, Progress
 from cuassay.model.jobs import (
@@ -80,7 +81,7 @@ class _OfOneSeed:
         self.truths: TruthCache = OrderedDict()
         self.powers: dict[str, Power | None] = {}
 
-    def open(self, job: TrialJob, problem: Problem, device: str) -> None:
+    def open(self, job: TrialJob, problem: Problem, device: Device) -> None:
         """Forget what another problem, seed, profile or device needed."""
         assert job.seed is not None
         wanted = (problem, job.seed, job.profile, device)
@@ -124,7 +125,7 @@ def check(
     """Judge a candidate and emit its verdict."""
     timeline = Timeline(started)
     timeline.passed(Lane.JUDGE, "Python and its imports")
-    if nursery is not None and nursery.device.startswith("cuda"):
+    if nursery is not None and nursery.device.on_gpu:
         _begin_triton()
     notes: list[str] = []
     own_condition(job)  # refused before the file runs here
@@ -163,13 +164,13 @@ def check(
         emit(EngineFinished(verdict=dataclasses.replace(ended.verdict, notes=tuple(notes))))
 
 
-def prepare(device: str) -> None:
+def prepare(device: Device) -> None:
     """Start what every trial on `device` needs; importing this module was most of it.
 
     Torch loads sympy, a second on such a host, for upstream gradients and for the shapes of some
     operations: a judge that waits for its job has the time, and a GPU's host the cores.
     """
-    if device.startswith("cuda"):
+    if device.on_gpu:
         _begin_triton()
         for name in _IMPORTED:
             with contextlib.suppress(ImportError):  # a trial that needs it will say so
@@ -178,7 +179,7 @@ def prepare(device: str) -> None:
         rehearse(device)
 
 
-def rehearse(device: str) -> None:
+def rehearse(device: Device) -> None:
     """Make truths of operators of the catalog: CUDA loads a kernel when it is launched first.
 
     Half a second of a trial's first truth is that. What fails here fails in a trial, if it does.
@@ -219,7 +220,7 @@ def show(job: ShowJob) -> dict[str, object]:
         problem,
         load_reference(problem),
         profile=Profile.STANDARD,
-        device="cpu",
+        device=CPU,
         root_seed=job.seed or 0,
     )
     truth = smoke(trial)

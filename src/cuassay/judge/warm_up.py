@@ -15,6 +15,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from cuassay.model.device import Device
+
 _SIZE = 64
 _PRODUCTS = (torch.float64, torch.float32, torch.bfloat16)
 _ON_NUMBERS: tuple[Callable[[Tensor, Tensor], object], ...] = (
@@ -38,7 +40,7 @@ _ON_NUMBERS: tuple[Callable[[Tensor, Tensor], object], ...] = (
 )
 
 
-def begin_warm_up(device: str) -> threading.Thread | None:
+def begin_warm_up(device: Device) -> threading.Thread | None:
     """Let a thread load what a trial on `device` launches; return it, None for a CPU.
 
     What fails here is told by whatever needs the device first.
@@ -59,7 +61,7 @@ def begin_warm_up(device: str) -> threading.Thread | None:
                         use(x, y)
             torch.cuda.synchronize()
 
-    if not device.startswith("cuda"):
+    if not device.on_gpu:
         return None
     thread = threading.Thread(target=load, daemon=True)
     thread.start()

@@ -23,6 +23,7 @@ from cuassay.errors import BuildError, CannotJudgeError
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem, Scalar, TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
 from cuassay.model.trace import BuildFailed, StepDone, ToolMissing, done_steps
@@ -61,7 +62,12 @@ class IsolatedKernel(Closing):
     """Calls a candidate in its worker. `calls` counts them."""
 
     def __init__(
-        self, candidate: Candidate, problem: Problem, *, device: str, nursery: Nursery | None = None
+        self,
+        candidate: Candidate,
+        problem: Problem,
+        *,
+        device: Device,
+        nursery: Nursery | None = None,
     ) -> None:
         self.problem = problem
         self._pool = WorkerPool(candidate, problem, device=device, nursery=nursery)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.loops.sites import Site
+from cuassay.model.device import Device
 from cuassay.model.loop import Preset
 
 EXPERTS = 16  # as many as the catalogue's moe_gather counts
@@ -68,6 +69,6 @@ def holding(preset: Preset, sites: Iterable[Site]) -> Preset:
     return replace(found, vocab=preset.vocab)
 
 
-def default(device: str) -> Preset:
+def default(device: Device) -> Preset:
     """Return the preset for a machine: tiny without a GPU, medium with one."""
-    return PRESETS["medium" if device.startswith("cuda") else "tiny"]
+    return PRESETS["medium" if device.on_gpu else "tiny"]

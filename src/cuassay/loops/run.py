@@ -20,6 +20,7 @@ from cuassay.loops.infer.inference import infer
 from cuassay.loops.kernels import IsolatedKernel
 from cuassay.loops.model import minilm
 from cuassay.loops.train import matrix
+from cuassay.model.device import Device
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import BlameJob, InferJob, LoopJob, TrainJob
@@ -28,7 +29,7 @@ from cuassay.sandbox.host.nursery import Nursery
 
 
 def run(
-    job: LoopJob, emit: Callable[[Event], None], *, device: str, nursery: Nursery | None
+    job: LoopJob, emit: Callable[[Event], None], *, device: Device, nursery: Nursery | None
 ) -> TrainReport | BlameReport | InferReport:
     """Run a loop's job and return its report, but for its time and environment.
 
@@ -57,7 +58,7 @@ def _train(
     job: TrainJob,
     emit: Callable[[Event], None],
     *,
-    device: str,
+    device: Device,
     nursery: Nursery | None,
 ) -> TrainReport:
     wanted = job.settings
@@ -92,7 +93,7 @@ def _opened(
     precision: str,
     *,
     vocab: int,
-    device: str,
+    device: Device,
     nursery: Nursery | None,
 ) -> Iterator[tuple[IsolatedKernel, str]]:
     """Yield the candidate as the kernel of a site at a precision, and its digest."""
@@ -107,7 +108,7 @@ def _infer(
     job: InferJob,
     emit: Callable[[Event], None],
     *,
-    device: str,
+    device: Device,
     nursery: Nursery | None,
 ) -> InferReport:
     wanted = job.settings
@@ -136,7 +137,7 @@ def _encode(
     emit: Callable[[Event], None],
     *,
     site: sites.Site,
-    device: str,
+    device: Device,
     nursery: Nursery | None,
 ) -> InferReport:
     wanted = job.settings
@@ -158,7 +159,7 @@ def _encode(
     return replace(report, candidate=job.candidate)
 
 
-def sized(wanted: LoopSettings, device: str) -> Preset:
+def sized(wanted: LoopSettings, device: Device) -> Preset:
     """Return the preset that a job asks for. Raises UnknownNameError."""
     found = presets.preset(wanted.preset) if wanted.preset else presets.default(device)
     return replace(found, vocab=wanted.vocab) if wanted.vocab else found

@@ -27,17 +27,12 @@ from cuassay.loops.train.cell import Settings
 from cuassay.loops.train.lane import Learner
 from cuassay.loops.train.trained import no_kernel
 from cuassay.model.case import TRAINING, Case, LoopState
+from cuassay.model.device import Device
+from cuassay.model.effort import Effort
 from cuassay.model.loop import Cell, Preset
 from cuassay.model.problem import ConstAxis, Problem, Scalar, VarAxis
 from cuassay.model.verdict import Profile
 
-# Steps at which a training run is looked at, by profile; `quick` looks at none.
-_STEPS = {
-    Profile.QUICK: (),
-    Profile.STANDARD: (2, 8, 16),
-    Profile.DEEP: (0, 4, 8, 12, 16, 24, 32, 40),
-}
-_DATA = {Profile.QUICK: (), Profile.STANDARD: ("real",), Profile.DEEP: ("real", "zipf1.0")}
 _LARGEST_VOCAB = 16_384  # beyond, tokens cannot be learned in the time of a check
 _POISON = -7.0  # in unused rows of a cache: finite, and within any domain of keys
 _SEQUENCES, _LONGEST = 4, 70
@@ -46,7 +41,7 @@ _RATE = 0.3  # of SGD
 _Calls = list[tuple[Value, ...]]
 
 
-def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: str) -> list[Case]:
+def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: Device) -> list[Case]:
     """Return cases with the states of a loop of a kind (training or decoding) of a problem.
 
     Empty where no site has the problem's inputs and outputs, or its sizes do not fit.
@@ -55,8 +50,9 @@ def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: st
     if site is None or not _takes_part(site, kind):
         return []
     found = []
-    for data in _DATA[profile]:
-        for step in sorted(_STEPS[profile], reverse=True):  # one run to the last serves all
+    effort = Effort(profile)
+    for data in effort.training_data:
+        for step in sorted(effort.training_steps, reverse=True):  # one run to the last serves all
             state = LoopState(
                 loop=kind,
                 site=site.name,
@@ -82,7 +78,9 @@ def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: st
     return sorted(found, key=lambda case: case.state.step if case.state else 0)
 
 
-def inputs(problem: Problem, state: LoopState, device: str) -> Mapping[str, torch.Tensor | Scalar]:
+def inputs(
+    problem: Problem, state: LoopState, device: Device
+) -> Mapping[str, torch.Tensor | Scalar]:
     """Return fresh copies of what the site saw, in the order of the problem's inputs."""
     values = _values(problem, state, device)
     return {
@@ -115,7 +113,7 @@ def _takes_part(site: Site, kind: str) -> bool:
     return not trains and sized_by_rows and not losses
 
 
-def _values(problem: Problem, state: LoopState, device: str) -> Sequence[Value]:
+def _values(problem: Problem, state: LoopState, device: Device) -> Sequence[Value]:
     dtypes = {spec.dtype.value for spec in (*problem.inputs, *problem.outputs)}
     found = [name for name, dtype in PRECISIONS.items() if dtype in dtypes]
     precision = found[0] if found else "fp32"
@@ -165,7 +163,7 @@ def _fits(problem: Problem, values: Sequence[Value]) -> bool:
 
 
 @functools.lru_cache(maxsize=12)
-def _calls(preset: Preset, precision: str, state: LoopState, device: str) -> dict[int, _Calls]:
+def _calls(preset: Preset, precision: str, state: LoopState, device: Device) -> dict[int, _Calls]:
     """Return what was recorded so far of a loop, by its step; empty at first."""
     return {}
 
@@ -175,7 +173,7 @@ class _Recorder:
 
     def __init__(self, state: LoopState) -> None:
         self._site = state.site
-        self._wanted = {state.step, *(step for steps in _STEPS.values() for step in steps)}
+        self._wanted = {state.step}.union(*Effort.training_steps.every())
         self.calls: dict[int, _Calls] = {}
         self.step = -1
 
@@ -190,7 +188,7 @@ def _train(
     precision: str,
     state: LoopState,
     *,
-    device: str,
+    device: Device,
     recorder: _Recorder,
 ) -> None:
     settings = Settings(
@@ -218,7 +216,7 @@ def _decode(
     precision: str,
     state: LoopState,
     *,
-    device: str,
+    device: Device,
     recorder: _Recorder,
 ) -> None:
     ops = Operators(precision=precision, vocab=preset.vocab, device=device)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TypeAlias
 
+from cuassay.model.device import Device
 from cuassay.model.loop import LoopSettings
 from cuassay.model.precision import Precision
 from cuassay.model.proofs import Property
@@ -28,7 +29,7 @@ class _Asked:
     """
 
     problem: str
-    device: str | None = None
+    device: Device | None = None
     seed: int | None = None
     strict: bool = False
     within: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cuassay.errors import UsageError
+from cuassay.model.device import Device
 
 T = TypeVar("T")
 _PLAIN = frozenset((str, int, bool, type(None)))  # written as they are
@@ -182,7 +183,8 @@ def _union(members: tuple[Any, ...], data: Any) -> Any:
         elif isinstance(member, type) and issubclass(member, enum.Enum):
             fits = type(data) is str
         else:
-            fits = type(data) is (str if member is Path else member)
+            is_text = member is Path or (isinstance(member, type) and issubclass(member, str))
+            fits = type(data) is (str if is_text else member)
         if fits:
             return from_json(member, data)
     if float in plain and type(data) is int:  # an int where only floats are declared
@@ -192,8 +194,8 @@ def _union(members: tuple[Any, ...], data: Any) -> Any:
 
 
 def _plain(kind: Any, data: Any) -> Any:
-    if kind is Path:
-        return Path(data)
+    if kind is Path or kind is Device:
+        return kind(data)
     if kind is float:
         if isinstance(data, dict) and data.get("float") in _NON_FINITE:
             return _NON_FINITE[data["float"]]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.machine import LaunchCount, SourceView
 from cuassay.model.outcome import CheckReport, Failed, Finding, worst_first
+from cuassay.model.profile import Profile as Profile
 from cuassay.model.proofs import Proof
 from cuassay.model.scope import Scope
 
@@ -19,14 +20,6 @@ class Decision(enum.StrEnum):
     ACCEPTED = "ACCEPTED"
     REJECTED = "REJECTED"
     INCONCLUSIVE = "INCONCLUSIVE"
-
-
-class Profile(enum.StrEnum):
-    """How much to try."""
-
-    QUICK = "quick"
-    STANDARD = "standard"
-    DEEP = "deep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from torch import Tensor
 
@@ -15,9 +16,37 @@ from cuassay.oracle.compare.outputs import Comparison, compare
 from cuassay.oracle.grade import least_family
 from cuassay.oracle.truth.types import Truth
 
+TruthOf: TypeAlias = Callable[[Precision], Truth]  # the truth of one call for a family
+
+
+def judge_answer(
+    answer: Tensor, index: int, own: Tensor, truths: Sequence[TruthOf], *, policy: Precision
+) -> Comparison:
+    """Return how output `index` of a call compares; a failure shows under every seed of `truths`.
+
+    `truths` hold one function for each seed of the noise; later ones are called only if the answer
+    fails by the earlier ones. `own` is the reference's own result. An answer is undecided
+    where it and `own` both fail.
+    """
+    failed: Comparison | None = None
+    for truth_of in truths:
+        compared = compare_answer(answer, index, truth_of, policy=policy)
+        if compared.passed:
+            return compared
+        if not compare(own, truth_of(Precision.STRICT).outputs[index]).passed:
+            return undecided(compared.output, "the reference's own result fails as well")
+        failed = failed or compared
+    assert failed is not None, "truths of at least one seed"
+    return failed
+
+
+def undecided(output: str, why: str) -> Comparison:
+    """Return the comparison of an output on which nothing is decided."""
+    return Comparison(output=output, passed=True, share=0.0, undecided=why)
+
 
 def compare_answer(
-    answer: Tensor, index: int, truth_of: Callable[[Precision], Truth], *, policy: Precision
+    answer: Tensor, index: int, truth_of: TruthOf, *, policy: Precision
 ) -> Comparison:
     """Return how output `index` of a call compares with the least family that explains it.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import cuassay
 from cuassay import settings
+from cuassay.model.device import Device
 
 # What compilers, the CUDA driver and torch need to find their files. Everything else stays out.
 _PASSED = (
@@ -38,7 +39,7 @@ _PASSED = (
 _SETTINGS = ("CUASSAY_TRITON", "CUASSAY_MACHINE_ARCH", "CUASSAY_CUDA_COMPILER")
 
 
-def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[str, str]:
+def scrubbed(source: Mapping[str, str], *, device: Device, folder: Path) -> dict[str, str]:
     """Return the environment of a zygote: allowed variables of `source` and private folders."""
     kept = {name: source[name] for name in _PASSED if name in source}
     roots = [str(Path(cuassay.__file__).resolve().parent.parent)]
@@ -58,7 +59,7 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
         # (cuInit writes to /proc/self, which only the worker itself may) and would count too.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
-    if device == "cpu":
+    if not device.on_gpu:
         kept |= {"CUDA_VISIBLE_DEVICES": ""}
     kept.setdefault("PATH", os.defpath)
     return kept

@@ -6,8 +6,10 @@ import contextlib
 import ctypes
 import threading
 
+from cuassay.model.device import Device
 
-def begin_context(device: str) -> threading.Thread | None:
+
+def begin_context(device: Device) -> threading.Thread | None:
     """Let the driver make the context of a GPU in a thread, which is returned; None for a CPU.
 
     Up to half a second in which Python is free. Torch, and all else that uses CUDA's runtime, takes
@@ -18,11 +20,11 @@ def begin_context(device: str) -> threading.Thread | None:
         with contextlib.suppress(OSError, AttributeError, ValueError):
             driver = ctypes.CDLL("libcuda.so.1")
             handle, context = ctypes.c_int(), ctypes.c_void_p()
-            number = int(device.partition(":")[2] or 0)
+            number = device.number or 0
             if not driver.cuInit(0) and not driver.cuDeviceGet(ctypes.byref(handle), number):
                 driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
 
-    if not device.startswith("cuda"):
+    if not device.on_gpu:
         return None
     thread = threading.Thread(target=retain, daemon=True)
     thread.start()

@@ -13,6 +13,7 @@ import torch
 
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Scenario, Step
 from cuassay.model.trace import (
@@ -40,7 +41,7 @@ class LocalRunner:
         call: Callable[..., object],
         problem: Problem,
         *,
-        device: str = "cpu",
+        device: Device = CPU,
         convention: Convention = Convention.RETURNS,
     ) -> None:
         self._call, self._problem = call, problem

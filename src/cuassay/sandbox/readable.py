@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from cuassay.home import home
+from cuassay.model.device import Device
 from cuassay.sandbox.environment import machine_runtime, torch_headers
 
 _SYSTEM = (
@@ -45,7 +46,9 @@ _PLACES = (
 _COMPILERS = ("cc", "gcc", "c++", "g++", "clang", "clang++", "ld", "as", "nvcc", "ptxas", "ninja")
 
 
-def readable(source: Mapping[str, str], *, device: str, closed: Sequence[Path] = ()) -> list[str]:
+def readable(
+    source: Mapping[str, str], *, device: Device, closed: Sequence[Path] = ()
+) -> list[str]:
     """Return the absolute paths that exist here; `source` is the judge's environment.
 
     `closed` are folders that stay out of reach. One above them, or a user's home folder, gives
@@ -74,7 +77,7 @@ def _narrowed(path: str, apart: Set[str], above: Set[str]) -> Iterator[str]:
                 yield from _narrowed(entry.path, apart, above)
 
 
-def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
+def _candidates(source: Mapping[str, str], device: Device) -> Iterator[str]:
     yield from _SYSTEM
     yield from (f"/etc/{name}" for name in _ETC)
     yield from (f"/proc/{name}" for name in _PROC)
@@ -100,7 +103,7 @@ def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
             prefix = os.path.dirname(folder)
             if os.path.basename(folder) == "bin" and not f"{home}/".startswith(f"{prefix}/"):
                 yield prefix
-    if device != "cpu":
+    if device.on_gpu:
         yield from _driver_folders()
     yield from machine_runtime().values()  # what few launches need is loaded when they run
     for folder in torch_headers().values():  # what comes to lie there later may be read as well

@@ -17,6 +17,7 @@ from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.build.machine import candidates as machine
 from cuassay.errors import UsageError
 from cuassay.model import serial
+from cuassay.model.device import CPU
 from cuassay.model.machine import EqualityEvidence
 from cuassay.model.recording import RecordedResult, Recording, decode, encode
 from cuassay.model.steps import ReadRecording
@@ -46,7 +47,7 @@ class _Host:
 
 def recorded(source: str, folder: Path, *, after: float = 0.0) -> Recording:
     """Call a kernel once; return its launches with the place of its answer."""
-    built = build.load(raw(source), problem(), device="cpu", folder=folder)
+    built = build.load(raw(source), problem(), device=CPU, folder=folder)
     assert machine.current is not None
     machine.current.recorder.start()
     x = torch.linspace(-3.0, 4.0, 24).reshape(3, 8)

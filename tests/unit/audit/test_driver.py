@@ -20,6 +20,7 @@ from cuassay.audit.plan import Plan, WantedCandidates, make_plan
 from cuassay.engine.executors import DeviceLane, LocalExecutor
 from cuassay.errors import CannotJudgeError, UnknownNameError, UsageError
 from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
+from cuassay.model.device import CPU, CUDA
 from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision
 from cuassay.store import audits as store
@@ -55,7 +56,7 @@ def _header(root: Path, **changes: object) -> AuditHeader:
 
 
 def _executor(lanes: int = 1, **options: object) -> LocalExecutor:
-    found = [DeviceLane(name=f"cpu:{number}", device="cpu") for number in range(lanes)]
+    found = [DeviceLane(name=f"cpu:{number}", device=CPU) for number in range(lanes)]
     return LocalExecutor(found, spares=False, **options)  # type: ignore[arg-type]
 
 
@@ -350,7 +351,7 @@ def test_cuda_sources_are_built_on_cpu_lanes_before_a_gpu_takes_them(tmp_path: P
     trees.write(root / "p" / "candidates" / "a_first.py", slow)  # first in the plan
     order: list[str] = []
     executor = LocalExecutor(
-        [DeviceLane(name="cuda:1", device="cuda", environment={"CUDA_VISIBLE_DEVICES": "1"})],
+        [DeviceLane(name="cuda:1", device=CUDA, environment={"CUDA_VISIBLE_DEVICES": "1"})],
         spares=True,
     )
 
@@ -390,7 +391,7 @@ def test_a_build_that_breaks_holds_no_lane_up(
     monkeypatch.setattr("cuassay.engine.run.document", broken)
     root = _tree(tmp_path / "t", 1)
     trees.write(root / "p" / "candidates" / "x.py", "# accept\n# PYBIND11_MODULE\n")
-    lane = DeviceLane(name="cuda:0", device="cuda", environment={"CUDA_VISIBLE_DEVICES": "0"})
+    lane = DeviceLane(name="cuda:0", device=CUDA, environment={"CUDA_VISIBLE_DEVICES": "0"})
     audit = driver.run_audit(
         _plan(root),
         _header(root),

@@ -13,6 +13,7 @@ from cuassay import build
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.model.candidate import Convention, Language
+from cuassay.model.device import CPU
 from tests.support.builds import guard_process
 
 pytest.importorskip("triton")
@@ -39,7 +40,7 @@ def compare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compare]:
             candidate = load_candidate(str(EXAMPLE / name), problem)
             assert candidate.convention is Convention.DESTINATION
             folder = tmp_path_factory.mktemp("build")
-            calls[name] = build.load(candidate, problem, device="cpu", folder=folder).call
+            calls[name] = build.load(candidate, problem, device=CPU, folder=folder).call
         outputs = [
             torch.full(shape, float("nan"), dtype=torch.bfloat16)
             for shape in ((VOCAB, HIDDEN), (HIDDEN,))

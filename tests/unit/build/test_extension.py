@@ -17,6 +17,7 @@ from cuassay import build
 from cuassay.build.cuda import compile_units, inline_extension, torch_headers
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import BuildFlags, Candidate, Language
+from cuassay.model.device import CPU, Device
 from tests.support.builds import candidate, guard_process, problem
 
 BODY = """
@@ -54,16 +55,16 @@ needs_compiler = pytest.mark.skipif(
 @needs_compiler
 @pytest.mark.slow
 def test_builds_loads_and_is_cached(tmp_path: Path) -> None:
-    first = build.load(extension(), problem(), device="cpu", folder=tmp_path)
+    first = build.load(extension(), problem(), device=CPU, folder=tmp_path)
     assert first.call(torch.ones(2)).tolist() == [2.0, 2.0]  # type: ignore[attr-defined]
     assert not first.cached
     library = next(tmp_path.glob("*.so"))
     stamp = library.stat().st_mtime_ns
-    again = build.load(extension(), problem(), device="cpu", folder=tmp_path)
+    again = build.load(extension(), problem(), device=CPU, folder=tmp_path)
     assert again.cached
     assert library.stat().st_mtime_ns == stamp
     with pytest.raises(BuildError, match=r"no function 'ran'; did you mean 'run'\?"):
-        build.load(extension(entry="ran"), problem(), device="cpu", folder=tmp_path)
+        build.load(extension(entry="ran"), problem(), device=CPU, folder=tmp_path)
 
 
 @needs_compiler
@@ -72,14 +73,14 @@ def test_compiler_error_comes_back_from_torchs_own_headers(tmp_path: Path) -> No
     # a source that needs no torch at all, so that both attempts are quick
     text = "int run() { return undefined_name; } // PYBIND11_MODULE(x, m)\n"
     with pytest.raises(BuildError, match=r"main\.cpp does not compile") as info:
-        build.load(extension(text), problem(), device="cpu", folder=tmp_path)
+        build.load(extension(text), problem(), device=CPU, folder=tmp_path)
     assert "undefined_name" in info.value.log
     assert str(tmp_path) not in info.value.log
 
 
 def test_no_binding_is_a_build_error(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="no source declares a PYBIND11_MODULE"):
-        build.load(extension("int x;"), problem(), device="cpu", folder=tmp_path)
+        build.load(extension("int x;"), problem(), device=CPU, folder=tmp_path)
 
 
 def test_no_host_compiler_is_a_missing_tool(
@@ -87,7 +88,7 @@ def test_no_host_compiler_is_a_missing_tool(
 ) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(MissingToolError, match="'no-such-compiler' was not found"):
-        build.load(extension(), problem(), device="cpu", folder=tmp_path)
+        build.load(extension(), problem(), device=CPU, folder=tmp_path)
 
 
 def test_light_headers_hold_the_operators_that_the_source_names(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_what_torch_builds_by_itself_carries_ptx_too(
     monkeypatch.setattr(cpp_extension, "load", load)
     monkeypatch.setattr(cpp_extension, "load_inline", cpp_extension.load_inline)
     monkeypatch.setattr(inline_extension, "architecture", lambda device: "sm_90")
-    inline_extension.install(tmp_path, device="cuda:0")
+    inline_extension.install(tmp_path, device=Device("cuda:0"))
     monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
     assert cpp_extension.load("ops", sources=["a.cu"]) == ("ops", ["a.cu"])
     cpp_extension.load("ops", ["a.cu"], extra_cuda_cflags=["-gencode=arch=compute_80,code=sm_80"])
@@ -205,7 +206,7 @@ def test_load_inline_is_built_in_the_folder(
     from torch.utils import cpp_extension
 
     monkeypatch.setattr(cpp_extension, "load_inline", cpp_extension.load_inline)  # restored
-    built = build.load(candidate(INLINE), problem(), device="cpu", folder=tmp_path)
+    built = build.load(candidate(INLINE), problem(), device=CPU, folder=tmp_path)
     assert built.call(torch.ones(2)).tolist() == [2.0, 2.0]  # type: ignore[attr-defined]
     assert len(list(tmp_path.glob("inline/*/*.so"))) == 1
 

@@ -16,6 +16,7 @@ from cuassay.build.cuda.hosted import prepare_headers
 from cuassay.build.machine import candidates as machine
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import CPU
 from tests.support.builds import candidate, problem
 
 pytestmark = pytest.mark.skipif(
@@ -99,7 +100,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def loaded(folder: Path, entry: str) -> Callable[..., object]:
     """Return a function of the extension as the sandbox calls it."""
-    built = build.load(inline(PYTHON % CUDA, entry), problem(), device="cpu", folder=folder)
+    built = build.load(inline(PYTHON % CUDA, entry), problem(), device=CPU, folder=folder)
     assert built.kind == "python+ptx-machine"
     return built.call
 
@@ -138,7 +139,7 @@ def test_an_error_that_nobody_asked_for_is_raised_as_on_a_gpu(folder: Path) -> N
 def test_a_name_that_nothing_declares_is_the_candidates_fault(tmp_path: Path) -> None:
     broken = CUDA.replace("y[i] = ", "no_such_thing_anywhere = ")
     with pytest.raises(BuildError) as raised:
-        build.load(inline(PYTHON % broken), problem(), device="cpu", folder=tmp_path)
+        build.load(inline(PYTHON % broken), problem(), device=CPU, folder=tmp_path)
     assert "no_such_thing_anywhere" in raised.value.log
 
 
@@ -182,7 +183,7 @@ BEYOND_US = {
 
 
 def test_options_that_change_nothing_are_taken(folder: Path) -> None:
-    call = build.load(inline(FALLS_BACK % SMALL), problem(), device="cpu", folder=folder).call
+    call = build.load(inline(FALLS_BACK % SMALL), problem(), device=CPU, folder=folder).call
     launcher = machine.current
     assert launcher is not None
     launcher.recorder.start()
@@ -197,7 +198,7 @@ def test_what_the_cpu_runtime_lacks_is_never_the_candidates_fault(
 ) -> None:
     monkeypatch.setattr(unavailable, "_noted", [])
     text = FALLS_BACK % SMALL.replace(*BEYOND_US[what])
-    call = build.load(inline(text), problem(), device="cpu", folder=tmp_path).call
+    call = build.load(inline(text), problem(), device=CPU, folder=tmp_path).call
     with pytest.raises(MissingToolError, match="went on without its kernels") as raised:
         call(torch.ones(5))
     assert what in str(raised.value)
@@ -220,11 +221,11 @@ def test_host_code_alone_is_built_where_it_asks_for_a_gpu(folder: Path, empty: s
     )
     text = text.replace('"torch::Tensor run(torch::Tensor x);"', f"r'''{HOST_ONLY}'''")
     text = text.replace("except Exception:", "except ZeroDivisionError:")
-    call = build.load(inline(text), problem(), device="cpu", folder=folder).call
+    call = build.load(inline(text), problem(), device=CPU, folder=folder).call
     torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))
     launched = text.replace("return x.mul(2);", "twice<<<1, 2>>>(x); return x.mul(2);")
     with pytest.raises(BuildError, match="belong in cuda_sources"):
-        build.load(inline(launched), problem(), device="cpu", folder=folder)
+        build.load(inline(launched), problem(), device=CPU, folder=folder)
 
 
 BLAS = r"""
@@ -266,7 +267,7 @@ def test_cublas_multiplies_matrices_and_refuses_what_it_refuses(folder: Path) ->
     text = text.replace("def entry(x):", "def entry(x, w, lead, wide):")
     text = text.replace("module.run(x) if module is not None else x * 2",
                         "module.run(x, w, lead, wide)")  # fmt: skip
-    call = build.load(inline(text), problem(), device="cpu", folder=folder).call
+    call = build.load(inline(text), problem(), device=CPU, folder=folder).call
     x, w = torch.randn(3, 5), torch.randn(4, 5)
     torch.testing.assert_close(call(x, w, 5, 0), x @ w.T + 1)
     right = (x.half().float() @ w.half().float().T + 1).half()
@@ -293,7 +294,7 @@ torch::Tensor run(torch::Tensor x) {
 @pytest.mark.parametrize("how", ["y.copy_(x)", "at::mul_out(y, x, x)", "y.zero_()", ""])
 def test_what_torch_wrote_is_written(folder: Path, how: str) -> None:
     text = FALLS_BACK % WRITTEN.replace("HOW", how)
-    call = build.load(inline(text), problem(), device="cpu", folder=folder).call
+    call = build.load(inline(text), problem(), device=CPU, folder=folder).call
     launcher = machine.current
     assert launcher is not None
     launcher.recorder.start()
@@ -307,7 +308,7 @@ def test_load_builds_files_of_the_candidate(folder: Path, tmp_path: Path) -> Non
     bound = SMALL + 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }\n'
     both = candidate(FROM_FILES, bound, paths=("k.py", "kernel.cu"))
     made = dataclasses.replace(both, entry_function="entry")
-    call = build.load(made, problem(), device="cpu", folder=tmp_path).call
+    call = build.load(made, problem(), device=CPU, folder=tmp_path).call
     torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))
 
 
@@ -323,8 +324,8 @@ def test_a_binding_that_compiles_nowhere_is_the_candidates_own(
 ) -> None:
     monkeypatch.setattr(unavailable, "_noted", [])
     text = (FALLS_BACK % SMALL).replace(f'cpp_sources="{old}"', f'cpp_sources="{new}"')
-    call = build.load(inline(text), problem(), device="cpu", folder=tmp_path).call
+    call = build.load(inline(text), problem(), device=CPU, folder=tmp_path).call
     torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))  # as on a GPU
     text = text.replace("except Exception:", "except ZeroDivisionError:")
     with pytest.raises(BuildError, match="Error building extension"):
-        build.load(inline(text), problem(), device="cpu", folder=tmp_path)
+        build.load(inline(text), problem(), device=CPU, folder=tmp_path)

@@ -12,6 +12,7 @@ import torch
 from cuassay import build
 from cuassay.build.cuda.hosted import prepare_headers
 from cuassay.build.machine import candidates as machine
+from cuassay.model.device import CPU
 from cuassay.model.recording import CallerOrder, RecordedLaunch
 from tests.support.builds import problem
 from tests.unit.build.test_hosted import inline
@@ -121,7 +122,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _loaded(folder: Path, entry: str) -> Callable[..., object]:
     text = _PYTHON % _CUDA
-    return build.load(inline(text, entry), problem(), device="cpu", folder=folder).call
+    return build.load(inline(text, entry), problem(), device=CPU, folder=folder).call
 
 
 def _recorded(call: Callable[..., object], *arguments: object) -> tuple[RecordedLaunch, ...]:

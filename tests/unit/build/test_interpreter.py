@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from cuassay import build
+from cuassay.model.device import CPU
 from tests.support.builds import candidate, guard_process, problem
 
 pytest.importorskip("triton")
@@ -129,7 +130,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]
     with pytest.MonkeyPatch.context() as monkeypatch:
         guard_process(monkeypatch)
         folder = tmp_path_factory.mktemp("build")
-        yield build.load(candidate(KERNELS), problem(), device="cpu", folder=folder).call
+        yield build.load(candidate(KERNELS), problem(), device=CPU, folder=folder).call
 
 
 def floats(dtype: torch.dtype, count: int = 16384, *, seed: int = 0) -> torch.Tensor:

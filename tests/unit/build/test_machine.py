@@ -20,6 +20,7 @@ from cuassay.build.machine.memory import StorageArena
 from cuassay.build.machine.replay import execute
 from cuassay.errors import MissingToolError
 from cuassay.model.candidate import Candidate, Language, Launch, Scratch
+from cuassay.model.device import CPU
 from cuassay.model.recording import Recording, decode, encode
 from ptxsan.names import readable
 from tests.support.builds import candidate, problem
@@ -69,7 +70,7 @@ def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def recorded(source: str, folder: Path) -> tuple[object, Recording]:
-    built = build.load(raw(source), problem(), device="cpu", folder=folder)
+    built = build.load(raw(source), problem(), device=CPU, folder=folder)
     assert machine.current is not None
     machine.current.recorder.start()
     answer = built.call(torch.arange(24.0).reshape(3, 8), 3.0)
@@ -78,7 +79,7 @@ def recorded(source: str, folder: Path) -> tuple[object, Recording]:
 
 def test_an_outline_keeps_every_launch_and_runs_none(tmp_path: Path) -> None:
     _, whole = recorded(SOURCE, tmp_path)
-    built = build.load(raw(SOURCE), problem(), device="cpu", folder=tmp_path)
+    built = build.load(raw(SOURCE), problem(), device=CPU, folder=tmp_path)
     assert machine.current is not None
     machine.current.recorder.start(outline=True)
     x = torch.arange(24.0).reshape(3, 8)
@@ -89,7 +90,7 @@ def test_an_outline_keeps_every_launch_and_runs_none(tmp_path: Path) -> None:
         assert (one.kernel, one.grid, one.block) == (other.kernel, other.grid, other.block)
         assert [region.nbytes for region in one.regions] == [r.nbytes for r in other.regions]
         assert one.contents == {}
-    built = build.load(raw(SOURCE), problem(), device="cpu", folder=tmp_path)
+    built = build.load(raw(SOURCE), problem(), device=CPU, folder=tmp_path)
     assert torch.equal(built.call(x, 3.0), (0.5 * x * 3.0).roll(-1, dims=1))  # type: ignore[arg-type]
 
 
@@ -131,7 +132,7 @@ def test_a_replay_finds_the_fault_on_its_line(
 
 def test_a_trap_is_reported_as_cuda_reports_it(tmp_path: Path) -> None:
     source = SOURCE.replace("if (i < count)", 'if (i == 5) asm("trap;"); if (i < count)')
-    built = build.load(raw(source), problem(), device="cpu", folder=tmp_path)
+    built = build.load(raw(source), problem(), device=CPU, folder=tmp_path)
     with pytest.raises(LaunchFault, match="CUDA error: unspecified launch failure"):
         built.call(torch.ones(3, 8), 3.0)
 

@@ -10,11 +10,12 @@ import torch
 from cuassay import build
 from cuassay.build.cuda_facade import cuda_facade
 from cuassay.errors import BuildError, MissingToolError
+from cuassay.model.device import CPU, CUDA
 from tests.support.builds import candidate, guard_process, problem
 
 
 def load(tmp_path: Path, *texts: str, **options: object) -> build.Built:
-    return build.load(candidate(*texts, **options), problem(), device="cpu", folder=tmp_path)  # type: ignore[arg-type]
+    return build.load(candidate(*texts, **options), problem(), device=CPU, folder=tmp_path)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -187,4 +188,4 @@ def test_asking_for_a_gpu_that_is_not_there(tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("needs a machine without a GPU")
     with pytest.raises(MissingToolError, match="torch sees no NVIDIA GPU"):
-        build.load(candidate("def run(): ..."), problem(), device="cuda", folder=tmp_path)
+        build.load(candidate("def run(): ..."), problem(), device=CUDA, folder=tmp_path)

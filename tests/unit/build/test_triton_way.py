@@ -16,6 +16,7 @@ from cuassay.build.machine.triton_kernels import _refusing
 from cuassay.errors import MissingToolError, UsageError
 from cuassay.judge.decide.executed_by import IN_MACHINE, executed_by
 from cuassay.judge.entry import _known_settings
+from cuassay.model.device import CPU, CUDA
 from tests.support.builds import candidate
 
 WRAPPER = "import triton\n\ndef run(x):\n    return x\n"
@@ -58,14 +59,14 @@ def test_a_kernel_that_was_not_covered_counts_for_an_hour(tmp_path: Path) -> Non
 
 def test_the_verdict_says_why_the_interpreter_made_the_numbers() -> None:
     wrapper = candidate(WRAPPER)
-    said = executed_by(wrapper, "cpu", "python+triton-interpreter", because="it\x1b[2J\n{x} " * 99)
+    said = executed_by(wrapper, CPU, "python+triton-interpreter", because="it\x1b[2J\n{x} " * 99)
     assert "numbers by Triton's interpreter because it[2J{x} it" in said
     assert "\x1b" not in said
     assert "\n" not in said
     assert len(said) < 600
-    assert "interpreter;" in executed_by(wrapper, "cpu", "python+triton-interpreter")
-    assert executed_by(wrapper, "cpu", "python+ptx-machine", because="no matter") == IN_MACHINE
-    assert executed_by(wrapper, "cuda", "python") == ""
+    assert "interpreter;" in executed_by(wrapper, CPU, "python+triton-interpreter")
+    assert executed_by(wrapper, CPU, "python+ptx-machine", because="no matter") == IN_MACHINE
+    assert executed_by(wrapper, CUDA, "python") == ""
 
 
 def test_a_call_whose_launches_take_too_long_is_not_covered(

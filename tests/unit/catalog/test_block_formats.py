@@ -14,6 +14,7 @@ from cuassay.checks.numeric.values import Num001
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
+from cuassay.model.device import CPU
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Profile
 from tests.support.catalog import Array, near
@@ -27,7 +28,7 @@ _E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, 
 def _run(name: str) -> tuple[dict[str, Any], Array]:
     problem = registry.get(name)
     case = plan_cases(problem, "small", profile=Profile.QUICK, root_seed=2)[0]
-    values = materialise(problem, case, device="cpu")
+    values = materialise(problem, case, device=CPU)
     result = load_reference(problem).call(*values.values())
     assert isinstance(result, torch.Tensor)
     return dict(values), result.double().numpy()

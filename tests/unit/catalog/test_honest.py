@@ -14,6 +14,7 @@ from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.judge.trial import open_trial
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import compare
@@ -37,7 +38,7 @@ def test_rewrites_are_within_the_error_budget(name: str) -> None:
     reference, case = load_reference(problem).call, _case(problem)
 
     def inputs() -> list[object]:
-        return list(materialise(problem, case, device="cpu").values())
+        return list(materialise(problem, case, device=CPU).values())
 
     truth = make_truth(reference, inputs(), problem.outputs, seed=3)  # type: ignore[arg-type]
     assert truth.kind == "float64", truth.reason
@@ -59,7 +60,7 @@ DECLARING = [name for name in registry.names() if registry.get(name).relations]
 def test_declared_relations_hold_on_the_reference(name: str) -> None:
     problem = registry.get(name)
     trial = open_trial(
-        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=3
     )
     declared = tuple(islice(relations(trial), len(problem.relations)))
     assert declared == problem.relations

@@ -15,6 +15,7 @@ from cuassay.formats.execute import load_reference
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.axes import shape_of
+from cuassay.model.device import CPU
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.model.verdict import Profile
@@ -34,7 +35,7 @@ EIGHT = {
 def run(name: str, purpose: str = "small") -> tuple[dict[str, Any], list[torch.Tensor]]:
     problem = registry.get(name)
     case = plan_cases(problem, purpose, profile=Profile.QUICK, root_seed=2)[0]
-    values = materialise(problem, case, device="cpu")
+    values = materialise(problem, case, device=CPU)
     returned = load_reference(problem).call(*values.values())
     outputs = returned if isinstance(returned, tuple) else (returned,)
     return {key: _wide(value) for key, value in values.items()}, [_wide(out) for out in outputs]
@@ -70,7 +71,7 @@ def test_references_match_their_specs_in_every_dtype(name: str) -> None:
         problem = registry.get(name, dtype=dtype)
         cases = plan_cases(problem, "small", profile=Profile.QUICK, root_seed=0)
         case = min(cases, key=lambda case: sum(case.axes.values()))
-        values = materialise(problem, case, device="cpu")
+        values = materialise(problem, case, device=CPU)
         returned = load_reference(problem).call(*values.values())
         outputs = returned if isinstance(returned, tuple) else (returned,)
         for spec, out in zip(problem.outputs, outputs, strict=True):

@@ -18,6 +18,7 @@ from cuassay.checks.numeric.values import Num001
 from cuassay.checks.state.answers import Read, reads_of
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial, open_trial
+from cuassay.model.device import CPU
 from cuassay.model.precision import Precision
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
@@ -47,7 +48,7 @@ def _ran(kernel: Kernel, dtype: str = "float32") -> tuple[JudgeTrial, Scenario, 
     problem = registry.get("rmsnorm", dtype=dtype)
     problem = dataclasses.replace(problem, precision=Precision.STRICT)
     trial = open_trial(
-        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=7
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=7
     )
     scenario = single_call(trial.cases("numeric")[0], label="a call")
     run = LocalRunner(kernel, problem).run(scenario, trial.inputs, None)

@@ -17,9 +17,9 @@ from cuassay import __version__
 from cuassay.checks import registry
 from cuassay.cli import probes
 from cuassay.cli.main import cli, main
-from cuassay.cli.options import CONDITIONS
 from cuassay.cli.probes import Probe
 from cuassay.errors import CannotJudgeError, ProblemError
+from cuassay.model.conditions import CONDITIONS
 from cuassay.model.scope import SCOPE_CONDITIONS
 from tests.support import fake_engine
 from tests.support.snapshot import assert_snapshot

@@ -11,6 +11,7 @@ from cuassay.cli.main import main
 from cuassay.cli.watch import Check, watch
 from cuassay.engine import pool
 from cuassay.errors import CandidateError, UsageError
+from cuassay.model.device import CPU
 from cuassay.model.events import Event
 from cuassay.model.jobs import TrialJob
 from tests.support import samples
@@ -63,7 +64,7 @@ def test_each_save_is_judged(saves: list[str], tmp_path: Path) -> None:
         judged.append((tmp_path / "kernel.py").read_text())
         return 1 if len(judged) < 3 else 0
 
-    assert watch([tmp_path / "kernel.py"], once, device="cpu") == 0
+    assert watch([tmp_path / "kernel.py"], once, device=CPU) == 0
     assert judged == ["first", "second text", "third, longer text"]
 
 
@@ -79,7 +80,7 @@ def test_a_file_in_the_middle_of_an_edit_ends_nothing(
             raise code
         return code
 
-    assert watch([tmp_path], once, device="cpu") == 0
+    assert watch([tmp_path], once, device=CPU) == 0
     assert "no function run" in capsys.readouterr().err
 
 
@@ -97,10 +98,10 @@ def test_an_interruption_is_no_acceptance(saves: list[str], tmp_path: Path) -> N
     def interrupted(_check: Check) -> int:
         raise KeyboardInterrupt
 
-    assert watch([tmp_path], interrupted, device="cpu") == 130
-    assert watch([tmp_path], lambda _check: 130, device="cpu") == 130  # in the middle of a trial
+    assert watch([tmp_path], interrupted, device=CPU) == 130
+    assert watch([tmp_path], lambda _check: 130, device=CPU) == 130  # in the middle of a trial
 
 
 def test_nothing_to_watch_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="--watch needs a kernel that is a file"):
-        watch([], lambda _check: 0, device="cpu")
+        watch([], lambda _check: 0, device=CPU)

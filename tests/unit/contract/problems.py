@@ -13,6 +13,7 @@ from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.decide.examine import judge_scenario
 from cuassay.judge.trial import JudgeTrial, open_trial
+from cuassay.model.device import CPU
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
@@ -112,5 +113,5 @@ def judgements_of(check: Check, trial: JudgeTrial, source: str) -> list[Judgemen
 def trial_of(problem: Problem) -> JudgeTrial:
     """Return a quick trial on the CPU."""
     return open_trial(
-        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=3
     )

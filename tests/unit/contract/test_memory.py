@@ -22,11 +22,12 @@ from cuassay.inputs.budget import WorkLimit, budget_for
 from cuassay.judge import truths as judge_truths
 from cuassay.judge.assemble import plan_conditions
 from cuassay.judge.decide import benchmark_rule
-from cuassay.judge.plan.search import Answer, Effort, search
+from cuassay.judge.plan.search import Answer, SearchEffort, search
 from cuassay.judge.plan.smoke import smallest_case
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, TensorSpec
@@ -78,7 +79,7 @@ def _peak_bytes(call: Callable[[], object], folder: Path) -> int:
 
 def _limit(**changed: Any) -> WorkLimit:
     """Return the limit of `quick` on a CPU, with no case free of it."""
-    limit = budget_for(Profile.QUICK, device="cpu").work
+    limit = budget_for(Profile.QUICK, device=CPU).work
     return dataclasses.replace(limit, free_elements=0, **changed)
 
 
@@ -123,7 +124,7 @@ def test_live_bytes_are_those_of_a_run(tmp_path: Path) -> None:
 
 def test_every_process_counts_and_so_do_intermediates(tmp_path: Path) -> None:
     problem = _attention(tmp_path)
-    room = Room(load_reference(problem), device="cpu", limit_gib=8.0, work_limit=_limit())
+    room = Room(load_reference(problem), device=CPU, limit_gib=8.0, work_limit=_limit())
     rows = 1 << 17  # scores of 2^34 elements: nothing of it is made
     need = room.need(problem, own_case(problem, {"rows": rows, "cols": 16}, seed=1, label=""))
     assert need.judge >= 8 * rows * rows
@@ -138,7 +139,7 @@ def test_work_bounds_the_cases_of_which_truth_is_made(tmp_path: Path) -> None:
     problem = _attention(tmp_path)
     room = Room(
         load_reference(problem),
-        device="cpu",
+        device=CPU,
         limit_gib=8.0,
         work_limit=_limit(workload_s=0.5),
     )
@@ -233,7 +234,7 @@ def test_the_benchmarks_rule_and_the_search_keep_to_the_plan(
         asked.append(case)
         return Answer(share=0.5, failed=False)
 
-    effort = Effort(seconds=60.0, rounds=1, explore=20, climb=1, elements=1 << 15)
+    effort = SearchEffort(seconds=60.0, rounds=1, explore=20, climb=1, elements=1 << 15)
     trial = dataclasses.replace(trial, profile=Profile.STANDARD)
     run_now(search(trial, ask, effort=effort))
     assert all(trial.has_room(case) for case in asked)
@@ -274,7 +275,7 @@ def test_a_reference_that_meets_the_cap_while_sizes_are_learnt_is_asked_again(
     acceptor = Acceptor(
         problem,
         dataclasses.replace(reference, call=call),
-        device="cpu",
+        device=CPU,
         relieve=relieve,
     )
     case = own_case(problem, {"rows": 5, "cols": 3}, seed=1, label="")
@@ -344,7 +345,7 @@ def test_small_tensors_of_many_channels_are_no_small_work(tmp_path: Path) -> Non
         sizes=({"batch": 16, "size": 64},),
     )
     trial = trial_of(problem)
-    machine = budget_for(Profile.QUICK, device="cpu").work.machine
+    machine = budget_for(Profile.QUICK, device=CPU).work.machine
     assert machine is not None
     for purpose, share in {"small": 8, "arguments": 8, "numeric": 1, "shapes": 1}.items():
         cases = [case for case in trial.cases(purpose) if not case.benchmark]
@@ -378,7 +379,7 @@ def test_every_purpose_keeps_to_the_limit_of_work_and_workloads_may_take_more(
 ) -> None:
     problem = _attention(tmp_path)
     limit = _limit(machine=2**17)
-    quick = dataclasses.replace(budget_for(Profile.QUICK, device="cpu"), work=limit)
+    quick = dataclasses.replace(budget_for(Profile.QUICK, device=CPU), work=limit)
     monkeypatch.setattr("cuassay.judge.memory.budget_for", lambda profile, device: quick)
     monkeypatch.setattr("cuassay.contract.memory.Room.is_small", lambda *_: False)
     trial = trial_of(problem)

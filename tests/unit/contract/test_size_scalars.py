@@ -17,6 +17,7 @@ from cuassay.formats.execute import load_reference
 from cuassay.inputs.budget import budget_for
 from cuassay.inputs.plan import PURPOSES
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.domain import Choice, SizeOf
 from cuassay.model.problem import Problem, ScalarSpec
 from cuassay.model.verdict import Profile
@@ -113,9 +114,9 @@ def test_an_integer_that_follows_no_axis_is_planned_for(tmp_path: Path) -> None:
     problem = _masks(tmp_path, (same, {"batch_size": 16, "length": 16, "window": 8}))
     room = Room(
         load_reference(problem),
-        device="cpu",
+        device=CPU,
         limit_gib=8.0,
-        work_limit=budget_for(Profile.QUICK, device="cpu").work,
+        work_limit=budget_for(Profile.QUICK, device=CPU).work,
     )
     scalars = {"batch_size": 4, "length": 1 << 16, "window": 8}
     huge = Case(label="huge", axes={"batch": 4, "seq": 8}, scalars=scalars)

@@ -21,6 +21,7 @@ from cuassay.judge.domain import KnownCases
 from cuassay.judge.plan.smoke import smallest_case, smoke
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case, Fill
+from cuassay.model.device import CPU
 from cuassay.model.problem import Problem
 from tests.unit.contract.problems import foreign, trial_of
 
@@ -199,7 +200,7 @@ def test_a_size_of_ours_at_which_a_loop_has_no_end_is_refused(tmp_path: Path) ->
     return x
 """
     problem = _matrix(tmp_path, text)
-    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+    acceptor = Acceptor(problem, load_reference(problem), device=CPU)
 
     def at(rows: int) -> Case:
         sizes = resolve(problem.axes, {"rows": rows, "cols": 1})
@@ -239,7 +240,7 @@ def test_sizes_at_which_nothing_finite_is_left_are_refused(
         output=("rows", "out"),
         sizes=({"rows": 32, "cols": 256, "out": 256},),
     )
-    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+    acceptor = Acceptor(problem, load_reference(problem), device=CPU)
     wide = Case(label="", axes={"rows": 40, "cols": 9, "out": 9}, fills={"x": Fill(kind="normal")})
     assert acceptor.settle(wide) is not None
     for kind in ("normal", "mixed_scale"):  # whatever the values are
@@ -255,7 +256,7 @@ def test_sizes_at_which_nothing_finite_is_left_are_refused(
 
 def test_outputs_that_are_never_all_finite_refuse_no_size(tmp_path: Path) -> None:
     problem = _matrix(tmp_path, _ALWAYS)
-    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+    acceptor = Acceptor(problem, load_reference(problem), device=CPU)
     for cols in (9, 3, 2):
         case = Case(label="", axes={"rows": 40, "cols": cols}, fills={"x": Fill(kind="normal")})
         assert acceptor.settle(case) is not None
@@ -263,7 +264,7 @@ def test_outputs_that_are_never_all_finite_refuse_no_size(tmp_path: Path) -> Non
 
 def test_what_is_finite_by_chance_refuses_no_size(tmp_path: Path) -> None:
     problem = _matrix(tmp_path, "def run(x):\n    return x.log()\n")
-    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+    acceptor = Acceptor(problem, load_reference(problem), device=CPU)
     for seed in range(4):  # some single number is positive
         for rows in (1, 40):
             fills = {"x": Fill(kind="normal")}
@@ -273,7 +274,7 @@ def test_what_is_finite_by_chance_refuses_no_size(tmp_path: Path) -> None:
 
 def test_values_that_overflow_refuse_no_size(tmp_path: Path) -> None:
     problem = _matrix(tmp_path, "def run(x):\n    return x.exp()\n")
-    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+    acceptor = Acceptor(problem, load_reference(problem), device=CPU)
     axes = {"rows": 4, "cols": 8}
     assert acceptor.settle(Case(label="", axes=axes, fills={"x": Fill(kind="normal")}))
     large = Fill(kind="normal", parameters={"scale": 1e6})

@@ -14,6 +14,7 @@ from cuassay.contract.slices import row_keys, slice_cases
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from tests.unit.contract.problems import foreign
 
 
@@ -46,7 +47,7 @@ def test_slices_of_a_long_cache_are_found_in_no_time_and_changed_in_part(tmp_pat
     base = own_case(problem, {"n": 1 << 16}, seed=1, label="own")
 
     def inputs(case: Case) -> Values:
-        return case_inputs(problem, case, device="cpu", reference=reference)
+        return case_inputs(problem, case, device=CPU, reference=reference)
 
     def run(values: Values) -> list[torch.Tensor]:
         made = reference.call(*values.values())

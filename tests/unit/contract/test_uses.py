@@ -12,6 +12,7 @@ from cuassay.contract.facts import Used
 from cuassay.contract.uses import with_uses
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
+from cuassay.model.device import CPU
 from cuassay.model.domain import Domain, Index, IntegerRange, Opaque, Packed, Positive, Real
 from cuassay.model.problem import Problem
 from tests.support import trees
@@ -72,7 +73,7 @@ def used(
     }
     file.write_text(json.dumps(workload) + "\n")
     problem = load_problem(str(folder))
-    return with_uses(problem, load_reference(problem), device="cpu")[0]
+    return with_uses(problem, load_reference(problem), device=CPU)[0]
 
 
 def domain(problem: Problem, name: str) -> Domain:
@@ -193,7 +194,7 @@ def test_index_inputs_name_the_outputs_that_are_written_by_row(tmp_path: Path) -
 
 def test_a_stored_problem_end_to_end() -> None:
     problem = load_problem(str(DATA / "scatter_rows"))
-    made, facts = with_uses(problem, load_reference(problem), device="cpu")
+    made, facts = with_uses(problem, load_reference(problem), device=CPU)
     assert domain(made, "ids") == Index(axis="slots")
     assert made.index_inputs == {"ids": ("table",)}
     (fact,) = [known.fact for known in facts if isinstance(known.fact, Used)]
@@ -221,7 +222,7 @@ def get_init_inputs():
     return []
 """
     problem = load_problem(str(trees.write(tmp_path / "ordered.py", text)))
-    found, facts = with_uses(problem, load_reference(problem), device="cpu")
+    found, facts = with_uses(problem, load_reference(problem), device=CPU)
     assert found.input("state_order").domain == problem.input("state_order").domain
     assert isinstance(found.input("state_order").domain, Opaque)
     assert not facts

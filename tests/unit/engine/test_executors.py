@@ -13,6 +13,7 @@ from cuassay.engine import executors
 from cuassay.engine.executors import DeviceLane, LocalExecutor, audit_lanes
 from cuassay.inputs.budget import booked_bytes, planned_memory_gib, room_bytes
 from cuassay.model.audit import Audit
+from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.verdict import Decision, Profile
 from cuassay.store import audits as store
 from tests.support import audits, fake_judge, trees
@@ -57,8 +58,11 @@ def test_a_number_that_is_asked_for_is_taken(
 ) -> None:
     _gpus(monkeypatch, tmp_path / "bin", 8_192, 8_192, cores=4)
     assert [lane.name for lane in audit_lanes(None, 3)] == ["cuda:0", "cuda:1", "cuda:0.1"]
-    assert [lane.name for lane in audit_lanes("cuda:1", 2)] == ["cuda:1", "cuda:1.1"]
-    assert [lane.name for lane in audit_lanes("cpu", 2)] == ["cpu:0", "cpu:1"]
+    assert [lane.name for lane in audit_lanes(Device("cuda:1"), 2)] == [
+        "cuda:1",
+        "cuda:1.1",
+    ]
+    assert [lane.name for lane in audit_lanes(CPU, 2)] == ["cpu:0", "cpu:1"]
 
 
 def test_what_a_trial_needs_of_a_gpu_is_what_it_books() -> None:
@@ -75,7 +79,7 @@ def _audit(tmp_path: Path, names: tuple[str, ...]) -> tuple[Audit, list[str]]:
     root = str(tmp_path / "t")
     plan = make_plan(discover(root), WantedCandidates(), root=root, judged_as={"profile": "quick"})
     place = {"CUDA_VISIBLE_DEVICES": "0"}
-    lanes = [DeviceLane(name=name, device="cuda", environment=place) for name in names]
+    lanes = [DeviceLane(name=name, device=CUDA, environment=place) for name in names]
     ended: list[str] = []
     audit = driver.run_audit(
         plan,

@@ -11,6 +11,7 @@ import pytest
 
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.kept_judge import KeptJudge
+from cuassay.model.device import CPU
 from cuassay.model.events import Document, EngineFinished, EngineStopped, Event
 from cuassay.model.jobs import ShowJob, TrialJob
 from tests.support import samples
@@ -22,7 +23,7 @@ _VERDICT = EngineFinished(verdict=samples.accepted())
 def job(tmp_path: Path) -> TrialJob:
     (tmp_path / "problem").mkdir()
     (tmp_path / "problem" / "reference.py").write_text("first")
-    return TrialJob(problem=str(tmp_path / "problem"), candidate="a.py", device="cpu")
+    return TrialJob(problem=str(tmp_path / "problem"), candidate="a.py", device=CPU)
 
 
 def _after(job: TrialJob, last: Event | None = _VERDICT) -> tuple[KeptJudge, Mock]:

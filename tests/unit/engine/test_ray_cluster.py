@@ -21,6 +21,7 @@ import pytest
 from cuassay.audit import driver
 from cuassay.engine.ray_executor import RayExecutor
 from cuassay.model.audit import Audit, AuditItem, Ending
+from cuassay.model.device import CPU
 from cuassay.model.events import EngineFinished, EngineStarted, Event
 from cuassay.model.verdict import Decision
 from cuassay.store import audits as store
@@ -69,7 +70,7 @@ def _audit(
 ) -> Audit:
     import ray
 
-    executor = RayExecutor(device="cpu", lanes=2, address=cluster.address)
+    executor = RayExecutor(device=CPU, lanes=2, address=cluster.address)
     try:
         return driver.run_audit(
             _plan(root), _header(root), store.AuditFolder(folder), executor=executor, watch=watch

@@ -17,6 +17,7 @@ from cuassay.engine.ray_executor import RayExecutor
 from cuassay.engine.shipping import packed, unpacked
 from cuassay.errors import CannotJudgeError, MissingToolError
 from cuassay.model.audit import Audit, Ending
+from cuassay.model.device import CPU, CUDA
 from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision
 from cuassay.store import audits as store
@@ -32,7 +33,7 @@ def _fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _ray(root: Path, folder: Path, *, lanes: int = 1, address: str | None = None) -> Audit:
-    executor = RayExecutor(device="cpu", lanes=lanes, address=address)
+    executor = RayExecutor(device=CPU, lanes=lanes, address=address)
     place = store.AuditFolder(folder)
     return driver.run_audit(_plan(root), _header(root), place, executor=executor)
 
@@ -106,7 +107,7 @@ def test_what_is_missing_is_one_message(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(CannotJudgeError, match=r"has cuassay 0\.0\.1, this one"):
         _ray(root, tmp_path / "a")
     Cluster().install(monkeypatch)
-    executor = RayExecutor(device="cuda")
+    executor = RayExecutor(device=CUDA)
     with pytest.raises(CannotJudgeError, match="the Ray cluster has no GPU"):
         list(executor.run([], stop=lambda: False, watch=lambda *event: None))
     monkeypatch.setitem(sys.modules, "ray", None)

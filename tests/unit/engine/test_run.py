@@ -16,6 +16,7 @@ import pytest
 
 from cuassay.engine.run import check, replay, show_problem
 from cuassay.errors import UsageError
+from cuassay.model.device import CPU
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
 from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision, Profile, Verdict
@@ -43,7 +44,7 @@ def _kernel(folder: Path, text: str) -> Path:
 
 
 def _job(kernel: Path | str, **changes: object) -> TrialJob:
-    job = TrialJob(problem="rmsnorm", candidate=str(kernel), profile=Profile.QUICK, device="cpu")
+    job = TrialJob(problem="rmsnorm", candidate=str(kernel), profile=Profile.QUICK, device=CPU)
     return dataclasses.replace(job, **changes)  # type: ignore[arg-type]
 
 

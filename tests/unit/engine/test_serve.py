@@ -20,6 +20,7 @@ from cuassay.engine.executors import DeviceLane
 from cuassay.engine.pool import WarmPool
 from cuassay.engine.serve import Server
 from cuassay.errors import UsageError
+from cuassay.model.device import CPU
 from cuassay.model.events import (
     DecisionReached,
     EngineFinished,
@@ -44,13 +45,13 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with WarmPool([DeviceLane(name="cpu:0", device="cpu")]) as pool, Server(pool) as opened:
+    with WarmPool([DeviceLane(name="cpu:0", device=CPU)]) as pool, Server(pool) as opened:
         threading.Thread(target=opened.serve, daemon=True).start()
         yield opened
 
 
 def _job(name: str = "accept") -> TrialJob:
-    return TrialJob(problem="rmsnorm", candidate=f"{name}.py", device="cpu")
+    return TrialJob(problem="rmsnorm", candidate=f"{name}.py", device=CPU)
 
 
 def _borrowed() -> served.ServedJudge:
@@ -164,7 +165,7 @@ def test_the_next_judge_starts_when_the_one_before_has_decided(
         return started[-1]
 
     monkeypatch.setattr(WarmPool, "_start", start)
-    lane = DeviceLane(name="cpu:0", device="cpu")
+    lane = DeviceLane(name="cpu:0", device=CPU)
     with WarmPool([lane]) as pool:
         with pool.turn(lane, _job()) as turn:
             pool.saw(turn, Progress(text="a check"))
@@ -205,7 +206,7 @@ def test_the_next_trial_of_a_problem_has_the_judge_of_the_one_before(server: Ser
 
 def test_a_judge_that_gave_no_verdict_gets_no_other_trial(server: Server, tmp_path: Path) -> None:
     (tmp_path / "stop.py").write_text("# stop\n")
-    with WarmPool([DeviceLane(name="cpu:1", device="cpu")]) as pool:
+    with WarmPool([DeviceLane(name="cpu:1", device=CPU)]) as pool:
         before = _process(list(pool.check(_job())))
         assert _process(list(pool.check(_job()))) == before
         list(pool.check(_job("stop")))

@@ -13,6 +13,7 @@ from cuassay.cli.main import main
 from cuassay.engine.run import check, replay, show_problem
 from cuassay.formats import load_problem
 from cuassay.judge.kept import snapshot
+from cuassay.model.device import CPU
 from cuassay.model.domain import Real
 from cuassay.model.events import EngineFinished, EngineStopped
 from cuassay.model.jobs import TrialJob
@@ -62,7 +63,7 @@ def _job(folder: Path) -> TrialJob:
         problem=str(folder),
         candidate=str(folder / "kernel.py"),
         profile=Profile.QUICK,
-        device="cpu",
+        device=CPU,
         seed=3,
     )
 

@@ -19,6 +19,7 @@ from cuassay.guard.capsules.replay import opened, replayed
 from cuassay.guard.capsules.shrink import shrunk
 from cuassay.guard.config import CapsulePolicy
 from cuassay.guard.trusted import Where
+from cuassay.model.device import CPU
 from tests.support.guards import QUIET, inputs, rmsnorm, row_wrong
 
 
@@ -125,7 +126,7 @@ def test_replay_of_a_repaired_kernel_says_so(
     path = _capsule(tmp_path)
     repaired = tmp_path / "statistics.py"  # the name of another module: this very file counts
     repaired.write_text("from tests.support.guards import honest as norm\n")
-    document = replayed(path, kernel=f"{repaired}:norm", device="cpu", shrink=True)
+    document = replayed(path, kernel=f"{repaired}:norm", device=CPU, shrink=True)
     assert not document["shows"]
     _print(document, quiet=True)
     assert capsys.readouterr().out == "It does not show again in 8 calls.\n"

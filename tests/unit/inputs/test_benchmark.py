@@ -16,6 +16,7 @@ from cuassay.formats import load_problem
 from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.inputs.benchmark import draw
 from cuassay.inputs.benchmark_rules import random_scalar, random_tensor
+from cuassay.model.device import CPU
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
@@ -44,7 +45,7 @@ def tensor(
 ) -> torch.Tensor:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return random_tensor(spec(name, dtype=dtype, description=description), shape, "cpu")
+        return random_tensor(spec(name, dtype=dtype, description=description), shape, CPU)
 
 
 def inputs(problem: Problem, *, seed: int = 200, workload: int = 0) -> Mapping[str, object]:
@@ -52,7 +53,7 @@ def inputs(problem: Problem, *, seed: int = 200, workload: int = 0) -> Mapping[s
         problem,
         problem.workloads[workload],
         seed=seed,
-        device="cpu",
+        device=CPU,
         reference=load_reference(problem),
     )
 
@@ -136,7 +137,7 @@ def test_generators_that_make_something_else(made: dict[str, object], message: s
     problem = load_problem(str(DATA / "scatter_rows"))
     reference = LoadedReference(call=len, generator=lambda axes, device: made)
     with pytest.raises(ReferenceError_, match=message):
-        draw(problem, problem.workloads[0], seed=1, device="cpu", reference=reference)
+        draw(problem, problem.workloads[0], seed=1, device=CPU, reference=reference)
 
 
 def test_an_unused_generator_may_fail() -> None:
@@ -148,10 +149,10 @@ def test_an_unused_generator_may_fail() -> None:
     sources = dict.fromkeys(("values", "ids"), RandomSource())
     workload = replace(problem.workloads[0], sources=sources)
     reference = LoadedReference(call=len, generator=broken)
-    got = draw(problem, workload, seed=1, device="cpu", reference=reference)
+    got = draw(problem, workload, seed=1, device=CPU, reference=reference)
     assert torch.as_tensor(got["values"]).shape == (12, 4)
     with pytest.raises(ReferenceError_, match="broken"):
-        draw(problem, problem.workloads[0], seed=1, device="cpu", reference=reference)
+        draw(problem, problem.workloads[0], seed=1, device=CPU, reference=reference)
 
 
 @pytest.mark.parametrize("name", ["norm_weight", "input_layernorm_weight", "norm2_weight"])
@@ -187,7 +188,7 @@ def test_deviations_are_positive() -> None:
 def test_rope_tables_are_independent() -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        cos, sin = (random_tensor(spec(name), (256,), "cpu") for name in ("cos", "rope_sin"))
+        cos, sin = (random_tensor(spec(name), (256,), CPU) for name in ("cos", "rope_sin"))
     assert float(cos.abs().max()) <= 1.0
     assert not torch.allclose(cos**2 + sin**2, torch.ones(256))
 

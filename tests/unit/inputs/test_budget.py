@@ -7,18 +7,19 @@ import pytest
 from cuassay.cli import options
 from cuassay.errors import UsageError
 from cuassay.inputs.budget import budget_for, planned_memory_gib
+from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.verdict import Profile
 
 
 def test_less_memory_means_fewer_elements_and_as_many_cases() -> None:
-    whole = budget_for(Profile.QUICK, device="cuda")
-    small = budget_for(Profile.QUICK, device="cuda:0", memory_gib=8.0)
-    least = budget_for(Profile.QUICK, device="cuda", memory_gib=1.0)
+    whole = budget_for(Profile.QUICK, device=CUDA)
+    small = budget_for(Profile.QUICK, device=Device("cuda:0"), memory_gib=8.0)
+    least = budget_for(Profile.QUICK, device=CUDA, memory_gib=1.0)
     assert whole.numeric_elements > small.numeric_elements > least.numeric_elements
     assert small.numeric_elements * 64 <= 6.5 * 2**30
     assert small.numeric_cases == whole.numeric_cases
-    assert budget_for(Profile.QUICK, device="cpu", memory_gib=1.0) == budget_for(
-        Profile.QUICK, device="cpu"
+    assert budget_for(Profile.QUICK, device=CPU, memory_gib=1.0) == budget_for(
+        Profile.QUICK, device=CPU
     )
 
 

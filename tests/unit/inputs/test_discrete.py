@@ -8,6 +8,7 @@ import torch
 from cuassay.errors import ProblemError
 from cuassay.inputs.fills import kinds_for, make
 from cuassay.model.case import Fill
+from cuassay.model.device import CPU
 from cuassay.model.domain import Domain, Index, Lengths, Offsets, Packed, Swizzled
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
@@ -20,7 +21,7 @@ def drawn(domain: Domain, kind: str, *, dtype: DType = DType.INT32, shape: str =
           seed: int = 1) -> torch.Tensor:  # fmt: skip
     spec = TensorSpec(name="x", dtype=dtype, shape=(shape,), domain=domain)
     values = {"values": (3.0, 700.0, -5.0)} if kind == "explicit" else {}
-    return make(spec, Fill(kind=kind, parameters=values), sizes=SIZES, seed=seed, device="cpu")
+    return make(spec, Fill(kind=kind, parameters=values), sizes=SIZES, seed=seed, device=CPU)
 
 
 def kinds(domain: Domain, dtype: DType = DType.INT32) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.inputs.fills import FILLS, default_fill, kinds_for, make
 from cuassay.inputs.seeds import derive
 from cuassay.model.case import Fill
+from cuassay.model.device import CPU
 from cuassay.model.domain import (
     Choice,
     Domain,
@@ -32,7 +33,7 @@ def spec(dtype: DType, domain: Domain, *shape: str) -> TensorSpec:
 
 def draw(target: TensorSpec, kind: str, *, seed: int = 1, **parameters: float) -> torch.Tensor:
     fill = Fill(kind=kind, parameters=parameters)
-    return make(target, fill, sizes=SIZES, seed=seed, device="cpu")
+    return make(target, fill, sizes=SIZES, seed=seed, device=CPU)
 
 
 def values(tensor: torch.Tensor) -> list[float]:
@@ -49,7 +50,7 @@ def test_every_real_fill_is_finite_in_every_floating_dtype(kind: str, dtype: DTy
     extra: dict[str, tuple[float, ...]] = {"values": (1.0, -2.0)} if kind == "explicit" else {}
     target = spec(dtype, Real())
     fill = Fill(kind=kind, parameters=extra)
-    made = make(target, fill, sizes=SIZES, seed=3, device="cpu")
+    made = make(target, fill, sizes=SIZES, seed=3, device=CPU)
     assert made.shape == (40, 64)
     assert made.is_contiguous()
     assert str(made.dtype) == f"torch.{dtype.value}"
@@ -61,9 +62,9 @@ def test_every_real_fill_is_finite_in_every_floating_dtype(kind: str, dtype: DTy
 def test_every_real_fill_works_on_scalars_and_empty_tensors(kind: str) -> None:
     fill = Fill(kind=kind, parameters={"values": (2.0,)} if kind == "explicit" else {})
     scalar = TensorSpec(name="s", dtype=DType.BFLOAT16, shape=(), domain=Real())
-    assert make(scalar, fill, sizes={}, seed=0, device="cpu").shape == ()
+    assert make(scalar, fill, sizes={}, seed=0, device=CPU).shape == ()
     empty = spec(DType.BFLOAT16, Real(), "rows", "none")
-    made = make(empty, fill, sizes={**SIZES, "none": 0}, seed=0, device="cpu")
+    made = make(empty, fill, sizes={**SIZES, "none": 0}, seed=0, device=CPU)
     assert made.shape == (40, 0)
 
 
@@ -129,7 +130,7 @@ def test_explicit_values_repeat_row_major() -> None:
 
 def draw_explicit(values: tuple[float, ...]) -> torch.Tensor:
     fill = Fill(kind="explicit", parameters={"values": values})
-    return make(REAL, fill, sizes=SIZES, seed=0, device="cpu")
+    return make(REAL, fill, sizes=SIZES, seed=0, device=CPU)
 
 
 @pytest.mark.parametrize("kind", [k for k in kinds_for(REAL) if k != "explicit"])
@@ -200,7 +201,7 @@ def test_unique_indices_never_repeat_and_need_room() -> None:
 
 def test_index_into_an_empty_axis_is_refused() -> None:
     with pytest.raises(ProblemError, match="an axis of size 0"):
-        make(IDS, Fill(kind="uniform"), sizes={**SIZES, "vocab": 0}, seed=0, device="cpu")
+        make(IDS, Fill(kind="uniform"), sizes={**SIZES, "vocab": 0}, seed=0, device=CPU)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "even", "ragged"])
@@ -226,15 +227,15 @@ def test_masks_by_kind() -> None:
 def test_a_mask_of_one_element_is_a_flag_with_both_its_values(shape: tuple[str, ...]) -> None:
     flag = TensorSpec(name="training", dtype=DType.BOOL, shape=shape, domain=Mask())
     fill = Fill(kind="uniform")
-    drawn = {bool(make(flag, fill, sizes={}, seed=n, device="cpu")) for n in range(20)}
+    drawn = {bool(make(flag, fill, sizes={}, seed=n, device=CPU)) for n in range(20)}
     assert drawn == {False, True}
-    assert not make(flag, Fill(kind="zeros"), sizes={}, seed=1, device="cpu").any()
+    assert not make(flag, Fill(kind="zeros"), sizes={}, seed=1, device=CPU).any()
 
 
 def test_a_mask_of_one_row_and_one_column_is_no_flag() -> None:
     mask = TensorSpec(name="mask", dtype=DType.BOOL, shape=("rows", "columns"), domain=Mask())
     sizes = {"rows": 1, "columns": 1}
-    kept = [make(mask, Fill(kind="uniform"), sizes=sizes, seed=n, device="cpu") for n in range(20)]
+    kept = [make(mask, Fill(kind="uniform"), sizes=sizes, seed=n, device=CPU) for n in range(20)]
     assert all(bool(one) for one in kept), "what a soft-max of nothing is, few references define"
 
 
@@ -260,7 +261,7 @@ def test_bad_parameters_say_which() -> None:
             Fill(kind="normal", parameters={"scale": "big"}),
             sizes=SIZES,
             seed=0,
-            device="cpu",
+            device=CPU,
         )
     with pytest.raises(ProblemError, match="needs 'values'"):
         draw(REAL, "explicit")

@@ -13,18 +13,19 @@ from cuassay.inputs.geometry import elements, growth_axes, tensor_inputs
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.domain import Opaque
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem
 from cuassay.model.verdict import Profile
 
 
-def _growth(problem: Problem, device: str) -> tuple[Case, ...]:
+def _growth(problem: Problem, device: Device) -> tuple[Case, ...]:
     return plan_cases(problem, "growth", profile=Profile.QUICK, root_seed=3, device=device)
 
 
 @pytest.mark.parametrize("name", ["embedding_rmsnorm_backward", "rmsnorm_backward"])
 def test_quick_grows_a_zero_mean_and_a_same_sign_series(name: str) -> None:
-    cases = _growth(registry.get(name), "cpu")
+    cases = _growth(registry.get(name), CPU)
     regimes = {case.label.split(" ", 2)[2] for case in cases}
     assert any("zero mean" in regime for regime in regimes)
     assert any("same sign" in regime for regime in regimes)
@@ -49,7 +50,7 @@ def _with_constants(vocab: int, hidden: int) -> Problem:
 
 def test_large_constant_axes_still_grow_within_the_elements_allowed() -> None:
     problem = _with_constants(1 << 16, 1 << 12)
-    cases = _growth(problem, "cuda")
+    cases = _growth(problem, CUDA)
     lengths = [case.axes["tokens"] for case in cases]
     assert lengths[:3] == lengths[3:]  # zero mean and same sign
     assert lengths[:3] == sorted(lengths[:3])
@@ -59,12 +60,12 @@ def test_large_constant_axes_still_grow_within_the_elements_allowed() -> None:
 
 def test_a_declared_axis_with_a_low_maximum_grows_up_to_it() -> None:
     problem = registry.get("paged_attention_decode")
-    cases = _growth(problem, "cuda")
+    cases = _growth(problem, CUDA)
     assert [case.axes["slots"] for case in cases] == 2 * [512, 2048, 8192]
 
 
 def test_constant_axes_beyond_the_cap_give_no_growth() -> None:
-    assert _growth(_with_constants(1 << 18, 1 << 12), "cuda") == ()
+    assert _growth(_with_constants(1 << 18, 1 << 12), CUDA) == ()
 
 
 def _with_a_computed_axis() -> Problem:
@@ -127,7 +128,7 @@ def test_inputs_that_only_a_generator_makes_are_left_to_it() -> None:
 
 def test_constant_axes_that_exceed_any_budget_leave_the_hot_axis_long() -> None:
     problem = _with_constants(1 << 17, 1 << 13)
-    hot = plan_cases(problem, "hot", profile=Profile.QUICK, root_seed=3, device="cuda")
+    hot = plan_cases(problem, "hot", profile=Profile.QUICK, root_seed=3, device=CUDA)
     assert all(case.axes["tokens"] == 32768 for case in hot)
 
 
@@ -135,7 +136,7 @@ def _halves(name: str) -> tuple[Case, tuple[torch.Tensor, torch.Tensor]]:
     problem = registry.get(name)
     cases = plan_cases(problem, "hot", profile=Profile.QUICK, root_seed=3)
     (case,) = (case for case in cases if case.label == "hot halves that cancel")
-    a, b, *_ = materialise(problem, case, device="cpu").values()
+    a, b, *_ = materialise(problem, case, device=CPU).values()
     assert isinstance(a, torch.Tensor)
     assert isinstance(b, torch.Tensor)
     return case, (a, b)

@@ -15,6 +15,7 @@ from cuassay.inputs.outside import outside
 from cuassay.inputs.plan import PURPOSES, plan_cases
 from cuassay.inputs.shrink import shrink
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.domain import Index, Lengths, Mask, Offsets
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
@@ -69,7 +70,7 @@ SERVED = _problem()
 
 
 def made(case: Case, of: Problem = SERVED) -> dict[str, torch.Tensor]:
-    values: dict[str, Value] = materialise(of, case, device="cpu")
+    values: dict[str, Value] = materialise(of, case, device=CPU)
     return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
 
 

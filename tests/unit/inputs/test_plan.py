@@ -16,6 +16,7 @@ from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, least, 
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import PURPOSES, plan_cases
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, CUDA
 from cuassay.model.domain import IntegerRange, Offsets, Opaque, Real, SizeOf
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
@@ -62,7 +63,7 @@ def test_standard_holds_rows_of_zeros_and_rows_of_ties(name: str) -> None:
     rows = [
         value
         for case in plan(name, "numeric", Profile.STANDARD)
-        if isinstance(value := materialise(problem, case, device="cpu")[main], torch.Tensor)
+        if isinstance(value := materialise(problem, case, device=CPU)[main], torch.Tensor)
     ]
     assert any(0 < int((row == 0).all(dim=-1).sum()) <= len(row) / 20 for row in rows)
     assert any(bool((row.max(-1, keepdim=True).values == row).sum(-1).gt(1).any()) for row in rows)
@@ -99,7 +100,7 @@ def test_numeric_covers_the_regimes_that_decide() -> None:
 def test_numeric_uses_production_shapes_on_a_gpu() -> None:
     problem = registry.get("rmsnorm")
     cpu = plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=1)
-    cuda = plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=1, device="cuda")
+    cuda = plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=1, device=CUDA)
     assert max(elements(problem, case.axes) for case in cpu) <= 2**18
     assert {case.axes["rows"] for case in cuda} == {8192, 128}
 
@@ -325,7 +326,7 @@ def test_elements_and_sizes_that_equal_a_scalar_are_planned() -> None:
     )
     planned = plan_cases(problem, "numeric", profile=Profile.QUICK, root_seed=11)
     cases = {case.label: case for case in planned}
-    equal = materialise(problem, cases["elements equal to scalar arguments"], device="cpu")
+    equal = materialise(problem, cases["elements equal to scalar arguments"], device=CPU)
     elements, value = equal["x"], equal["limit"]
     assert isinstance(elements, torch.Tensor)
     assert 0.09 < float(value) < 0.11

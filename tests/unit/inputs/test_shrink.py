@@ -11,6 +11,7 @@ from cuassay.catalog import registry
 from cuassay.inputs.materialise import Value, materialise
 from cuassay.inputs.shrink import shrink, shrink_counted
 from cuassay.model.case import Case, Fill
+from cuassay.model.device import CPU
 from cuassay.model.domain import Mask, Opaque
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
@@ -130,7 +131,7 @@ def test_a_flag_is_named_by_its_value(value: bool) -> None:
     problem = dataclasses.replace(EMBEDDING, inputs=(*EMBEDDING.inputs, flag))
 
     def made(case: Case) -> dict[str, Value]:
-        return materialise(problem, case, device="cpu")
+        return materialise(problem, case, device=CPU)
 
     start = next(
         case

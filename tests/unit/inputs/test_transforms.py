@@ -10,6 +10,7 @@ import torch
 from cuassay.errors import ProblemError
 from cuassay.inputs.materialise import materialise
 from cuassay.model.case import Case, Fill, FillValue
+from cuassay.model.device import CPU
 from cuassay.model.domain import Opaque
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
@@ -33,7 +34,7 @@ def _filled(fill: Fill, *, dtype: DType = DType.FLOAT32, rows: int = 6) -> torch
         workloads=[{"rows": 6, "cols": 4}],
     )
     case = Case(label="c", axes={"rows": rows, "cols": 4}, fills={"x": fill}, seed=5)
-    value = materialise(made, case, device="cpu")["x"]
+    value = materialise(made, case, device=CPU)["x"]
     assert isinstance(value, torch.Tensor)
     return value
 

@@ -19,6 +19,7 @@ from cuassay.judge import entry
 from cuassay.judge.plan.preconditions import generate_once
 from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.run.stuck import ended_where_stuck
+from cuassay.model.device import CPU
 from cuassay.model.jobs import TrialJob
 from cuassay.model.problem import Problem
 from tests.support import trees
@@ -145,5 +146,5 @@ def test_numbers_that_are_drawn_and_not_used_do_no_harm(tmp_path: Path) -> None:
 
 def test_a_pipe_is_not_waited_for_where_the_kind_of_a_kernel_is_guessed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "kernel.py")
-    job = TrialJob(problem="gemm", candidate=str(tmp_path / "kernel.py"), device="cpu")
+    job = TrialJob(problem="gemm", candidate=str(tmp_path / "kernel.py"), device=CPU)
     assert not entry._likely_machine(job)

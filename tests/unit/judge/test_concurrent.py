@@ -213,8 +213,8 @@ def test_power_is_measured_once_by_a_side_that_has_no_check_left(
 def test_a_search_beside_others_meets_the_same_cases(
     gates: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    effort = search.Effort(seconds=300.0, rounds=1, explore=12, climb=6, elements=1 << 12)
-    monkeypatch.setitem(search._CPU, Profile.STANDARD, effort)
+    effort = search.SearchEffort(seconds=300.0, rounds=1, explore=12, climb=6, elements=1 << 12)
+    monkeypatch.setattr(search, "effort_for", lambda profile, device: effort)
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
     found = []
     for gate in gates:

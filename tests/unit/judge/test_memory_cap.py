@@ -15,6 +15,7 @@ from cuassay.judge.memory import Memory
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.memory import Cap, host_plan_gib
 from cuassay.judge.truths import Truths
+from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.verdict import Profile
@@ -63,7 +64,7 @@ def _fail_first(
 
 def test_the_cap_follows_the_plan_and_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = _Gpu(monkeypatch)
-    cap = Cap("cuda", 20 << 30)
+    cap = Cap(CUDA, 20 << 30)
     cap.allow(25 << 30)
     cap.allow(1 << 30)  # less than there is
     assert cap.widen()
@@ -71,9 +72,9 @@ def test_the_cap_follows_the_plan_and_ends_with_it(monkeypatch: pytest.MonkeyPat
     assert cap.widen()
     assert not cap.active
     assert not cap.widen()
-    Cap("cuda:1", None)
+    Cap(Device("cuda:1"), None)
     assert gpu.shares == [0.2, 0.25, 0.3125, 0.9, 1.0, 1.0]
-    assert not Cap("cpu", 1).active
+    assert not Cap(CPU, 1).active
     assert len(gpu.shares) == 6
 
 
@@ -81,7 +82,7 @@ def test_a_cap_gives_way_to_twice_the_plan_or_to_what_the_smallest_case_took(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gpu = _Gpu(monkeypatch)
-    cap = Cap("cuda", 8 << 30)
+    cap = Cap(CUDA, 8 << 30)
     while cap.widen():
         assert gpu.shares[-1] <= 0.16
     assert gpu.shares[-1] == 0.16
@@ -97,7 +98,7 @@ def test_what_is_kept_beyond_the_plan_is_given_back_where_others_need_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gpu = _Gpu(monkeypatch)
-    cap = Cap("cuda", 20 << 30)
+    cap = Cap(CUDA, 20 << 30)
     cap.give_back()  # as planned
     assert gpu.emptied == 0
     cap.allow(30 << 30)
@@ -118,7 +119,7 @@ def test_a_truth_that_meets_the_cap_is_made_again(
     values = trial.inputs(case)
     kept = trial.truth(dataclasses.replace(case, seed=case.seed + 1))
     failures = [torch.OutOfMemoryError("full"), torch.OutOfMemoryError("still full")]
-    trial.memory.cap, trial.memory._on_gpu = Cap("cuda", 80 << 30), True
+    trial.memory.cap, trial.memory._on_gpu = Cap(CUDA, 80 << 30), True
 
     _fail_first(failures, values, monkeypatch)
     monkeypatch.setattr(Truths, "inputs", lambda self, case: values)
@@ -186,7 +187,7 @@ def test_where_cases_fill_a_gpu_idle_processes_end_before_a_truth_does(
 
 def test_a_runner_ends_processes_that_are_idle_and_no_others(tmp_path: Path) -> None:
     trial = trial_of(rotary(tmp_path))
-    runner = Executor(trial, reference_candidate(trial.problem), device="cpu", nursery=None)
+    runner = Executor(trial, reference_candidate(trial.problem), device=CPU, nursery=None)
     with runner:
         assert run_now(runner.pool.wait_built())
         cases = tuple(trial.cases("small")[:1])

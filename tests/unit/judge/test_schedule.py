@@ -10,6 +10,7 @@ from cuassay.checks.base import Check
 from cuassay.checks.needs import Group, Needs, Process, Split, When
 from cuassay.checks.registry import all_checks
 from cuassay.judge.schedule import Schedule, begins_ahead, needs_new_process, schedule
+from cuassay.model.device import CUDA, Device
 from cuassay.model.steps import Mode
 from cuassay.model.verdict import Profile
 
@@ -120,7 +121,7 @@ def test_one_side_runs_all_checks_in_this_order_and_these_processes(
 ) -> None:
     for profile in profiles:
         said, before = list[str](), None
-        for check in _all(schedule(all_checks(), profile, device)):
+        for check in _all(schedule(all_checks(), profile, Device(device))):
             if before is not None and needs_new_process(check, before, profile):
                 said.append("|")
             said.append(check.code)
@@ -141,7 +142,7 @@ def test_several_sides_share_all_checks_so(
     after: str,
 ) -> None:
     for profile in profiles:
-        order = schedule(all_checks(), profile, device)
+        order = schedule(all_checks(), profile, Device(device))
         assert _codes(order.first) == first
         assert _codes(order.untouched) == untouched
         assert _codes(order.of_first_side) == first_side
@@ -152,7 +153,7 @@ def test_several_sides_share_all_checks_so(
 @pytest.mark.parametrize("device", ["cpu", "cuda:1"])
 @pytest.mark.parametrize("profile", list(Profile))
 def test_every_check_has_one_turn(profile: Profile, device: str) -> None:
-    order = schedule(all_checks(), profile, device)
+    order = schedule(all_checks(), profile, Device(device))
     assert sorted(_codes(_all(order)).split()) == sorted(one.code for one in all_checks())
     sides = (*order.of_first_side, *order.of_any_side, *order.after_sides)
     assert sorted(_codes(sides).split()) == sorted(one.code for one in order.others)
@@ -212,7 +213,7 @@ def test_of_any_side_what_waits_longest_is_taken_first_and_nothing_that_runs_alo
         _check("E", when=When.AFTER_SIDES),
         _check("F", split=Split.AT_ONCE),
     ]
-    order = schedule(checks, Profile.STANDARD, "cuda")
+    order = schedule(checks, Profile.STANDARD, CUDA)
     assert _codes(order.of_any_side) == "C A"
     assert _codes(order.of_first_side) == "B F"
     assert _codes(order.after_sides) == "D E"

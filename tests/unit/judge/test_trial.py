@@ -22,6 +22,7 @@ from cuassay.judge import truths as module
 from cuassay.judge.cases import CallCosts
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.compare.outputs import Comparison
 from cuassay.oracle.truth import own_error
@@ -33,7 +34,7 @@ from cuassay.sandbox.local import LocalRunner
 def trial() -> JudgeTrial:
     problem = registry.get("rmsnorm")
     return open_trial(
-        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=7
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=7
     )
 
 
@@ -186,7 +187,7 @@ def test_a_case_that_decides_nothing_needs_no_full_truth(trial: JudgeTrial) -> N
         return ((x.float() + 1e9) * 1.001 - 1.001e9).to(x.dtype)
 
     reference = dataclasses.replace(trial.reference, call=cancelling)
-    chaotic = open_trial(trial.problem, reference, profile=Profile.QUICK, device="cpu", root_seed=7)
+    chaotic = open_trial(trial.problem, reference, profile=Profile.QUICK, device=CPU, root_seed=7)
     case = chaotic.cases("small")[0]
     assert not _wrong(chaotic, case, _one_percent_off)
     assert [truth.draws for truth in chaotic.truths.cache.values()] == [2]

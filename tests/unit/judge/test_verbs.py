@@ -11,6 +11,7 @@ from cuassay.catalog import registry
 from cuassay.judge import verbs
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, CUDA
 from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import Truth
@@ -27,7 +28,7 @@ def test_a_rehearsal_makes_a_truth_of_each_of_its_operators(
         return asked(self, case)
 
     monkeypatch.setattr(JudgeTrial, "truth", noted)
-    verbs.rehearse("cpu")
+    verbs.rehearse(CPU)
     assert tuple(dict.fromkeys(made)) == verbs._REHEARSED
 
 
@@ -61,16 +62,16 @@ def test_what_trials_share_is_that_of_one_problem_seed_profile_and_device() -> N
         return TrialJob(problem="", candidate="", seed=seed, profile=profile)
 
     shared = verbs._OfOneSeed()
-    shared.open(job(1), problem, "cpu")
+    shared.open(job(1), problem, CPU)
     truths, powers = shared.truths, shared.powers
-    shared.open(job(1), problem, "cpu")
+    shared.open(job(1), problem, CPU)
     assert shared.truths is truths
     assert shared.powers is powers
     for asked, of, device in (
-        (job(2), problem, "cpu"),
-        (job(2), other, "cpu"),
-        (job(2), other, "cuda"),
-        (job(2, Profile.STANDARD), other, "cuda"),
+        (job(2), problem, CPU),
+        (job(2), other, CPU),
+        (job(2), other, CUDA),
+        (job(2, Profile.STANDARD), other, CUDA),
     ):
         shared.open(asked, of, device)
         assert shared.truths is not truths

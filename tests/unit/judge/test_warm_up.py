@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from cuassay.judge import warm_up
+from cuassay.model.device import CPU, CUDA
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -22,7 +23,7 @@ def test_every_operation_runs_and_imports_nothing(dtype: torch.dtype) -> None:
 
 
 def test_a_cpu_is_not_warmed_up() -> None:
-    assert warm_up.begin_warm_up("cpu") is None
+    assert warm_up.begin_warm_up(CPU) is None
 
 
 def test_a_device_that_is_not_there_is_told_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +31,7 @@ def test_a_device_that_is_not_there_is_told_by_others(monkeypatch: pytest.Monkey
         raise RuntimeError("no device")
 
     monkeypatch.setattr(torch, "ones", refuses)
-    thread = warm_up.begin_warm_up("cuda")
+    thread = warm_up.begin_warm_up(CUDA)
     assert thread is not None
     thread.join(60.0)
     assert not thread.is_alive()

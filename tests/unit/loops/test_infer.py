@@ -15,6 +15,7 @@ from cuassay.loops.infer.inference import infer
 from cuassay.loops.infer.paged import exact_logits, prefill
 from cuassay.loops.kernels import Kernel, KernelFault
 from cuassay.loops.train import trained
+from cuassay.model.device import CPU
 from cuassay.model.loop import InferReport, LoopSettings
 from cuassay.model.verdict import Decision
 from cuassay.report import infer_words
@@ -34,7 +35,7 @@ def _infer(site: str, kernel: Kernel, *, tokens: int = 40, longest: int = 128) -
         site=sites.find_site(site),
         kernel=kernel,
         preset=loops.MICRO,
-        device="cpu",
+        device=CPU,
         digest="",
         seed=4,
         say=lambda text: None,

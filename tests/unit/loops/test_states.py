@@ -11,12 +11,13 @@ from cuassay.catalog import registry
 from cuassay.loops import states
 from cuassay.model import serial
 from cuassay.model.case import DECODING, TRAINING, Case
+from cuassay.model.device import CPU
 from cuassay.model.problem import ConstAxis, Problem, VarAxis
 from cuassay.model.verdict import Profile
 
 
 def _plan(problem: Problem, kind: str) -> list[Case]:
-    return states.plan(problem, kind, profile=Profile.STANDARD, seed=6, device="cpu")
+    return states.plan(problem, kind, profile=Profile.STANDARD, seed=6, device=CPU)
 
 
 @pytest.mark.parametrize(
@@ -33,10 +34,10 @@ def test_a_state_is_data_and_gives_the_same_inputs_again(name: str, kind: str) -
     case = _plan(problem, kind)[1]
     again: Case = serial.loads(Case, serial.dumps(case))
     assert case.state is not None
-    first = states.inputs(problem, case.state, "cpu")
+    first = states.inputs(problem, case.state, CPU)
     states._calls.cache_clear()
     assert again.state is not None
-    second = states.inputs(problem, again.state, "cpu")
+    second = states.inputs(problem, again.state, CPU)
     assert list(first) == [spec.name for spec in problem.inputs]
     for key, value in first.items():
         other = second[key]
@@ -51,7 +52,7 @@ def test_operators_without_a_place_have_no_states() -> None:
     assert _plan(registry.get("embedding_grad"), DECODING) == []
     assert _plan(registry.get("paged_attention_decode"), TRAINING) == []
     quick = states.plan(
-        registry.get("rmsnorm"), TRAINING, profile=Profile.QUICK, seed=1, device="cpu"
+        registry.get("rmsnorm"), TRAINING, profile=Profile.QUICK, seed=1, device=CPU
     )
     assert quick == []
 

@@ -11,6 +11,7 @@ import torch
 from cuassay.loops.kernels import local_kernel
 from cuassay.loops.train import matrix, trained
 from cuassay.loops.train.cell import run_cell
+from cuassay.model.device import CPU
 from cuassay.model.loop import Cell, LoopSettings, Start
 from tests.support import loops
 from tests.support.loop_faults import HEAD, Run
@@ -24,8 +25,8 @@ def sure(tmp_path_factory: pytest.TempPathFactory) -> _Weights:
     """Return the weights of the micro model at this start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUASSAY_HOME", str(tmp_path_factory.mktemp("home")))
-        plain = trained.weights(loops.MICRO, device="cpu", say=lambda text: None)
-        return trained.sharpened(plain, loops.MICRO, device="cpu")
+        plain = trained.weights(loops.MICRO, device=CPU, say=lambda text: None)
+        return trained.sharpened(plain, loops.MICRO, device=CPU)
 
 
 @pytest.mark.parametrize(("call", "left"), [(_FAULT, True), (_TWIN, False)])
@@ -59,7 +60,7 @@ def _sharpened(
     found = states, matrix_, torch.full((16,), 7)
     monkeypatch.setattr(trained, "_last_states", lambda *given, **more: found)
     weights = {name: torch.ones(2) for name in ("norm", "head", "embed", "other")}
-    return trained.sharpened(weights, replace(loops.MICRO, tied=tied), device="cpu")
+    return trained.sharpened(weights, replace(loops.MICRO, tied=tied), device=CPU)
 
 
 def test_the_gain_of_the_last_norm_makes_the_model_sure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +93,7 @@ def test_every_start_has_its_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
     def asked(*starts: Start) -> Mapping[Start, _Weights]:
         wanted = LoopSettings(site=_SITE, starts=starts)
-        return matrix._weights(wanted.starts, loops.MICRO, device="cpu", say=lambda text: None)
+        return matrix._weights(wanted.starts, loops.MICRO, device=CPU, say=lambda text: None)
 
     assert asked(Start.SCRATCH) == {}
     assert asked(Start.SCRATCH, Start.TRAINED) == {Start.TRAINED: plain}

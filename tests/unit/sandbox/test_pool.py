@@ -13,6 +13,7 @@ import torch
 
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
+from cuassay.model.device import CUDA
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Scalar, ScalarSpec
@@ -358,7 +359,7 @@ def test_what_a_scenario_will_run_in_is_made_ready_before_it(cpu: Nursery, tmp_p
     fresh = dataclasses.replace(scenario(), fresh=True)
     with pool("def run(x): return x + 1", tmp_path, cpu, spares=1) as workers:
         run_now(workers.make_ready(fresh))
-        assert workers.built
+        assert workers.builds.done
         assert born() == 1
         assert workers.run(fresh, ramp).result.termination == Finished()
         assert born() == 2  # in the one that was made ready, beside a spare
@@ -370,7 +371,7 @@ def test_the_usual_process_starts_while_a_special_one_works(
     """On a GPU: two contexts at once would take each of them longer."""
     blocking = dataclasses.replace(scenario(), mode=Mode.BLOCKING)
     with pool("def run(x): return x + 1", tmp_path, cpu, lazy=True, spares=0) as workers:
-        monkeypatch.setattr(workers, "_device", "cuda")
+        monkeypatch.setattr(workers, "_device", CUDA)
         run_now(workers.make_ready(blocking))
         assert workers.started == 1
         assert workers.run(blocking, ramp).result.termination == Finished()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cuassay.model.device import CPU
 from cuassay.sandbox.readable import readable
 
 
@@ -31,7 +32,7 @@ def test_a_compiler_at_any_prefix_is_readable_with_its_passes(tmp_path: Path, na
     home = tmp_path / "home"
     home.mkdir()
     place = {"CC": str(compiler)} if named else {"PATH": str(compiler.parent)}
-    found = readable({"HOME": str(home), **place}, device="cpu")
+    found = readable({"HOME": str(home), **place}, device=CPU)
     assert _allows(found, passes)
     assert not _allows(found, home)
 
@@ -41,7 +42,7 @@ def test_a_link_to_a_compiler_stands_for_its_target(tmp_path: Path) -> None:
     links = tmp_path / "links"
     links.mkdir()
     (links / "gcc").symlink_to(compiler)
-    found = readable({"HOME": str(tmp_path / "home"), "PATH": str(links)}, device="cpu")
+    found = readable({"HOME": str(tmp_path / "home"), "PATH": str(links)}, device=CPU)
     assert _allows(found, tmp_path / "store" / "toolchain" / "lib")
 
 
@@ -49,7 +50,7 @@ def test_a_home_is_no_prefix(tmp_path: Path) -> None:
     _compiler(tmp_path / "home")  # ~/bin/gcc
     (tmp_path / "home" / "key").touch()
     found = readable(
-        {"HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "home" / "bin")}, device="cpu"
+        {"HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "home" / "bin")}, device=CPU
     )
     assert _allows(found, tmp_path / "home" / "bin" / "gcc")
     assert not _allows(found, tmp_path / "home" / "key")

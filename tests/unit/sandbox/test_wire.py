@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from cuassay.model.device import CPU, CUDA
 from cuassay.model.problem import Scalar
 from cuassay.model.walls import WALLS
 from cuassay.sandbox import environment, processes, wire
@@ -56,7 +57,7 @@ def test_frames_are_taken_whole_and_bounded() -> None:
 
 def test_the_environment_is_an_allow_list(tmp_path: Path) -> None:
     source = {"PATH": "/bin", "AWS_SECRET": "x", "PYTHONPATH": "/abs:rel", "LD_PRELOAD": "/x.so"}
-    made = environment.scrubbed(source, device="cpu", folder=tmp_path)
+    made = environment.scrubbed(source, device=CPU, folder=tmp_path)
     assert not set(made) & {"AWS_SECRET", "LD_PRELOAD"}
     assert "/abs" in made["PYTHONPATH"].split(":")
     assert "rel" not in made["PYTHONPATH"].split(":")
@@ -66,7 +67,7 @@ def test_the_environment_is_an_allow_list(tmp_path: Path) -> None:
 
 def test_torch_compile_starts_no_processes_in_a_worker(tmp_path: Path) -> None:
     """They could not use the GPU: the kernels of torch.compile failed to build on GPUs."""
-    made = environment.scrubbed({}, device="cuda", folder=tmp_path)
+    made = environment.scrubbed({}, device=CUDA, folder=tmp_path)
     asked = "import torch._inductor.config as c; print(c.decide_compile_threads())"
     done = subprocess.run(
         [sys.executable, "-c", asked], env=made, capture_output=True, text=True, check=True
@@ -80,10 +81,10 @@ def test_blocks_are_placed_apart() -> None:
 
 def test_inputs_are_sealed_and_read_back() -> None:
     inputs: Mapping[str, torch.Tensor | Scalar] = {"x": torch.arange(5).bfloat16(), "n": 3}
-    package = Segments("cpu").pack(inputs, [torch.ones(2)])
+    package = Segments(CPU).pack(inputs, [torch.ones(2)])
     with pytest.raises(PermissionError):
         os.pwrite(package.fds[0], b"x", 0)
-    given = WorkerTransport("cpu").open(package.data, package.fds)
+    given = WorkerTransport(CPU).open(package.data, package.fds)
     package.close()
     assert given.inputs is not None
     assert given.inputs["n"] == 3
@@ -94,10 +95,10 @@ def test_inputs_are_sealed_and_read_back() -> None:
 def test_results_are_sealed_before_they_are_believed() -> None:
     import mmap
 
-    segments, layouts = Segments("cpu"), [("float32", (2, 2)), ("bool", (3,))]
+    segments, layouts = Segments(CPU), [("float32", (2, 2)), ("bool", (3,))]
     package = segments.room(layouts)
     results = [torch.ones(2, 2), torch.tensor([True, False, True])]
-    WorkerTransport("cpu").write(package.data, package.fds, results)
+    WorkerTransport(CPU).write(package.data, package.fds, results)
     with mmap.mmap(package.fds[0], 0), pytest.raises(StillWritableError):
         segments.read(package, layouts)
     found = segments.read(package, layouts)

@@ -1,4 +1,4 @@
-"""CUDA C++ to PTX by NVRTC: no GPU, no driver and no host compiler are needed.
+"""CUDA C++ to PTX or cubin by NVRTC: no GPU, no driver and no host compiler are needed.
 
 References: NVRTC user guide (nvrtcCreateProgram, nvrtcCompileProgram). The library and CUDA's
 headers come from pip's wheels or an installed toolkit, where cuda-pathfinder finds them.
@@ -6,6 +6,7 @@ headers come from pip's wheels or an installed toolkit, where cuda-pathfinder fi
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -39,11 +40,19 @@ _HEADERS = {  # what sources include by habit and NVRTC does not ship
 
 def available() -> bool:
     """Return whether NVRTC can be loaded here."""
+    return library() is not None
+
+
+@cache
+def library() -> str | None:
+    """Return the path of NVRTC's library; None where it cannot be loaded here."""
     try:
         _nvrtc().nvrtcVersion()
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        return str(load_nvidia_dynamic_lib("nvrtc").abs_path)
     except (UsageError, RuntimeError):  # what cuda-pathfinder raises for a missing library
-        return False
-    return True
+        return None
 
 
 def compile_ptx(
@@ -72,29 +81,58 @@ def compile_named(
     (`scale<float, 4>`, `&table`): what is named is compiled. `headers` (name -> text) replace or
     add to those that sources include by habit. Raises as `compile_ptx` does.
     """
-    nvrtc = _nvrtc()
-    known = {**_HEADERS, **cub_headers(), **(headers or {})}
-    texts = [text.encode() for text in known.values()]
-    names = [header.encode() for header in known]
-    status, program = nvrtc.nvrtcCreateProgram(
-        source.encode(), name.encode(), len(names), texts, names
-    )
-    _require(status, "nvrtcCreateProgram")
-    try:
-        for expression in expressions:
-            _require(*nvrtc.nvrtcAddNameExpression(program, expression.encode()), expression)
-        options = [option.encode() for option in _options(arch, flags)]
-        if nvrtc.nvrtcCompileProgram(program, len(options), options)[0] != 0:
-            log = _log(program)
-            raise CompileError(f"NVRTC does not compile the source{_remedy(log)}", log)
-        size = _require(*nvrtc.nvrtcGetPTXSize(program))
-        text: bytes = b" " * size
+    # PTX is asked of the virtual architecture: with a real one NVRTC assembles it as well
+    options = [*_options(arch.replace("sm_", "compute_"), flags), "-lineinfo"]
+    with _program(source, expressions, options, name=name, headers=headers or {}) as program:
+        nvrtc = _nvrtc()
+        text: bytes = b" " * int(_require(*nvrtc.nvrtcGetPTXSize(program)))
         _require(*nvrtc.nvrtcGetPTX(program, text))
         lowered = {
             one: _require(*nvrtc.nvrtcGetLoweredName(program, one.encode())).decode()
             for one in expressions
         }
-        return text.rstrip(b"\0").decode(errors="replace"), lowered
+    return text.rstrip(b"\0").decode(errors="replace"), lowered
+
+
+def compile_cubin(
+    source: str, *, arch: str, flags: Sequence[str] = (), name: str = "kernel.cu"
+) -> bytes:
+    """Return the cubin of a CUDA C++ source for `arch`. Raises as `compile_ptx` does."""
+    with _program(source, (), _options(arch, flags), name=name, headers={}) as program:
+        nvrtc = _nvrtc()
+        cubin: bytes = b" " * int(_require(*nvrtc.nvrtcGetCUBINSize(program)))
+        _require(*nvrtc.nvrtcGetCUBIN(program, cubin))
+    return cubin
+
+
+@contextlib.contextmanager
+def _program(
+    source: str,
+    expressions: Sequence[str],
+    options: Sequence[str],
+    *,
+    name: str,
+    headers: Mapping[str, str],
+) -> Iterator[Any]:
+    """Yield a compiled program. Raises CompileError."""
+    nvrtc = _nvrtc()
+    known = {**_HEADERS, **cub_headers(), **headers}
+    status, program = nvrtc.nvrtcCreateProgram(
+        source.encode(),
+        name.encode(),
+        len(known),
+        [text.encode() for text in known.values()],
+        [header.encode() for header in known],
+    )
+    _require(status, "nvrtcCreateProgram")
+    try:
+        for expression in expressions:
+            _require(*nvrtc.nvrtcAddNameExpression(program, expression.encode()), expression)
+        encoded = [option.encode() for option in options]
+        if nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)[0] != 0:
+            log = _log(program)
+            raise CompileError(f"NVRTC does not compile the source{_remedy(log)}", log)
+        yield program
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -117,9 +155,7 @@ def cub_headers() -> Mapping[str, str]:
 
 
 def _options(arch: str, flags: Sequence[str]) -> list[str]:
-    # PTX is asked of the virtual architecture: with a real one NVRTC assembles it as well
-    virtual = arch.replace("sm_", "compute_")
-    found = [f"--gpu-architecture={virtual}", "-default-device", "-lineinfo"]
+    found = [f"--gpu-architecture={arch}", "-default-device"]
     found.append("--pre-include=math.h")  # nvcc knows INFINITY and NAN without any include
     if not any("-std" in flag for flag in flags):
         found.append("--std=c++17")

@@ -1,9 +1,9 @@
 """One account of causality order: what the machine calls a race is one by the memory model.
 
-Small programs run in the machine under several schedules, and through `ptxsan.memory_model`, which
-looks at every execution that the axioms allow. Where the machine reports a race there must be one;
-and of the races of the model the machine has to find nearly all: what it misses needs an execution
-that no order of threads gives.
+Small programs run in the machine under several schedules, and through
+`ptxsan_support.memory_model`, which looks at every execution that the axioms allow. Where the
+machine reports a race there must be one; and of the races of the model the machine has to find
+nearly all: what it misses needs an execution that no order of threads gives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from ptxsan.findings import Kind, Severity
-from ptxsan.memory_model import (
+from ptxsan.options import Options
+from ptxsan_support.memory_model import (
     Access,
     Barrier,
     Fence,
@@ -27,7 +28,6 @@ from ptxsan.memory_model import (
     Update,
     data_races,
 )
-from ptxsan.options import Options
 from ptxsan_support.ptx import buffer_of, execute, kernel
 
 PLACES = {"x": 0, "f": 4}

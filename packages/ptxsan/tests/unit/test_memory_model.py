@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsan.memory_model import (
+from ptxsan_support.memory_model import (
     Access,
     Barrier,
     Fence,

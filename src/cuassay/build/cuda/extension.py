@@ -19,6 +19,7 @@ from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nv
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
 from cuassay.errors import BuildError, suggestion
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.digest import sha256_fields
 
 _HOST = (".cpp", ".cc", ".cxx", ".c")
@@ -26,7 +27,7 @@ _MODULE = re.compile(r"PYBIND11_MODULE\s*\(\s*(\w+)")
 _OWN_NAME = "TORCH_EXTENSION_NAME"
 
 
-def load_extension(candidate: Candidate, *, device: str, folder: Path) -> Callable[..., object]:
+def load_extension(candidate: Candidate, *, device: Device, folder: Path) -> Callable[..., object]:
     """Build the candidate's sources into one module and return its entry function.
 
     The sources at the level of the entry file are compiled, as SOL-ExecBench does; a module
@@ -62,7 +63,7 @@ def load_extension(candidate: Candidate, *, device: str, folder: Path) -> Callab
     fixed = declared[0]
     name = f"cuassay_extension_{digest}" if fixed == _OWN_NAME else fixed
     library = folder / f"{name}-{digest}.so"
-    if any(unit.is_cuda for unit in units) and not device.startswith("cuda"):
+    if any(unit.is_cuda for unit in units) and not device.on_gpu:
         from cuassay.build.cuda.hosted import HostedUnit, build_hosted
 
         hosted = [HostedUnit(name=unit.path.name, text=unit.text, folder=root) for unit in units]

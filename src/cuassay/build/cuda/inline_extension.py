@@ -33,6 +33,7 @@ from cuassay.build.sources import write_text
 from cuassay.build.unavailable import noted
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import BuildFlags
+from cuassay.model.device import Device
 from cuassay.model.digest import sha256_fields
 
 Functions: TypeAlias = str | Sequence[str] | Mapping[str, str] | None
@@ -51,13 +52,13 @@ _NOT_HOSTED = {"sycl_sources": None, "with_sycl": None, "is_python_module": True
                "is_standalone": False, "no_implicit_headers": False}  # fmt: skip
 
 
-def install(folder: Path, *, device: str) -> None:
+def install(folder: Path, *, device: Device) -> None:
     """Replace load_inline, and without a GPU load, in this process; builds go below `folder`."""
     from torch.utils import cpp_extension
 
     original = getattr(cpp_extension.load_inline, "__wrapped__", cpp_extension.load_inline)
     signature = inspect.signature(original)
-    on_cpu = not device.startswith("cuda")
+    on_cpu = not device.on_gpu
 
     @functools.wraps(original)
     def load_inline(*arguments: Any, **options: Any) -> Any:
@@ -110,7 +111,7 @@ def install(folder: Path, *, device: str) -> None:
     cpp_extension.load = _load_of(cpp_extension.load, folder, device=device)
 
 
-def _load_of(current: Any, folder: Path, *, device: str) -> Any:
+def _load_of(current: Any, folder: Path, *, device: Device) -> Any:
     """Return `load`: without a GPU sources with kernels are built for the machine."""
     original = getattr(current, "__wrapped__", current)
     signature = inspect.signature(original)
@@ -118,7 +119,7 @@ def _load_of(current: Any, folder: Path, *, device: str) -> Any:
     @functools.wraps(original)
     def load(*arguments: Any, **options: Any) -> Any:
         given = signature.bind(*arguments, **options).arguments
-        if device.startswith("cuda"):
+        if device.on_gpu:
             return _built_by_torch(original, given, device=device)
         named = given["sources"]
         paths = [Path(one) for one in ([named] if isinstance(named, str) else named)]
@@ -131,7 +132,7 @@ def _load_of(current: Any, folder: Path, *, device: str) -> Any:
     return load
 
 
-def _built_by_torch(build: Any, given: Mapping[str, Any], *, device: str) -> Any:
+def _built_by_torch(build: Any, given: Mapping[str, Any], *, device: Device) -> Any:
     """Return what torch builds on a GPU, with PTX beside the machine code; see `with_ptx`."""
     from cuassay.build.recording.ledger import LEDGER
 
@@ -252,7 +253,7 @@ def _load(
     flags: BuildFlags,
     *,
     folder: Path,
-    device: str,
+    device: Device,
     hosted: bool,
 ) -> types.ModuleType:
     if hosted:

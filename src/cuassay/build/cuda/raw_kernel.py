@@ -31,6 +31,7 @@ from cuassay.build.sources import build_lock, write_sources
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.axes import evaluate, resolve, shape_of
 from cuassay.model.candidate import Candidate, Convention, Launch, Scratch
+from cuassay.model.device import Device
 from cuassay.model.digest import sha256_fields
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec, VarAxis
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def load_kernels(
-    candidate: Candidate, problem: Problem, *, device: str, folder: Path
+    candidate: Candidate, problem: Problem, *, device: Device, folder: Path
 ) -> Callable[..., object]:
     """Compile the candidate's entry file and return it as a callable.
 
@@ -50,12 +51,12 @@ def load_kernels(
     BuildError with the compiler's log or for a kernel that the source does not define, and
     MissingToolError where there is no NVIDIA GPU or no compiler.
     """
-    if not device.startswith("cuda"):
+    if not device.on_gpu:
         raise MissingToolError("the driver launches on NVIDIA GPUs only; see build.machine")
     cubin = _cubin(candidate, arch=architecture(device), folder=folder)
     make = partial(_ptx, candidate, arch=architecture(device), folder=folder)
     launcher = RecordedDriver(
-        load_driver(int(device.partition(":")[2] or 0)),
+        load_driver(device.number or 0),
         ptx=cache(partial(make, lines=True)),
         sources={source.path: source.text for source in candidate.sources},
     )
@@ -130,7 +131,7 @@ def _inline(path: str, texts: Mapping[str, str], *, seen: set[str], directives: 
     return "\n".join(lines)
 
 
-def current_stream(device: str) -> int:
+def current_stream(device: Device) -> int:
     """Return the handle of torch's current stream on a CUDA device."""
     import torch
 
@@ -142,11 +143,11 @@ def bind(
     candidate: Candidate,
     problem: Problem,
     *,
-    device: str,
+    device: Device,
     cubin: bytes,
     launcher: Launcher,
     ptx: Callable[[], str] | None = None,
-    stream_of: Callable[[str], int] = current_stream,
+    stream_of: Callable[[Device], int] = current_stream,
     notice: Callable[[Mapping[str, Value]], None] | None = None,
 ) -> Callable[..., object]:
     """Return the callable that runs every declared launch in order.
@@ -245,7 +246,7 @@ def _sizes(problem: Problem, values: Mapping[str, Value]) -> dict[str, int]:
 
 
 def _output(
-    spec: TensorSpec, values: Mapping[str, Value], sizes: Mapping[str, int], device: str
+    spec: TensorSpec, values: Mapping[str, Value], sizes: Mapping[str, int], device: Device
 ) -> torch.Tensor:
     import torch
 
@@ -255,7 +256,7 @@ def _output(
     return torch.empty(shape_of(spec.shape, sizes), dtype=_torch_type(spec.dtype), device=device)
 
 
-def _scratch(item: Scratch, sizes: Mapping[str, int], device: str) -> torch.Tensor:
+def _scratch(item: Scratch, sizes: Mapping[str, int], device: Device) -> torch.Tensor:
     import torch
 
     make = torch.zeros if item.zeroed else torch.empty

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from cuassay.errors import MissingToolError
+from cuassay.model.device import Device
 
 _HOPPER_ONLY = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait")
 _PIP_TOOLKITS = ("cu13", "cu12", "cuda_nvcc")
@@ -81,12 +82,12 @@ def include_folders() -> tuple[Path, ...]:
 
 
 @cache
-def architecture(device: str) -> str:
+def architecture(device: Device) -> str:
     """Return the architecture of the CUDA device, such as sm_90; empty on the cpu.
 
     Raises MissingToolError where torch sees no such device.
     """
-    if not device.startswith("cuda"):
+    if not device.on_gpu:
         return ""
     import torch
 
@@ -104,7 +105,7 @@ def hopper_arch(arch: str, source: str) -> str:
     return f"{arch}a" if arch == "sm_90" and any(sign in source for sign in _HOPPER_ONLY) else arch
 
 
-def toolchain(device: str) -> dict[str, str]:
+def toolchain(device: Device) -> dict[str, str]:
     """Return the names and versions that decide what a build gives, for digests and reports.
 
     Raises MissingToolError where `device` is a CUDA device that is not there.

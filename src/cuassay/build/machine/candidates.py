@@ -18,6 +18,7 @@ from cuassay.build.cuda import raw_kernel
 from cuassay.build.sources import build_lock, write_sources
 from cuassay.errors import MissingToolError, UncoveredError
 from cuassay.model.candidate import Candidate, Convention
+from cuassay.model.device import CPU
 from cuassay.model.digest import sha256_fields
 from cuassay.model.problem import Problem
 
@@ -81,7 +82,7 @@ def load_kernels(candidate: Candidate, problem: Problem, *, folder: Path) -> Cal
     call = raw_kernel.bind(
         candidate,
         problem,
-        device="cpu",
+        device=CPU,
         cubin=ptx.encode(),
         launcher=launcher,
         stream_of=lambda device: 0,

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cuassay.errors import UsageError
+from cuassay.model.device import CUDA, Device
 
 if TYPE_CHECKING:
     from cuassay.build.recording.recorder import LaunchRecorder
@@ -25,7 +26,7 @@ _lock = threading.Lock()
 
 @contextlib.contextmanager
 def recording(
-    recorder: LaunchRecorder, *, triton: bool = True, device: str = "cuda"
+    recorder: LaunchRecorder, *, triton: bool = True, device: Device = CUDA
 ) -> Iterator[None]:
     """Record in this block: raw kernels, and with `triton` Triton's kernels.
 

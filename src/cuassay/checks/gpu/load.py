@@ -22,14 +22,11 @@ from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import ScenarioResult, StepDone, done_steps
-from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
 
-_CALLS = {Profile.QUICK: 64, Profile.STANDARD: 400, Profile.DEEP: 5000}
 # Elements of inputs and outputs together, and the least size of an axis that is made smaller.
-_ELEMENTS = {Profile.QUICK: 1 << 21, Profile.STANDARD: 1 << 22, Profile.DEEP: 1 << 25}
 _LEAST = 16
 _SHOWN = 4  # kernels named
 _Repeated = tuple[Repeat, Repeats, StepDone]
@@ -41,9 +38,6 @@ _WORDS = {
     Load.DELAYS: "random pauses in its kernels",
 }
 # Seconds of calls under one load, and with one variant of the pauses.
-_LOAD_S = {Profile.QUICK: 2.0, Profile.STANDARD: 4.0, Profile.DEEP: 25.0}
-_PAUSED_S = {Profile.QUICK: 1.5, Profile.STANDARD: 2.0, Profile.DEEP: 25.0}
-_VARIANTS = {Profile.QUICK: 2, Profile.STANDARD: 6, Profile.DEEP: 32}  # of the pauses
 
 
 class Race001(Check):
@@ -92,11 +86,11 @@ class Race001(Check):
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a load on the largest case that can be repeated often."""
         case = _crowded(trial)
-        calls, limit_s = _CALLS[trial.profile], _LOAD_S[trial.profile]
+        calls, limit_s = trial.effort.load_calls, trial.effort.load_s
         for load in (Load.NONE, Load.BANDWIDTH, Load.MULTIPROCESSORS):
             step = Repeat(slot="a", count=calls, load=load, budget_s=limit_s)
             yield _repeats(case, load, [step])
-        variants = _VARIANTS[trial.profile]
+        variants = trial.effort.pause_variants
         seeds = [trial.seed(self.code, "pauses", number) for number in range(variants)]
         each = -(-calls // variants)
         yield _repeats(
@@ -108,7 +102,7 @@ class Race001(Check):
                     count=each,
                     load=Load.DELAYS,
                     seed=seed,
-                    budget_s=_PAUSED_S[trial.profile],
+                    budget_s=trial.effort.paused_s,
                 )
                 for seed in seeds
             ],
@@ -234,7 +228,7 @@ def _crowded(trial: Trial) -> Case:
     by_size = sorted(legal, key=lambda case: elements(problem, case.axes))
     largest = by_size[-1]
     # A constant axis may be long: no case need be smaller than the smallest planned one.
-    most = max(_ELEMENTS[trial.profile], elements(problem, by_size[0].axes))
+    most = max(trial.effort.load_elements, elements(problem, by_size[0].axes))
     if all(axis.declared for axis in problem.var_axes()) and not largest.generator:
         sizes = fitted_sizes(problem, largest.axes, budget=most, floor=_LEAST)
         if elements(problem, sizes) <= most:

@@ -21,14 +21,12 @@ from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.steps import StreamCall, Together
 from cuassay.model.trace import done_steps
-from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
 
 _DELAY_MS = 40.0
 _WAITED = 0.9  # of the delay: the call came back only when the device was done
-_ROUNDS = {Profile.QUICK: 4, Profile.STANDARD: 24, Profile.DEEP: 200}
 
 
 class StreamTrying(enum.StrEnum):
@@ -102,7 +100,7 @@ class Stream001(Check):
         yield _one_stream(StreamTrying.DEFAULT, "default", (base, *others), delay_ms=_DELAY_MS)
         yield _one_stream(StreamTrying.SIDE, "side", (base, *others), delay_ms=_DELAY_MS)
         yield _one_stream(StreamTrying.BESIDE, "side", (base, *others), default_delay_ms=_DELAY_MS)
-        rounds = _ROUNDS[trial.profile]
+        rounds = trial.effort.stream_rounds
         yield _at_once(StreamTrying.TWO, (base, *others), rounds=rounds, threads=False)
         yield _at_once(StreamTrying.THREADS, (base, *others), rounds=rounds, threads=True)
 

@@ -19,7 +19,6 @@ from cuassay.model.steps import Time
 from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
 
-_ROUNDS = {Profile.QUICK: 2, Profile.STANDARD: 7, Profile.DEEP: 25}
 _SHORT = (1, 3)  # calls of the shorter row, drawn for each round
 _LONGER = {"cpu": (1, 3), "cuda": (16, 48)}  # calls that the longer row has more
 _PLAUSIBLE = 0.7  # of the floor: clocks and bandwidths are not known better
@@ -116,7 +115,7 @@ def timed(trial: Trial) -> Scenario:
         ReadResult(result="plain"),
         Time(slot="a", count=1, flush=cold),
     ]
-    for number in range(_ROUNDS[trial.profile]):
+    for number in range(trial.effort.timing_rounds):
         short = draw.randint(*_SHORT)
         for count in (short, short + draw.randint(*longer)):
             steps.append(Time(slot="a", count=count, idle=True, flush=cold))

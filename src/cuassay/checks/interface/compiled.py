@@ -16,7 +16,6 @@ from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario, Step
 from cuassay.model.steps import CompiledCall
 from cuassay.model.trace import Claim, Finished, StepRaised
-from cuassay.model.verdict import Profile
 
 _TIMEOUT_S = 150.0  # a step may compile
 _TOOLS = ("C compiler", "C++ compiler", "InvalidCxxCompiler", "TritonMissing")
@@ -67,7 +66,7 @@ class Compile001(Check):
 
     def skip(self, trial: Trial) -> str:
         """Compiling takes seconds."""
-        return "standard and deep run it" if trial.profile is Profile.QUICK else ""
+        return "" if trial.effort.compiles else "standard and deep run it"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one process: the same shape with other values, then another shape."""

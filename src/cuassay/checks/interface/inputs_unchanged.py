@@ -80,7 +80,7 @@ class Api001(Check):
         for case in [placed(case, axes) for axes in settings(trial) for case in small]:
             for only in [*alone, *([""] if trial.problem.state else [])]:
                 yield _before_and_after(case, only, what=only or "the state")
-            if trial.device == "cpu":
+            if not trial.device.on_gpu:
                 yield Scenario(
                     label=f"inputs: all read-only on {case.label}",
                     cases=(case,),
@@ -216,7 +216,7 @@ def _large(trial: Trial) -> Case | None:
 
     small = trial.cases("small")
     machine = trial.machine
-    executed = trial.device == "cpu" and machine is not None and not machine.absent
+    executed = not trial.device.on_gpu and machine is not None and not machine.absent
     grown = [] if not small else ways(trial.problem, small[0].axes, fixed=trial.problem.built)
     for way in reversed([one for one in grown if not one.workload]):
         most = _EXECUTED_ELEMENTS if executed else _LARGE_ELEMENTS

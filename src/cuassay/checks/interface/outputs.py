@@ -103,14 +103,14 @@ class Api002(Check):
                 yield from self._container(trial, scenario, run)
                 compared = answers.compare(read.case, read.items)
                 messages = [comparison.mismatch for comparison in compared if comparison.mismatch]
-                device = trial.device.split(":", 1)[0]
+                device = trial.device.kind
                 messages += [
                     f"output '{item.name}' is on {item.device}, expected {device}"
                     for item in read.items
                     # Scalars on the host mix freely with tensors on a device.
                     if item.kind == "tensor"
                     and item.shape
-                    and item.device.split(":", 1)[0] != device
+                    and item.device.partition(":")[0] != device
                 ]
                 for text in list(dict.fromkeys(messages)):
                     wrong = {"severity": Severity.HIGH, "cause": Cause.WRONG_STRUCTURE}

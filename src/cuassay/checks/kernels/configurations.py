@@ -75,7 +75,7 @@ class Config001(Check):
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario: the sizes one after another."""
-        kind = "cuda" if trial.device.startswith("cuda") else "cpu"
+        kind = trial.device.kind
         quick = trial.profile is Profile.QUICK
         budget_s = _QUICK_S if quick else BUDGET_S[kind]
         small = trial.cases("small")[:1]

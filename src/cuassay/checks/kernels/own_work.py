@@ -127,7 +127,7 @@ def _workload(trial: Trial, first: Case) -> list[Case]:
     if not problem.workloads:
         return []
     axes = smallest_workload_axes(problem)
-    most = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    most = _ELEMENTS[trial.device.kind]
     if dict(first.axes) == axes or elements_of(problem, axes) > most:
         return []
     return [placed(first, axes)]

@@ -23,11 +23,9 @@ from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Scenario
 from cuassay.model.steps import Outline
 from cuassay.model.trace import ScenarioResult, done_steps
-from cuassay.model.verdict import Profile
 
 _LARGE_ELEMENTS = 1 << 16  # of inputs and outputs: the least that is worth a call
 _MOST_BYTES = 1 << 37  # of one tensor: what the machine has addresses for
-_LIMIT_S = {Profile.QUICK: 6.0, Profile.STANDARD: 15.0, Profile.DEEP: 90.0}
 
 
 class Big002(MachineCheck):
@@ -76,7 +74,7 @@ class Big002(MachineCheck):
 
     def skip(self, trial: Trial) -> str:
         """Only where there is no GPU, which runs the sizes themselves."""
-        if trial.device.startswith("cuda"):
+        if trial.device.on_gpu:
             return "a GPU runs the declared sizes themselves"
         if not trial.cases("small"):
             return "no small case could be planned"
@@ -84,7 +82,7 @@ class Big002(MachineCheck):
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one call a size; its cases are a small one and the large one."""
-        small, left_s = trial.cases("small")[0], _LIMIT_S[trial.profile]
+        small, left_s = trial.cases("small")[0], trial.effort.declared_sizes_s
         for sizes in _sizes(trial):
             if left_s <= 0.0:
                 break

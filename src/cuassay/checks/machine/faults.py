@@ -29,23 +29,15 @@ from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
 from cuassay.model.steps import Configurations, ReadRecording, RecordLaunches
 from cuassay.model.trace import ScenarioResult, done_steps
-from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     import torch
 
-CASES = {Profile.QUICK: 2, Profile.STANDARD: 4, Profile.DEEP: 8}
 _ELEMENTS = 1 << 18  # of inputs and outputs together: what a CPU executes in seconds
 # Of one case where none is smaller: its launches may take too long, and are then not judged.
 _LARGE_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 25}
 _HOT_ELEMENTS = 1 << 19
 _SHOWN = 3
-# Other configurations of an autotuner: how many, and seconds after which no call begins.
-_CONFIGURATIONS = {
-    Profile.QUICK: (8, 8.0),
-    Profile.STANDARD: (16, 20.0),
-    Profile.DEEP: (32, 60.0),
-}
 _COVERS = "not covered: weak memory, what ptxas makes of the PTX, code paths of other architectures"
 
 
@@ -75,7 +67,7 @@ def recorded_configurations(trial: Trial, case: Case) -> Scenario:
 
     So many that each value of each parameter occurs once, as far as there is time.
     """
-    most, budget_s = _CONFIGURATIONS[trial.profile]
+    most, budget_s = trial.effort.other_configurations, trial.effort.other_configurations_s
     case = dataclasses.replace(case, label=f"{case.label}, other configurations of the autotuner")
     return Scenario(
         label=f"launches: {case.label}",
@@ -96,7 +88,7 @@ def recorded_calls(trial: Trial, cases: Iterable[Case]) -> Iterator[Scenario]:
     There a candidate may mix its kernels with any operator of torch; a CPU has none of those
     that torch keeps for a GPU.
     """
-    on_gpu = trial.device.startswith("cuda")
+    on_gpu = trial.device.on_gpu
     yield from (recorded_call(case, on_gpu=on_gpu) for case in cases)
 
 
@@ -109,9 +101,9 @@ def machine_cases(trial: Trial) -> list[Case]:
     found.sort(key=lambda case: elements_of(trial.problem, case.axes) > _ELEMENTS)
     fitting = [case for case in found if elements_of(trial.problem, case.axes) <= _ELEMENTS]
     # Constant axes may make every case large: one of them then, as far as the time allows.
-    most = _LARGE_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    most = _LARGE_ELEMENTS[trial.device.kind]
     large = [c for c in found[:1] if elements_of(trial.problem, c.axes) <= most]
-    return fitting[: CASES[trial.profile]] or large
+    return fitting[: trial.effort.machine_cases] or large
 
 
 def hot_cases(trial: Trial) -> list[Case]:
@@ -144,7 +136,7 @@ class MachineCheck(Check):
         # An address that is made of what may be anything is wrong nowhere else on a CPU.
         cases = [with_anything(trial, case) for case in machine_cases(trial)]
         yield from recorded_calls(trial, cases)
-        if cases and trial.device == "cpu":  # a GPU runs them all
+        if cases and not trial.device.on_gpu:  # a GPU runs them all
             yield recorded_configurations(trial, cases[0])
 
     def findings(

@@ -19,9 +19,6 @@ from cuassay.model.outcome import Finding, Severity, Where
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Outline
 from cuassay.model.trace import ScenarioResult, done_steps
-from cuassay.model.verdict import Profile
-
-_SIZES = {Profile.QUICK: 4, Profile.STANDARD: 8, Profile.DEEP: 16}
 
 
 class Launch101(MachineCheck):
@@ -64,14 +61,14 @@ class Launch101(MachineCheck):
 
     def skip(self, trial: Trial) -> str:
         """Only without a GPU, which refuses by itself."""
-        if trial.device.startswith("cuda"):
+        if trial.device.on_gpu:
             return "a GPU refuses launches itself"
         return super().skip(trial)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one call a size; its cases are a small one and the declared one."""
         small = trial.cases("small")[0]
-        for sizes in _sizes(trial, small)[: _SIZES[trial.profile]]:
+        for sizes in _sizes(trial, small)[: trial.effort.launch_sizes]:
             yield without_memory(small, placed(small, sizes))
 
     def findings(

@@ -70,7 +70,7 @@ class Stream101(MachineCheck):
 
     def skip(self, trial: Trial) -> str:
         """Only where no GPU is there to ask."""
-        if trial.device.startswith("cuda"):
+        if trial.device.on_gpu:
             return "STREAM001 asks the GPU itself"
         return super().skip(trial)
 

@@ -23,13 +23,10 @@ from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Scenario
-from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     import torch
 
-_CASES = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 8}
-_ELEMENTS = {Profile.QUICK: 1 << 15, Profile.STANDARD: 1 << 17, Profile.DEEP: 1 << 20}
 _MOST = 8192  # places spoiled in one input
 _HALVINGS = 3
 _DRAWS = 5  # other values of a case, of which the most telling ones are taken
@@ -96,7 +93,7 @@ class Mem004(Check):
         """
         nothing = True
         for case in _cases(trial):
-            if elements(trial.problem, case.axes) > _ELEMENTS[trial.profile]:
+            if elements(trial.problem, case.axes) > trial.effort.masked_elements:
                 continue
             base = _telling(trial, case)
             found = unused(trial, base)
@@ -150,7 +147,7 @@ def _cases(trial: Trial) -> list[Case]:
 
     Where all axes are small, every page of a cache is somebody's: in a workload's there is room.
     """
-    found = list(trial.cases("small")[: _CASES[trial.profile]])
+    found = list(trial.cases("small")[: trial.effort.masked_cases])
     if found and trial.problem.workloads:
         listed = placed(found[0], smallest_workload_axes(trial.problem))
         found += [listed] if listed not in found and trial.has_room(listed) else []

@@ -114,7 +114,7 @@ class Mem002(Check):
             if case in tails:
                 # What an autotuner would choose elsewhere writes beyond a tail that the chosen
                 # block does not have.
-                kind = "cuda" if trial.device.startswith("cuda") else "cpu"
+                kind = trial.device.kind
                 steps.append(Configurations(slot="a", most=MOST[kind], budget_s=BUDGET_S[kind]))
             label = f"guard zones: {case.label}"
             steps.append(ReadGuards())

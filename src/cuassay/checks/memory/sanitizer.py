@@ -16,10 +16,8 @@ from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import done_steps
-from cuassay.model.verdict import Profile
 
 _TOOLS = (Mode.MEMCHECK, Mode.RACECHECK, Mode.SYNCCHECK, Mode.INITCHECK)
-_LIMIT_S: Mapping[Profile, float] = {Profile.STANDARD: 60.0, Profile.DEEP: 600.0}
 _SHOWN = 3
 _CLASSES: Mapping[Mode, tuple[str, ...]] = {
     Mode.MEMCHECK: ("M3", "M4", "M10"),
@@ -78,7 +76,7 @@ class Mem003(Check):
 
     def skip(self, trial: Trial) -> str:
         """Only CUDA kernels can be looked at; the tools take seconds each."""
-        return "standard and deep run it" if trial.profile is Profile.QUICK else ""
+        return "" if trial.effort.sanitizes else "standard and deep run it"
 
     def missing(self) -> str:
         """The tools are part of the CUDA toolkit, and not of its smallest installations."""
@@ -97,7 +95,7 @@ class Mem003(Check):
                         Allocate(slot="a", case=0),
                         Call(slot="a", result="r", poison=Poison.NONE),
                     ),
-                    timeout_s=_LIMIT_S.get(trial.profile, 60.0),
+                    timeout_s=trial.effort.sanitizer_s,
                     mode=tool,
                 )
 

@@ -27,8 +27,6 @@ from cuassay.model.verdict import Profile
 if TYPE_CHECKING:
     from torch import Tensor
 
-_AXES = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 8}
-_LARGER = {Profile.QUICK: 1, Profile.STANDARD: 1, Profile.DEEP: 4}  # numeric cases per axis
 _QUICK_ELEMENTS = {"cpu": 0, "cuda": 1 << 22}
 
 
@@ -134,7 +132,7 @@ class Det002(Check):
         """Return the relations to try; those of the last trial are kept, for they cost lifts."""
         key = (trial.problem, trial.seed("DET002"), trial.profile)
         if self._of != key:
-            self._found = tuple(islice(_independent(trial), _AXES[trial.profile]))
+            self._found = tuple(islice(_independent(trial), trial.effort.independent_axes))
             self._of = key
         return self._found
 
@@ -167,14 +165,14 @@ def _bases(trial: Trial, relation: RowsIndependent) -> list[Case]:
     small = base_case(trial, "DET002", text_of(relation))
     limit = element_limit(trial)
     if trial.profile is Profile.QUICK:
-        limit = _QUICK_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+        limit = _QUICK_ELEMENTS[trial.device.kind]
     fit = [
         case
         for case in trial.cases("numeric")
         if case.in_domain and not case.benchmark and elements(trial.problem, case.axes) <= limit
     ]
     fit.sort(key=lambda case: -elements(trial.problem, case.axes))
-    return ([small] if small else []) + fit[: _LARGER[trial.profile]]
+    return ([small] if small else []) + fit[: trial.effort.larger_cases]
 
 
 def batches(trial: Trial, relation: RowsIndependent, base: Case) -> Iterator[Scenario]:

@@ -25,12 +25,10 @@ from cuassay.model.scenario import (
     Scenario,
     Step,
 )
-from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
 
-_CALLS = {Profile.QUICK: 5, Profile.STANDARD: 20, Profile.DEEP: 100}
 _BYTES = 1 << 28  # read back in one scenario; beyond it later results are only hashed
 _ELEMENTS = 1 << 24
 
@@ -161,7 +159,7 @@ def _elements(trial: Trial, case: Case) -> int:
 
 def repeats(trial: Trial, case: Case) -> Scenario:
     """Return the scenario of many calls on one case, every result hashed, the first ones read."""
-    calls = _CALLS[trial.profile]
+    calls = trial.effort.same_calls
     outputs = trial.problem.outputs
     size = tensor_bytes(outputs, case.axes)
     reads = max(2, min(calls, _BYTES // max(size, 1)))

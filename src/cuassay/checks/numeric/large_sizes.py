@@ -32,19 +32,14 @@ from cuassay.model.problem import Problem
 from cuassay.model.relation import RowsIndependent
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import TimedOut
-from cuassay.model.verdict import Profile
 
 # Seconds of all calls together, their inputs and judgments included.
-_LIMIT_S = {Profile.QUICK: 1.2, Profile.STANDARD: 12.0, Profile.DEEP: 90.0}
 _FIRST = 1 << 17  # elements of the first call of a way: some 20 ms, on slices
 _AT_ONCE = 1 << 20  # elements of a way's largest call, up to which it is the first one
 _GROWTH = 8  # times the elements of the call before it
 _WORTH_IT = 2  # times the elements of the call before it, where the next one costs too much
-_WHOLE = {Profile.QUICK: 1 << 13, Profile.STANDARD: 1 << 16, Profile.DEEP: 1 << 18}
-_SLICED = {Profile.QUICK: 1 << 15, Profile.STANDARD: 1 << 18, Profile.DEEP: 1 << 20}
 # Elements of the largest call that a truth is made of: of slices with what all of them need (a
 # weight), or of a call that has no slices.
-_JUDGED = {Profile.QUICK: 1 << 19, Profile.STANDARD: 1 << 22, Profile.DEEP: 1 << 24}
 _MOST_SLICES, _LEAST_SLICES = 48, 4
 _STEEP = 2.0  # power of the elements by which a call's time grows at most
 _MARGIN = 1.25  # on what the next call should take
@@ -104,7 +99,7 @@ class Shp002(Check):
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield calls at growing sizes until the next one costs too much."""
         small = trial.cases("small")[0]
-        limit_s = _LIMIT_S[trial.profile]
+        limit_s = trial.effort.large_sizes_s
         purse = _Purse(limit_s=limit_s, left_s=limit_s)
         axes: list[RowsIndependent] | None = None
         going = [_Going(way=way) for way in _ways(trial, small)]
@@ -149,7 +144,7 @@ class Shp002(Check):
         whole = scenario.cases[-1]
         ended = termination_finding(scenario, run, problem=trial.problem)
         if ended is not None:
-            if isinstance(run.result.termination, TimedOut) and trial.device == "cpu":
+            if isinstance(run.result.termination, TimedOut) and not trial.device.on_gpu:
                 raise CannotJudgeError(f"on a CPU the call takes too long: {ended.message}")
             yield ended_finding(self, trial, scenario, run, case=whole, ended=ended)
             return
@@ -260,7 +255,7 @@ class _Purse:
 
 def is_judged_whole(trial: Trial, case: Case) -> bool:
     """Whether a truth of all outputs of a case is made, and not of slices alone."""
-    return elements_of(trial.problem, case.axes) <= _WHOLE[trial.profile]
+    return elements_of(trial.problem, case.axes) <= trial.effort.whole_elements
 
 
 def workload_call(trial: Trial, workload: str) -> Scenario | None:
@@ -310,7 +305,7 @@ def _scenario(trial: Trial, case: Case, axes: Iterable[RowsIndependent]) -> Scen
     ]
     if sliced:
         return min(sliced, key=lambda one: elements_of(problem, one.cases[0].axes))
-    if elements_of(problem, case.axes) <= _JUDGED[trial.profile]:
+    if elements_of(problem, case.axes) <= trial.effort.judged_elements:
         return single_call(case, label=label)
     return None
 
@@ -319,13 +314,13 @@ def _sliced(trial: Trial, case: Case, axis: str, *, label: str) -> Scenario | No
     problem, length = trial.problem, case.axes[axis]
     base = _shared_elements(problem, case, axis)
     per_slice = max(slice_elements(problem, case, axis) - base, 1)
-    most = min(_SLICED[trial.profile] // per_slice, _MOST_SLICES)
+    most = min(trial.effort.sliced_elements // per_slice, _MOST_SLICES)
     if length < _LEAST_SLICES * 2:
         return None
     places = secret_places(
         length, most=max(most - _LEAST_SLICES, _LEAST_SLICES), seed=trial.seed(label, axis)
     )
-    if base + len(places) * per_slice > _JUDGED[trial.profile]:
+    if base + len(places) * per_slice > trial.effort.judged_elements:
         return None
     return sampled_call(problem, case, axis, places, label=label)
 

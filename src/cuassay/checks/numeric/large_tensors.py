@@ -26,14 +26,8 @@ from cuassay.model.relation import RowsIndependent
 from cuassay.model.scenario import Allocate, Call, Scenario
 from cuassay.model.steps import ReadSlices
 from cuassay.model.trace import done_steps
-from cuassay.model.verdict import Profile
 
 _LIMIT = 1 << 31
-_TARGETS = {
-    Profile.QUICK: (),
-    Profile.STANDARD: (_LIMIT,),
-    Profile.DEEP: (_LIMIT, 1 << 32),
-}
 _OVER = 1 << 24  # elements beyond the limit
 _SLICES = 48
 _SHARE = 0.8  # of the free memory of the GPU that a case may take
@@ -84,7 +78,7 @@ class Big001(Check):
 
     def skip(self, trial: Trial) -> str:
         """Return why no such size can be tried, or an empty string."""
-        if not _TARGETS[trial.profile]:
+        if not trial.effort.beyond_elements:
             return "--profile standard and deep try it"
         if any(_plans(trial)):
             return ""
@@ -128,7 +122,7 @@ class Big001(Check):
 
 
 def _plans(trial: Trial) -> Iterator[Scenario]:
-    for target in _TARGETS[trial.profile]:
+    for target in trial.effort.beyond_elements:
         for relation in relations(trial):
             if isinstance(relation, RowsIndependent):
                 made = _scenario(trial, relation.axis, target)

@@ -55,7 +55,7 @@ def home_axes(trial: Trial) -> dict[str, int] | None:
     if all(axis.declared for axis in problem.var_axes()) or not problem.workloads:
         return None
     sizes = smallest_workload_axes(problem)
-    budget = HOME_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    budget = HOME_ELEMENTS[trial.device.kind]
     if elements_of(problem, sizes) > budget:
         return None
     asked = Case(label="a workload's sizes", axes=sizes, workload=problem.workloads[0].id)

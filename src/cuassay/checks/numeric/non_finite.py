@@ -24,13 +24,10 @@ from cuassay.model.domain import Choice, Opaque, Real
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.problem import ScalarSpec, TensorSpec
 from cuassay.model.scenario import Scenario
-from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     import torch
 
-_INPUTS = {Profile.QUICK: 4, Profile.STANDARD: 16, Profile.DEEP: 64}
-_ZEROS = {Profile.QUICK: 2, Profile.STANDARD: 8, Profile.DEEP: 32}  # scalars at 0
 _LEAST_BYTES = 2  # narrower floats have no infinity, or no NaN
 _PLACES = 3  # tried in an input until one reaches a floating output
 _CONDITION = "non-finite: a NaN in an input may be hidden, outputs then look like numbers"
@@ -91,7 +88,7 @@ class Num005(Check):
                 if family(spec) == "real" and not isinstance(spec.domain, Opaque)
             ]
             floating = [spec for spec in floating if spec.dtype.itemsize >= _LEAST_BYTES]
-            tried = [(usual, spec) for spec in floating[: _INPUTS[trial.profile]]]
+            tried = [(usual, spec) for spec in floating[: trial.effort.non_finite_inputs]]
             # A factor of 0 may leave the product out: 0 times NaN is NaN.
             tried += [(base, spec) for base in _with_zeros(trial, usual) for spec in floating[:1]]
             for base, spec in tried:
@@ -159,7 +156,7 @@ def _with_zeros(trial: Trial, base: Case) -> list[Case]:
             scalars = {**base.scalars, spec.name: 0.0}
             label = f"{base.label}, {spec.name} = 0"
             found.append(dataclasses.replace(base, label=label, scalars=scalars))
-    return found[: _ZEROS[trial.profile]]
+    return found[: trial.effort.zero_scalars]
 
 
 def _broken(trial: Trial, base: Case, spec: TensorSpec) -> Case | None:

@@ -35,19 +35,17 @@ from cuassay.model.relation import (
     ShiftInvariant,
     text_of,
 )
-from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_SEEDS = {Profile.QUICK: 2, Profile.STANDARD: 3, Profile.DEEP: 4}
 _ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 24}
 _DEGREES = (-1, 0, 1, 2)
 
 
 def element_limit(trial: Trial) -> int:
     """Return the most elements that a member of a relation may have on the trial's device."""
-    return _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    return _ELEMENTS[trial.device.kind]
 
 
 def base_case(trial: Trial, *path: object) -> Case | None:
@@ -159,7 +157,7 @@ class RelationTrials:
         self._trial = trial
         self._bases = [
             base
-            for number in range(_SEEDS[trial.profile])
+            for number in range(trial.effort.relation_seeds)
             if (base := base_case(trial, "verify", number)) is not None
         ]
         self._answers: dict[str, tuple[Tensor, ...]] = {}

@@ -29,8 +29,6 @@ from cuassay.model.verdict import Profile
 if TYPE_CHECKING:
     from torch import Tensor
 
-_SCENARIOS = {Profile.QUICK: 3, Profile.STANDARD: 8, Profile.DEEP: 20}
-_LENGTH = {Profile.QUICK: 97, Profile.STANDARD: 193, Profile.DEEP: 509}  # of a sum cut in parts
 _WORST, _ENERGY = 6.0, 2.5  # the limits of NUM001 for one answer
 
 
@@ -85,7 +83,7 @@ class Meta001(Check):
         if base is None:
             return "no small case could be planned"
         size = elements(trial.problem, base.axes)
-        most = _MOST_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+        most = _MOST_ELEMENTS[trial.device.kind]
         # A relation holds several answers and their truths at once.
         return f"its smallest case has {size:,} elements" if size > most else ""
 
@@ -94,7 +92,7 @@ class Meta001(Check):
 
         Raises CannotJudgeError where the reference breaks a relation that is declared.
         """
-        left = _SCENARIOS[trial.profile]
+        left = trial.effort.related_scenarios
         used: list[Relation] = []
         for relation in relations(trial):
             scenario = _scenario(trial, relation, base_case(trial, text_of(relation)))
@@ -228,7 +226,7 @@ def _longer(trial: Trial, base: Case, axis: str) -> Case:
     found = next((a for a in problem.var_axes() if a.name == axis), None)
     if not isinstance(found, VarAxis) or not found.declared or base.generator:
         return base
-    size = _LENGTH[trial.profile]
+    size = trial.effort.parted_length
     wanted = size - size % found.multiple_of
     sizes = try_sizes(problem, base.axes, {axis: wanted})
     if sizes is None or wanted <= base.axes[axis] or not legal(problem, sizes):

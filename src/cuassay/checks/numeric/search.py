@@ -14,7 +14,6 @@ from cuassay.checks.one_call import judge_one_call
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding
 from cuassay.model.scenario import Scenario
-from cuassay.model.verdict import Profile
 
 INSTALL = "Hypothesis is not installed: pip install 'cuassay[fuzz]'"
 
@@ -65,7 +64,7 @@ class Fuzz001(SearchingCheck):
 
     def skip(self, trial: Trial) -> str:
         """Return that `quick` does not search, or an empty string."""
-        return "the search runs at standard and deep" if trial.profile is Profile.QUICK else ""
+        return "" if trial.effort.search_rounds else "the search runs at standard and deep"
 
     def missing(self) -> str:
         """Return how to install Hypothesis where it is absent."""

@@ -14,9 +14,6 @@ from cuassay.model.outcome import Finding
 from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
 from cuassay.model.scenario import Scenario
-from cuassay.model.verdict import Profile
-
-_SEEDS = {Profile.QUICK: 0, Profile.STANDARD: 32, Profile.DEEP: 64}
 
 
 class Num001(Check):
@@ -67,7 +64,7 @@ class Num001(Check):
         """Yield one scenario per numeric case, then the many-seed scenario."""
         for case in trial.cases("numeric"):
             yield single_call(case, label=f"numbers: {case.label}")
-        count = _SEEDS[trial.profile]
+        count = trial.effort.further_seeds
         small = [case for case in trial.cases("small") if case.in_domain]
         if count and small:
             case = small[0]

@@ -20,13 +20,11 @@ from cuassay.checks.state.answers import (
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.scenario import Allocate, Call, ReadInputs, ReadResult, Scenario
 from cuassay.model.steps import Mode
-from cuassay.model.verdict import Profile
 from cuassay.oracle.bits import raw_bytes
 
 if TYPE_CHECKING:
     import torch
 
-_SETTINGS = {Profile.QUICK: 1, Profile.STANDARD: 2, Profile.DEEP: 4}
 _WORDS = "in a process that holds nothing of cuassay"
 
 
@@ -68,7 +66,7 @@ class Apart001(Check):
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a size."""
         small = trial.cases("small")[:1]
-        for axes in settings(trial)[: _SETTINGS[trial.profile]]:
+        for axes in settings(trial)[: trial.effort.settings_apart]:
             for case in small:
                 first = placed(case, axes)
                 seed = trial.seed("apart", first.label, *sorted(first.axes.items()))

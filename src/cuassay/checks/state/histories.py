@@ -110,8 +110,6 @@ class Succession:
 
 
 _KINDS = ("before", "tensors", "values", "shape", "place", "grad", "odd")
-_CALLS = {Profile.QUICK: 14, Profile.STANDARD: 10, Profile.DEEP: 12}  # of a history, at most
-_STRENGTH = {Profile.QUICK: 2, Profile.STANDARD: 2, Profile.DEEP: 3}
 _OTHER_VALUES = 3  # sets of values that histories take in turn: each comes back
 _ELEMENT_LIMIT = 4096
 _HEAD = 8192  # elements that stay: caches are validated on a prefix of such a size
@@ -141,7 +139,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
     if shorter is not None and legal(trial.problem, shorter) and shorter != base:
         found = [base, shorter, *(sizes for sizes in found[1:] if dict(sizes) != shorter)]
     world = World.of(trial, small[0], shapes=found)
-    for number, block in enumerate(_blocks(plan(trial, world), _CALLS[trial.profile])):
+    for number, block in enumerate(_blocks(plan(trial, world), trial.effort.history_calls)):
         label = f"history {number + 1} of calls"
         yield _Writer(trial=trial, world=world).scenario(block, label, unrecorded=not number)
     # The reference may be another under autocast: alone, so that this excuses nothing else. Not
@@ -162,7 +160,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
     if home is not None and home != dict(small[0].axes):
         sizes = [resolve(trial.problem.axes, w.axes) for w in trial.problem.workloads]
         larger = sorted((s for s in sizes if s != dict(home)), key=lambda s: sum(s.values()))
-        limit = HOME_ELEMENTS["cuda" if trial.device != "cpu" else "cpu"]
+        limit = HOME_ELEMENTS[trial.device.kind]
         shapes = [home, *[s for s in larger[:1] if elements_of(trial.problem, s) <= limit]]
         world = World.of(trial, placed(small[0], home), shapes=shapes)
         choices = [choice for block in _essential(world) for choice in block]
@@ -221,7 +219,7 @@ class World:
         equal: dict[int, int] = {}
         limit = 2 * max(elements_of(problem, sizes) for sizes in shapes)
         # On a CPU the blocks of a launch run one after another, and each row may have one.
-        rows = max(_ROWS, most_rows(problem, every[0])) if trial.device == "cpu" else limit
+        rows = max(_ROWS, most_rows(problem, every[0])) if not trial.device.on_gpu else limit
         partner = _equal_shape(problem, every[0], limit=limit, rows=rows)
         if partner is not None:
             if partner not in every:
@@ -264,7 +262,7 @@ class World:
             scalars=scalars,
             layouts=dict(list(odd.items())[:few]),
             gradients=any(s.dtype.is_floating for s in tensors.values()),
-            streams=trial.device.startswith("cuda"),
+            streams=trial.device.on_gpu,
         )
 
 
@@ -322,7 +320,7 @@ def plan(trial: Trial, world: World) -> list[list[Succession]]:
         alone.append(dataclasses.replace(plain, grad=True))
     first = [*(choice for block in essential for choice in block), *alone]
     rows = tuple(tuple(getattr(choice, kind) for kind in _KINDS) for choice in first)
-    found = _covered(levels, _STRENGTH[trial.profile], rows)
+    found = _covered(levels, trial.effort.history_strength, rows)
     # What a call from elsewhere may break comes last in the run of the checks' own order.
     rest = sorted([_choice(row) for row in found[len(rows) :]], key=_unusual)
     usual = [choice for choice in rest if not _unusual(choice)]
@@ -431,7 +429,7 @@ def _late(trial: Trial) -> Iterator[Scenario]:
     if not problem.workloads:
         return
     axes = smallest_workload_axes(problem)
-    roomy = trial.device != "cpu" and trial.profile is not Profile.QUICK
+    roomy = trial.device.on_gpu and trial.profile is not Profile.QUICK
     if elements_of(problem, axes) > HOME_ELEMENTS["cuda" if roomy else "cpu"]:
         return
     world = World.of(trial, placed(small[0], axes), shapes=[axes])

@@ -132,12 +132,11 @@ class Proc001(Check):
         sizes = [*axes, *(case.axes for what in _PURPOSES for case in trial.cases(what))]
         fits = [of for of in sizes if elements_of(trial.problem, of) <= _LEAK_ELEMENTS]
         largest = max(fits or axes, key=lambda of: elements_of(trial.problem, of))
-        budget_s = 0.4 if trial.profile is Profile.QUICK else 2.0
         often = (
             Allocate(slot="a", case=0),
             Call(slot="a", result="first"),
             ReadResult(result="first"),
-            CallOften(slot="a", budget_s=budget_s, result="last"),
+            CallOften(slot="a", budget_s=trial.effort.leak_s, result="last"),
             ReadResult(result="first"),
             ReadResult(result="last"),
         )
@@ -145,7 +144,7 @@ class Proc001(Check):
             label=StateTrying.KEPT, cases=(placed(small[0], dict(largest)),), steps=often
         )
         calls = [step for step in steps if not isinstance(step, ReadState)]
-        if trial.device != "cpu" and trial.profile is Profile.QUICK:
+        if trial.device.on_gpu and trial.profile is Profile.QUICK:
             return  # another CUDA context, and all that Triton compiles once more
         yield Scenario(
             label=StateTrying.UNWATCHED,

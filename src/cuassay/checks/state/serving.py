@@ -22,13 +22,10 @@ from cuassay.model.case import Case, Fill
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, ReadResult, Scenario, Step
 from cuassay.model.steps import Serve
-from cuassay.model.verdict import Profile
 
 _TURNS = 64  # calls of a way to call, or as many as fit into its time
 _SAMPLED = 7  # results of these that are read, beside the first
 _GRID = 6  # bits of a number: bfloat16 holds them, and float32 the sum of 2^17
-_REORDERED = {Profile.QUICK: 3, Profile.STANDARD: 6, Profile.DEEP: 12}  # tensors
-_BUDGET_S = {Profile.QUICK: 0.15, Profile.STANDARD: 0.6, Profile.DEEP: 2.0}
 _LARGE_ELEMENTS = 1 << 18
 _LARGE_CALLS = 240
 _HELD_BYTES = 1 << 26
@@ -42,7 +39,7 @@ def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
     # A kernel that forgets a scalar is right where it has its usual value.
     base, *others = _alike(trial, varied_scalars(trial, placed(small[0], sizes[0])))
     names = [chr(ord("a") + number) for number in range(1 + len(others))]
-    budget_s = _BUDGET_S[trial.profile]
+    budget_s = trial.effort.serving_s
     allocated = [Allocate(slot=name, case=number) for number, name in enumerate(names)]
     served = (
         Serve(slots=("a",), count=_TURNS, result="same", budget_s=budget_s),
@@ -132,7 +129,7 @@ def _alike(trial: Trial, base: Case) -> tuple[Case, ...]:
 
     # One tensor at a time: a key that holds all of another one collides too.
     names = sorted(specs, key=lambda name: -prod(shape_of(specs[name].shape, base.axes)))
-    names = names[: _REORDERED[trial.profile]]
+    names = names[: trial.effort.reordered_tensors]
     return (
         changed(base.label),
         *(changed(f"{name} in another order", (name,), reorder=seed) for name in names),

@@ -14,16 +14,14 @@ from cuassay.cli.drive import INTERRUPTED
 from cuassay.cli.sinks import say, writable
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import new_root
+from cuassay.model.options import Options
 
 if TYPE_CHECKING:
     from cuassay.audit.found import Tree
     from cuassay.audit.plan import Plan, WantedCandidates
     from cuassay.engine.executors import Executor
     from cuassay.model.audit import AuditHeader, AuditResult, ProblemPower
-    from cuassay.model.precision import Precision
     from cuassay.store.audits import AuditFolder
-
-PROFILES = ("quick", "standard", "deep")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +33,7 @@ class Asked:
     choice: WantedCandidates
     dry_run: bool
     problems_only: bool
-    profile: str
-    device: str | None
-    seed: int | None
-    require: tuple[str, ...]
-    precision: Precision | None
+    judging: Options
     strict: bool
     own_problem: bool
     budget_s: float | None
@@ -72,13 +66,6 @@ class Asked:
 @click.option("--budget", metavar="TIME", help="Start no trial after this time: 90s, 30m, 2h.")
 @click.option("--timeout", metavar="TIME", help="Longest time for one candidate.  [default: 30m]")
 @click.option(
-    "--profile",
-    type=click.Choice(PROFILES),
-    default="quick",
-    show_default=True,
-    help="How much to try on each candidate.",
-)
-@click.option(
     "--executor",
     type=click.Choice(("local", "ray")),
     default="local",
@@ -91,12 +78,7 @@ class Asked:
 @click.option(
     "--lanes", type=click.IntRange(1), metavar="N", help="Trials at a time.  [default: what fits]"
 )
-@options.device_option
-@click.option("--seed", type=int, metavar="N", help="Root seed, to repeat an audit.")
-@click.option(
-    "--require", default="", metavar="LIST", help="Conditions that must hold, as for `check`."
-)
-@options.precision_option
+@options.judging_options("quick")
 @options.own_problem_option
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -118,14 +100,10 @@ def audit(
     problems_only: bool,
     budget: str | None,
     timeout: str | None,
-    profile: str,
     executor: str,
     address: str | None,
     lanes: int | None,
-    device: str | None,
-    seed: int | None,
-    require: str,
-    precision: str | None,
+    judging: Options,
     strict: bool,
     own_problem: bool,
     as_json: bool,
@@ -140,7 +118,6 @@ def audit(
     candidates.
     """
     from cuassay.audit.plan import WantedCandidates
-    from cuassay.model.precision import precision_named
     from cuassay.store.audits import header_of
 
     if tree is None:
@@ -153,11 +130,7 @@ def audit(
         choice=WantedCandidates(only=only, families=family, authors=author, limit=limit),
         dry_run=dry_run,
         problems_only=problems_only,
-        profile=profile,
-        device=options.device(device),
-        seed=options.seed(seed),
-        require=options.required_conditions(require),
-        precision=precision_named(precision),
+        judging=judging,
         strict=strict,
         own_problem=own_problem,
         budget_s=options.duration_s(budget, option="--budget"),
@@ -206,7 +179,6 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
     from cuassay.audit.driver import now
     from cuassay.home import audits_dir
     from cuassay.model.audit import AuditHeader
-    from cuassay.model.verdict import Profile
     from cuassay.store.audits import AuditFolder, header_of, is_audit
     from cuassay.store.files import fresh_id
 
@@ -215,14 +187,14 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
     header = AuditHeader(
         id=name,
         tree=str(Path(asked.tree).expanduser().absolute()),
-        profile=Profile(asked.profile),
-        device=asked.device or "default",
-        seed=new_root() if asked.seed is None else asked.seed,
+        profile=asked.judging.profile,
+        device=asked.judging.device or "default",
+        seed=new_root() if asked.judging.seed is None else asked.judging.seed,
         started_at=now(),
         version=__version__,
         executor=asked.executor,
-        require=asked.require,
-        precision=asked.precision,
+        require=asked.judging.require,
+        precision=asked.judging.precision,
         filters=asked.choice.words(),
         budget_s=asked.budget_s,
         strict=asked.strict,
@@ -239,7 +211,7 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
                     f"{wanted}; "
                     "verdicts of the two cannot stand in one table: give another folder"
                 )
-        if asked.seed is not None and asked.seed != old.seed:
+        if asked.judging.seed is not None and asked.judging.seed != old.seed:
             raise UsageError(
                 f"--run {asked.run} holds an audit with another seed; leave --seed out"
             )
@@ -292,11 +264,11 @@ def _executor(asked: Asked) -> Executor:
 
         return RayExecutor(
             address=asked.address,
-            device=asked.device,
+            device=asked.judging.device,
             lanes=asked.lanes,
             timeout_s=asked.timeout_s,
         )
-    return LocalExecutor(audit_lanes(asked.device, asked.lanes), timeout_s=asked.timeout_s)
+    return LocalExecutor(audit_lanes(asked.judging.device, asked.lanes), timeout_s=asked.timeout_s)
 
 
 def _problems_only(asked: Asked, found: Tree) -> int:
@@ -328,7 +300,7 @@ def _problems_only(asked: Asked, found: Tree) -> int:
             odd,
             header,
             folder,
-            lanes=local_lanes(asked.device, asked.lanes),
+            lanes=local_lanes(asked.judging.device, asked.lanes),
             timeout_s=asked.timeout_s,
             report=report,
         )

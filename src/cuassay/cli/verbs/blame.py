@@ -6,6 +6,7 @@ import click
 
 from cuassay.cli import loop_options, options
 from cuassay.errors import UsageError
+from cuassay.model.device import Device
 
 
 @click.command("blame")
@@ -21,7 +22,7 @@ def blame(
     *,
     path: str,
     steps: int,
-    device: str | None,
+    device: Device | None,
     seed: int | None,
     as_json: bool,
     html: str | None,
@@ -44,8 +45,8 @@ def blame(
     job = BlameJob(
         problem="",
         candidate=path,
-        device=options.device(device),
-        seed=options.seed(seed),
+        device=device,
+        seed=options.read_seed(seed),
         settings=LoopSettings(site="", steps=steps),
     )
     context.exit(drive_blame(job, shown))

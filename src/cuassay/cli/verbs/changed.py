@@ -12,8 +12,8 @@ import click
 from cuassay.cli import manifest, options, sinks
 from cuassay.cli.drive import EXIT_CODES, terminal_report
 from cuassay.cli.sinks import say
-from cuassay.cli.verbs.check import PROFILES
 from cuassay.errors import UsageError
+from cuassay.model.options import Options
 
 if TYPE_CHECKING:
     from cuassay.model.jobs import TrialJob
@@ -27,9 +27,7 @@ _GIT_S = 60
 @click.option("--since", metavar="REF", help="Files changed since this commit branched off (git).")
 @click.option("--all", "everything", is_flag=True, help="Every kernel that is listed.")
 @click.option("--manifest", "listed", metavar="FILE", help="Where the kernels are listed.")
-@click.option("--profile", type=click.Choice(PROFILES), default="quick", show_default=True)
-@options.device_option
-@click.option("--require", default="", metavar="LIST", help="Conditions that must hold.")
+@options.judging_options("quick")
 @options.output_options
 @click.pass_context
 def changed(
@@ -39,9 +37,7 @@ def changed(
     since: str | None,
     everything: bool,
     listed: str | None,
-    profile: str,
-    device: str | None,
-    require: str,
+    judging: Options,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -56,7 +52,6 @@ def changed(
     """
     from cuassay.engine.run import one_judge
     from cuassay.model.jobs import TrialJob
-    from cuassay.model.verdict import Profile
 
     output = options.output(
         as_json=as_json, html=html, quiet=quiet, verbose=verbose, no_color=no_color, formats=formats
@@ -79,13 +74,7 @@ def changed(
             raise UsageError("nothing to look at: give FILES, --since REF, or --all")
         kernels = found.touched(tuple(given))
     jobs = [
-        TrialJob(
-            problem=found.problem_of(kernel) or "",
-            candidate=str(kernel),
-            profile=Profile(profile),
-            device=options.device(device),
-            require=options.required_conditions(require),
-        )
+        TrialJob(problem=found.problem_of(kernel) or "", candidate=str(kernel), **judging.chosen())
         for kernel in kernels
     ]
     if not jobs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -15,12 +15,12 @@ from cuassay.cli.drive import EXIT_CODES, drive, waiting
 from cuassay.cli.sinks import say
 from cuassay.cli.watch import Check, watch
 from cuassay.errors import UsageError
-from cuassay.model.verdict import Decision
+from cuassay.model.options import Options
+from cuassay.model.verdict import Decision, Profile
 
 # An engineer at a terminal sees the condition. Where a program reads the verdict, who wrote the
 # kernel may not say what is right unless somebody agrees.
 _FOR_PROGRAMS = frozenset(("agent", "github"))
-PROFILES = ("quick", "standard", "deep")
 
 
 @click.command("check")
@@ -32,25 +32,7 @@ PROFILES = ("quick", "standard", "deep")
     help="A problem's folder, definition.json, FILE.py[:FUNCTION], MODULE:FUNCTION or a "
     "catalogue name (`cuassay problem list`). Default: what the kernel's file is named after.",
 )
-@click.option(
-    "--profile",
-    type=click.Choice(PROFILES),
-    default="standard",
-    show_default=True,
-    help="How much to try.",
-)
-@options.device_option
-@click.option(
-    "--seed", type=int, metavar="N", help="Repeat a trial: the seed that its report names."
-)
-@click.option(
-    "--require",
-    default="",
-    metavar="LIST",
-    help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}; "
-    f"or proofs for all sizes: {', '.join(options.PROOFS)}.",
-)
-@options.precision_option
+@options.judging_options("standard")
 @click.option(
     "--fail-fast/--no-fail-fast",
     default=None,
@@ -85,11 +67,7 @@ def check(
     *,
     path: str,
     problem: str,
-    profile: str,
-    device: str | None,
-    seed: int | None,
-    require: str,
-    precision: str | None,
+    judging: Options,
     fail_fast: bool | None,
     recorded: str,
     gpu_memory: str | None,
@@ -112,8 +90,6 @@ def check(
     """
     from cuassay.engine import run
     from cuassay.model.jobs import TrialJob
-    from cuassay.model.precision import precision_named
-    from cuassay.model.verdict import Profile
 
     output = options.output(
         as_json=as_json,
@@ -126,8 +102,9 @@ def check(
     )
     stated = read_defaults(path)
     if stated.profile and context.get_parameter_source("profile") is ParameterSource.DEFAULT:
-        profile = stated.profile
-    where = options.device(device)
+        judging = replace(judging, profile=Profile(stated.profile))
+    if not judging.require:
+        judging = replace(judging, require=options.required_conditions(stated.require))
     agreed = own_problem or _FOR_PROGRAMS.isdisjoint(target.form for target in output.targets)
 
     def once(check_job: Check) -> int:
@@ -139,12 +116,7 @@ def check(
         job = TrialJob(
             problem=against.problem,
             candidate=against.candidate,
-            profile=Profile(profile),
-            device=where,
-            seed=options.seed(seed),
             strict=strict,
-            require=options.required_conditions(require or stated.require),
-            precision=precision_named(precision),
             fail_fast=fail_fast,
             no_sandbox=no_sandbox,
             own_problem=agreed,
@@ -152,6 +124,7 @@ def check(
             recorded=options.absolute_folder(recorded, option="--recorded"),
             gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
             budget_s=options.duration_s(budget, option="--budget"),
+            **judging.chosen(),
         )
         return drive(check_job(job), output)
 
@@ -162,7 +135,7 @@ def check(
                 against = early.found_problem(path).problem
         files = (path.partition("::")[0], against.partition(":")[0])
         found = [Path(file).expanduser() for file in files if file]
-        context.exit(watch([file for file in found if file.exists()], once, device=where))
+        context.exit(watch([file for file in found if file.exists()], once, device=judging.device))
     context.exit(once(run.check))
 
 

@@ -12,8 +12,8 @@ import click
 
 from cuassay.cli import options
 from cuassay.cli.drive import drive
-from cuassay.cli.verbs.check import PROFILES
 from cuassay.errors import UsageError
+from cuassay.model.options import Options
 
 _STUB = '''"""Made by `cuassay guard recertify`; the calls are in {record}."""
 
@@ -37,18 +37,14 @@ class Recertified:
 
 @click.command("recertify")
 @click.option("--folder", metavar="DIR", help="Where guards keep what they saw, if not at home.")
-@click.option("--profile", type=click.Choice(PROFILES), default="standard", show_default=True)
-@options.device_option
-@click.option("--seed", type=int, metavar="N", help="Repeat an earlier run.")
+@options.judging_options("standard")
 @click.option("--kernel", "only", metavar="NAME", help="This kernel alone.")
 @click.pass_context
 def recertify(
     context: click.Context,
     *,
     folder: str | None,
-    profile: str,
-    device: str | None,
-    seed: int | None,
+    judging: Options,
     only: str | None,
 ) -> None:
     """Check every guarded kernel on the shapes and value ranges it met in production.
@@ -58,7 +54,6 @@ def recertify(
     from cuassay.engine import run
     from cuassay.home import home
     from cuassay.model.jobs import TrialJob
-    from cuassay.model.verdict import Profile
 
     if folder is not None:
         place = Path(folder).expanduser()
@@ -76,13 +71,7 @@ def recertify(
         if plan.why:
             codes.append(3)
             continue
-        job = TrialJob(
-            problem=plan.problem,
-            candidate=plan.source,
-            profile=Profile(profile),
-            device=options.device(device),
-            seed=options.seed(seed),
-        )
+        job = TrialJob(problem=plan.problem, candidate=plan.source, **judging.chosen())
         codes.append(drive(run.check(job), options.Output()))
     context.exit(next((code for code in (1, 3) if code in codes), max(codes)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from cuassay.cli import loop_options, options
+from cuassay.model.device import Device
 
 
 @click.command("infer")
@@ -49,7 +50,7 @@ def infer(
     problem: str,
     data: str,
     precision: str,
-    device: str | None,
+    device: Device | None,
     seed: int | None,
     as_json: bool,
     html: str | None,
@@ -69,8 +70,8 @@ def infer(
     job = loop_options.job(
         InferJob,
         path,
-        device=options.device(device),
-        seed=options.seed(seed),
+        device=device,
+        seed=options.read_seed(seed),
         site=site,
         source=problem,
         data=(data,),

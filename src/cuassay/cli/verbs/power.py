@@ -6,8 +6,7 @@ import click
 
 from cuassay.cli import options
 from cuassay.cli.drive import emit_json, waiting
-
-PROFILES = ("quick", "standard", "deep")
+from cuassay.model.device import Device
 
 
 @click.command("power")
@@ -21,7 +20,7 @@ PROFILES = ("quick", "standard", "deep")
 )
 @click.option(
     "--profile",
-    type=click.Choice(PROFILES),
+    type=click.Choice(options.PROFILES),
     default="standard",
     show_default=True,
     help="Whose planned inputs to measure.",
@@ -35,7 +34,7 @@ def power(
     where: str,
     inputs: str,
     profile: str,
-    device: str | None,
+    device: Device | None,
     seed: int | None,
     as_json: bool,
     strict: bool,
@@ -55,8 +54,8 @@ def power(
     job = PowerJob(
         problem=where,
         profile=Profile(profile),
-        device=options.device(device),
-        seed=options.seed(seed),
+        device=device,
+        seed=options.read_seed(seed),
         strict=strict,
     )
     with waiting("runs broken versions of the reference on the planned inputs") as progress:

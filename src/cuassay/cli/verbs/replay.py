@@ -12,6 +12,7 @@ from cuassay.cli import capsule, options
 from cuassay.cli.drive import drive
 from cuassay.cli.sinks import say
 from cuassay.errors import UsageError
+from cuassay.model.device import Device
 
 
 @click.command("replay")
@@ -35,7 +36,7 @@ def replay(
     where: str,
     kernel: str | None,
     export: str | None,
-    device: str | None,
+    device: Device | None,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -62,7 +63,7 @@ def replay(
             capsule.replay_capsule(
                 where,
                 kernel=kernel,
-                device=options.device(device),
+                device=device,
                 as_json=as_json,
                 quiet=quiet,
                 formatted=formatted,
@@ -80,7 +81,7 @@ def replay(
     )
     output = dataclasses.replace(output, replayed=True)
     before_ns = time.time_ns()
-    code = drive(run.replay(where, device=options.device(device), export=export or ""), output)
+    code = drive(run.replay(where, device=device, export=export or ""), output)
     program = Path(export) if export else None
     if program is not None and program.exists() and program.stat().st_mtime_ns >= before_ns:
         kernel_folder = program.with_name(f"{program.stem}_kernel")

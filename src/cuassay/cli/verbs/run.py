@@ -10,6 +10,7 @@ import click
 from cuassay.cli import options
 from cuassay.cli.drive import emit_json, waiting
 from cuassay.errors import UsageError
+from cuassay.model.device import CPU, Device
 
 if TYPE_CHECKING:
     from cuassay.model.machine import MachineEvidence
@@ -33,7 +34,10 @@ _AGAINST = (
 @click.option("--trace", is_flag=True, help="Show the source with what ran and what was found.")
 @click.option("--record", default="", metavar="FILE", help="Keep the launches in FILE.")
 @click.option(
-    "--device", metavar="DEVICE", help="Call it there: cpu, cuda or cuda:N. Default: cpu."
+    "--device",
+    metavar="DEVICE",
+    callback=options.read_device,
+    help="Call it there: cpu, cuda or cuda:N. Default: cpu.",
 )
 @click.option(
     "--against", default="", metavar="OTHER", help="Compare with OTHER as real-number expressions."
@@ -50,7 +54,7 @@ def run(
     axes: str,
     trace: bool,
     record: str,
-    device: str | None,
+    device: Device | None,
     against: str,
     seed: int | None,
     as_json: bool,
@@ -72,11 +76,11 @@ def run(
     job = ExecuteJob(
         problem=problem,
         candidate=options.candidate_path(path),
-        seed=options.seed(seed),
+        seed=options.read_seed(seed),
         strict=strict,
         axes=_sizes(axes),
         record=record,
-        device=options.device(device) or "cpu",
+        device=device or CPU,
         against=options.candidate_path(against) if against else "",
     )
     is_file = path.endswith(".safetensors")

@@ -9,8 +9,8 @@ import click
 
 from cuassay.cli import options
 from cuassay.cli.sinks import rule, say
-from cuassay.cli.verbs.check import PROFILES
 from cuassay.errors import UsageError, missing_extra
+from cuassay.model.device import Device
 
 
 @click.command("serve")
@@ -37,12 +37,14 @@ from cuassay.errors import UsageError, missing_extra
     "references run outside the sandbox: no agent should be able to write there.",
 )
 @click.option(
-    "--profile", type=click.Choice(PROFILES), help="With --mcp: of its trials. Default: quick."
+    "--profile",
+    type=click.Choice(options.PROFILES),
+    help="With --mcp: of its trials. Default: quick.",
 )
 @options.own_problem_option
 def serve(
     *,
-    device: str | None,
+    device: Device | None,
     workers: int | None,
     as_mcp: bool,
     folders: tuple[str, ...],
@@ -62,7 +64,7 @@ def serve(
             [Path(folder).expanduser() for folder in folders],
             profile=profile or "quick",
             workers=workers,
-            device=options.device(device),
+            device=device,
             own_problem=own_problem,
         )
         return
@@ -73,7 +75,7 @@ def serve(
     from cuassay.engine.pool import WarmPool
     from cuassay.engine.serve import Server
 
-    lanes = local_lanes(options.device(device), workers)
+    lanes = local_lanes(device, workers)
     with WarmPool(lanes) as pool, Server(pool) as server:
         say(f"judges wait on {', '.join(lane.name for lane in lanes)}; end with Ctrl+C")
         with contextlib.suppress(KeyboardInterrupt):
@@ -85,7 +87,7 @@ def _serve_agent(
     *,
     profile: str,
     workers: int | None,
-    device: str | None,
+    device: Device | None,
     own_problem: bool,
 ) -> None:
     for folder in problems:

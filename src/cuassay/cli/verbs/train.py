@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from cuassay.cli import loop_options, options
+from cuassay.model.device import Device
 
 
 @click.command("train")
@@ -67,7 +68,7 @@ def train(
     optimizer: tuple[str, ...],
     precision: tuple[str, ...],
     start: str | None,
-    device: str | None,
+    device: Device | None,
     seed: int | None,
     as_json: bool,
     html: str | None,
@@ -93,8 +94,8 @@ def train(
     job = loop_options.job(
         TrainJob,
         path,
-        device=options.device(device),
-        seed=options.seed(seed),
+        device=device,
+        seed=options.read_seed(seed),
         site=site,
         source=problem,
         data=data,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from torch import Tensor
 
 from cuassay.model.precision import Precision
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.answers import compare_answer, is_known, spec_of
-from cuassay.oracle.compare.outputs import Comparison, Statistic, compare
+from cuassay.oracle.answers import is_known, judge_answer, spec_of, undecided
+from cuassay.oracle.compare.outputs import Comparison, Statistic
 from cuassay.oracle.truth.types import Truth
 
 MakeTruth = Callable[[Sequence[TensorSpec], int, Precision], Truth]
@@ -56,32 +56,22 @@ def judge_call(
     An output passes by any family of trusted implementations that `policy` accepts. Raises what
     `make_truth` raises.
     """
-    wanted = [index for index, tensor in enumerate(trusted) if is_known(tensor)]
-    specs = [spec_of(names[index], trusted[index]) for index in range(len(trusted))]
-    first_truths = cache(lambda family: make_truth(specs, seed, family))
-    other_truths = cache(lambda family: make_truth(specs, seed + 1, family))
-    found: dict[int, Comparison] = {}
-    for index in wanted:
-        first = found[index] = compare_answer(got[index], index, first_truths, policy=policy)
-        if first.passed:
-            continue
-        if not compare(trusted[index], first_truths(Precision.STRICT).outputs[index]).passed:
-            why = "the trusted operator's own result fails as well"
-            found[index] = _undecided(first.output, why)
-            continue
-        second = compare_answer(got[index], index, other_truths, policy=policy)
-        found[index] = second if second.passed else first
+    specs = [spec_of(name, tensor) for name, tensor in zip(names, trusted, strict=False)]
+
+    @cache
+    def truth(family: Precision, drawn: int) -> Truth:
+        return make_truth(specs, drawn, family)
+
+    truths = [partial(truth, drawn=drawn) for drawn in (seed, seed + 1)]
     outputs = tuple(
-        found.get(index) or _undecided(name, f"output '{name}' is of an unjudged dtype")
-        for index, name in enumerate(names[: len(trusted)])
+        judge_answer(got[index], index, own, truths, policy=policy)
+        if is_known(own)
+        else undecided(names[index], f"output '{names[index]}' is of an unjudged dtype")
+        for index, own in enumerate(trusted)
     )
-    return Judgement(outputs=outputs, judge=by, truth=first_truths(Precision.STRICT).kind)
+    return Judgement(outputs=outputs, judge=by, truth=truths[0](Precision.STRICT).kind)
 
 
 def worst_of(one: Comparison) -> Statistic:
     """Return the statistic by which an output fails most; `contract` for its shape or type."""
     return one.worst or Statistic(name="contract", value=0.0, limit=0.0, group=one.mismatch)
-
-
-def _undecided(output: str, why: str) -> Comparison:
-    return Comparison(output=output, passed=True, share=0.0, undecided=why)

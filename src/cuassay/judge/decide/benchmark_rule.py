@@ -16,7 +16,7 @@ from cuassay.model.axes import resolve
 from cuassay.model.case import Case
 from cuassay.model.problem import STATE_SOURCE, StateSource, Workload
 from cuassay.model.scenario import Poison
-from cuassay.model.verdict import BenchmarkRule, Profile
+from cuassay.model.verdict import BenchmarkRule
 from cuassay.oracle.benchmark_rule import largest_errors, matched_ratio
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # The seed that the SOL-ExecBench evaluator fixes for every process.
 BENCHMARK_SEED = 200
-_WORKLOADS = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 1000}
 _ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 31}
 _BEYOND = 4
 _WORK = 1 << 27  # elements and multiply-adds of a call on a CPU: the PTX machine makes 1e7 a second
@@ -56,17 +55,13 @@ def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
     """
     worst: BenchmarkRule | None = None
     most = _BEYOND * _limit(trial)
-    for workload in affordable(trial)[: _WORKLOADS[trial.profile]]:
+    for workload in affordable(trial)[: trial.effort.benchmark_workloads]:
         if elements(trial.problem, resolve(trial.problem.axes, workload.axes)) > most:
             continue
         case = benchmark_case(trial, workload)
         if not trial.has_room(case, truth=False):
             continue
-        work = (
-            0
-            if trial.device.startswith("cuda")
-            else trial.memory.room.work(trial.problem, case.axes)
-        )
+        work = 0 if trial.device.on_gpu else trial.memory.room.work(trial.problem, case.axes)
         if work > _WORK:
             note = f"a call computes {work:.1e} elements and products, too many for a CPU"
             worst = worst or _rule(workload, None, None, "", note)
@@ -100,7 +95,7 @@ def affordable(trial: JudgeTrial) -> list[Workload]:
 
 
 def _limit(trial: JudgeTrial) -> int:
-    return _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    return _ELEMENTS[trial.device.kind]
 
 
 def _badness(rule: BenchmarkRule) -> float:

@@ -299,7 +299,7 @@ class Examination:
 
     def _skipped(self, check: Check) -> Skipped | None:
         """Return why a check does not run, if it does not."""
-        if check.needs.gpu and not self._trial.device.startswith("cuda"):
+        if check.needs.gpu and not self._trial.device.on_gpu:
             reason = f"needs an NVIDIA GPU: this trial runs on the {self._trial.device}"
             return Skipped(reason=reason, applicable=False, needs_gpu=True)
         reason = check.skip(self._trial)
@@ -551,7 +551,7 @@ class Examination:
         An asynchronous error is reported by whatever asks next, which may be another kernel.
         """
         raised = first_raised(run)
-        cuda = self._trial.device.startswith("cuda")
+        cuda = self._trial.device.on_gpu
         if not findings or raised is None or not cuda or not memory_fault(raised):
             return findings
         blocking = dataclasses.replace(scenario, mode=Mode.BLOCKING, fresh=True)

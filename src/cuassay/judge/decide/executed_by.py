@@ -5,6 +5,7 @@ from __future__ import annotations
 from cuassay.build import INTERPRETER, MACHINE
 from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.model.candidate import Candidate, Language
+from cuassay.model.device import Device
 
 IN_MACHINE = (
     "device: judged on a CPU: the kernels' PTX was executed by cuassay's PTX machine; not covered "
@@ -20,13 +21,13 @@ INTERPRETED = (
 _REASON = 240  # characters
 
 
-def executed_by(candidate: Candidate, device: str, kind: str, *, because: str = "") -> str:
+def executed_by(candidate: Candidate, device: Device, kind: str, *, because: str = "") -> str:
     """Return the condition that a trial's device puts on its verdict, or an empty string.
 
     `kind` is what the candidate's worker says that it built; where it says nothing known, the
     weaker statement stands. `because` is its reason for the interpreter, untrusted text.
     """
-    if device.startswith("cuda"):
+    if device.on_gpu:
         return ""
     if candidate.language is Language.CUDA_KERNEL or kind.endswith(MACHINE):
         return IN_MACHINE

@@ -11,17 +11,15 @@ from cuassay.checks.base import Check
 from cuassay.checks.numeric.determinism import Det001, repeats
 from cuassay.errors import CuassayError
 from cuassay.judge.decide.examine import judge_scenario
+from cuassay.model.effort import Effort
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
-from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     from cuassay.judge.decide.control import RunScenario
     from cuassay.judge.trial import JudgeTrial
 
-_RUNS = {Profile.QUICK: 8, Profile.STANDARD: 16, Profile.DEEP: 40}
 _FRESH = 4  # more runs than that, each in a fresh process, must show what one did not
-_BUDGET_S = {Profile.QUICK: 1.5, Profile.STANDARD: 5.0, Profile.DEEP: 20.0}
 # Found by repeating, or too dear to repeat: a hang costs its whole time limit each time.
 _NOT_REPEATED = frozenset({"DET001", "RUN004", "RUN006", "BUILD001"})
 
@@ -54,7 +52,7 @@ def steady(
     fresh = dataclasses.replace(scenario, fresh=True)
     if not scenario.fresh and all(shows(fresh) for _ in range(again + _FRESH)):
         return dataclasses.replace(finding, scenario=fresh), True
-    failed, runs = _counted(lambda: shows(scenario), trial.profile, shown)
+    failed, runs = _counted(lambda: shows(scenario), trial.effort, shown)
     repeated = _repeated(trial, scenario, run)
     seen = f"fails {failed} of {runs} runs on identical inputs"
     return dataclasses.replace(
@@ -70,11 +68,11 @@ def steady(
     ), False
 
 
-def _counted(shows: Callable[[], bool], profile: Profile, shown: int) -> tuple[int, int]:
+def _counted(shows: Callable[[], bool], effort: Effort, shown: int) -> tuple[int, int]:
     """Return in how many of how many runs it showed: the first and `shown` more, then not."""
     failed, runs = 1 + shown, 2 + shown
-    deadline = time.perf_counter() + _BUDGET_S[profile]
-    while runs < _RUNS[profile] and time.perf_counter() < deadline:
+    deadline = time.perf_counter() + effort.marginal_s
+    while runs < effort.marginal_runs and time.perf_counter() < deadline:
         failed += shows()
         runs += 1
     return failed, runs

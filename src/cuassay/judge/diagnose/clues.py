@@ -44,7 +44,6 @@ from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.precision import Precision
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.trace import ResultItem
-from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     import torch
@@ -54,8 +53,6 @@ if TYPE_CHECKING:
     from cuassay.model.candidate import Candidate
     from cuassay.model.machine import LaunchEvidence, MachineEvidence
 
-_SECONDS = {Profile.QUICK: 10.0, Profile.STANDARD: 30.0, Profile.DEEP: 60.0}
-_MUTANTS = {Profile.QUICK: 160, Profile.STANDARD: 300, Profile.DEEP: 500}
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
 _ASKED_ELEMENTS = 1 << 16  # of one that an experiment asks for
@@ -82,8 +79,6 @@ _NOT_NUMBERS = (
 _WRONG_NUMBERS = (Cause.WRONG_VALUES, Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, Cause.TAIL)
 # Where an edit of a line repairs nothing: the source is broken before any line of it runs.
 _NO_EDIT = (Cause.NOT_BUILT, Cause.COMPILED, Cause.SLOW_HOST, Cause.STREAM, Cause.DEVICE)
-_EDITS = {Profile.QUICK: 160, Profile.STANDARD: 300, Profile.DEEP: 600}
-_EDIT_SECONDS = {Profile.QUICK: 12.0, Profile.STANDARD: 30.0, Profile.DEEP: 90.0}
 _GROWTH_SECONDS = 3.0
 _FLOAT32_LOSES = 1e-3  # relative error up to which sums in float32 are thought of
 _SEEN_BY_MACHINE = 0.1  # of an error, which the machine must have seen to call it rounding
@@ -114,7 +109,7 @@ def gather(
         candidate=candidate,
         wrong=wrong,
         evidence=evidence,
-        until=time.monotonic() + min(limit_s, _SECONDS[trial.profile]),
+        until=time.monotonic() + min(limit_s, trial.effort.causes_s),
         limit_s=limit_s,
     )
     clues = experiments.clues()
@@ -467,7 +462,7 @@ class _Experiments:
             self.trial,
             answers,
             right=right,
-            limit=_MUTANTS[self.trial.profile],
+            limit=self.trial.effort.cause_mutants,
             until=self.until - _FOR_CALLS * (self.until - time.monotonic()),
         )
         if found is not None:
@@ -614,8 +609,8 @@ class _Experiments:
             ran=frozenset(self.ran),
             near=made.line,
             kinds=kinds,
-            limit=_EDITS[self.trial.profile],
-            until=time.monotonic() + min(self.limit_s, _EDIT_SECONDS[self.trial.profile]),
+            limit=self.trial.effort.cause_edits,
+            until=time.monotonic() + min(self.limit_s, self.trial.effort.cause_edits_s),
         )
         if repair is None:
             return clues
@@ -748,7 +743,7 @@ class _Experiments:
         machine = self.trial.machine
         if machine is None or machine.absent:
             return ()
-        scenario = recorded_call(case, on_gpu=self.trial.device.startswith("cuda"))
+        scenario = recorded_call(case, on_gpu=self.trial.device.on_gpu)
         try:
             recording = recording_of(scenario, self.run(scenario))
             return () if recording is None else machine.execute(recording, scenario).launches

@@ -25,26 +25,19 @@ from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Backward, Upstream
-from cuassay.model.verdict import Profile
 from cuassay.sandbox.host.waits import run_now
 
 if TYPE_CHECKING:
     from cuassay.judge.decide.control import Control, RunScenario
     from cuassay.judge.trial import JudgeTrial
 
-_TRIES = {Profile.QUICK: 60, Profile.STANDARD: 120, Profile.DEEP: 400}
 # A smaller case counts while it overspends its budget clearly: a counterexample that stands
 # at 1.01 of the limit convinces nobody.
 _CLEAR_SHARE = 3.0
 _GROSS_SHARE = 10.0
 _GROSS_ERROR = 0.01  # of the larger of the two values
 _LEAST_SIZE = 1e-6  # of a value that convinces: smaller ones look like rounding
-_BUDGET_S = {Profile.QUICK: 5.0, Profile.STANDARD: 15.0, Profile.DEEP: 60.0}
-# Runs and seconds for telling what does not matter, and fills tried for each input.
-_GENERAL_RUNS = {Profile.QUICK: 20, Profile.STANDARD: 80, Profile.DEEP: 200}
-_GENERAL_S = {Profile.QUICK: 1.0, Profile.STANDARD: 8.0, Profile.DEEP: 30.0}
-_GENERAL_FILLS = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 5}
-_GENERAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 22}
+_GENERAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 22}  # of a case run often
 _CONFIRMED = 5  # further runs that must show the smallest case too
 
 
@@ -73,8 +66,8 @@ class Minimiser:
         scenario = finding.scenario
         if scenario is None or len(scenario.cases) != 1 or not shows_again:
             return finding
-        profile = self._trial.profile
-        deadline = time.perf_counter() + _BUDGET_S[profile]
+        effort = self._trial.effort
+        deadline = time.perf_counter() + effort.shrink_s
 
         def still_fails(case: Case) -> bool:
             if time.perf_counter() >= deadline:
@@ -85,7 +78,7 @@ class Minimiser:
             scenario.cases[0],
             still_fails,
             self._trial.problem,
-            max_tries=_TRIES[profile],
+            max_tries=effort.shrink_runs,
             inputs=self._trial.inputs,
         )
         last = next((found for case, found in self._found if case == smallest), finding)
@@ -111,23 +104,23 @@ class Minimiser:
         )
 
     def _holds_for(self, finding: Finding, scenario: Scenario, first: Case, smallest: Case) -> str:
-        profile, problem = self._trial.profile, self._trial.problem
-        deadline = time.perf_counter() + _GENERAL_S[profile]
+        effort, problem = self._trial.effort, self._trial.problem
+        deadline = time.perf_counter() + effort.general_s
 
         def fails(case: Case) -> bool | None:
             if time.perf_counter() >= deadline:
                 raise OutOfBudget
             return self._fails(finding, scenario, case)
 
-        limit = _GENERAL_ELEMENTS["cuda" if self._trial.device.startswith("cuda") else "cpu"]
+        limit = _GENERAL_ELEMENTS[self._trial.device.kind]
         return generalise(
             smallest,
             fails,
             problem,
             drawn=first.fills,
-            max_runs=_GENERAL_RUNS[profile],
+            max_runs=effort.general_runs,
             max_elements=max(limit, 2 * elements(problem, smallest.axes)),
-            fills=_GENERAL_FILLS[profile],
+            fills=effort.general_fills,
         )
 
     def _fails(self, finding: Finding, scenario: Scenario, case: Case) -> bool | None:

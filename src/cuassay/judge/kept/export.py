@@ -144,7 +144,7 @@ def export(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(source.text, encoding="utf-8")
     needs_gpu = candidate.compiles_cuda or (
-        trial.device.startswith("cuda")
+        trial.device.on_gpu
         and not candidate.names_triton
         and any("cuda" in source.text for source in candidate.sources)
     )

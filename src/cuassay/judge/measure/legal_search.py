@@ -15,6 +15,7 @@ from cuassay.inputs.scalars import moved_scalar
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.small import small_sizes
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Problem, Scalar, ScalarSpec
 from cuassay.model.verdict import Profile
 
@@ -23,7 +24,7 @@ _SEARCHED = 2**15  # the most elements of a case of the search
 SEARCH_SEED = 0x5EA2C4  # regimes are chosen by name: any seed will do, and a fixed one repeats
 
 
-def planner_for(problem: Problem, *, device: str) -> Planner:
+def planner_for(problem: Problem, *, device: Device) -> Planner:
     """Return the planner of the search: the deep budget, a fixed seed."""
     return Planner(
         problem=problem, budget=budget_for(Profile.DEEP, device=device), root_seed=SEARCH_SEED
@@ -41,7 +42,7 @@ def shape_for_regimes(planner: Planner) -> dict[str, int]:
     return fitted_sizes(planner.problem, planner.workloads()[0][1], budget=_SHAPED, floor=16)
 
 
-def search_cases(problem: Problem, *, device: str) -> Iterator[Case]:
+def search_cases(problem: Problem, *, device: Device) -> Iterator[Case]:
     """Yield the cases of the search, cheapest first; only legal ones.
 
     Every regime on two small shapes and a larger one, with usual and with far scalars; then
@@ -74,7 +75,7 @@ def search_cases(problem: Problem, *, device: str) -> Iterator[Case]:
                 )
     for purpose in ("arguments", "small", "shapes", "hot", "numeric"):
         planned = plan_cases(
-            problem, purpose, profile=Profile.DEEP, root_seed=SEARCH_SEED, device="cpu"
+            problem, purpose, profile=Profile.DEEP, root_seed=SEARCH_SEED, device=CPU
         )
         for case in planned:
             if case.in_domain and elements(problem, case.axes) <= _SEARCHED:

@@ -29,9 +29,6 @@ from cuassay.oracle.mutants.detect import (
 if TYPE_CHECKING:
     import torch
 
-_LIMIT = {Profile.QUICK: 24, Profile.STANDARD: 60, Profile.DEEP: 120}
-_CASES = {Profile.QUICK: 8, Profile.STANDARD: 24, Profile.DEEP: 48}
-_SEARCH_S = {Profile.QUICK: 0.2, Profile.STANDARD: 5.0, Profile.DEEP: 20.0}
 _ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 29}  # of inputs and outputs, run once a mutant
 _QUICK_ELEMENTS = 1 << 23  # `quick` answers in seconds: its mutants run on its smaller cases
 PURPOSES = ("numeric", "small", "shapes", "hot", "arguments")
@@ -76,10 +73,10 @@ def power_of_inputs(trial: JudgeTrial) -> Power | None:
     Mutants that no legal input tells apart are left out. Of a heavy reference fewer are tried, on
     fewer cases. None where it cannot be mutated (it cannot be lifted), or takes too long.
     """
-    cases = planned(trial)[: _CASES[trial.profile]]
+    cases = planned(trial)[: trial.effort.power_cases]
     if not cases:
         return None
-    limit, runs = _LIMIT[trial.profile], trial.runs_within(cases[0])
+    limit, runs = trial.effort.power_mutants, trial.runs_within(cases[0])
     if runs is not None:
         limit = min(limit, runs // 2)
         cases = cases[: runs // max(limit, 1)]
@@ -89,7 +86,7 @@ def power_of_inputs(trial: JudgeTrial) -> Power | None:
         mutants = spread(all_mutants(trial, cases), limit)
     except CuassayError:
         return None
-    found = measured(trial, cases, mutants, search_s=_SEARCH_S[trial.profile])
+    found = measured(trial, cases, mutants, search_s=trial.effort.power_search_s)
     counted = {n: m for n, m in found.mutants.items() if n not in found.equivalent}
     theirs = benchmark_judge(trial, runs=len(counted))
     return Power(
@@ -228,7 +225,7 @@ def _in_turns(purposes: Sequence[Sequence[Case]]) -> list[Case]:
 
 
 def _most_elements(trial: JudgeTrial) -> int:
-    most = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    most = _ELEMENTS[trial.device.kind]
     return min(most, _QUICK_ELEMENTS) if trial.profile is Profile.QUICK else most
 
 

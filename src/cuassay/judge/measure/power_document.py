@@ -25,14 +25,12 @@ from cuassay.judge.measure.power import (
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import PowerJob
-from cuassay.model.verdict import Profile
 from cuassay.oracle.mutants.detect import Mutant
 from cuassay.oracle.mutants.kinds import KINDS
 
 if TYPE_CHECKING:
     from cuassay.judge.measure.selection import Selection
 
-_SEARCH_S = {Profile.QUICK: 20.0, Profile.STANDARD: 60.0, Profile.DEEP: 300.0}
 _ELEMENTS = {"cpu": 1 << 19, "cuda": 1 << 24}  # every mutant runs on every such case
 
 Row = dict[str, Any]
@@ -74,7 +72,7 @@ def measure_all(
 
     Raises CannotJudgeError where no planned case is small enough.
     """
-    limit = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    limit = _ELEMENTS[trial.device.kind]
     cases = planned(trial, limit=limit)
     if not cases:
         raise CannotJudgeError(
@@ -83,7 +81,7 @@ def measure_all(
         )
     mutants = all_mutants(trial, cases)
     emit(Progress(text=f"{len(mutants)} broken versions on {len(cases)} cases"))
-    found = measured(trial, cases, mutants, search_s=_SEARCH_S[trial.profile], all_pairs=True)
+    found = measured(trial, cases, mutants, search_s=trial.effort.power_document_s, all_pairs=True)
     emit(Progress(text="the benchmark's own inputs and rule"))
     theirs = benchmark_judge(trial)
     return found, None if theirs is None else killed_by_them(theirs, found.mutants)

@@ -45,7 +45,7 @@ def measure_speed(
     eager = per_call_s(scenario, reference(scenario))
     if eager is None:  # what ran in that process before may have left it in no state to go on
         eager = per_call_s(scenario, reference(dataclasses.replace(scenario, fresh=True)))
-    cuda = trial.device.startswith("cuda")
+    cuda = trial.device.on_gpu
     fused = None
     if compiled is not None and cuda and trial.profile is not Profile.QUICK:
         fused = per_call_s(scenario, compiled()(scenario))

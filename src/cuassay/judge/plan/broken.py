@@ -17,6 +17,8 @@ from cuassay.contract.observe import Look, related_inputs, value_facts
 from cuassay.contract.slices import slice_cases
 from cuassay.inputs.geometry import elements, with_sizes, workload_sizes
 from cuassay.model.case import Case
+from cuassay.model.device import Device
+from cuassay.model.effort import Effort
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.verdict import Profile
 
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
-_MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
-_MOST_BROKEN = {Profile.QUICK: 6, Profile.STANDARD: 16, Profile.DEEP: 64}
 _FACT_RUNS = 3
 _WIDER = (8, 4)  # times the sizes of a small case, to see what it is too small to show
 _WIDE_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 26}
@@ -57,7 +57,7 @@ def broken_inputs(
     small: Sequence[Case],
     settle: Callable[[Case], Case | None] | None,
     profile: Profile,
-    device: str,
+    device: Device,
     seed: Callable[..., int],
     spend: Spend,
 ) -> BrokenInputs:
@@ -98,7 +98,7 @@ def broken_inputs(
         problem,
         base,
         facts,
-        most=_MOST_BROKEN[profile],
+        most=Effort(profile).broken_cases,
         inputs=truths.inputs,
         run=run,
         seed=lambda name: seed(FACTS, name),
@@ -107,7 +107,7 @@ def broken_inputs(
         problem,
         base,
         facts,
-        most=_MOST_SLICES[profile],
+        most=Effort(profile).broken_slices,
         runs=runs,
         run=run,
         inputs=truths.inputs,
@@ -125,7 +125,7 @@ def _own_facts(
     base: Case,
     looks: Sequence[Look],
     generator: Callable[..., Mapping[str, object]],
-    device: str,
+    device: Device,
 ) -> Iterator[Known]:
     """Yield what holds in all runs of the generator that were looked at."""
     known = {one.fact for one in domain.facts}
@@ -143,7 +143,7 @@ def _wider(
     base: Case,
     *,
     settle: Callable[[Case], Case | None],
-    device: str,
+    device: Device,
     seed: int,
 ) -> Case | None:
     """Return the problem's own values at larger sizes than `base`, where they cost little.
@@ -165,7 +165,7 @@ def _wider(
         )
         for times in _WIDER
     )
-    kind = "cuda" if device.startswith("cuda") else "cpu"
+    kind = device.kind
     most = max(_WIDE_ELEMENTS[kind], 2 * elements(problem, base.axes))
     for sizes in (least, *grown):
         if sizes == base.axes or elements(problem, sizes) > most:

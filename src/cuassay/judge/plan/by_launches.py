@@ -10,11 +10,11 @@ from cuassay import build
 from cuassay.build.cuda_facade import MULTIPROCESSORS
 from cuassay.formats.execute import load_reference
 from cuassay.judge.cases import CallCosts
-from cuassay.judge.environment import choose_device
 from cuassay.judge.plan.launch_sizes import LaunchProbe
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import open_trial
 from cuassay.model.candidate import Language
+from cuassay.model.device import CPU
 from cuassay.model.events import Progress
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def plan_by_launches(bench: Bench) -> None:
     trial, candidate = bench.trial, bench.candidate
     launches = candidate.names_triton or candidate.language is Language.CUDA_KERNEL
     is_absent = bool(bench.machine.absent)
-    if bench.device == "cpu" and launches and is_absent:
+    if not bench.device.on_gpu and launches and is_absent:
         trial.planned.plan_by_launches(CallCosts(row_s=_INTERPRETED_S))
     elif is_absent or trial.problem.built:
         return
@@ -45,9 +45,9 @@ def plan_by_launches(bench: Bench) -> None:
         trial.planned.plan_by_launches(
             CallCosts(first=lambda: bench.optional(_WHAT, lambda: _name_apart(bench)))
         )
-    elif bench.device == "cpu" and launches:
+    elif not bench.device.on_gpu and launches:
         executor = Executor(
-            trial, candidate, device="cpu", nursery=bench.host.get(), lazy=True, host=bench.host
+            trial, candidate, device=CPU, nursery=bench.host.get(), lazy=True, host=bench.host
         )
         probe = LaunchProbe(trial, bench.stack.enter_context(executor))
 
@@ -73,17 +73,17 @@ def _name_apart(bench: Bench) -> None:
     trial, candidate, nursery = bench.trial, bench.candidate, bench.host.get()
     hosted, units = trial, MULTIPROCESSORS
     if bench.on_gpu:
-        build.prepare(candidate, device="cpu", notify=lambda text: bench.emit(Progress(text=text)))
+        build.prepare(candidate, device=CPU, notify=lambda text: bench.emit(Progress(text=text)))
         units = torch.cuda.get_device_properties(bench.device).multi_processor_count
         hosted = open_trial(
             trial.problem,
             load_reference(trial.problem),
             profile=trial.profile,
-            device=choose_device("cpu"),
+            device=CPU,
             root_seed=trial.seed("launches"),
         )
     with Executor(
-        hosted, candidate, device="cpu", nursery=nursery, lazy=True, host=bench.host
+        hosted, candidate, device=CPU, nursery=nursery, lazy=True, host=bench.host
     ) as apart:
         named = LaunchProbe(hosted, apart).sizes(limit_s=_LAUNCH_SIZES_S, multiprocessors=units)
     trial.planned.name_sizes(named)

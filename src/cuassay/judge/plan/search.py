@@ -32,6 +32,8 @@ from cuassay.inputs.recipes import REACH, Change, change, sample
 from cuassay.inputs.seeds import derive
 from cuassay.model import serial
 from cuassay.model.axes import resolve
+from cuassay.model.device import Device
+from cuassay.model.effort import Effort
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
+class SearchEffort:
     """How long a search may take: seconds, rounds of exploring and climbing, their recipes.
 
     `elements` bounds the elements of inputs and outputs that the sizes of one recipe add to
@@ -59,14 +61,7 @@ class Effort:
 
 
 _ISOLATED_PATIENCE = 20.0
-_CPU = {
-    Profile.STANDARD: Effort(seconds=15.0, rounds=1, explore=150, climb=50, elements=1 << 15),
-    Profile.DEEP: Effort(seconds=90.0, rounds=6, explore=150, climb=50, elements=1 << 16),
-}
-_CUDA = {
-    Profile.STANDARD: Effort(seconds=15.0, rounds=1, explore=150, climb=50, elements=1 << 20),
-    Profile.DEEP: Effort(seconds=90.0, rounds=6, explore=150, climb=50, elements=1 << 22),
-}
+_EXPLORED, _CLIMBED = 150, 50  # recipes of a round
 _PARENTS = 5  # best recipes that climbing starts from
 _ASPECTS, _CHANGES = 63, 4  # aspects are counted modulo their number; changes at once
 _LARGEST_SHARE = 1e6  # Hypothesis climbs finite numbers only
@@ -99,7 +94,7 @@ class _Ended(BaseException):
 class _Search:
     ask: Ask
     planner: Planner
-    effort: Effort
+    effort: SearchEffort
     most_elements: int
     deadline_s: float
     has_room: Callable[[Case], bool]
@@ -151,16 +146,25 @@ def _within(smaller: Mapping[str, int], larger: Mapping[str, int]) -> bool:
     return all(size <= larger[name] for name, size in smaller.items())
 
 
-def effort_for(profile: Profile, *, device: str) -> Effort | None:
+def effort_for(profile: Profile, *, device: Device) -> SearchEffort | None:
     """Return the effort of a profile; None at `quick`, which does not search."""
-    return (_CUDA if device.startswith("cuda") else _CPU).get(profile)
+    effort = Effort(profile)
+    if not effort.search_rounds:
+        return None
+    return SearchEffort(
+        seconds=effort.search_s,
+        rounds=effort.search_rounds,
+        explore=_EXPLORED,
+        climb=_CLIMBED,
+        elements=effort.search_elements[device.kind],
+    )
 
 
 async def search(
     trial: JudgeTrial,
     ask: Ask,
     *,
-    effort: Effort | None = None,
+    effort: SearchEffort | None = None,
     going: Callable[[], bool] = lambda: True,
 ) -> int:
     """Search until a case fails or the effort is spent; return how many cases were asked.

@@ -32,6 +32,7 @@ from cuassay.judge.run.machine_worker import asked
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.digest import sha256_fields
 from cuassay.model.events import Event, Progress
 from cuassay.model.machine import EqualityEvidence
@@ -342,7 +343,7 @@ def _called(
     buffer, outputs = _packed(expected, dtypes)
     wanted = json.dumps({"seeds": SEEDS, "limit_s": limit_s, "outputs": outputs}).encode()
     scenario = recorded_call(case, operations=True)
-    with Executor(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+    with Executor(trial, candidate, device=CPU, nursery=host.get(), host=host) as runner:
         run = runner(scenario)
         recording = recording_of(scenario, run)
         ended = termination_finding(scenario, run, problem=trial.problem)
@@ -432,7 +433,7 @@ def _other(
         scenario = _plain_call(one)
         said = []
         for _ in range(2):
-            with Executor(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+            with Executor(trial, candidate, device=CPU, nursery=host.get(), host=host) as runner:
                 said.append(_wrong(trial, scenario, runner(scenario)))
             if not said[-1]:
                 break

@@ -21,6 +21,7 @@ from cuassay.judge.run.machine import HostNursery
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.proofs import Claim, Property
 from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.steps import Mode, ReadGuards
@@ -69,7 +70,7 @@ def shown(
     return f"not seen on the GPU: {why[0]}"[:_TEXT] if why else NOTHING
 
 
-def _scenarios(case: Case, what: Property, device: str) -> Iterator[tuple[Check, Scenario]]:
+def _scenarios(case: Case, what: Property, device: Device) -> Iterator[tuple[Check, Scenario]]:
     """Yield one call each way, with the check that reads it."""
     called = (Allocate(slot="a", case=0), Call(slot="a", result="r", poison=Poison.NAN))
     if what is Property.MEMORY:
@@ -80,7 +81,7 @@ def _scenarios(case: Case, what: Property, device: str) -> Iterator[tuple[Check,
                 steps=(*called, ReadGuards()), timeout_s=_LIMIT_S, mode=Mode.GUARDED,
             ),
         )  # fmt: skip
-    if device.startswith("cuda") and find_sanitizer() and what in _TOOLS:
+    if device.on_gpu and find_sanitizer() and what in _TOOLS:
         plain = (Allocate(slot="a", case=0), Call(slot="a", result="r", poison=Poison.NONE))
         yield (
             Mem003(),

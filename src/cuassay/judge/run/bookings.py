@@ -22,6 +22,7 @@ import torch
 
 from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError
+from cuassay.model.device import Device
 
 _LOOK_S = 0.2
 _LOCK = "lock"
@@ -53,12 +54,12 @@ class _Entry:
     needed_bytes: int
 
 
-def gpu_of(device: str) -> Gpu | None:
+def gpu_of(device: Device) -> Gpu | None:
     """Return the GPU of `device` (cuda, cuda:N); None on a CPU.
 
     Its folder belongs to this user alone. Raises CannotJudgeError where another user made it.
     """
-    if not device.startswith("cuda"):
+    if not device.on_gpu:
         return None
     name = torch.cuda.get_device_properties(device).uuid
     folder = Path(tempfile.gettempdir()) / f"cuassay-{os.getuid()}-gpu-{name}"

@@ -35,6 +35,7 @@ from cuassay.judge.run.patience import Patience
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import Mode, Outline, RecordLaunches
@@ -88,7 +89,7 @@ class Executor(Closing):
         trial: JudgeTrial,
         candidate: Candidate,
         *,
-        device: str,
+        device: Device,
         nursery: Nursery | None,
         lazy: bool = False,
         host: HostNursery | None = None,
@@ -107,7 +108,7 @@ class Executor(Closing):
         self._started_bare = 0
         self._leaves_traces = (
             lane is not Lane.CANDIDATE
-            or device != "cpu"
+            or device.on_gpu
             or bool(self._not_apart())
             or any(sign in source.text for sign in _BUILDS_LONG for source in candidate.sources)
         )
@@ -168,7 +169,7 @@ class Executor(Closing):
         """Wait for the process that a scenario will run in, where that is a worker on a GPU."""
         records = any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps)
         apart = scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS
-        if self._device.startswith("cuda") and not records and not apart:
+        if self._device.on_gpu and not records and not apart:
             await self.pool.make_ready(replace(scenario, fresh=self.fresh or scenario.fresh))
 
     @property
@@ -180,7 +181,7 @@ class Executor(Closing):
     @property
     def candidate_s(self) -> float:
         """Seconds spent running scenarios, without the build."""
-        return max(0.0, self._spent_s - self.pool.build_s)
+        return max(0.0, self._spent_s - self.pool.builds.seconds)
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
         """Begin with scenarios of processes of their own, in this order, beside what comes now.
@@ -211,7 +212,7 @@ class Executor(Closing):
 
     def expect(self, mode: Mode) -> None:
         """Begin to start a process of a mode that is asked for soon: a while on a GPU."""
-        if self._device.startswith("cuda"):
+        if self._device.on_gpu:
             self.pool.expect(mode)
 
     def __call__(self, scenario: Scenario) -> Run:
@@ -249,10 +250,11 @@ class Executor(Closing):
 
     async def _wait_for_a_compiler(self) -> None:
         """Let what is not the candidate's time pass while the trial's clock stands still."""
-        if not self.pool.built and self.budget.limit_s is not None and not self.budget.is_spent:
+        limited = self.budget.limit_s is not None and not self.budget.is_spent
+        if limited and not self.pool.builds.done:
             with self.budget.held():
                 await self.pool.nursery.wait_ready()
-                if self.pool.compiles:
+                if self.pool.builds.compiles:
                     await self.pool.wait_built()
 
     async def _worked(self, scenario: Scenario, parts: Parts) -> Run:
@@ -315,8 +317,8 @@ class Executor(Closing):
         text = "\n".join(source.text for source in self._candidate.sources)
         if self._candidate.language is not Language.PYTHON:
             return "a kernel that cuassay's own code launches cannot do without"
-        if self._device != "cpu":
-            return "" if self._device.startswith("cuda") else "no such device"
+        if self._device.on_gpu:
+            return ""
         if speaks_of_a_gpu(text):
             return "without a GPU cuassay executes what it launches"
         return ""
@@ -337,7 +339,7 @@ class Executor(Closing):
             sanitizer.run_below,
             scenario,
             candidate=self._candidate,
-            recipe=self.pool.recipe,
+            recipe=self.pool.builds.recipe,
             inputs=self._trial.truths.inputs(scenario.cases[0]),
             device=self._device,
             binary=find_sanitizer(),
@@ -412,13 +414,13 @@ class Executor(Closing):
             await self._machine.prepare_sample(run.tensor(outlines[0][0]), scenario)
 
     def _without_gpu(self) -> WorkerPool:
-        if self._candidate.language is Language.CUDA_KERNEL and self._device == "cpu":
+        if self._candidate.language is Language.CUDA_KERNEL and not self._device.on_gpu:
             return self.pool  # it executes every launch in the machine as it is
         if self._recorder is None:
             self._recorder = WorkerPool(
                 self._candidate,
                 self._trial.problem,
-                device="cpu",
+                device=CPU,
                 nursery=self._host.get(),
                 lazy=True,
                 spares=0,

@@ -28,7 +28,9 @@ from cuassay.judge.run.machine_worker import ask, asked
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
+from cuassay.model.device import CPU, Device
 from cuassay.model.digest import sha256_fields
+from cuassay.model.effort import Effort
 from cuassay.model.machine import LaunchCount, LaunchLimits, MachineEvidence
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Lane, Profile
@@ -37,18 +39,11 @@ from cuassay.sandbox.host.call import Caller
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.waits import run_now
 
-SCHEDULES = {
-    Profile.QUICK: (("forward", 0),),
-    Profile.STANDARD: (("forward", 0), ("reverse", 0)),
-    Profile.DEEP: (("forward", 0), ("reverse", 0), ("random", 1), ("random", 2)),
-}
-_LIMIT_S = {Profile.QUICK: 20.0, Profile.STANDARD: 60.0, Profile.DEEP: 240.0}
 _MOST_S = 3600.0  # that all launches of a recording may take
 _KEPT = 64
 _FUNCTION = "cuassay.build.machine.replay:replay"
 _SAMPLE = "cuassay.build.machine.sampled:replay"
 _SAMPLE_S = 10.0  # for some blocks of one launch
-_SAMPLES_S = {Profile.QUICK: 60.0, Profile.STANDARD: 120.0, Profile.DEEP: 120.0}  # of all
 
 
 class HostNursery:
@@ -56,10 +51,10 @@ class HostNursery:
 
     def __init__(self, given: Nursery | None) -> None:
         self._trial = given
-        self._given = given if given is None or given.device == "cpu" else given.host
+        self._given = given if given is None or not given.device.on_gpu else given.host
         self._own: Nursery | None = None
 
-    def given_for(self, device: str) -> Nursery | None:
+    def given_for(self, device: Device) -> Nursery | None:
         """Return the trial's nursery where its workers have `device`."""
         return self._trial if self._trial is not None and self._trial.device == device else None
 
@@ -68,7 +63,7 @@ class HostNursery:
         if self._given is not None:
             return self._given
         if self._own is None:
-            self._own = Nursery("cpu", machine=True)
+            self._own = Nursery(CPU, machine=True)
         return self._own
 
     def close(self) -> None:
@@ -91,12 +86,12 @@ class Replayer:
         *,
         profile: Profile,
         host: HostNursery,
-        device: str = "cpu",
+        device: Device = CPU,
         timeline: Timeline | None = None,
     ) -> None:
         self._timeline = timeline or Timeline()
         self._device = device
-        self._candidate, self._digest, self._profile = candidate, digest, profile
+        self._candidate, self._digest, self._effort = candidate, digest, Effort(profile)
         self._host = host
         self._of_cases: dict[str, MachineEvidence] = {}
         self._sampled: set[str] = set()  # keys of these of which some blocks ran
@@ -127,7 +122,7 @@ class Replayer:
                 return needed
             case Language.CUDA_EXTENSION | Language.PYTHON:
                 hosted = self._candidate.compiles_cuda
-                if hosted and self._device.startswith("cuda") and not find_cuobjdump():
+                if hosted and self._device.on_gpu and not find_cuobjdump():
                     return (
                         "cuobjdump was not found, which reads the PTX of a compiled extension: "
                         "set CUDA_HOME to a CUDA toolkit, or pip install triton"
@@ -180,7 +175,7 @@ class Replayer:
 
         `launches` says how many may take the time that one is given.
         """
-        schedules, limit_s = SCHEDULES[self._profile], _LIMIT_S[self._profile]
+        schedules, limit_s = self._effort.machine_schedules, self._effort.machine_s
         wanted = json.dumps({"schedules": schedules, "limit_s": limit_s}).encode()
         timeout_s = min(limit_s * (len(schedules) * launches + 1), max(_MOST_S, limit_s * 5))
         await self._answer(_FUNCTION, recording, scenario, wanted, timeout_s=timeout_s)
@@ -188,7 +183,7 @@ class Replayer:
     async def prepare_sample(self, recording: torch.Tensor, scenario: Scenario) -> None:
         """Execute some blocks of launches without memory, so that `sampled` need not wait."""
         wanted = json.dumps({"limit_s": _SAMPLE_S}).encode()
-        timeout_s = _SAMPLES_S[self._profile]
+        timeout_s = self._effort.machine_samples_s
         await self._answer(_SAMPLE, recording, scenario, wanted, timeout_s=timeout_s)
 
     def execute(
@@ -214,7 +209,7 @@ class Replayer:
         wanted = json.dumps({"limit_s": _SAMPLE_S, "again": asked_for}).encode()
         return asked(
             self._machine(), _SAMPLE, [host_memory(data), memoryview(wanted)], MachineEvidence,
-            timeout_s=_SAMPLES_S[self._profile],
+            timeout_s=self._effort.machine_samples_s,
         )  # fmt: skip
 
     def limits(self, recording: torch.Tensor) -> LaunchLimits:

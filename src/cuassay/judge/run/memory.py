@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.checks.numeric.listed_sizes import elements_of
+from cuassay.model.device import CPU, Device
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ class Cap:
     `limit_bytes` None lifts the cap of a trial before.
     """
 
-    def __init__(self, device: str, limit_bytes: int | None) -> None:
+    def __init__(self, device: Device, limit_bytes: int | None) -> None:
         self._device, self._limit, self._planned = device, limit_bytes, limit_bytes
         self._known = limit_bytes or 0  # what was planned, or what a case is known to need
-        self.active = limit_bytes is not None and device.startswith("cuda")
-        if device.startswith("cuda"):
+        self.active = limit_bytes is not None and device.on_gpu
+        if device.on_gpu:
             self._set()
 
     def widen(self) -> bool:
@@ -98,13 +99,13 @@ def host_plan_gib(profile: Profile) -> float:
     A quarter of what the machine or its container has, at most 8 GiB, at `quick`; half of it
     otherwise. What is free at the moment does not count: a trial's cases hang on its seed alone.
     """
-    total = total_bytes("cpu")
+    total = total_bytes(CPU)
     return min(8.0, total / _GIB / 4) if profile is Profile.QUICK else total / _GIB / 2
 
 
-def total_bytes(device: str) -> int:
+def total_bytes(device: Device) -> int:
     """Return the bytes of memory that a device has; on `cpu` those of the machine or container."""
-    if device.startswith("cuda"):
+    if device.on_gpu:
         return int(torch.cuda.mem_get_info(device)[1])
     with open("/proc/meminfo", encoding="ascii") as file:
         total = int(dict(line.split(":", 1) for line in file)["MemTotal"].split()[0]) * 1024
@@ -113,23 +114,23 @@ def total_bytes(device: str) -> int:
     return total
 
 
-def available_bytes(device: str) -> int:
+def available_bytes(device: Device) -> int:
     """Return the bytes that a new process could take now on `device` (cpu, cuda, cuda:N)."""
-    if device.startswith("cuda"):
+    if device.on_gpu:
         return int(torch.cuda.mem_get_info(device)[0])
     with open("/proc/meminfo", encoding="ascii") as file:
         lines = dict(line.split(":", 1) for line in file)
     return int(lines["MemAvailable"].split()[0]) * 1024
 
 
-def shortage(device: str, scenario: Scenario, problem: Problem) -> str:
+def shortage(device: Device, scenario: Scenario, problem: Problem) -> str:
     """Return in words how little memory is left for a scenario; empty where there is enough.
 
     Enough is 1 GiB and eight times the inputs and outputs of the scenario's cases. A GPU of
     which other processes hold a quarter counts as short: what is free there now need not have
     been free a moment ago.
     """
-    if device.startswith("cuda"):
+    if device.on_gpu:
         free, total = torch.cuda.mem_get_info(device)
         own = torch.cuda.memory_reserved(device) + _CONTEXT_BYTES
         shared = max(0.0, (total - free - own) / total)

@@ -19,6 +19,7 @@ from cuassay.loops.kernels import IsolatedKernel, Kernel
 from cuassay.loops.text.corpus import corpus
 from cuassay.loops.train import optimizers, trained
 from cuassay.loops.train.cell import Settings
+from cuassay.model.device import Device
 from cuassay.model.loop import Cell, Preset
 from cuassay.sandbox.host.nursery import Nursery
 
@@ -27,7 +28,7 @@ _KEYS = ("preset", "data", "optimizer", "precision", "steps", "learning_rate", "
 
 
 def read_config(
-    path: Path, *, device: str, seed: int | None, nursery: Nursery | None, stack: ExitStack
+    path: Path, *, device: Device, seed: int | None, nursery: Nursery | None, stack: ExitStack
 ) -> tuple[Subject, int]:
     """Return what CONFIG describes, and the steps of a run that it asks for.
 
@@ -75,7 +76,7 @@ def _python(path: Path, root: int) -> tuple[Subject, int]:
 
 
 def _toml(
-    path: Path, root: int, *, device: str, nursery: Nursery | None, stack: ExitStack
+    path: Path, root: int, *, device: Device, nursery: Nursery | None, stack: ExitStack
 ) -> tuple[Subject, int]:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -123,7 +124,7 @@ def _toml(
     return ModelSubject(kernels, cell, settings, seed=root, rate=float(rate)), steps
 
 
-def _preset(found: Mapping[str, Any], device: str) -> Preset:
+def _preset(found: Mapping[str, Any], device: Device) -> Preset:
     from dataclasses import replace
 
     preset = presets.preset(found["preset"]) if "preset" in found else presets.default(device)

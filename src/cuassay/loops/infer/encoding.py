@@ -22,6 +22,7 @@ from cuassay.loops.model.encoder import Encoder, EncoderWeights, pooled
 from cuassay.loops.model.operators import Operators, SiteMode
 from cuassay.loops.sequential import Group, Monitor, Pair
 from cuassay.loops.sites import Phase, Site
+from cuassay.model.device import Device
 from cuassay.model.loop import InferReport, LoopSettings, Preset
 
 BOTH = ("embedding", "linear")  # sites of the decoder that the encoder has as well
@@ -54,7 +55,7 @@ def encode_sentences(
     kernel: Kernel,
     weights: EncoderWeights,
     tokenize: Callable[[str], list[int]],
-    device: str,
+    device: Device,
     digest: str,
     seed: int | None,
     say: Callable[[str], None],
@@ -98,7 +99,7 @@ class _Encoding:
         kernel: Kernel,
         weights: EncoderWeights,
         *,
-        device: str,
+        device: Device,
         seed: int,
         say: Callable[[str], None],
     ) -> None:

@@ -70,7 +70,7 @@ def decode_graphed(
 
     Raises KernelFault for a plain call that fails.
     """
-    if not model.ops.device.startswith("cuda"):
+    if not model.ops.device.on_gpu:
         return Graphed(told=NO_GPU)
     if not hasattr(kernel, "reads"):
         return Graphed(told=IN_PROCESS)

@@ -22,6 +22,7 @@ from cuassay.loops.sequential import Group, Left, Monitor
 from cuassay.loops.sites import Phase, Site
 from cuassay.loops.text.corpus import corpus
 from cuassay.loops.train import trained
+from cuassay.model.device import Device
 from cuassay.model.loop import InferReport, LoopSettings, Preset
 
 # Unused cache rows hold this: a weight of zero makes nothing of it, a value that is read much.
@@ -37,7 +38,7 @@ def infer(
     site: Site,
     kernel: Kernel,
     preset: Preset,
-    device: str,
+    device: Device,
     digest: str,
     seed: int | None,
     say: Callable[[str], None],
@@ -80,7 +81,7 @@ class _Inference:
         kernel: Kernel,
         preset: Preset,
         *,
-        device: str,
+        device: Device,
         seed: int | None,
         say: Callable[[str], None],
     ) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from cuassay.loops.kernels import KernelFault
 from cuassay.loops.sequential import ALPHA, Left
 from cuassay.loops.sites import Site
+from cuassay.model.device import Device
 from cuassay.model.loop import InferReport, LoopSettings, Preset
 from cuassay.model.verdict import Decision
 
@@ -19,7 +20,7 @@ def reported(
     wanted: LoopSettings,
     site: Site,
     preset: Preset,
-    device: str,
+    device: Device,
     digest: str,
     seed: int,
     lengths: tuple[int, ...],

@@ -24,6 +24,7 @@ from cuassay.formats.execute import load_reference
 from cuassay.loops.kernels import Kernel, Value
 from cuassay.loops.model.routing import Routes
 from cuassay.loops.sites import PRECISIONS, SITES, Phase, Site, site_problem
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 
 # Bits of a significand, the leading one included.
@@ -56,7 +57,7 @@ class Operators:
         *,
         precision: str,
         vocab: int,
-        device: str,
+        device: Device,
         kernels: Mapping[str, Kernel] | None = None,
         seed: int = 0,
     ) -> None:
@@ -129,7 +130,7 @@ class Operators:
         return self.as_written(site, [_widened(value, self.low) for value in values])
 
     def _trusted(self, site: Site, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
-        if site.name == "linear" and self.device != "cpu":
+        if site.name == "linear" and self.device.on_gpu:
             a, b = values
             assert isinstance(a, torch.Tensor)
             assert isinstance(b, torch.Tensor)

@@ -23,6 +23,7 @@ from cuassay.loops.train import confident, optimizers, pairs
 from cuassay.loops.train.confident import SureTokens
 from cuassay.loops.train.lane import Learner
 from cuassay.loops.train.losses import LossBand
+from cuassay.model.device import Device
 from cuassay.model.loop import Cell, CellResult, Curves, Preset
 
 _HALVINGS = 4  # of a learning rate at which the trusted run is not stable
@@ -42,7 +43,7 @@ class Settings:
     kernel: Kernel
     preset: Preset
     steps: int
-    device: str
+    device: Device
     seed: int
     weights: Mapping[str, torch.Tensor] | None = None
     accumulate: int = 1

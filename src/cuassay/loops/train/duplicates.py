@@ -54,7 +54,7 @@ def probe(cell: Cell, settings: Settings) -> Duplicates:
     Fewer samples are taken where memory does not allow for all. The kernel's own end becomes
     `failure`, what decides nothing `undecided`.
     """
-    kind = "cuda" if settings.device.startswith("cuda") else "cpu"
+    kind = settings.device.kind
     count = FACTOR[kind] * settings.preset.batch
     found = Duplicates(precision=cell.precision, start=cell.start, samples=count)
     while True:

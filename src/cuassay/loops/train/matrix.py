@@ -23,6 +23,7 @@ from cuassay.loops.train import duplicates, optimizers, trained
 from cuassay.loops.train.cell import Settings, run_cell
 from cuassay.loops.train.story import decide_matrix
 from cuassay.model import serial
+from cuassay.model.device import Device
 from cuassay.model.loop import (
     Cell,
     CellResult,
@@ -46,7 +47,7 @@ def train(
     site: Site,
     kernels: Mapping[str, Kernel],
     preset: Preset,
-    device: str,
+    device: Device,
     digest: str,
     seed: int | None,
     say: Callable[[str], None],
@@ -57,7 +58,7 @@ def train(
     """
     _check(wanted, site, preset)
     wanted = replace(wanted, starts=wanted.starts or _usual_starts(site))
-    kind = "cuda" if device.startswith("cuda") else "cpu"
+    kind = device.kind
     steps = wanted.steps or STEPS[kind]
     cells = list(_cells(wanted, kind, optimizer=site.optimizer))
     folder = _folder(wanted, preset, device=device, digest=digest, steps=steps, seed=seed)
@@ -125,7 +126,7 @@ def _usual_starts(site: Site) -> tuple[Start, ...]:
 
 
 def _weights(
-    starts: Sequence[Start], preset: Preset, *, device: str, say: Callable[[str], None]
+    starts: Sequence[Start], preset: Preset, *, device: Device, say: Callable[[str], None]
 ) -> dict[Start, dict[str, torch.Tensor]]:
     """Return the weights of every start but random ones."""
     found: dict[Start, dict[str, torch.Tensor]] = {}
@@ -251,7 +252,13 @@ def _options(wanted: LoopSettings) -> dict[str, str]:
 
 
 def _folder(
-    wanted: LoopSettings, preset: Preset, *, device: str, digest: str, steps: int, seed: int | None
+    wanted: LoopSettings,
+    preset: Preset,
+    *,
+    device: Device,
+    digest: str,
+    steps: int,
+    seed: int | None,
 ) -> Path:
     """Return where the cells of exactly this kernel and these settings are kept."""
     what = [digest, device, str(steps), str(seed), wanted.site, wanted.source, str(wanted.whole)]

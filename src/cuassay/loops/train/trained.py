@@ -14,6 +14,7 @@ from cuassay.loops.text.corpus import corpus
 from cuassay.loops.train import confident
 from cuassay.loops.train.lane import Learner
 from cuassay.model import serial
+from cuassay.model.device import Device
 from cuassay.model.loop import Cell, Preset, Start
 
 STEPS = {"cpu": 250, "cuda": 600}
@@ -25,13 +26,13 @@ _VERSION = 1  # raised where the model or its training changes
 
 
 def weights(
-    preset: Preset, *, device: str, say: Callable[[str], None], steps: int | None = None
+    preset: Preset, *, device: Device, say: Callable[[str], None], steps: int | None = None
 ) -> dict[str, torch.Tensor]:
     """Return the weights of the partly trained model of a preset, trained now if never before.
 
     bf16 compute, AdamW, real text. The file is kept under cuassay's home.
     """
-    count = steps or STEPS["cuda" if device.startswith("cuda") else "cpu"]
+    count = steps or STEPS[device.kind]
     key = blake2b(f"{_VERSION} {count} {serial.dumps(preset)}".encode(), digest_size=10).hexdigest()
     path = cache_dir() / "loops" / f"trained-{preset.name}-{key}.pt"
     try:
@@ -49,7 +50,7 @@ def weights(
 
 
 def _train(
-    preset: Preset, *, device: str, steps: int, say: Callable[[str], None]
+    preset: Preset, *, device: Device, steps: int, say: Callable[[str], None]
 ) -> dict[str, torch.Tensor]:
     from cuassay.loops.train.cell import Settings
 
@@ -68,7 +69,7 @@ def _train(
 
 
 def sharpened(
-    weights: Mapping[str, torch.Tensor], preset: Preset, *, device: str
+    weights: Mapping[str, torch.Tensor], preset: Preset, *, device: Device
 ) -> dict[str, torch.Tensor]:
     """Return weights whose logits are so many times larger that most targets have p near 1.
 
@@ -101,7 +102,7 @@ def _shares(state: float, head: float) -> Iterator[tuple[float, float]]:
 
 
 def _last_states(
-    weights: Mapping[str, torch.Tensor], preset: Preset, *, device: str
+    weights: Mapping[str, torch.Tensor], preset: Preset, *, device: Device
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return states of real text behind the last norm, the head (vocab, hidden), targets."""
     from cuassay.loops.train.cell import Settings

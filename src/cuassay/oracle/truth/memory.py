@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from cuassay.dispatch_modes import EndlessRun, UntracedMode, WithoutMemory, multiply_adds
+from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Scalar
 from cuassay.oracle.lift.inputs import is_borrowed
 from cuassay.oracle.lift.operation import base_name
@@ -161,7 +162,7 @@ def live_bytes(
     fn: Callable[..., object],
     inputs: Sequence[Tensor | Scalar],
     *,
-    device: str = "cpu",
+    device: Device = CPU,
     without: WithoutMemory | None = None,
 ) -> Live:
     """Return what `fn` holds at most at one time, beside its inputs.

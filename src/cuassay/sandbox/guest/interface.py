@@ -12,6 +12,7 @@ import torch
 
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.reports import Report
 from cuassay.model.scenario import Poison
@@ -116,7 +117,7 @@ class Host(Protocol):
     """The interpreter's side: slots, results, calls."""
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """cpu or cuda."""
 
     @property

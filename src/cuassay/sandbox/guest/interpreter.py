@@ -21,6 +21,7 @@ from cuassay.errors import LaunchError, MissingToolError, UncoveredError
 from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.reports import Returned
 from cuassay.model.scenario import (
@@ -75,7 +76,7 @@ class Interpreter:
         call: Callable[..., object],
         problem: Problem,
         *,
-        device: str,
+        device: Device,
         convention: Convention,
         result_bytes: int = 1 << 62,
         around: Around | None = None,
@@ -172,7 +173,7 @@ class Interpreter:
             values[name] = value
             if isinstance(value, torch.Tensor):
                 held = self._freed.reuse(value)
-                if step.read_only and self._device == "cpu":
+                if step.read_only and not self._device.on_gpu:
                     values[name] = placement.read_only_copy(value)
                 elif held is not None:
                     recycled.add(name)
@@ -211,7 +212,7 @@ class Interpreter:
         return Made()
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """cpu or cuda."""
         return self._device
 
@@ -237,7 +238,7 @@ class Interpreter:
         # Leave free blocks of the outputs' sizes for poison to lie in; settle the inputs
         byte = placement.byte_of(step.poison)
         shapes = [(shape, dtype) for _, shape, dtype in self._output_shapes(slot)]
-        if self._device == "cpu":
+        if not self._device.on_gpu:
             if byte is not None:
                 placement.poison_small_blocks(shapes, byte)
         else:
@@ -248,7 +249,7 @@ class Interpreter:
             launch_errors.clear(self._device)
             held = streams.called_as(step, slot, lambda: self.invoke(step.slot, outputs))
             launch_errors.raise_pending(self._device)
-            if self._device != "cpu":
+            if self._device.on_gpu:
                 torch.cuda.synchronize()
         self.hold(step.result, step.slot, held)
         described = tuple(self._describe(step.result))
@@ -315,7 +316,7 @@ class Interpreter:
 
     def _settle(self) -> None:
         """Wait for copies out of memory that the judge may write again after the reply."""
-        if self._device != "cpu":
+        if self._device.on_gpu:
             torch.cuda.synchronize()
 
     def _describe(self, result: str) -> list[ResultItem]:

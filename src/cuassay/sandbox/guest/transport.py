@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from cuassay.model import serial
+from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Scalar
 from cuassay.sandbox import device_memory
 from cuassay.sandbox.guest.interface import Given
@@ -43,7 +44,7 @@ def aligned_offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
 class WorkerTransport:
     """Reads tensors from and writes them to memory that the judge owns."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: Device) -> None:
         self._device = device
         self._arenas = device_memory.OpenedArenas()
 
@@ -68,7 +69,7 @@ class WorkerTransport:
         if data["kind"] == "ipc":
             arena = self._arenas.open(data["arena"])
             return arena[offset : offset + size].view(dtype).reshape(shape)
-        tensor = placement.allocate(shape, dtype, "cpu", label=entry["name"])
+        tensor = placement.allocate(shape, dtype, CPU, label=entry["name"])
         target, done = host_memory(tensor), 0
         while done < size:
             part = os.preadv(fds[0], [target[done : done + _CHUNK]], offset + done)

@@ -24,6 +24,7 @@ from cuassay.model import serial, walls
 from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Candidate, Convention
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.reports import Holding, Holdings, Returned
 from cuassay.model.scenario import (
@@ -139,7 +140,7 @@ class Apart(Closing):
         candidate: Candidate,
         problem: Problem,
         *,
-        device: str,
+        device: Device,
         nursery: Callable[[], Nursery],
         limits: Limits,
         keep: Path | None = None,
@@ -263,7 +264,7 @@ class _Apart(Execution):
         *,
         limits: Limits,
         problem: Problem,
-        device: str,
+        device: Device,
         candidate: Candidate,
         baseline: Mapping[str, str] | None,
         parts: Parts | None = None,
@@ -529,7 +530,7 @@ class _Apart(Execution):
                     dtype="uint8",
                     shape=(data.numel(),),
                     strides=(1,),
-                    device="cpu",
+                    device=CPU,
                     buffer=len(self.tensors),
                     name=name,
                 )
@@ -702,7 +703,7 @@ class _Shared:
                 dtype=str(tensor.dtype).removeprefix("torch."),
                 shape=tuple(tensor.shape),
                 strides=tuple(tensor.stride()),
-                device="cpu",
+                device=CPU,
                 scalar=0.0,
                 name=name,
             )

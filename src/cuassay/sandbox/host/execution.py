@@ -14,6 +14,7 @@ import torch
 from cuassay.errors import UsageError
 from cuassay.model import serial
 from cuassay.model.axes import shape_of
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.steps import Time
@@ -59,7 +60,7 @@ class Execution:
         *,
         limits: Limits,
         problem: Problem,
-        device: str,
+        device: Device,
         parts: Parts | None = None,
     ) -> None:
         self._device = device
@@ -98,7 +99,7 @@ class Execution:
 
     async def _ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
         return await self._worker.ask(
-            message, fds, limit_s=self._scenario.timeout_s, may_be_idle=self._device != "cpu"
+            message, fds, limit_s=self._scenario.timeout_s, may_be_idle=self._device.on_gpu
         )
 
     async def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> bool:

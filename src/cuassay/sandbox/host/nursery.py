@@ -23,6 +23,7 @@ from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError
 from cuassay.held_folder import make_held_folder
 from cuassay.home import private_dirs
+from cuassay.model.device import CPU, Device
 from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox.guest.process.zygote import CONTROL_CAP
@@ -154,9 +155,9 @@ class Nursery(Closing, ForkServer):
     """
 
     def __init__(
-        self, device: str, *, hide: Sequence[Path] | None = None, machine: bool = False
+        self, device: Device, *, hide: Sequence[Path] | None = None, machine: bool = False
     ) -> None:
-        self.device, self.machine = device, machine and device == "cpu"
+        self.device, self.machine = device, machine and not device.on_gpu
         self.host: Nursery | None = None
         # Held while this judge or its zygote lives.
         folder, self._lock = make_held_folder(_PREFIX, remove=trees.remove)
@@ -185,7 +186,7 @@ class Nursery(Closing, ForkServer):
         # First of all: both import while the judge finds out what workers may read.
         self.plain = Plain(plain, folder)
         if machine and not self.machine:
-            self.host = Nursery("cpu", hide=hide, machine=True)
+            self.host = Nursery(CPU, hide=hide, machine=True)
         hidden = list(private_dirs()) if hide is None else list(hide)
         common = {
             "hide": [str(path) for path in hidden],

@@ -24,6 +24,7 @@ import torch
 
 from cuassay.held_folder import make_held_folder
 from cuassay.model.candidate import Candidate, Language
+from cuassay.model.device import Device
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
@@ -58,7 +59,7 @@ def run_below(
     candidate: Candidate,
     recipe: Mapping[str, Any],
     inputs: Mapping[str, torch.Tensor | Scalar],
-    device: str,
+    device: Device,
     binary: str,
 ) -> Ran:
     """Call the candidate once on `inputs` below the tool that the scenario's mode names.
@@ -131,7 +132,7 @@ def command(tool: Mode, binary: str, folder: Path) -> list[str]:
 
 
 def _supervised(
-    scenario: Scenario, folder: Path, cache: Path, *, device: str, binary: str
+    scenario: Scenario, folder: Path, cache: Path, *, device: Device, binary: str
 ) -> ToolEnded:
     """Run the tool within the scenario's time limit and end whatever it leaves behind."""
     with open(folder / "printed", "wb") as printed:

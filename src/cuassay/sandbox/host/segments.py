@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from cuassay.model import serial
+from cuassay.model.device import Device
 from cuassay.model.problem import Scalar
 from cuassay.sandbox import device_memory
 from cuassay.sandbox.guest.items import DTYPES, host_memory
@@ -58,12 +59,12 @@ def _memfd(size: int) -> int:
 class Segments:
     """Makes packages for workers and reads results back; one a pool."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: Device) -> None:
         self._device = device
         self._arenas: dict[str, device_memory.Arena] = {}
         self._retired: list[device_memory.Arena] = []
         self.refused = ""  # why inter-process handles are not used
-        self._ipc = device != "cpu"
+        self._ipc = device.on_gpu
         self._in_arena: Package | None = None
 
     def use_bytes(self, why: str) -> None:

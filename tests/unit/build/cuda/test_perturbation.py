@@ -15,6 +15,7 @@ from cuassay.build.cuda import perturbation, raw_kernel
 from cuassay.build.cuda.perturbation import active, perturbed
 from cuassay.build.recording import ledger as launch_ledger
 from cuassay.build.recording.ledger import Ledger
+from cuassay.model.device import CPU
 from tests.support.builds import problem
 from tests.support.compiler_apart import compiler_apart
 from tests.support.ptx_kernels import compiled, module_of
@@ -58,7 +59,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
 
 def bound(launcher: Loader, ptx: str = PTX) -> Any:
     return raw_kernel.bind(
-        raw(), problem(), device="cpu", cubin=b"cubin", launcher=launcher, ptx=lambda: ptx
+        raw(), problem(), device=CPU, cubin=b"cubin", launcher=launcher, ptx=lambda: ptx
     )
 
 

@@ -18,6 +18,7 @@ from cuassay.build.cuda.tile_maps import Encoded
 from cuassay.build.machine import candidates as machine
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import Candidate, Convention, Language, Launch, Scratch, TileMap
+from cuassay.model.device import CPU
 from tests.support.builds import candidate, problem
 
 SOURCE = """
@@ -92,7 +93,7 @@ def test_a_tensor_map_is_encoded_for_the_tensor_of_each_call() -> None:
     tile = TileMap(name="tile", tensor="x", box=("rows", "4"), swizzle=32, nan_fill=True)
     launch = dataclasses.replace(LAUNCH, arguments=("tile", "y"), cluster=("2", "1", "1"))
     case = raw(launches=(launch,), tile_maps=(tile,))
-    call = raw_kernel.bind(case, problem(), device="cpu", cubin=b"", launcher=launcher)
+    call = raw_kernel.bind(case, problem(), device=CPU, cubin=b"", launcher=launcher)
     x = torch.ones(3, 8)
     call(x, 2.0)
     (one,) = launcher.maps
@@ -106,7 +107,7 @@ def test_a_tensor_map_is_encoded_for_the_tensor_of_each_call() -> None:
 
 def test_launch_gets_evaluated_arguments() -> None:
     launcher = FakeLauncher()
-    call = raw_kernel.bind(raw(), problem(), device="cpu", cubin=b"", launcher=launcher)
+    call = raw_kernel.bind(raw(), problem(), device=CPU, cubin=b"", launcher=launcher)
     x = torch.ones(3, 8)
     y = call(x, 2.0)
     assert isinstance(y, torch.Tensor)
@@ -122,7 +123,7 @@ def test_launch_gets_evaluated_arguments() -> None:
 def test_destination_outputs_are_cleared_on_request() -> None:
     launcher = FakeLauncher()
     chosen = raw(convention=Convention.DESTINATION, zero_outputs=True)
-    call = raw_kernel.bind(chosen, problem(), device="cpu", cubin=b"", launcher=launcher)
+    call = raw_kernel.bind(chosen, problem(), device=CPU, cubin=b"", launcher=launcher)
     y = torch.full((2, 8), 9.0)
     assert call(torch.ones(2, 8), 1.0, y) is None
     assert y.sum() == 0.0
@@ -130,13 +131,13 @@ def test_destination_outputs_are_cleared_on_request() -> None:
 
 def test_empty_grid_launches_nothing() -> None:
     launcher = FakeLauncher()
-    call = raw_kernel.bind(raw(), problem(), device="cpu", cubin=b"", launcher=launcher)
+    call = raw_kernel.bind(raw(), problem(), device=CPU, cubin=b"", launcher=launcher)
     call(torch.ones(0, 8), 1.0)
     assert launcher.launches == []
 
 
 def test_wrong_number_of_arguments_names_them() -> None:
-    call = raw_kernel.bind(raw(), problem(), device="cpu", cubin=b"", launcher=FakeLauncher())
+    call = raw_kernel.bind(raw(), problem(), device=CPU, cubin=b"", launcher=FakeLauncher())
     with pytest.raises(TypeError, match=r"expected 2 arguments \(x, factor\), got 1"):
         call(torch.ones(1, 8))
 
@@ -144,22 +145,20 @@ def test_wrong_number_of_arguments_names_them() -> None:
 def test_kernel_that_the_source_lacks_is_a_build_error() -> None:
     wrong = raw(launches=(dataclasses.replace(LAUNCH, kernel="other"),))
     with pytest.raises(BuildError, match='declare it extern "C" __global__'):
-        raw_kernel.bind(wrong, problem(), device="cpu", cubin=b"", launcher=FakeLauncher())
+        raw_kernel.bind(wrong, problem(), device=CPU, cubin=b"", launcher=FakeLauncher())
 
 
 def test_a_full_device_is_no_build_error() -> None:
     with pytest.raises(DriverError) as raised:
         raw_kernel.bind(
-            raw(), problem(), device="cpu", cubin=b"", launcher=FakeLauncher(status=OUT_OF_MEMORY)
+            raw(), problem(), device=CPU, cubin=b"", launcher=FakeLauncher(status=OUT_OF_MEMORY)
         )
     assert raised.value.status == OUT_OF_MEMORY
 
 
 def test_a_cubin_that_the_driver_refuses_gets_no_hint_on_names() -> None:
     with pytest.raises(BuildError, match=r"cannot be loaded$") as raised:
-        raw_kernel.bind(
-            raw(), problem(), device="cpu", cubin=b"", launcher=FakeLauncher(status=209)
-        )
+        raw_kernel.bind(raw(), problem(), device=CPU, cubin=b"", launcher=FakeLauncher(status=209))
     assert "returned 209" in raised.value.log
 
 
@@ -180,7 +179,7 @@ def test_without_a_gpu_raw_kernels_need_the_machine(
 ) -> None:
     monkeypatch.setattr(machine, "_NEEDED", ("no_such_package",))
     with pytest.raises(MissingToolError, match=r"pip install 'cuassay\[machine\]'"):
-        build.load(raw(), problem(), device="cpu", folder=tmp_path)
+        build.load(raw(), problem(), device=CPU, folder=tmp_path)
 
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")

@@ -12,7 +12,7 @@ from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.build.machine import sampled
 from cuassay.build.machine.prove import expression, packed, prove
 from cuassay.judge.proofs.launch_samples import legal_sizes, plan
-from cuassay.judge.proofs.prove import wanted
+from cuassay.judge.proofs.request import wanted
 from cuassay.model import serial
 from cuassay.model.domain import Domain, Index, IntegerRange, Offsets
 from cuassay.model.dtype import DType

@@ -25,6 +25,7 @@ from cuassay.checks.machine.faults import recorded_call
 from cuassay.errors import MissingToolError, UsageError
 from cuassay.model.candidate import Convention, Language, Launch
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, CUDA
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.problem import Scalar
 from cuassay.model.recording import Recording, decode, encode
@@ -78,7 +79,7 @@ def test_a_replayed_graph_is_counted_and_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda self: played.append(1))
     graph = object.__new__(torch.cuda.CUDAGraph)
     recorder = LaunchRecorder(Wish(), TorchMemory())
-    with recording_now.recording(recorder, triton=False, device="cuda"):
+    with recording_now.recording(recorder, triton=False, device=CUDA):
         torch.cuda.CUDAGraph.replay(graph)
         with recorder.paused():
             torch.cuda.CUDAGraph.replay(graph)
@@ -290,10 +291,10 @@ def recorded(source: str, recorder: LaunchRecorder, *, other: bool = False) -> R
                 arena.add(value, name)
 
     call = raw_kernel.bind(
-        case, problem(), device="cpu", cubin=ptx.encode(), launcher=driver,
+        case, problem(), device=CPU, cubin=ptx.encode(), launcher=driver,
         stream_of=lambda device: 0, notice=notice,
     )  # fmt: skip
-    with recording_now.recording(recorder, triton=False, device="cpu"):
+    with recording_now.recording(recorder, triton=False, device=CPU):
         call(torch.arange(1.0, 41.0).reshape(5, 8), 2.5)
     return decode(encode(recorder.recording()))
 
@@ -388,7 +389,7 @@ def test_a_worker_records_a_call_with_its_unwritten_outputs(
         run(recording_now.current, seen(x, y, room), lambda: y.copy_(x * factor))
 
     case = Case(label="c", axes={"rows": 5, "hidden": 8})
-    runner = LocalRunner(call, problem(), device="cpu", convention=Convention.DESTINATION)
+    runner = LocalRunner(call, problem(), device=CPU, convention=Convention.DESTINATION)
     inputs: dict[str, torch.Tensor | Scalar] = {"x": torch.ones(5, 8), "factor": 2.0}
     found = runner.run(recorded_call(case, on_gpu=True), lambda case: inputs, None)
     record = found.result.records[3]

@@ -14,6 +14,7 @@ from cuassay.checks.interface.compiled import Compile001
 from cuassay.checks.interface.custom_ops import Opcheck001
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
+from cuassay.model.device import CPU, CUDA
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import CompiledCall
@@ -312,7 +313,7 @@ def test_who_is_not_called_from_compiled_code() -> None:
             origin=Path("c.py"),
         )
 
-    assert "raw CUDA" in untraceable(of("", Language.CUDA_KERNEL), "cuda")
-    assert "stand-ins" in untraceable(of("import triton"), "cpu")
-    assert untraceable(of("import triton"), "cuda") == ""
-    assert untraceable(of("import torch"), "cpu") == ""
+    assert "raw CUDA" in untraceable(of("", Language.CUDA_KERNEL), CUDA)
+    assert "stand-ins" in untraceable(of("import triton"), CPU)
+    assert untraceable(of("import triton"), CUDA) == ""
+    assert untraceable(of("import torch"), CPU) == ""

@@ -10,9 +10,9 @@ import torch
 from cuassay.checks.base import Run
 from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.checks.needs import Process
-from cuassay.cli.options import CONDITIONS
 from cuassay.judge.decide.examine import Examination
 from cuassay.judge.decide.verdict import condition_key
+from cuassay.model.conditions import CONDITIONS
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Call, Scenario
 from cuassay.model.steps import Disarm, ReadLaunches

@@ -19,6 +19,7 @@ from cuassay.formats.native.declaration import problem, problem_of, tensor
 from cuassay.inputs.materialise import materialise
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case, Fill
+from cuassay.model.device import CPU
 from cuassay.model.domain import IntegerRange
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Profile
@@ -30,7 +31,7 @@ Kernel = Callable[..., Tensor]
 def trial_of(name: str) -> JudgeTrial:
     problem = registry.get(name)
     return open_trial(
-        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=5
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=5
     )
 
 
@@ -104,7 +105,7 @@ def test_places_are_spoiled_after_the_fill(with_: float | str) -> None:
     plain = Case(label="plain", axes={"rows": 2, "hidden": 3}, seed=9)
     fill = Fill(kind="normal", parameters={"spoil": (0, 4), "spoil_with": with_})
     spoiled = Case(label="spoiled", axes=plain.axes, seed=9, fills={"x": fill})
-    before, after = (materialise(problem, c, device="cpu")["x"] for c in (plain, spoiled))
+    before, after = (materialise(problem, c, device=CPU)["x"] for c in (plain, spoiled))
     assert isinstance(before, Tensor)
     assert isinstance(after, Tensor)
     values = after.flatten().tolist()
@@ -118,7 +119,7 @@ def test_places_outside_the_tensor_are_refused() -> None:
     fill = Fill(kind="normal", parameters={"spoil": (6,), "spoil_with": "nan"})
     case = Case(label="far", axes={"rows": 2, "hidden": 3}, seed=9, fills={"x": fill})
     with pytest.raises(ProblemError, match="places within 6 elements"):
-        materialise(registry.get("rmsnorm"), case, device="cpu")
+        materialise(registry.get("rmsnorm"), case, device=CPU)
 
 
 def decode(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor, scale: float) -> Tensor:
@@ -188,7 +189,7 @@ def pooled(
 def test_the_values_that_use_rows_in_part_are_taken() -> None:
     made = problem_of(pooled)
     assert made is not None
-    trial = open_trial(made, load_reference(made), profile=Profile.QUICK, device="cpu", root_seed=5)
+    trial = open_trial(made, load_reference(made), profile=Profile.QUICK, device=CPU, root_seed=5)
     full = Fill(kind="ones")
     base = trial.cases("small")[0]
     whole = dataclasses.replace(base, fills={**base.fills, "lengths": full})

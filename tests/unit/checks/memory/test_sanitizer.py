@@ -9,6 +9,7 @@ import pytest
 from cuassay.checks.memory.sanitizer import Mem003
 from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, of_kernels, parse_report
 from cuassay.errors import CannotJudgeError
+from cuassay.model.device import CUDA
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
@@ -105,7 +106,7 @@ def test_only_kernels_of_the_candidate_count() -> None:
 def judged(tool: Mode, **facts: str) -> list[Finding]:
     trial = scaled_add()
     trial.profile = Profile.STANDARD
-    trial.device = "cuda"
+    trial.device = CUDA
     scenario = next(s for s in Mem003().propose(trial) if s.mode is tool)
     return list(Mem003().judge(trial, scenario, run(scenario, facts)).findings)
 
@@ -145,7 +146,7 @@ def test_a_refusal_decides_nothing() -> None:
 def test_it_runs_on_a_gpu_only_and_not_at_quick() -> None:
     trial = scaled_add()
     assert Mem003().needs.gpu
-    trial.device = "cuda"
+    trial.device = CUDA
     assert Mem003().skip(trial) == "standard and deep run it"
     trial.profile = Profile.STANDARD
     assert Mem003().skip(trial) == ""

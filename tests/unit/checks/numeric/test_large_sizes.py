@@ -15,6 +15,7 @@ from cuassay.checks.numeric.large_sizes import Shp002, workload_call
 from cuassay.checks.numeric.sampled_slices import independent_axes
 from cuassay.model.domain import Index, Real
 from cuassay.model.dtype import DType
+from cuassay.model.effort import Effort
 from cuassay.model.outcome import FindingClass
 from cuassay.model.problem import ConstAxis, Problem, Reference, TensorSpec, VarAxis, Workload
 from cuassay.model.steps import ReadSlices
@@ -180,8 +181,7 @@ _CASES: dict[str, tuple[FakeTrial, Function, Function]] = {
 @pytest.fixture(autouse=True)
 def time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """How far the check comes is no question of how busy this machine is."""
-    limits = dict.fromkeys(large_sizes._LIMIT_S, 600.0)
-    monkeypatch.setattr(large_sizes, "_LIMIT_S", limits)
+    monkeypatch.setattr(Effort, "large_sizes_s", 600.0)
 
 
 @pytest.mark.parametrize("name", _CASES)
@@ -216,7 +216,7 @@ def test_calls_stop_where_the_next_one_costs_too_much(monkeypatch: pytest.Monkey
     seconds = iter(range(1_000_000))
     clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
     monkeypatch.setattr(large_sizes, "time", clock)  # each call takes a second
-    monkeypatch.setattr(large_sizes, "_LIMIT_S", dict.fromkeys(large_sizes._LIMIT_S, 2.5))
+    monkeypatch.setattr(Effort, "large_sizes_s", 2.5)
     called = list(Shp002().propose(_doubled(**_SMALL)))
     assert 1 <= len(called) <= 4
     assert dict(called[-1].cases[-1].axes) != _SMALL

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from cuassay.checks.numeric import large_tensors
 from cuassay.checks.numeric.large_tensors import Big001
+from cuassay.model.effort import Effort
 from cuassay.model.outcome import FindingClass
-from cuassay.model.verdict import Profile
 from tests.support.fake_trial import examine, scaled_add
 
 Kernel = Callable[[Tensor, Tensor, float], Tensor]
@@ -37,7 +37,7 @@ def crashes(x: Tensor, bias: Tensor, gain: float) -> Tensor:
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_tensors, "_LIMIT", LIMIT)
     monkeypatch.setattr(large_tensors, "_OVER", LIMIT // 4)
-    monkeypatch.setattr(large_tensors, "_TARGETS", {Profile.QUICK: (LIMIT,)})
+    monkeypatch.setattr(Effort, "beyond_elements", (LIMIT,))
     monkeypatch.setattr(large_tensors, "_fits", lambda problem, sizes: True)
 
 

@@ -24,12 +24,12 @@ from cuassay.oracle.compare.outputs import Comparison, Statistic
 from tests.support.fake_trial import Function, row_sum, scaled_add
 from tests.support.judging import Bench, bench
 
-EFFORT = searching.Effort(seconds=300.0, rounds=1, explore=50, climb=8, elements=1 << 11)
+EFFORT = searching.SearchEffort(seconds=300.0, rounds=1, explore=50, climb=8, elements=1 << 11)
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(searching._CPU, Profile.STANDARD, EFFORT)
+    monkeypatch.setattr(searching, "effort_for", lambda profile, device: EFFORT)
 
 
 def summed(x: torch.Tensor) -> torch.Tensor:

@@ -26,6 +26,7 @@ from cuassay.checks.state.histories import (
 )
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Fill
+from cuassay.model.device import CUDA
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import FindingClass
 from cuassay.model.problem import ConstAxis
@@ -596,7 +597,7 @@ def test_every_possible_combination_of_choices_occurs(profile: Profile, strength
 def test_a_cpu_has_no_streams_and_a_gpu_has() -> None:
     trial = scaled_add()
     assert not world_of(trial).streams
-    trial.device = "cuda"
+    trial.device = CUDA
     assert world_of(trial).streams
 
 

@@ -9,8 +9,8 @@ import torch
 
 from cuassay.checks.state.process_kinds import StateKind, changes_of, kind_of
 from cuassay.checks.state.process_state import Proc001, StateTrying
-from cuassay.cli.options import CONDITIONS
 from cuassay.judge.decide.verdict import condition_key
+from cuassay.model.conditions import CONDITIONS
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.reports import Holding, Holdings
 from cuassay.model.scenario import Allocate, Scenario

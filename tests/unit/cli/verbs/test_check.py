@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.cli.main import main
+from cuassay.model.device import Device
 from cuassay.model.events import EngineStopped
 from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Profile, Verdict
@@ -79,7 +80,7 @@ def test_the_job_holds_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
             problem="embedding_rmsnorm_backward",
             candidate="kernel.py",
             profile=Profile.DEEP,
-            device="cuda:1",
+            device=Device("cuda:1"),
             seed=7,
             strict=True,
             require=("shapes", "deterministic"),

@@ -10,6 +10,7 @@ import pytest
 
 from cuassay.cli.main import main
 from cuassay.errors import CannotJudgeError, ProblemError
+from cuassay.model.device import CPU
 from cuassay.model.jobs import PowerJob
 from cuassay.model.verdict import Profile
 
@@ -99,7 +100,7 @@ def test_one_json_document(
     assert "survivors_theirs" not in found
     assert {key: found[key] for key in _COUNTS} == _COUNTS
     (job,) = engine.jobs
-    assert job == PowerJob(problem="p.py", profile=Profile.QUICK, device="cpu", seed=5, strict=True)
+    assert job == PowerJob(problem="p.py", profile=Profile.QUICK, device=CPU, seed=5, strict=True)
 
 
 def test_nothing_survives_and_nothing_of_theirs_was_measured(

@@ -19,6 +19,7 @@ from cuassay.inputs.materialise import materialise
 from cuassay.inputs.outside import outside
 from cuassay.inputs.plan import plan_cases
 from cuassay.model import domain
+from cuassay.model.device import CPU
 from cuassay.model.domain import Index, Lengths, Mask, Offsets, Packed, SizeOf, Swizzled
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
@@ -48,7 +49,7 @@ def test_the_example_runs_at_every_planned_size(tmp_path: Path, sidecar: str) ->
     call = load_reference(made).call
     open_ = set()
     for case in plan_cases(made, "small", profile=Profile.QUICK, root_seed=3):
-        values = materialise(made, case, device="cpu")
+        values = materialise(made, case, device=CPU)
         y = call(*values.values())
         assert isinstance(y, torch.Tensor)
         assert bool(y.isfinite().all())
@@ -134,7 +135,7 @@ def test_a_size_may_be_an_argument_and_nothing_else_says_it() -> None:
     assert made is not None
     assert made.input("count").domain == SizeOf(axis="k")
     for case in plan_cases(made, "shapes", profile=Profile.QUICK, root_seed=1):
-        assert materialise(made, case, device="cpu")["count"] == case.axes["k"]
+        assert materialise(made, case, device=CPU)["count"] == case.axes["k"]
     with pytest.raises(ProblemError, match="expected an integer dtype and nothing else"):
         scalar("int32", size_of="k", low=1, high=2)
     with pytest.raises(ProblemError, match="stale is for inputs"):

@@ -10,6 +10,7 @@ from cuassay.formats.execute import LoadedReference
 from cuassay.formats.native.declaration import problem, tensor
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.trial import open_trial
+from cuassay.model.device import CPU
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
@@ -45,7 +46,7 @@ class _Remembers:
 def _evaluated(make: type) -> tuple[bool | None, list[bool]]:
     """Return what the rule says of a kernel whose process served other calls, and the runs."""
     reference = LoadedReference(call=doubled, generator=None)
-    trial = open_trial(PROBLEM, reference, profile=Profile.QUICK, device="cpu", root_seed=3)
+    trial = open_trial(PROBLEM, reference, profile=Profile.QUICK, device=CPU, root_seed=3)
     used = make()
     used(torch.zeros(2, 3))
     runs = []

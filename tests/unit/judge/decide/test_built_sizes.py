@@ -14,6 +14,7 @@ from cuassay.formats.kernelbench import pair
 from cuassay.judge.decide.built_sizes import follow_built_sizes
 from cuassay.judge.trial import open_trial
 from cuassay.model.axes import resolve
+from cuassay.model.device import CPU
 from cuassay.model.domain import SizeOf
 from cuassay.model.problem import Problem, TensorSpec, VarAxis
 from cuassay.model.verdict import Profile
@@ -187,7 +188,7 @@ def test_a_reference_that_draws_tells_nothing_of_sizes(tmp_path: Path) -> None:
     problem = load_problem(str(trees.write(tmp_path / "7_Drops.py", text)))
     assert problem.built == ("features", "out")
     trial = open_trial(
-        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=3
     )
     follow_built_sizes(trial, lambda scenario: pytest.fail(f"{scenario.label} was run"))
     assert trial.problem.built == ("features", "out")

@@ -17,6 +17,7 @@ from cuassay.judge.kept.export import export
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import CPU
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Autograd, Call, Scenario
@@ -33,7 +34,7 @@ def trial() -> JudgeTrial:
     """Return a trial of rmsnorm."""
     problem = load(_PAIR.problem)
     reference = load_reference(problem)
-    return open_trial(problem, reference, profile=Profile.QUICK, device="cpu", root_seed=4)
+    return open_trial(problem, reference, profile=Profile.QUICK, device=CPU, root_seed=4)
 
 
 def _candidate(trial: JudgeTrial) -> Candidate:
@@ -64,7 +65,7 @@ def test_the_program_fails_until_the_kernel_is_repaired(
 ) -> None:
     candidate = _candidate(trial)
     scenario = single_call(trial.cases("numeric")[0], label="numbers")
-    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+    with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0) as runner:
         run = runner(scenario)
         place = tmp_path / "repro.py"
         files = export(trial, candidate, _finding(scenario), run, place)
@@ -99,7 +100,7 @@ def test_a_call_is_made_from_the_thread_and_in_the_mode_that_were_wrong(
         for step in plain.steps
     )
     scenario = dataclasses.replace(plain, steps=steps)
-    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+    with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0) as runner:
         for one, code in ((plain, 0), (scenario, 1)):
             program = tmp_path / f"repro_{code}.py"
             export(trial, candidate, _finding(one), runner(one), program)
@@ -115,7 +116,7 @@ def test_a_program_that_cannot_run_says_so_and_ends_with_77(
     scenario = single_call(trial.cases("numeric")[0], label="numbers")
     candidate = _candidate(trial)
     place = tmp_path / "repro.py"
-    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+    with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0) as runner:
         export(trial, candidate, _finding(scenario), runner(scenario), place)
     assert place.read_text().startswith('"""Needs torch. ')
     kernel = tmp_path / "repro_kernel" / _PAIR.bug.name
@@ -145,7 +146,7 @@ def test_a_triton_kernel_runs_without_a_gpu_and_a_race_may_not_show(
         _finding(scenario), cause=Cause.RACE, reproduce="cuassay replay R/F1"
     )
     place = tmp_path / "repro.py"
-    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
+    with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0) as runner:
         export(trial, candidate, finding, runner(scenario), place)
     text = place.read_text()
     assert text.startswith('"""Needs torch and triton. ')
@@ -179,7 +180,7 @@ def test_what_torch_alone_cannot_do_is_said(
     trial: JudgeTrial, nursery: Nursery, tmp_path: Path
 ) -> None:
     scenario = Scenario(label="state", cases=trial.cases("small")[:1], steps=(ReadState(),))
-    with Executor(trial, _candidate(trial), device="cpu", nursery=nursery, spares=0) as runner:
+    with Executor(trial, _candidate(trial), device=CPU, nursery=nursery, spares=0) as runner:
         run = runner(scenario)
     with pytest.raises(UsageError, match="F1 cannot be exported: ReadState needs cuassay"):
         export(trial, _candidate(trial), _finding(scenario), run, tmp_path / "r.py")

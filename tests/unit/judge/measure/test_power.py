@@ -20,6 +20,8 @@ from cuassay.judge.measure.power_document import described, measure_all
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.judge.verbs import run
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, Device
+from cuassay.model.effort import Effort
 from cuassay.model.events import Document, Event
 from cuassay.model.jobs import PowerJob
 from cuassay.model.problem import Problem
@@ -45,7 +47,7 @@ PROBLEM: Problem = vars(capped)["__cuassay_problem__"]
 
 def trial(profile: Profile = Profile.QUICK) -> JudgeTrial:
     reference = LoadedReference(call=capped, generator=None)
-    return open_trial(PROBLEM, reference, profile=profile, device="cpu", root_seed=7)
+    return open_trial(PROBLEM, reference, profile=profile, device=CPU, root_seed=7)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +58,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_verdict_counts_no_mutant_that_nothing_can_show(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(power._SEARCH_S, Profile.QUICK, 120.0)
+    monkeypatch.setattr(Effort, "power_search_s", 120.0)
     monkeypatch.setattr(power, "search_cases", few_cases)
     found = power.power_of_inputs(trial())
     assert found is not None
@@ -64,7 +66,7 @@ def test_a_verdict_counts_no_mutant_that_nothing_can_show(
     assert not any("unused" in survivor for survivor in found.survivors)
 
 
-def few_cases(problem: Problem, *, device: str) -> list[Case]:
+def few_cases(problem: Problem, *, device: Device) -> list[Case]:
     """The search, cut down to every seventh case."""
     return list(search_cases(problem, device=device))[::7]
 
@@ -105,7 +107,7 @@ def test_an_ignored_input_is_equivalent_after_the_search(
 
 
 def test_the_search_tries_legal_scalars_at_both_ends_and_small_shapes_only() -> None:
-    cases = list(search_cases(PROBLEM, device="cpu"))
+    cases = list(search_cases(PROBLEM, device=CPU))
     caps = {float(case.scalars["cap"]) for case in cases}
     assert {20.0, 30.0, 100.0} <= caps
     assert all(20.0 <= cap <= 100.0 for cap in caps)
@@ -127,7 +129,7 @@ def test_a_killed_mutant_is_not_run_again_unless_all_pairs_are_wanted() -> None:
 def test_constant_axes_beyond_the_limit_leave_no_purpose_without_a_case() -> None:
     large = registry.get("embedding_rmsnorm_backward_64k")
     own = open_trial(
-        large, load_reference(large), profile=Profile.STANDARD, device="cpu", root_seed=7
+        large, load_reference(large), profile=Profile.STANDARD, device=CPU, root_seed=7
     )
     cases = power.planned(own, limit=1 << 18)
     assert any(case in own.cases("numeric") for case in cases)
@@ -178,7 +180,7 @@ def test_the_judge_measures_and_keeps_the_regimes(tmp_path: Path) -> None:
         "    return torch.relu(x) * 2.5\n"
     )
     events: list[Event] = []
-    job = PowerJob(problem=str(source), profile=Profile.QUICK, device="cpu", seed=1)
+    job = PowerJob(problem=str(source), profile=Profile.QUICK, device=CPU, seed=1)
     run(job, events.append, 0.0, None)
     assert isinstance(events[-1], Document)
     from cuassay.formats import load_problem

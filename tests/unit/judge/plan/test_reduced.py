@@ -10,6 +10,7 @@ import pytest
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial, open_trial
+from cuassay.model.device import CPU
 from cuassay.model.verdict import Profile
 from tests.support import trees
 
@@ -51,7 +52,7 @@ def _trial(folder: Path, reference: str, *, sizes: tuple[tuple[int, int], ...]) 
     place.write_text("\n".join(map(json.dumps, lines)) + "\n")
     problem = load_problem(str(folder))
     return open_trial(
-        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=3
     )
 
 

@@ -17,17 +17,18 @@ from cuassay.inputs.fills import kinds_for
 from cuassay.inputs.geometry import elements, least_sizes, legal, tensor_inputs
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.recipes import REACH, change, sample
-from cuassay.judge.plan.search import Answer, Effort, effort_for, search
+from cuassay.judge.plan.search import Answer, SearchEffort, effort_for, search
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.problem import ConstAxis
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.host.waits import run_now
 from tests.support.fake_trial import FakeTrial, gather, row_sum, scaled_add
 from tests.support.judging import bench
 
-EFFORT = Effort(seconds=300.0, rounds=1, explore=150, climb=50, elements=1 << 15)
-SHORT = Effort(seconds=300.0, rounds=1, explore=20, climb=30, elements=1 << 12)
+EFFORT = SearchEffort(seconds=300.0, rounds=1, explore=150, climb=50, elements=1 << 15)
+SHORT = SearchEffort(seconds=300.0, rounds=1, explore=20, climb=30, elements=1 << 12)
 
 
 def trial(fake: FakeTrial, seed: int = 7) -> JudgeTrial:
@@ -35,12 +36,12 @@ def trial(fake: FakeTrial, seed: int = 7) -> JudgeTrial:
 
 
 def planner(fake: FakeTrial) -> Planner:
-    budget = budget_for(Profile.STANDARD, device="cpu")
+    budget = budget_for(Profile.STANDARD, device=CPU)
     return Planner(problem=fake.problem, budget=budget, root_seed=5)
 
 
 def asked(
-    fake: FakeTrial, answer: Callable[[Case], Answer], effort: Effort, seed: int = 7
+    fake: FakeTrial, answer: Callable[[Case], Answer], effort: SearchEffort, seed: int = 7
 ) -> list[Case]:
     seen: list[Case] = []
 
@@ -163,7 +164,7 @@ def test_what_is_no_larger_than_what_has_room_is_not_planned() -> None:
 
 
 def test_time_ends_the_search() -> None:
-    effort = Effort(seconds=0.5, rounds=1, explore=10_000, climb=0, elements=1 << 12)
+    effort = SearchEffort(seconds=0.5, rounds=1, explore=10_000, climb=0, elements=1 << 12)
 
     def slow(_: Case) -> Answer:
         time.sleep(0.02)
@@ -205,7 +206,7 @@ def test_infinite_and_missing_shares_are_no_target() -> None:
 
 
 def test_quick_does_not_search() -> None:
-    assert effort_for(Profile.QUICK, device="cpu") is None
+    assert effort_for(Profile.QUICK, device=CPU) is None
     quick = bench(row_sum(), row_sum().reference, profile=Profile.QUICK).trial
     assert run_now(search(quick, passed)) == 0
 
@@ -223,7 +224,7 @@ def test_nothing_is_written_into_the_working_folder(
 @pytest.mark.parametrize("name", ["rmsnorm", "embedding_grad", "softmax_softcap", "cross_entropy"])
 def test_recipes_of_the_catalogue_are_legal(name: str) -> None:
     problem = registry.get(name)
-    budget = budget_for(Profile.STANDARD, device="cpu")
+    budget = budget_for(Profile.STANDARD, device=CPU)
     made = Planner(problem=problem, budget=budget, root_seed=5)
     kinds = {spec.name: kinds_for(spec) for spec in tensor_inputs(problem)}
     cases = [sample(made, number, max_elements=1 << 20) for number in range(40)]

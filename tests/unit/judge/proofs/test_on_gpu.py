@@ -14,6 +14,7 @@ from cuassay.judge.proofs.on_gpu import NOTHING, shown
 from cuassay.judge.run.machine import HostNursery
 from cuassay.judge.trial import open_trial
 from cuassay.model.axes import resolve
+from cuassay.model.device import CPU
 from cuassay.model.proofs import Claim, Datum, ProofAnswer, Property
 from cuassay.model.verdict import Profile
 
@@ -51,7 +52,7 @@ def _shown(folder: Path, divisor: int, claim: Claim) -> str:
     problem = load_problem(str(folder / "p.py"), strict=False, notes=[])
     candidate = load_candidate(str(folder / "c.py"), problem, strict=False, notes=[])
     trial = open_trial(
-        problem, load_reference(problem), profile=Profile.STANDARD, device="cpu", root_seed=0
+        problem, load_reference(problem), profile=Profile.STANDARD, device=CPU, root_seed=0
     )
     again = placed(trial.cases("small")[0], resolve(problem.axes, claim.sizes))
     host = HostNursery(None)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.judge.run.bookings import Booking, Gpu, Queue, gpu_of
+from cuassay.model.device import CPU
 
 GIB = 1 << 30
 
@@ -133,7 +134,7 @@ def test_the_booking_of_a_judge_that_died_ends_with_it(tmp_path: Path, end: str)
 
 
 def test_a_cpu_is_not_booked() -> None:
-    assert gpu_of("cpu") is None
+    assert gpu_of(CPU) is None
     with Booking(None) as booking:
         booking.take(8 * GIB)
         assert booking.bytes == 0

@@ -19,6 +19,7 @@ from cuassay.judge.decide.control import reference_candidate
 from cuassay.judge.decide.examine import Examination
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial, open_trial
+from cuassay.model.device import CPU, CUDA
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import RecordLaunches
 from cuassay.model.trace import Finished, ScenarioResult, StepDone, StepRaised
@@ -51,14 +52,14 @@ class Tools:
 def trial() -> JudgeTrial:
     problem = registry.get("rmsnorm")
     return open_trial(
-        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=3
     )
 
 
 @pytest.fixture
 def executor(trial: JudgeTrial, nursery: Nursery) -> Any:
     candidate = reference_candidate(trial.problem)
-    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0, lazy=True) as made:
+    with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0, lazy=True) as made:
         yield made
 
 
@@ -128,7 +129,7 @@ def test_a_run_that_fails_says_so_when_it_is_asked_for(
 def test_the_examination_announces_what_may_run_side_by_side() -> None:
     fake = scaled_add()
     made = bench(fake, fake.reference)
-    trial = dataclasses.replace(made.trial, device="cuda")
+    trial = dataclasses.replace(made.trial, device=CUDA)
     seen: list[Sequence[Scenario]] = []
 
     async def stop(scenario: Scenario) -> Ran:
@@ -211,7 +212,7 @@ def test_only_a_candidate_that_launches_nothing_is_asked_again_in_a_new_process(
     steps = (RecordLaunches(on_gpu=True),)
     scenario = Scenario(label="launches", cases=trial.cases("small")[:1], steps=steps)
     with Executor(
-        trial, candidate, device="cpu", nursery=nursery, spares=0, lazy=True, lane=lane
+        trial, candidate, device=CPU, nursery=nursery, spares=0, lazy=True, lane=lane
     ) as made:
         monkeypatch.setattr(made.pool, "execute", execute)
         made(scenario)

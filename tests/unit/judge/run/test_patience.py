@@ -12,6 +12,7 @@ from cuassay.judge.run import executor as judge_executor
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.patience import Patience
 from cuassay.judge.timeline import Timeline
+from cuassay.model.device import CPU
 from cuassay.model.trace import (
     Claim,
     Finished,
@@ -99,12 +100,11 @@ def test_long_limits_are_left_alone() -> None:
 class _Pool:
     """Ends runs as it is told, and keeps what was asked."""
 
-    built = False
     digest = "0"
 
     def __init__(self, *ends: Any) -> None:
         self.ends, self.asked = list(ends), list[tuple[float, bool]]()
-        self.build_s = 0.0
+        self.builds = types.SimpleNamespace(done=False, seconds=0.0)
 
     async def wait_built(self) -> bool:
         return False
@@ -126,7 +126,7 @@ def _runner(pool: _Pool, monkeypatch: pytest.MonkeyPatch) -> Executor:
         truths=types.SimpleNamespace(inputs=None, answers=None, seconds=0.0),
         timeline=Timeline(),
     )
-    return Executor(trial, candidate("def run(x): return x"), device="cpu", nursery=None)
+    return Executor(trial, candidate("def run(x): return x"), device=CPU, nursery=None)
 
 
 def test_a_call_that_compiles_for_long_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from cuassay.loops import Swap, Training
 from cuassay.loops.blame import config as blame_config
 from cuassay.loops.blame.bisection import Blame
 from cuassay.loops.blame.subjects import ModelSubject, UserSubject
+from cuassay.model.device import CPU
 from cuassay.model.loop import BlameReport, Cell
 from cuassay.model.verdict import Decision
 from tests.support import loops
@@ -227,7 +228,7 @@ def test_mistakes_in_a_config_are_said(name: str, text: str, message: str, tmp_p
 def _use(path: Path) -> None:
     with ExitStack() as stack:
         subject, steps = blame_config.read_config(
-            path, device="cpu", seed=1, nursery=None, stack=stack
+            path, device=CPU, seed=1, nursery=None, stack=stack
         )
         Blame(subject, steps=steps, config="test", say=lambda text: None).run()
 

@@ -14,6 +14,7 @@ from cuassay.loops.kernels import IsolatedKernel, Kernel, NoVerdict, Reads, Valu
 from cuassay.loops.sites import SITES
 from cuassay.loops.text.corpus import corpus
 from cuassay.model.case import Case
+from cuassay.model.device import CPU, CUDA
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import (
     Allocate,
@@ -137,7 +138,7 @@ def test_without_a_gpu_it_is_skipped_and_said() -> None:
     model = loops.micro("bf16")
     found = graphed.decode_graphed(_kernel(), _SITE, model, corpus("uniform", 300), seed=1)
     assert found == Graphed(told="Skipped: no GPU")
-    model.ops.device = "cuda"
+    model.ops.device = CUDA
     found = graphed.decode_graphed(_kernel(), _SITE, model, corpus("uniform", 300), seed=1)
     assert found.told == "Skipped: the kernel has no process of its own"
 
@@ -153,7 +154,7 @@ def test_rows_of_experts_are_not_padded() -> None:
 def test_an_isolated_kernel_reads_a_scenario_s_results() -> None:
     problem = loops.problem("rmsnorm")
     path = str(planted.twin_of("eps_outside_root"))
-    with IsolatedKernel(load_candidate(path, problem), problem, device="cpu") as kernel:
+    with IsolatedKernel(load_candidate(path, problem), problem, device=CPU) as kernel:
         x = torch.ones(3, 16, dtype=torch.bfloat16)
         case = Case(label="a", axes={"rows": 3, "hidden": 16})
         steps = (

@@ -19,6 +19,7 @@ from cuassay.loops.model import minilm
 from cuassay.loops.model.encoder import Encoder, EncoderSizes, EncoderWeights, pooled
 from cuassay.loops.model.operators import Operators
 from cuassay.loops.train import matrix
+from cuassay.model.device import CPU
 from cuassay.model.loop import InferReport, LoopSettings
 from cuassay.model.verdict import Decision
 from cuassay.report import infer_words
@@ -66,7 +67,7 @@ def _tokenize(text: str) -> list[int]:
 
 
 def _encoder(precision: str = "fp32") -> Encoder:
-    return Encoder(_weights(), Operators(precision=precision, vocab=_SIZES.vocab, device="cpu"))
+    return Encoder(_weights(), Operators(precision=precision, vocab=_SIZES.vocab, device=CPU))
 
 
 def _kernel(site: str, call: Callable[..., Any], precision: str = "bf16") -> Kernel:
@@ -81,7 +82,7 @@ def _encode(site: str, kernel: Kernel, precision: str = "bf16") -> InferReport:
         kernel=kernel,
         weights=_weights(),
         tokenize=_tokenize,
-        device="cpu",
+        device=CPU,
         digest="",
         seed=4,
         say=lambda text: None,
@@ -244,7 +245,7 @@ def test_too_little_text_is_said() -> None:
 )
 def test_real_weights_know_what_sentences_mean() -> None:
     weights, tokenize = minilm.load_minilm()
-    encoder = Encoder(weights, Operators(precision="fp32", vocab=weights.sizes.vocab, device="cpu"))
+    encoder = Encoder(weights, Operators(precision="fp32", vocab=weights.sizes.vocab, device=CPU))
     texts = ("a man is eating food", "someone eats a meal", "the stock market fell")
     one, same, other = (pooled(encoder.exact(torch.tensor(tokenize(text)))[-1]) for text in texts)
     assert float(one @ same) > 0.5 > 0.2 > float(one @ other)

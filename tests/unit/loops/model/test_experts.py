@@ -21,6 +21,7 @@ from cuassay.loops.train import trained
 from cuassay.loops.train.cell import run_cell
 from cuassay.loops.train.lane import Learner
 from cuassay.model.case import DECODING, TRAINING
+from cuassay.model.device import CPU
 from cuassay.model.loop import Cell, InferReport, LoopSettings
 from cuassay.model.verdict import Decision, Profile
 from tests.support import loop_faults as faults
@@ -167,7 +168,7 @@ def _infer(
         site=sites.find_site(site),
         kernel=local_kernel(call, loops.problem(site, precision)),
         preset=_MOE,
-        device="cpu",
+        device=CPU,
         digest="",
         seed=4,
         say=lambda text: None,
@@ -204,7 +205,7 @@ def test_sites_of_experts_have_states(
 ) -> None:
     monkeypatch.setitem(presets.PRESETS, "tiny-moe", _MOE)
     problem = load_problem(name)
-    cases = states.plan(problem, kind, profile=Profile.STANDARD, seed=6, device="cpu")
+    cases = states.plan(problem, kind, profile=Profile.STANDARD, seed=6, device=CPU)
     assert len(cases) == 3
 
 

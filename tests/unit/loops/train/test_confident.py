@@ -11,6 +11,7 @@ from cuassay.loops.sites import SITES
 from cuassay.loops.train import confident, matrix
 from cuassay.loops.train.cell import run_cell
 from cuassay.loops.train.confident import SureTokens
+from cuassay.model.device import CPU
 from cuassay.model.loop import Cell, LoopSettings, Start
 from tests.support import loops
 
@@ -89,7 +90,7 @@ def test_gradients_of_the_loss_start_from_a_trained_model_as_well(
                 site=SITES[name],
                 kernels={},
                 preset=loops.MICRO,
-                device="cpu",
+                device=CPU,
                 digest="",
                 seed=1,
                 say=lambda text: None,

@@ -21,6 +21,7 @@ from cuassay.loops.train.cell import run_cell
 from cuassay.loops.train.lane import Learner
 from cuassay.loops.train.story import decide_matrix
 from cuassay.model.case import DECODING, TRAINING
+from cuassay.model.device import CPU
 from cuassay.model.loop import Cell, LoopSettings, Start
 from cuassay.model.verdict import Decision, Profile
 from tests.support import loop_faults as faults
@@ -107,12 +108,12 @@ def test_states_of_an_optimizer_are_compared_as_well() -> None:
 def test_steps_have_states_of_a_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(presets.PRESETS, "tiny", loops.MICRO)
     problem = load_problem(name)
-    cases = states.plan(problem, TRAINING, profile=Profile.STANDARD, seed=6, device="cpu")
+    cases = states.plan(problem, TRAINING, profile=Profile.STANDARD, seed=6, device=CPU)
     assert [case.state.optimizer for case in cases if case.state] == [
         sites.SITES[problem.name.partition("@")[0]].optimizer
     ] * 3
     assert states.plan(
-        problem, DECODING, profile=Profile.STANDARD, seed=6, device="cpu"
+        problem, DECODING, profile=Profile.STANDARD, seed=6, device=CPU
     ) == []  # fmt: skip
 
 
@@ -131,7 +132,7 @@ def test_blame_refuses_an_optimizer_s_step(tmp_path: Path) -> None:
     config = tmp_path / "blame.toml"
     config.write_text('preset = "tiny"\n[sites]\nadamw_step = "k.py"\n')
     with ExitStack() as stack, pytest.raises(UsageError, match="takes no part in blame"):
-        blame_config.read_config(config, device="cpu", seed=1, nursery=None, stack=stack)
+        blame_config.read_config(config, device=CPU, seed=1, nursery=None, stack=stack)
 
 
 def test_an_update_that_stays_is_told_as_one() -> None:

@@ -12,6 +12,7 @@ import torch
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import open_trial
 from cuassay.model.case import Case, Fill
+from cuassay.model.device import CPU
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import compare
 from tests.zoo.manifest import HERE, load
@@ -162,7 +163,7 @@ def test_honest_kernel_passes_on_every_draw(kernel: str, problem: str, case: Cas
     name, _, dtype = problem.partition("@")
     found = load(name, dtype=dtype)
     trial = open_trial(
-        found, load_reference(found), profile=Profile.STANDARD, device="cpu", root_seed=1
+        found, load_reference(found), profile=Profile.STANDARD, device=CPU, root_seed=1
     )
     run = _entry(HERE / "honest" / f"{kernel}.py")
     for number in range(1 + _OTHER_DRAWS):

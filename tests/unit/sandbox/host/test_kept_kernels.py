@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import StepDone
@@ -94,7 +95,7 @@ def test_a_process_apart_finds_what_the_one_before_it_made(
         with Apart(
             candidate(_COUNTS),
             problem(),
-            device="cpu",
+            device=CPU,
             nursery=lambda: nursery,
             limits=LIMITS,
             keep=keep,

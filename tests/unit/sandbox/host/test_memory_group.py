@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cuassay.model.device import CPU
 from cuassay.sandbox.host import memory_group
 from cuassay.sandbox.host.memory_group import make_group
 from cuassay.sandbox.host.nursery import Nursery
@@ -34,7 +35,7 @@ def test_memory_that_nobody_mapped_is_bounded() -> None:
 
 
 def test_a_nursery_is_in_a_group_that_goes_with_it() -> None:
-    with Nursery("cpu") as nursery:
+    with Nursery(CPU) as nursery:
         group = nursery.group
         if group is None:
             pytest.skip("this process may make no control group")
@@ -47,7 +48,7 @@ def test_a_nursery_is_in_a_group_that_goes_with_it() -> None:
 def test_a_nursery_does_without_where_none_may_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_group, "_places", lambda: iter(()))
     assert make_group(1 << 30) is None
-    with Nursery("cpu") as nursery:
+    with Nursery(CPU) as nursery:
         assert nursery.group is None
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from cuassay.model.device import CPU
 from cuassay.sandbox.host.nursery import Nursery
 
 _CODE = (
     "import sys\n"
+    "from cuassay.model.device import CPU\n"
     "from cuassay.sandbox.host.nursery import Nursery\n"
     "from cuassay.sandbox.host.waits import run_now\n"
-    "with Nursery('cpu') as nursery:\n"
+    "with Nursery(CPU) as nursery:\n"
     "    print('torch' in sys.modules, 'numpy' in sys.modules)\n"
     "    run_now(nursery.wait_ready())\n"
 )
@@ -31,12 +33,12 @@ def test_the_next_trial_finds_it_as_new_until_it_has_a_compiler_or_is_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path))
-    with Nursery("cpu") as made:
+    with Nursery(CPU) as made:
         assert made.sandbox  # it is ready
         assert made.is_as_new()
         made.load_compiler()
         assert not made.is_as_new()
-    with Nursery("cpu") as killed:
+    with Nursery(CPU) as killed:
         assert killed.sandbox
         killed._process.kill()
         killed._process.wait()

@@ -12,6 +12,7 @@ import pytest
 
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
+from cuassay.model.device import CPU
 from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import StepDone
@@ -87,7 +88,7 @@ def facts(
         candidate=made,
         recipe=recipe,
         inputs=trial.inputs(case),
-        device="cpu",
+        device=CPU,
         binary=binary,
     )
     first, last = run.result.records

@@ -12,8 +12,8 @@ clauses:
    back by a plain store: its own atomic saw all others, and no fence is needed for the counter.
 
 The second clause is about the bytes that were seen alone. What else their writer did before needs
-the first one. `ptxsan.memory_model` has the same order as relations between events, and a test runs
-small programs through both.
+the first one. The tests' `ptxsan_support/memory_model.py` has the same order as relations between
+events, and small programs run through both.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Differentiator:
                 self._over = "an earlier call on inputs that require gradients raised"
             raise
         launch_errors.raise_pending(self._host.device)
-        if self._host.device != "cpu":
+        if self._host.device.on_gpu:
             torch.cuda.synchronize()
         return made
 

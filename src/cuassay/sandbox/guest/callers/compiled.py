@@ -13,20 +13,21 @@ from collections.abc import Callable, Sequence
 import torch
 
 from cuassay.model.candidate import Candidate, Language
+from cuassay.model.device import Device
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import CompiledCall
 from cuassay.sandbox.guest import items
 from cuassay.sandbox.guest.interface import Around, Host, Made
 
 
-def untraceable(candidate: Candidate, device: str) -> str:
+def untraceable(candidate: Candidate, device: Device) -> str:
     """Return why a candidate is not called from compiled code here, or an empty string."""
     from cuassay.build.python import speaks_of_a_gpu
 
     if candidate.language is Language.CUDA_KERNEL:
         return "a raw CUDA kernel is launched by cuassay itself"
     text = "\n".join(source.text for source in candidate.sources)
-    if device == "cpu" and speaks_of_a_gpu(text):
+    if not device.on_gpu and speaks_of_a_gpu(text):
         return "on a CPU stand-ins for CUDA and Triton would be traced"
     return ""
 
@@ -51,12 +52,12 @@ class Compiler:
         names = [spec.name for spec in host.problem.outputs]
         held = items.returned_items(returned, names)
         host.hold(step.result, step.slot, held)
-        if host.device != "cpu":
+        if host.device.on_gpu:
             torch.cuda.synchronize()
         return Made()
 
 
-def _compile(call: Callable[..., object], outputs: int, *, device: str) -> Callable[..., object]:
+def _compile(call: Callable[..., object], outputs: int, *, device: Device) -> Callable[..., object]:
     """Return a compiled function that calls the candidate and copies what it gives.
 
     The copies are work of the graph's own: it reads what the candidate is thought to write.
@@ -71,7 +72,7 @@ def _compile(call: Callable[..., object], outputs: int, *, device: str) -> Calla
         given = arguments[len(arguments) - outputs :]
         return _copies(given) if outputs else _copies(returned)
 
-    backend = "inductor" if device.startswith("cuda") else "aot_eager"
+    backend = "inductor" if device.on_gpu else "aot_eager"
     compiled: Callable[..., object] = torch.compile(inside, backend=backend)
     return compiled
 

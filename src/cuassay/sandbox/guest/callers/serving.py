@@ -24,7 +24,7 @@ def serve(host: Host, step: Serve) -> Made:
     begun = time.monotonic()
     for number in range(step.count):
         if number and number % step.turn == 0:
-            if host.device != "cpu" and number % _LOOKED_AT < step.turn:
+            if host.device.on_gpu and number % _LOOKED_AT < step.turn:
                 settle(host)  # what is asked for is not done yet
             if time.monotonic() - begun > step.budget_s or bytes_held > step.most_bytes:
                 break

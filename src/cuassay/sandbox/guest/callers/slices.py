@@ -55,6 +55,6 @@ def overwrite(host: Host, step: Overwrite) -> Made:
                 filled = torch.empty(value.shape, dtype=value.dtype, device=value.device)
                 placement.fill(filled, Poison.ONES)
                 placement.copy_into(value, filled)
-    if host.device != "cpu":
+    if host.device.on_gpu:
         torch.cuda.synchronize()
     return Made()

@@ -118,7 +118,7 @@ def from_thread(call: Callable[[], _Held]) -> _Held:
 
 def settle(host: Host) -> None:
     """Wait until the device has done everything."""
-    if host.device != "cpu":
+    if host.device.on_gpu:
         torch.cuda.synchronize()
 
 
@@ -144,7 +144,7 @@ def stream_call(host: Host, step: StreamCall, given: Given, case: Case | None) -
     }
     outputs = host.destinations(step.slot, Poison.NAN)
     settle(host)
-    if host.device != "cpu":
+    if host.device.on_gpu:
         # A result that is read too early may lie where the last one lay, with the right values.
         placement.fill_free_cuda_blocks(0xFF)
     started = time.perf_counter()

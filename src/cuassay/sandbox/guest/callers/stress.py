@@ -35,7 +35,7 @@ def repeat(host: Host, step: Repeat) -> Made:
     """Execute a Repeat; items are those of each result that is kept, the most frequent first."""
     if step.load is not Load.DELAYS:
         return _made(*_bursts(host, step))
-    if host.device == "cpu":
+    if not host.device.on_gpu:
         return _made(Counter(), {})
     with perturbed(step.seed) as perturbation:
         first = _digest(_burst(host, step, 1))  # compiles: it shows which kernels have pauses
@@ -61,7 +61,7 @@ def _bursts(host: Host, step: Repeat) -> tuple[Counter[str], dict[str, _Held]]:
     _count(_digest(held), seen, kept, step.kept)
     longest = max(1, min(_BURST, _BURST_BYTES // size, int(1e3 * _BURST_S / each_ms)))
     wanted, few = step.count, min(_FEW, longest, step.count - 1)
-    loads = step.load in _LOADS and host.device != "cpu"
+    loads = step.load in _LOADS and host.device.on_gpu
     if loads and few > 1:
         # A call alone is mostly the wait for it, and the first may do what no other does. Measured
         # without load: a load that lengthens the burst must not lengthen the next load.

@@ -24,7 +24,7 @@ _FLUSH_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}  # several times the last-level
 def time_calls(host: Host, step: Time) -> Made:
     """Call `step.count` times, each on a cold cache with `flush`; the last result is kept."""
     outputs = host.destinations(step.slot, Poison.NAN)
-    size = _FLUSH_BYTES["cpu" if host.device == "cpu" else "cuda"] if step.flush else 0
+    size = _FLUSH_BYTES[host.device.kind] if step.flush else 0
     buffer = torch.zeros(size, dtype=torch.uint8, device=host.device)
     held: list[tuple[str, object]] = []
     settle(host)
@@ -68,7 +68,7 @@ def call_often(host: Host, step: CallOften) -> Made:
         calls += count
         settle(host)
         gc.collect()
-        on_device = torch.cuda.memory_allocated() if host.device != "cpu" else 0
+        on_device = torch.cuda.memory_allocated() if host.device.on_gpu else 0
         seen = holding(os.getpid(), calls=calls, device_bytes=on_device)
         # What cuassay keeps of each launch is memory of this process too.
         found.append(dataclasses.replace(seen, host_bytes=0))

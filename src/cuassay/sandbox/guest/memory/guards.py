@@ -20,6 +20,7 @@ import torch
 
 from cuassay.build import zones
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Mode
 from cuassay.sandbox.guest.interface import Around, Made
@@ -36,11 +37,11 @@ _BYTES = {Poison.NAN: 0xFF, Poison.ONES: 0xFF, Poison.ZEROS: 0x00, Poison.NEGATE
 class Guards:
     """The guarded allocations of this process; `placement` asks it for the worker's own."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: Device) -> None:
         self._ledger = ZoneLedger()
         self._host = HostGuards(self._ledger)
         self._below: CudaAllocator | None = None
-        self._cpu = device == "cpu"
+        self._cpu = not device.on_gpu
         self.reach = "inputs and outputs" if self._cpu else "nothing"
 
     def install_below(self) -> None:
@@ -72,13 +73,13 @@ class Guards:
         return self._below is not None and self._below.exhausted
 
     def allocate(
-        self, shape: Sequence[int], dtype: torch.dtype, device: str, label: str
+        self, shape: Sequence[int], dtype: torch.dtype, device: Device, label: str
     ) -> torch.Tensor:
         """Return an unfilled contiguous tensor of the worker's own between guard zones."""
         size = dtype.itemsize
         for length in shape:
             size *= length
-        if not self._cpu or device != "cpu" or not size:
+        if not self._cpu or device.on_gpu or not size:
             made = torch.empty(tuple(shape), dtype=dtype, device=device)
             self.name(made, label)
             return made
@@ -118,10 +119,10 @@ class Guards:
         return (("reach", self.reach), *(("damage", text) for text in damaged))
 
 
-def install(device: str) -> object:
+def install(device: Device) -> object:
     """Make every later allocation of this process a guarded one; before CUDA starts."""
     made = Guards(device)
-    if device.startswith("cuda"):
+    if device.on_gpu:
         made.install_below()
     else:
         zones.bytes_at = made.zone_bytes_at
@@ -137,7 +138,7 @@ def choose_guards(around: Around, candidate: Candidate) -> None:
 
 
 @contextlib.contextmanager
-def in_process(mode: Mode, device: str) -> Iterator[Around]:
+def in_process(mode: Mode, device: Device) -> Iterator[Around]:
     """Guard what is allocated at dispatch level, in a process that serves other ends too."""
     if mode is not Mode.GUARDED:
         yield Around()

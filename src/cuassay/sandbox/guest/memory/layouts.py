@@ -107,7 +107,7 @@ def _home(tensor: torch.Tensor, device: int | None) -> torch.device:
 
 def _settle(host: Host, device: int | None) -> None:
     """Wait until every copy is done: the candidate may read on another stream."""
-    if host.device != "cpu":
+    if host.device.on_gpu:
         torch.cuda.synchronize()
         if device is not None:
             torch.cuda.synchronize(device)

@@ -19,6 +19,7 @@ from typing import Protocol
 
 import torch
 
+from cuassay.model.device import Device
 from cuassay.model.scenario import Poison
 
 # Taken before any candidate runs, so that a patched torch.Tensor does not reach us.
@@ -54,7 +55,7 @@ class Surrounding(Protocol):
     """What guards this process's allocations, in guarded mode (see `guards`)."""
 
     def allocate(
-        self, shape: Sequence[int], dtype: torch.dtype, device: str, label: str
+        self, shape: Sequence[int], dtype: torch.dtype, device: Device, label: str
     ) -> torch.Tensor:
         """Return an unfilled contiguous tensor between guard zones."""
 
@@ -73,7 +74,7 @@ guards: Surrounding | None = None  # set once, before the candidate is built
 
 
 def allocate(
-    shape: Sequence[int], dtype: torch.dtype, device: str, *, label: str = ""
+    shape: Sequence[int], dtype: torch.dtype, device: Device, *, label: str = ""
 ) -> torch.Tensor:
     """Return an unfilled contiguous tensor of the worker's own; `label` says what it is."""
     if guards is not None:
@@ -88,7 +89,7 @@ def name_all(held: Sequence[tuple[str, object]]) -> None:
             guards.name(value, name)
 
 
-def own_copy(source: torch.Tensor, device: str, *, label: str = "") -> torch.Tensor:
+def own_copy(source: torch.Tensor, device: Device, *, label: str = "") -> torch.Tensor:
     """Return a contiguous copy of `source` on `device` in an allocation of its own."""
     copy = allocate(source.shape, source.dtype, device, label=label)
     copy_into(copy, source)
@@ -180,7 +181,7 @@ def _mallopt(option: int, value: int) -> bool:
 
 @contextmanager
 def poisoned_memory(
-    poison: Poison, device: str, answers: Sequence[torch.Tensor] = ()
+    poison: Poison, device: Device, answers: Sequence[torch.Tensor] = ()
 ) -> Iterator[None]:
     """While active, memory that the candidate allocates holds the pattern (see the module).
 
@@ -197,7 +198,7 @@ def poisoned_memory(
             for block, answer in zip(blocks, answers, strict=True):
                 fill(block, poison, answer)
         yield
-    elif device == "cpu":
+    elif not device.on_gpu:
         with perturbed(byte):
             yield
     else:
@@ -268,7 +269,7 @@ def cuda_bytes(pointer: int, size: int) -> torch.Tensor:
     return torch.as_tensor(_RawCuda(pointer, size), device="cuda")
 
 
-def fill_bytes(storage: torch.UntypedStorage, byte: int, device: str) -> None:
+def fill_bytes(storage: torch.UntypedStorage, byte: int, device: Device) -> None:
     """Fill a whole storage with one byte."""
     view = torch.empty(0, dtype=torch.uint8, device=device)
     _FILL(view.set_(storage), byte)

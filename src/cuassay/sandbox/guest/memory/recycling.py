@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import torch
 
+from cuassay.model.device import Device
 from cuassay.model.scenario import Poison
 from cuassay.sandbox.guest.memory import placement
 
@@ -36,7 +37,7 @@ _UNSHARED = _holders({"x": torch.empty(1)}, "x")
 class FreedMemory:
     """Remembers what Release freed."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: Device) -> None:
         self._device = device
         self._sizes: list[int] = []
         self._addresses: set[int] = set()
@@ -91,7 +92,7 @@ class FreedMemory:
         total = len(self._sizes) + len(self._kept)
         while blocks:
             blocks.pop()  # in the order of allocation, so that the next one finds the same
-        if self._device != "cpu":
+        if self._device.on_gpu:
             placement.fill_free_cuda_blocks(value)
         self._sizes.clear()
         return reached, total

@@ -36,7 +36,7 @@ def inspect(host: Host, step: Inspect, around: Around) -> Made:
     the sources define; `profiler` and `binaries` say why there is nothing of that kind.
     """
     facts = [(f"{OWN} {name[:_NAME]}", "defined") for name in around.kernels[:_MOST]]
-    if host.device == "cpu":
+    if not host.device.on_gpu:
         return Made(facts=(*facts, (BLIND, "no GPU")))
     facts += _profiled(host, step)
     facts += _code()

@@ -10,6 +10,7 @@ import ctypes
 from functools import cache
 
 from cuassay.errors import LaunchError
+from cuassay.model.device import Device
 
 # Not errors of a launch: a query of unfinished work, peer access switched on twice.
 _HARMLESS = frozenset({0, 600, 704})
@@ -26,16 +27,16 @@ def _runtime() -> ctypes.CDLL | None:
         return None
 
 
-def clear(device: str) -> None:
+def clear(device: Device) -> None:
     """Forget errors of before."""
-    runtime = None if device == "cpu" else _runtime()
+    runtime = None if not device.on_gpu else _runtime()
     if runtime is not None:
         runtime.cudaGetLastError()
 
 
-def raise_pending(device: str) -> None:
+def raise_pending(device: Device) -> None:
     """Raise LaunchError where the runtime holds an error that nobody has asked for."""
-    runtime = None if device == "cpu" else _runtime()
+    runtime = None if not device.on_gpu else _runtime()
     if runtime is None:
         return
     code = int(runtime.cudaGetLastError())

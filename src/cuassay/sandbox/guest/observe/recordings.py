@@ -17,6 +17,7 @@ import torch
 from cuassay.build.machine import candidates as machine
 from cuassay.build.recording.ledger import LEDGER
 from cuassay.errors import MissingToolError
+from cuassay.model.device import CPU, Device
 from cuassay.model.steps import ReadRecording, RecordLaunches
 from cuassay.model.trace import ResultItem
 from cuassay.sandbox.guest.interface import Around, Host, Made
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def start(host: Host, around: Around, step: RecordLaunches) -> Made:
     """Execute a RecordLaunches: keep launches from now on."""
     if step.on_gpu:
-        _start_on_gpu(around, host.device.partition(":")[0])
+        _start_on_gpu(around, Device(host.device.kind))
         return Made()
     launcher = machine.current
     if launcher is None and step.operations and not machine.missing():
@@ -41,7 +42,7 @@ def start(host: Host, around: Around, step: RecordLaunches) -> Made:
     return Made()
 
 
-def _start_on_gpu(around: Around, kind: str) -> None:
+def _start_on_gpu(around: Around, device: Device) -> None:
     """Record the launches of every call from now on, and know what no call has written."""
     from cuassay.build.recording import gpu_memory, unwritten
     from cuassay.build.recording import now as recording_now
@@ -55,7 +56,7 @@ def _start_on_gpu(around: Around, kind: str) -> None:
     def recorded() -> Iterator[None]:
         led = LEDGER.lead_libraries()
         try:
-            with recording_now.recording(recorder, triton=triton, device=kind):
+            with recording_now.recording(recorder, triton=triton, device=device):
                 yield
         finally:
             LEDGER.release_libraries(led)
@@ -91,7 +92,7 @@ def made_of(recording: Recording) -> Made:
         dtype="uint8",
         shape=(len(data),),
         strides=(1,),
-        device="cpu",
+        device=CPU,
         buffer=0,
         name="recording",
     )

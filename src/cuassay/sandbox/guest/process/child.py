@@ -31,6 +31,7 @@ from cuassay.errors import BuildError, MissingToolError
 from cuassay.model import serial, walls
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Step
 from cuassay.model.steps import Mode
@@ -76,7 +77,7 @@ def main(
     zygote: int,
     folder: str,
     cache: str,
-    device: str,
+    device: Device,
     limits: Limits,
     confinement: Confinement,
     namespaces: Mapping[str, str],
@@ -151,10 +152,10 @@ def main(
         os._exit(code & 0xFF)
 
 
-def warm_up(device: str, queues: int | None = None) -> None:
+def warm_up(device: Device, queues: int | None = None) -> None:
     """Do what every scenario needs, before the judge waits for it."""
     gc.unfreeze()  # as in a process that was not forked
-    if device == "cpu":
+    if not device.on_gpu:
         placement.recycle_addresses()
         return
     # The driver reads the variable as it makes the context; the candidate finds what the user set.
@@ -181,7 +182,7 @@ class Worker:
         self,
         channel: socket.socket,
         *,
-        device: str,
+        device: Device,
         report: dict[str, str],
         around: Around | None = None,
         required: bool = False,
@@ -219,7 +220,7 @@ class Worker:
                         reply, then = {"written": True}, None
                     case "begin":
                         self._interpreter = None
-                        if self._device != "cpu":
+                        if self._device.on_gpu:
                             placement.give_back_cuda_memory()
                         self._interpreter = self._make()
                         sizes = request["cases"]
@@ -340,7 +341,7 @@ class Worker:
 
     def _context_lost(self) -> bool:
         """Whether the CUDA context is beyond use: asked of the device, not read from texts."""
-        if self._device == "cpu":
+        if not self._device.on_gpu:
             return False
         try:
             torch.cuda.synchronize()

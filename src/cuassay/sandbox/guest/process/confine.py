@@ -8,6 +8,7 @@ import signal
 import tempfile
 from typing import Any
 
+from cuassay.model.device import Device
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.guest.process import walls
 from cuassay.sandbox.limits import Limits
@@ -25,19 +26,20 @@ def confine(request: dict[str, Any]) -> dict[str, str]:
         os.environ.pop(name, None)
     os.chdir(request["folder"])
     tempfile.tempdir = None
+    device = Device(request["device"])
     namespaces = walls.enter_namespaces(request["hide"])
     report = namespaces | walls.restrict(
         Limits(**request["limits"]),
-        device=request["device"],
+        device=device,
         writable=(request["folder"],),
         readable=request["readable"],
         namespaces=namespaces,
     )
-    if request["device"] != "cpu":
+    if device.on_gpu:
         import torch
 
         with contextlib.suppress(Exception):  # told by the call that needs it
-            torch.zeros(1, device=request["device"])
+            torch.zeros(1, device=device)
             torch.cuda.synchronize()
     report |= walls.filter_calls()
     return walls.standing(report, walls.climb(request["outside"], request["judge"]))

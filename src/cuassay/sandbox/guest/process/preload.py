@@ -13,6 +13,7 @@ from typing import Any
 
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Step
 from cuassay.model.trace import StepRecord
@@ -80,7 +81,7 @@ def no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def preload(device: str, *, machine: bool = False) -> list[str]:
+def preload(device: Device, *, machine: bool = False) -> list[str]:
     """Import what workers need; return what could not be imported, with why.
 
     With `machine` the PTX machine's native runtime is compiled, or loaded from its cache, and
@@ -96,7 +97,7 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
     with contextlib.suppress(Exception):  # whatever the worker needs it for will say so
         serial.learn((Candidate, Problem, Step, StepRecord))
         importlib.import_module("cuassay.build.cuda.toolkit").versions()
-    if device.startswith("cuda"):
+    if device.on_gpu:
         prepare_triton()
     if machine:
         with contextlib.suppress(Exception):  # a worker that needs it will say what is wrong
@@ -108,13 +109,13 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
                     importlib.import_module(name)
             importlib.import_module("ptxsan.emit.registry").load_families()
             importlib.import_module("ptxsan.compile").prepare()
-        if not device.startswith("cuda"):
+        if not device.on_gpu:
             prepare_triton()  # its compiler makes the PTX that the machine executes
             hash_triton()
     return missing
 
 
-def preload_compiler(device: str, names: Sequence[str] = _COMPILER_MODULES) -> None:
+def preload_compiler(device: Device, names: Sequence[str] = _COMPILER_MODULES) -> None:
     """Import torch.compile's modules; what cannot be imported is left to the worker.
 
     A process that is forked after CUDA was started cannot use it. On a GPU the modules are
@@ -122,7 +123,7 @@ def preload_compiler(device: str, names: Sequence[str] = _COMPILER_MODULES) -> N
     touched CUDA there: that depends on the version of torch.
     """
     with no_garbage_collection():
-        for name in names[: _untouched(names) if device.startswith("cuda") else None]:
+        for name in names[: _untouched(names) if device.on_gpu else None]:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
 

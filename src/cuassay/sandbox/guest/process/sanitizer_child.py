@@ -18,6 +18,7 @@ import torch
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
+from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Call, Poison, Step
 from cuassay.model.trace import StepRaised
@@ -31,7 +32,7 @@ from cuassay.sandbox.limits import Limits
 def call_once(folder: Path, *, confine: bool = True) -> str:
     """Build and call; return what was raised, or an empty string."""
     held = json.loads((folder / "case.json").read_text(encoding="utf-8"))
-    device, recipe = str(held["device"]), held["recipe"]
+    device, recipe = Device(held["device"]), held["recipe"]
     environment.adopt(held["told"])
     values = torch.load(folder / "inputs.pt", weights_only=True)
     given = Given(

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cuassay.model import walls
+from cuassay.model.device import CPU, Device
 from cuassay.sandbox import filter
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.limits import Limits
@@ -81,7 +82,7 @@ def _outcome(measure: Callable[[], object]) -> str:
 def restrict(
     limits: Limits,
     *,
-    device: str,
+    device: Device,
     writable: Sequence[str],
     readable: Sequence[str],
     namespaces: Mapping[str, str],
@@ -162,14 +163,14 @@ def _landlock(writable: Sequence[str], readable: Sequence[str]) -> dict[str, str
     return {walls.WRITES: outcome, walls.READS: outcome, walls.SIGNALS: signals}
 
 
-def _set_limits(limits: Limits, device: str, own_users: bool) -> None:
+def _set_limits(limits: Limits, device: Device, own_users: bool) -> None:
     bounds = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: limits.file_bytes,
         resource.RLIMIT_NOFILE: limits.open_files,
         resource.RLIMIT_CPU: limits.processor_s,
     }
-    if device == "cpu":  # the CUDA driver reserves far more address space than it uses
+    if not device.on_gpu:  # the CUDA driver reserves far more address space than it uses
         bounds[resource.RLIMIT_DATA] = limits.memory_bytes
     if own_users and os.getuid() != 0:  # root is exempt; without a namespace others count too
         bounds[resource.RLIMIT_NPROC] = limits.processes * 4  # threads count as well
@@ -198,14 +199,14 @@ def _main() -> None:
         Path(outside, "inside").write_text("a secret", encoding="ascii")
         own = Path(outside, "own")
         own.mkdir()
-        paths = readable(os.environ, device="cpu")
+        paths = readable(os.environ, device=CPU)
         kernel.set_dumpable(False)
         reader, writer = os.pipe()
         if os.fork() == 0:
             kernel.set_dumpable(True)
             found = enter_namespaces(())
             found |= restrict(
-                Limits(), device="cpu", writable=(str(own),), readable=paths, namespaces=found
+                Limits(), device=CPU, writable=(str(own),), readable=paths, namespaces=found
             )
             found |= filter_calls()
             found = standing(found, climb(outside, os.getppid()))

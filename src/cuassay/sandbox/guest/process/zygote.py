@@ -18,6 +18,7 @@ import socket
 import time
 from typing import Any
 
+from cuassay.model.device import Device
 from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox import syscalls as kernel
@@ -36,6 +37,7 @@ class Zygote:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._settings = json.loads(control.recv(CONTROL_CAP))
+        self._device = Device(self._settings["device"])
         self._folder = str(self._settings["folder"])
         self._workers: dict[int, int] = {}  # pid -> worker id
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -51,7 +53,7 @@ class Zygote:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the judge handles an interrupt
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         kernel.die_with_parent(signal.SIGTERM)
-        missing = preload(str(self._settings["device"]), machine=bool(self._settings["machine"]))
+        missing = preload(self._device, machine=bool(self._settings["machine"]))
         gc.collect()
         gc.freeze()  # what is loaded now need not be walked again in every worker
         self._namespaces = report
@@ -63,7 +65,7 @@ class Zygote:
         Triton is hashed for a GPU after the first fork, which does it itself while the driver makes
         its context, or where none is asked for.
         """
-        triton_waits = str(self._settings["device"]).startswith("cuda")
+        triton_waits = self._device.on_gpu
         while True:
             sources: list[Any] = [self._control, self._wake_read]
             idle_s = (0.0 if self._workers else _IDLE_S) if triton_waits else None
@@ -100,7 +102,7 @@ class Zygote:
         if request["do"] == "spawn":
             self._spawn(request, fds)
         elif request["do"] == "load compiler":
-            preload_compiler(str(self._settings["device"]))
+            preload_compiler(self._device)
             gc.collect()
             gc.freeze()
         elif request["do"] == "end":
@@ -131,7 +133,7 @@ class Zygote:
                 zygote=os.getppid(),
                 folder=request["folder"],
                 cache=request["cache"],
-                device=self._settings["device"],
+                device=self._device,
                 limits=Limits(**request["limits"]),
                 confinement=child.Confinement(
                     readable=tuple(self._settings["readable"]),

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.problem import Problem
 from cuassay.model.reports import Differentiated
 from cuassay.model.scenario import Allocate, ReadResult
@@ -83,7 +84,7 @@ class Worker:
     def __init__(
         self, call: Callable[..., object], *, convention: Convention = Convention.RETURNS
     ) -> None:
-        self.made = Interpreter(call, PROBLEM, device="cpu", convention=convention)
+        self.made = Interpreter(call, PROBLEM, device=CPU, convention=convention)
         self.do(Allocate(slot="a", case=0), inputs={"x": X, "w": W})
 
     def do(self, what: Any, **given: Any) -> Executed:
@@ -293,7 +294,7 @@ def test_codes_of_eight_bits_carry_no_gradient() -> None:
     two = dataclasses.replace(
         PROBLEM, outputs=(PROBLEM.outputs[0], dataclasses.replace(PROBLEM.outputs[0], name="s"))
     )
-    made = Interpreter(call, two, device="cpu", convention=Convention.RETURNS)
+    made = Interpreter(call, two, device=CPU, convention=Convention.RETURNS)
     made.execute(Allocate(slot="a", case=0), 0, cases=[CASE], given=Given(inputs={"x": X, "w": W}))
     record = made.execute(step("x"), 1, cases=[CASE], given=Given()).record
     assert report_in(record).carries == ("s",)

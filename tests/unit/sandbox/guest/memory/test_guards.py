@@ -16,6 +16,7 @@ import torch
 from cuassay.build import zones
 from cuassay.build.machine import memory as machine_memory
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
+from cuassay.model.device import CPU
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Mode
 from cuassay.sandbox.guest.interface import Around
@@ -26,7 +27,7 @@ from cuassay.sandbox.guest.memory.guard_zones import GuardedBlock, ZoneLedger
 
 @pytest.fixture
 def around() -> Iterator[Around]:
-    with guards.in_process(Mode.GUARDED, "cpu") as made:
+    with guards.in_process(Mode.GUARDED, CPU) as made:
         yield made
 
 
@@ -78,9 +79,10 @@ def test_a_subclass_of_tensor_is_made_between_guards(around: Around) -> None:
 def test_guarding_does_not_load_the_compiler() -> None:
     code = (
         "import sys, torch\n"
+        "from cuassay.model.device import CPU\n"
         "from cuassay.model.steps import Mode\n"
         "from cuassay.sandbox.guest.memory import guards\n"
-        "with guards.in_process(Mode.GUARDED, 'cpu') as around, around.call():\n"
+        "with guards.in_process(Mode.GUARDED, CPU) as around, around.call():\n"
         "    torch.empty(3) + 1\n"
         "sys.exit('torch._dynamo' in sys.modules)\n"
     )
@@ -88,7 +90,7 @@ def test_guarding_does_not_load_the_compiler() -> None:
 
 
 def test_a_write_past_the_end_and_one_before_the_start_are_measured(around: Around) -> None:
-    tensor = placement.allocate((3, 3), torch.float32, "cpu", label="y")
+    tensor = placement.allocate((3, 3), torch.float32, CPU, label="y")
     write(tensor, 36, 6)
     write(tensor, -9, 4)
     found = {each["zone"]: each for each in damage(around)}
@@ -99,7 +101,7 @@ def test_a_write_past_the_end_and_one_before_the_start_are_measured(around: Arou
 
 def test_a_kernel_in_the_ptx_machine_reaches_the_zones_around_its_tensors(around: Around) -> None:
     arena = machine_memory.StorageArena()
-    y, plain = placement.allocate((3, 3), torch.float32, "cpu", label="y"), torch.zeros(4)
+    y, plain = placement.allocate((3, 3), torch.float32, CPU, label="y"), torch.zeros(4)
     with arena.watching({"y": y, "plain": plain}, ["y"]):
         seen, other = arena.pointer(y.data_ptr()), arena.pointer(plain.data_ptr())
         assert seen is not None
@@ -124,7 +126,7 @@ def test_memory_written_after_it_was_freed_is_seen_from_the_next_call_on(around:
     address = tensor.data_ptr()
     del tensor
     gc.collect()
-    with placement.poisoned_memory(Poison.NAN, "cpu"):
+    with placement.poisoned_memory(Poison.NAN, CPU):
         ctypes.memset(address + 4, 1, 3)
     (found,) = damage(around)
     assert (found["zone"], found["size"], found["first"]) == ("freed", 64, 4)
@@ -133,7 +135,7 @@ def test_memory_written_after_it_was_freed_is_seen_from_the_next_call_on(around:
 def test_fresh_memory_and_zones_follow_the_poison(around: Around) -> None:
     seen = {}
     for poison in (Poison.NAN, Poison.NEGATED):
-        with placement.poisoned_memory(poison, "cpu"), around.call():
+        with placement.poisoned_memory(poison, CPU), around.call():
             tensor = torch.empty(8)
             beyond = ctypes.c_float.from_address(tensor.data_ptr() + 32).value
             seen[poison] = (tensor.isfinite().all().item(), beyond == beyond)
@@ -174,13 +176,13 @@ def candidate(text: str) -> Candidate:
 
 @pytest.mark.parametrize(("text", "entered"), [("torch.compile(f)", False), ("x + 1", True)])
 def test_compiled_candidates_are_called_without_a_mode(text: str, entered: bool) -> None:
-    made = Around(guards=guards.Guards("cpu"))
+    made = Around(guards=guards.Guards(CPU))
     guards.choose_guards(made, candidate(text))
     assert ("guards" in made.entered) is entered
 
 
 def test_nothing_is_guarded_in_another_mode() -> None:
-    with guards.in_process(Mode.PLAIN, "cpu") as made:
+    with guards.in_process(Mode.PLAIN, CPU) as made:
         assert placement.guards is None
         assert zones.bytes_at(torch.zeros(3).data_ptr()) == 0
         assert dict(guards.read(made).facts) == {"reach": "nothing"}

@@ -10,6 +10,7 @@ import torch
 
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import ConstAxis, Problem, Scalar, ScalarSpec
@@ -78,7 +79,7 @@ def host(
     made = Interpreter(
         call if callable(call) else lambda *a: a[0],
         PROBLEM,
-        device="cpu",
+        device=CPU,
         convention=convention,
     )
     made.execute(Allocate(slot="s", case=0), 0, cases=[CASE], given=Given(inputs=values))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
+from cuassay.model.device import CPU
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Scalar, ScalarSpec
@@ -57,7 +58,7 @@ def opened(
 ) -> Iterator[Apart]:
     """Yield the processes of a candidate."""
     made = candidate(source, convention)
-    with Apart(made, asked or problem(), device="cpu", nursery=lambda: cpu, limits=LIMITS) as apart:
+    with Apart(made, asked or problem(), device=CPU, nursery=lambda: cpu, limits=LIMITS) as apart:
         yield apart
 
 

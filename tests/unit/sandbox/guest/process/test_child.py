@@ -7,6 +7,7 @@ import os
 import pytest
 import torch
 
+from cuassay.model.device import CUDA
 from cuassay.sandbox.guest.process import child
 
 _QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -22,7 +23,7 @@ def test_the_driver_is_told_of_one_queue_and_the_candidate_is_not(
     monkeypatch.delenv(_QUEUES, raising=False)
     if users is not None:
         monkeypatch.setenv(_QUEUES, users)
-    child.warm_up("cuda", queues=1)
-    child.warm_up("cuda", queues=None)
+    child.warm_up(CUDA, queues=1)
+    child.warm_up(CUDA, queues=None)
     assert seen == ["1", users]
     assert os.environ.get(_QUEUES) == users
