@@ -208,7 +208,7 @@ TABLE: tuple[Row, ...] = (
     *_rows("match", steers=(2,), defined=Defined.OTHERS, arch=70, **_LANES),
     *_rows("redux", steers=(2,), shadow=Shadow.MOVED, arch=80, **_LANES),
     *_rows("elect", steers=(1,), arch=90, **_LANES),
-    *_rows("activemask"),
+    *_rows("activemask", suspends=True, cost=2),
     # barriers
     *_rows("bar", "barrier", orders=Orders.BLOCK, joins=True, suspends=True, cost=8, **_STEERED),
     *_rows("bar", "barrier", form=("red",), orders=Orders.BLOCK, joins=True, suspends=True,

@@ -63,11 +63,11 @@ LAST_TIME = (1 << 20) - 64  # race records have 20 bits for a thread's time
 MOST_THREADS = 1 << 26  # and 26 for the thread
 
 # thread states
-READY, COLLECTIVE, BARRIER, EXITED, ARRIVED, MBARRIER, CLUSTER = 0, 1, 2, 3, 4, 5, 6
+READY, COLLECTIVE, BARRIER, EXITED, ARRIVED, MBARRIER, CLUSTER, MEETING = 0, 1, 2, 3, 4, 5, 6, 7
 
 # why a kernel returns to the scheduler
 REASON_EXIT, REASON_COLLECTIVE, REASON_BARRIER, REASON_YIELD, REASON_TRAP = 0, 1, 2, 3, 4
-REASON_MBARRIER, REASON_CLUSTER = 5, 6
+REASON_MBARRIER, REASON_CLUSTER, REASON_MEETING = 5, 6, 7
 
 # barrier operations
 OP_SYNC, OP_ARRIVE, OP_POPC, OP_AND, OP_OR = 0, 1, 2, 3, 4

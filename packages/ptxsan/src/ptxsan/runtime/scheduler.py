@@ -52,6 +52,9 @@ def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
     if reason == L.REASON_COLLECTIVE:
         store_u32(thread + L.STATUS, L.COLLECTIVE)
         return _RAN
+    if reason == L.REASON_MEETING:
+        store_u32(thread + L.STATUS, L.MEETING)
+        return _RAN
     if reason == L.REASON_BARRIER:
         arrive(thread, block, launch)
         return _RAN
@@ -159,6 +162,36 @@ def _collect(first: int, count: int, block: int, launch: int) -> int:
 
 
 @native
+def _meet(first: int, count: int, block: int, launch: int) -> int:
+    """Let lanes that ask who is with them go on, those at one instruction together.
+
+    No other lane of the warp can run, so whoever comes to that instruction has come. Returns how
+    many such groups there were.
+    """
+    stride, done = load_u32(block + L.BLOCK_STRIDE), 0
+    for lane in range(count):
+        thread = first + lane * stride
+        if load_u32(thread + L.STATUS) != L.MEETING:
+            continue
+        site, mask = load_u32(thread + L.WAIT_SITE), 0
+        for other in range(lane, count):
+            partner = first + other * stride
+            if load_u32(partner + L.STATUS) != L.MEETING:
+                continue
+            if load_u32(partner + L.WAIT_SITE) == site:
+                store_u32(partner + L.STATUS, L.READY)
+                mask |= 1 << other
+        record = load_u64(launch + L.COLLECTIVES) + load_u32(thread + L.WAIT_KEY) * L.C_RECORD
+        inputs = load_u32(record + L.C_INPUTS)
+        call_handler(
+            load_u64(record + L.C_HANDLER), first + L.EXCHANGE, stride, mask, inputs, inputs,
+            load_u64(record + L.C_IMMEDIATE),
+        )  # fmt: skip
+        done += 1
+    return done
+
+
+@native
 def _check_absent(thread: int, first: int, count: int, stride: int, launch: int) -> None:
     """Lanes of the mask that have exited must not have gone around the operation."""
     mask = load_u32(thread + L.WAIT_MASK)
@@ -184,7 +217,11 @@ def _run_warp(step: int, first: int, count: int, block: int, launch: int, rounds
         ran = _run_lanes(step, first, count, block, launch)
         best = max(best, ran)
         rounds -= 1
-        if (_collect(first, count, block, launch) == 0 and ran != _RAN) or rounds <= 0:
+        if _collect(first, count, block, launch) == 0 and ran != _RAN:
+            if _meet(first, count, block, launch) == 0:
+                break
+            best = _RAN
+        if rounds <= 0:
             break
     return best | max(rounds, 0) << 8
 
@@ -357,16 +394,3 @@ def _free(contexts: int, room: int, group: int) -> int:
             store_u32(contexts + index * group + L.IN_USE, 1)
             return index
     return 0
-
-
-@export("int64(int64, int64)")
-def rt_active(thread: int, block: int) -> int:
-    """Return the lanes of the thread's warp that have not exited."""
-    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
-    start = load_u32(thread + L.TID) & ~31
-    mask = 0
-    for index in range(start, min(start + 32, threads)):
-        place = load_u64(block + L.BLOCK_THREAD0) + index * stride
-        if load_u32(place + L.STATUS) != L.EXITED:
-            mask |= 1 << (index - start)
-    return mask
