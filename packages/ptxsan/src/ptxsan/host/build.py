@@ -27,7 +27,8 @@ ANCHOR = "cuda_host_anchor"
 _CONCURRENT = frozenset({
     "cudaStreamCreate", "cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority",
     "cuda_host_per_thread", "cudaMallocHost", "cudaHostAlloc", "cudaMallocManaged",
-    "cudaGraphLaunch", "cudaLaunchKernelExC", "cudaMallocAsync", "cudaFreeAsync",
+    "cudaHostRegister", "cudaGraphLaunch", "cudaLaunchKernelExC", "cudaMallocAsync",
+    "cudaFreeAsync",
 })  # fmt: skip
 
 

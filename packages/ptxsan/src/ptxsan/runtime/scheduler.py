@@ -29,6 +29,7 @@ from ptxsan.runtime.stuck import may_be_over, report_stuck, report_waiting, time
 from ptxsan.runtime.waiting import changes, repeats
 
 _RAN, _YIELDED, _WAITED = 2, 1, 0
+_FIRST_LEAP, _FURTHEST = 1 << 14, 1 << 56  # of clocks, where nobody gets on but by time
 _LONGEST = 1 << 16  # rounds of a block whose blocks see nothing of each other
 
 
@@ -321,17 +322,20 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
     """Run clusters from the shared counter until none is left.
 
     `contexts` are `room` groups of block records, one record a block of a cluster; `order` lists
-    the clusters (u32). Returns 0, or 2 where a block was stuck.
+    the clusters (u32). Returns 0, 2 where a block was stuck, and where the launch PAUSES, 4 once
+    all blocks wait for memory, 5 where they got on before that: the next call goes on from there.
 
     Each turn begins one cluster more; as many as there are where all of them wait, since the one
     that they wait for may be the last. Those that wait are passed over until memory changes.
-    Every other turn goes the other way, as chains of blocks that wait may do.
+    Every other turn goes the other way, as chains of blocks that wait may do. Where all wait, time
+    passes faster and faster, for loops that end by a clock.
     """
     size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
     size *= load_u32(launch + L.CLUSTER_DIM + 8)
     group = size * L.BLOCK_BYTES
-    active = idle = turn = 0
-    total = changes(contexts, room, group, size)
+    idle = turn = 0
+    active, pauses = _resumed(contexts, room, group), load_u32(launch + L.PAUSES)
+    total, moved = changes(contexts, room, group, size), active == 0
     while load_u32(launch + L.STOP) == 0:
         wanted = min(max(1, active) if idle else 1, room - active)
         started = _start(contexts, room, size, launch, order, units, wanted)
@@ -340,6 +344,8 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
             finish(contexts, launch, True)
             return 0
         if started == 0 and idle >= load_u32(launch + L.IDLE_ROUNDS):
+            if pauses:
+                return 5 if moved else 4
             if load_u32(launch + L.NEXT) >= units:
                 report_waiting(contexts, room, group, size, launch)
             else:
@@ -366,8 +372,24 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
                 finish(context, launch, False)
                 store_u32(context + L.IN_USE, 0)
                 active -= 1
+        moved = moved or progress
         idle = 0 if progress else idle + 1
+        if idle and not pauses and load_u32(launch + L.READS_CLOCKS):
+            ahead = load_u64(launch + L.CLOCK_AHEAD)
+            store_u64(launch + L.CLOCK_AHEAD, min(ahead + max(ahead, _FIRST_LEAP), _FURTHEST))
     return 2
+
+
+@native
+def _resumed(contexts: int, room: int, group: int) -> int:
+    """Let blocks that waited look again at memory; return how many there are."""
+    count = 0
+    for index in range(room):
+        context = contexts + index * group
+        if load_u8(context + L.IN_USE):
+            store_u64(context + L.WAITS_SINCE, 0)
+            count += 1
+    return count
 
 
 @native

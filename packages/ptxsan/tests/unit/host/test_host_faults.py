@@ -125,8 +125,28 @@ _GRAPHS: _Rows = (
     ("nodes_race", {_RACE}, None),
     ("in_capture", {_UNSEEN}, None),
 )
+_WAITS: _Rows = (
+    ("flag", set(), "5\n"),
+    ("never", {Kind.DEADLOCK}, None),
+    ("too late", {Kind.DEADLOCK}, None),
+    ("left at the end", {Kind.DEADLOCK}, None),
+    ("questions", set(), "1\n"),
+    ("questions without an end", {Kind.DEADLOCK}, None),
+    ("work behind", set(), "7 16843009 6\n"),
+    ("results before", {Kind.DEADLOCK}, None),
+    ("kernel of another stream", set(), "5\n"),
+    ("kernel of the same stream", {Kind.DEADLOCK}, None),
+    ("copy of another stream", {_RACE}, "5\n"),
+    ("default stream", {Kind.DEADLOCK}, None),
+    ("event", set(), "1 6\n"),
+    ("query", set(), "3 5\n"),
+    ("thread", set(), "5\n"),
+    ("two that wait", set(), "5\n"),
+    ("gives up", set(), "0\n"),
+)
 _FILES = {
-    "errors.cu": _ERRORS, "memory.cu": _MEMORY, "streams.cu": _STREAMS, "graphs.cu": _GRAPHS
+    "errors.cu": _ERRORS, "memory.cu": _MEMORY, "streams.cu": _STREAMS, "graphs.cu": _GRAPHS,
+    "waits.cu": _WAITS,
 }  # fmt: skip
 _CASES = [(file, *row) for file, rows in _FILES.items() for row in rows]
 
