@@ -16,7 +16,6 @@ from ptxsan.findings import Kind, MachineFinding, MachineReport, Severity
 from ptxsan.footprints import Accesses, Touched
 from ptxsan.host.journal import Clash, Deed, Journal, Place
 from ptxsan.host.memory import Memory, Unknown, may_be_padding, reached
-from ptxsan.host.order import Operation
 from ptxsan.host.paused import Paused, Progress
 from ptxsan.host.reordering import Executed, Reordering
 from ptxsan.host.repeats import Repeats
@@ -44,6 +43,7 @@ from ptxsan.launch import Buffer, Launch, Texture
 from ptxsan.names import plain_name
 from ptxsan.options import Options
 from ptxsan.parser import parse
+from ptxsan.program import build
 from ptxsan.run import OVERLAP, Meanwhile, load
 from ptxsan.schedules import every, once
 from ptxsan.syntax import Module
@@ -51,6 +51,7 @@ from ptxsan.watching import Snapshot, snapshot
 
 _MOST_KIND = 2  # enum cudaChannelFormatKind: signed, unsigned, float; others are compressed
 _FATAL = {Kind.DEADLOCK: LAUNCH_FAILURE, Kind.TRAP: LAUNCH_FAILURE, Kind.ASSERT: ASSERTED}
+_UPDATES, _SYSTEM = ("atom", "red", "st", "membar", "fence"), frozenset(("sys", "volatile"))
 _ALLOCATES, _FREES = "cudaMallocAsync", "cudaFreeAsync"
 
 
@@ -217,7 +218,7 @@ class Sanitizer:
             "findings": [dataclasses.asdict(one) for one in findings],
         }  # fmt: skip
         self._report.write(row)
-        deed = None if begun.early else self._enter(begun.name, asked.how, touched)
+        deed = None if begun.early else self._enter(begun, touched)
         if deed is None or begun.before is None or why:
             self._reordering.forget()
         else:
@@ -245,12 +246,17 @@ class Sanitizer:
         except MachineError:
             return None
 
-    def _enter(self, name: str, how: How, touched: Sequence[Touched]) -> Deed | None:
+    def _enter(self, begun: _Begun, touched: Sequence[Touched]) -> Deed | None:
         """Put a launch behind all that its stream was given, and see what it clashes with."""
         if self._runtime is None:
             return None
+        how = begun.asked.how
         operation = self._runtime.order.operation(how.stream, launch=True)
-        return self._log(operation, name, how, touched)
+        deed = Deed(
+            what=begun.name, place=how.place, operation=operation,
+            speaks_to_host=bool(touched) and _speaks_to_host(begun.module, begun.launch.kernel),
+        )  # fmt: skip
+        return self._log(deed, touched)
 
     def _early(self, name: str, module: Module, launch: Launch, how: How) -> bool:
         """Look at what a programmatic launch does before it waits for the launch before it.
@@ -274,7 +280,8 @@ class Sanitizer:
             if kept is not None:
                 kept.restore()
         when = "before griddepcontrol.wait" if before else "which has no griddepcontrol.wait"
-        self._log(operation, f"{name}, {when},", how, ran[0].touched)
+        deed = Deed(what=f"{name}, {when},", place=how.place, operation=operation)
+        self._log(deed, ran[0].touched)
         return before is None
 
     def refused(self, asked: HostLaunch, why: str) -> None:
@@ -407,8 +414,7 @@ class Sanitizer:
         else:
             self._close()
 
-    def _log(self, operation: Operation, what: str, how: How, touched: Sequence[Touched]) -> Deed:
-        deed = Deed(what=what, place=how.place, operation=operation)
+    def _log(self, deed: Deed, touched: Sequence[Touched]) -> Deed:
         if self._journal is None:
             return deed
         for one in touched:
@@ -471,6 +477,17 @@ class Sanitizer:
         verb, _, _ = one.text.partition(" at byte ")
         text = f"{verb} at byte {one.offset} of {one.allocation}"
         return replace(one, kind=Kind.FREED, text=text)
+
+
+def _speaks_to_host(module: Module, kernel: str) -> bool:
+    """Whether a kernel has updates or fences whose scope is the system.
+
+    Volatile writes are such updates: PTX ISA, "Memory Consistency Model", relaxed at .sys.
+    """
+    return any(
+        one.base in _UPDATES and not _SYSTEM.isdisjoint(one.parts)
+        for one in build(module, kernel).body
+    )
 
 
 def _race(clash: Clash, name: str) -> MachineFinding:

@@ -107,6 +107,9 @@ _STREAMS: _Rows = (
     ("managed", {_RACE}, "3\n"),
     ("managed_ok", set(), "3\n"),
     ("managed_halves", set(), "3\n"),
+    ("counted", {_RACE}, "1024\n"),  # atomics of the device, which no scope shares with the host
+    ("told", set(), "1024\n"),
+    ("fenced", set(), "1024\n"),
 )
 _GRAPHS: _Rows = (
     ("grid", {Kind.TRAP}, None),

@@ -1186,6 +1186,8 @@ EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int) {
   found->streamPrioritiesSupported = 1;
   found->concurrentManagedAccess = 1;
   found->l2CacheSize = 50 << 20;
+  found->persistingL2CacheMaxSize = found->l2CacheSize / 4 * 3;
+  found->accessPolicyMaxWindowSize = 128 << 20;
   found->memoryBusWidth = 5120;
   found->textureAlignment = 512;
   found->concurrentKernels = found->unifiedAddressing = found->managedMemory = 1;
@@ -1216,6 +1218,11 @@ EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrComputeCapabilityMajor: *value = device.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = device.minor; break;
     case cudaDevAttrL2CacheSize: *value = all.l2CacheSize; break;
+    case cudaDevAttrMaxPersistingL2CacheSize: *value = all.persistingL2CacheMaxSize; break;
+    case cudaDevAttrMaxAccessPolicyWindowSize: *value = all.accessPolicyMaxWindowSize; break;
+    case cudaDevAttrReservedSharedMemoryPerBlock: *value = device.shared_reserved; break;
+    case cudaDevAttrTextureAlignment: *value = all.textureAlignment; break;
+    case cudaDevAttrCanMapHostMemory: *value = 1; break;
     case cudaDevAttrCooperativeLaunch: *value = 1; break;
     case cudaDevAttrManagedMemory: *value = 1; break;
     case cudaDevAttrConcurrentManagedAccess: *value = 1; break;
