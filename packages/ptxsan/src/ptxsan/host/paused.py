@@ -1,10 +1,10 @@
 """A launch that goes on beside the host: it stops where only others can help it on.
 
-A kernel may wait for a flag that the host sets, or that work of another stream sets, after the call
-that launched it. Such a launch runs in a thread of its own. Where all of its blocks wait for memory,
-the host goes on; from then on the thread looks at memory again every now and then. The host's next
-calls let it go on as far as it gets, and those that wait for it wait until it has ended. Where
-nobody is left who could help, its blocks wait for ever: a deadlock.
+A kernel may wait for a flag that the host sets, or that work of another stream sets, after the
+call that launched it. Such a launch runs in a thread of its own. Where all of its blocks wait for
+memory, the host goes on; from then on the thread looks at memory again every now and then. The
+host's next calls let it go on as far as it gets, and those that wait for it wait until it has
+ended. Where nobody is left who could help, its blocks wait for ever: a deadlock.
 """
 
 from __future__ import annotations
