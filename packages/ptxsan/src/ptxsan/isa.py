@@ -159,6 +159,8 @@ TABLE: tuple[Row, ...] = (
     *_rows("madc", "mul24", "mad24", "sad", cost=2),
     *_rows("div", "rem", cost=16),
     *_rows("dp4a", "dp2a", arch=61, cost=2),
+    *_rows("vadd2", "vadd4", "vsub2", "vsub4", "vavrg2", "vavrg4", "vabsdiff2", "vabsdiff4",
+           "vmin2", "vmin4", "vmax2", "vmax4", "vset2", "vset4", part=1, cost=8),
     # bits
     *_rows("and", "or", "xor", "shl", "shr", shadow=Shadow.MOVED, defined=Defined.BYTES),
     *_rows("not", "lop3", "shf", "bfe", "bfi", defined=Defined.BYTES),
