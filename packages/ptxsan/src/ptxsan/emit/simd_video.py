@@ -1,4 +1,4 @@
-"""Bytes and halves of 32 bits, in parallel: vadd4, vsub4, vavrg4, vabsdiff4, vmin4, vmax4 and vset4.
+"""Bytes and halves of 32 bits in parallel: vadd4, vsub4, vavrg4, vabsdiff4, vmin4, vmax4, vset4.
 
 PTX ISA, "SIMD Video Instructions": lane by lane, packed again or (`.add`) summed into an
 accumulator. Selectors and masks of lanes are refused where they are spelt.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc")
+from ptxsan import programs
 from ptxsan.findings import Kind, Severity
 from ptxsan.host.build import Linked
 from ptxsan.host.program import ProgramReport, build_program, run_built
@@ -232,3 +233,22 @@ def test_what_the_host_touches_too_early_is_named_with_its_line(built: dict[str,
     assert found.accesses[0].source_line == _line("streams.cu", 'is("pinned"))')
     assert "the host reads byte 20" in found.text
     assert "cudaMemcpyAsync" in found.text
+
+
+def test_the_last_line_says_that_what_others_do_meanwhile_was_not_looked_at(
+    built: dict[str, Linked],
+) -> None:
+    ran = _host(built, "waits.cu", "flag")
+    last = programs.text(ran).splitlines()[-1]
+    assert last.endswith(
+        "0 errors; not covered: what the host and other streams do while the kernel waits for them"
+    )
+    assert programs.exit_code(ran, found=1) == programs.OK
+
+
+def test_a_kernel_that_waits_for_another_stream_depends_on_running_beside_it(
+    built: dict[str, Linked],
+) -> None:
+    """CUDA does not promise that two kernels run at once: a note, in the words of a deadlock."""
+    (found,) = _host(built, "waits.cu", "kernel of another stream").host
+    assert (found.kind, found.severity) == (Kind.DEADLOCK, Severity.NOTE)
