@@ -6,16 +6,19 @@ import bisect
 import ctypes
 import enum
 import math
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from ptxsan import limits
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
-from ptxsan.globals import module_memory
+from ptxsan.globals import adopt, module_memory
 from ptxsan.host.build import ANCHOR, Linked
 from ptxsan.host.journal import Place
 from ptxsan.host.order import Order
@@ -38,6 +41,7 @@ _ERRORS = {
 # token from here on, by which it is resumed, then whether it got on. `kFirstToken` and its
 # neighbors of native/host_runtime.h.
 STILL, MOVED, FIRST_TOKEN = 10000, 10001, 10002
+_MANAGED = re.compile(r"\.attribute\s*\(\s*\.managed\s*\)[^;={\n]*?([\w$]+)\s*[\[;=]")
 _ARCH = 90
 _REGISTERS = 32  # a thread's: what ptxas would give is not known here
 _COOPERATIVE, _PROGRAMMATIC = 1, 2
@@ -344,7 +348,19 @@ class Runtime:
                 (base + at, base + at + n, name, linked.modules[m]) for at, n, name, m in rows
             ]
             found.sort()
+        for start, end, name, ptx in self._variables:
+            if name in _MANAGED.findall(ptx):
+                self._adopt(start, end - start, name, ptx)
         return code
+
+    def _adopt(self, start: int, nbytes: int, name: str, ptx: str) -> None:
+        """Let a managed variable of the device be the host's own."""
+        try:
+            module = self._executor.module(ptx)
+        except MachineError:
+            return  # the first launch will say so
+        memory = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(start))
+        adopt(module, name, memory)
 
     @property
     def order(self) -> Order:

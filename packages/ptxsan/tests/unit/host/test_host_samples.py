@@ -28,6 +28,7 @@ _FAULTS = {
     "host_callbacks": Kind.STREAM_RACE,
     "large_shared": Kind.REFUSED_LAUNCH,
     "managed_reduction": Kind.STREAM_RACE,
+    "managed_variables": Kind.OUT_OF_BOUNDS,
     "matrix_pitch": Kind.UNWRITTEN_COPY,
     "multi_copy": Kind.STREAM_RACE,
     "ordered_allocation": Kind.STREAM_RACE,
