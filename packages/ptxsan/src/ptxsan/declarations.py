@@ -28,7 +28,7 @@ def parse_variable(text: str, line: int) -> Declaration:
     """Return the declaration in one statement; raises MachineError where it cannot be read."""
     head, _, initial = text.partition("=")
     align = re.search(r"\.align\s+(\d+)", head)
-    head = re.sub(r"\.align\s+\d+", " ", head)
+    head = re.sub(r"\.align\s+\d+|\.attribute\s*\([^)]*\)", " ", head)
     words = re.findall(r"\.([\w:]+)", head)
     match = _NAME.fullmatch(re.sub(r"\.[\w:]+", " ", head).strip())
     space = next((_space(word) for word in words if _space(word)), "")

@@ -36,6 +36,11 @@ def module_memory(module: Module, program: Program) -> dict[str, NDArray[np.uint
     return found
 
 
+def adopt(module: Module, name: str, memory: NDArray[np.uint8]) -> None:
+    """Let a variable live in memory that somebody else keeps, with what that holds."""
+    _MEMORY.setdefault(module, {})[name] = memory
+
+
 def share(module: Module, other: Module) -> None:
     """Give a second module the variables of a first one, of the same names."""
     _MEMORY[other] = _MEMORY.setdefault(module, {})

@@ -159,6 +159,8 @@ TABLE: tuple[Row, ...] = (
     *_rows("madc", "mul24", "mad24", "sad", cost=2),
     *_rows("div", "rem", cost=16),
     *_rows("dp4a", "dp2a", arch=61, cost=2),
+    *_rows("vadd2", "vadd4", "vsub2", "vsub4", "vavrg2", "vavrg4", "vabsdiff2", "vabsdiff4",
+           "vmin2", "vmin4", "vmax2", "vmax4", "vset2", "vset4", part=1, cost=8),
     # bits
     *_rows("and", "or", "xor", "shl", "shr", shadow=Shadow.MOVED, defined=Defined.BYTES),
     *_rows("not", "lop3", "shf", "bfe", "bfi", defined=Defined.BYTES),
@@ -208,7 +210,7 @@ TABLE: tuple[Row, ...] = (
     *_rows("match", steers=(2,), defined=Defined.OTHERS, arch=70, **_LANES),
     *_rows("redux", steers=(2,), shadow=Shadow.MOVED, arch=80, **_LANES),
     *_rows("elect", steers=(1,), arch=90, **_LANES),
-    *_rows("activemask"),
+    *_rows("activemask", suspends=True, cost=2),
     # barriers
     *_rows("bar", "barrier", orders=Orders.BLOCK, joins=True, suspends=True, cost=8, **_STEERED),
     *_rows("bar", "barrier", form=("red",), orders=Orders.BLOCK, joins=True, suspends=True,

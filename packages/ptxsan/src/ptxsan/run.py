@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +59,10 @@ from ptxsan.taint import data_dependent
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
 _Ready = Callable[[LaunchState], None]
 _Key = tuple[str, str, str, bool, int, bool]
+_STUCK, _WAITS, _MOVED = 2, 4, 5  # what rt_run returns
 _MOST_LOADED = 512
 _CLOCKS = ("%clock", "%globaltimer")
-_ROUNDS_OF_CLOCKS, _ROUNDS_OF_CHANCE = 1 << 12, 16
+_ROUNDS_OF_CLOCKS, _ROUNDS_OF_CHANCE = 64, 16
 _FULL = {
     1: "more synchronisation events than the machine keeps track of",
     2: "more synchronisation of one thread than the machine can count",
@@ -78,6 +79,8 @@ _FULL = {
 }
 _ONE_ORDER = "other orders of what atomics ordered: one run took too long for a second"
 _ABOUT_ORDER = frozenset((Kind.RACE, Kind.SAME_VALUE_RACE, Kind.UNORDERED, Kind.ACQUIRE_FENCE))
+_MEANWHILE = "what the host and other streams do while the kernel waits for them"
+_ONE_PASS = "races that a second run would confirm (the kernel waited for the host)"
 _LENIENT = "some races between blocks, which release and acquire more than is kept track of"
 NOT_COVERED = (
     "weak memory orderings that no execution order shows",
@@ -142,8 +145,28 @@ def load(module: Module, kernel: str, options: Options) -> Loaded:
     return _LOADED[key]
 
 
-def run(module: Module, launch: Launch, *, options: Options | None = None) -> MachineReport:
+class Meanwhile(Protocol):
+    """Others who may change a launch's memory while it runs; `waited` says whether they could."""
+
+    waited: bool
+
+    def wait(self, *, moved: bool) -> bool:
+        """Let them, as all blocks wait for memory; return whether to look at it again.
+
+        `moved` says that blocks got on since the last time.
+        """
+
+
+def run(
+    module: Module,
+    launch: Launch,
+    *,
+    options: Options | None = None,
+    meanwhile: Meanwhile | None = None,
+) -> MachineReport:
     """Execute a launch; the buffers are changed in place, also when it is inconclusive.
+
+    With `meanwhile` a launch whose blocks all wait for memory is no deadlock until that says so.
 
     Raises MachineError where the launch does not fit the kernel or the machine's memory, and
     LaunchError where no GPU of `options.arch` accepts it. What the
@@ -174,7 +197,7 @@ def run(module: Module, launch: Launch, *, options: Options | None = None) -> Ma
     if refused is not None:
         raise LaunchError(refused.text)
     budget.demand(loaded.program, loaded.code, launch, options)
-    run_ = _Run(module, loaded, launch, options)
+    run_ = _Run(module, loaded, launch, options, meanwhile)
     return run_.report()
 
 
@@ -210,9 +233,17 @@ class _Pass:
 class _Run:
     """One launch from its buffers to its report; `_passes` are its executions so far."""
 
-    def __init__(self, module: Module, loaded: Loaded, launch: Launch, options: Options) -> None:
+    def __init__(
+        self,
+        module: Module,
+        loaded: Loaded,
+        launch: Launch,
+        options: Options,
+        meanwhile: Meanwhile | None = None,
+    ) -> None:
         self._module, self._loaded, self._launch = module, loaded, launch
-        self._options = options
+        self._options, self._meanwhile = options, meanwhile
+        self._helped = False  # whether others changed memory that blocks waited for
         self._variables = module_memory(module, loaded.program)
         self._heap = module_heap(module, loaded.program)
         self._one_by_one = (
@@ -232,15 +263,21 @@ class _Run:
         touched: tuple[footprints.Touched, ...] = ()
         if self._options.footprints:
             touched = footprints.touched(self._loaded.program, self._launch, first.state)
+        self._meanwhile = None
+        left_out = [*_unmodelled(self._loaded.program)]
+        if self._helped:  # what memory was when others wrote it is not known for another run
+            self._watch = None
+            left_out.append(_MEANWHILE)
         runs = [(first, list(describe.records(first.state)))]
         suspects = [one for one in runs[0][1] if one.kind == L.K_SUSPECT]
+        if suspects and self._watch is None:
+            left_out.append(_ONE_PASS)
         if suspects and self._watch is not None and first.inconclusive is None:
             again = self._again(self._watch, suspects)
             runs.append((again, list(describe.records(again.state))))
         stopped = next((one.inconclusive for one, _ in runs if one.inconclusive), None)
         findings = self._described(runs, ended=stopped is None)
         findings += coalescing.advice(self._loaded.program, self._launch, first.state)
-        left_out = [*_unmodelled(self._loaded.program)]
         left_out += [_LENIENT] if any(one.lenient for one in self._passes) else []
         run_s = sum(one.run_s for one in self._passes)
         # Accesses may be in order only because of who came first at an atomic: then the same
@@ -356,6 +393,7 @@ class _Run:
         gives_way = loaded.interplay is Interplay.ANY and workers == 1
         state.set32(L.GIVES_WAY, int(gives_way))
         state.set32(L.IDLE_ROUNDS, _idle_rounds(loaded.program, options, workers=workers))
+        state.set32(L.READS_CLOCKS, int(_reads_clocks(loaded.program)))
         state.set64(L.CARRY_OUT, loaded.compiled.carry_out)
         if options.advice and suspects is None:
             state.observed = coalescing.table(loaded.program)
@@ -366,8 +404,7 @@ class _Run:
         if suspects:
             watching.fill(state, suspects, places)
         ready(state)
-        with watching.stored_pointers(loaded.program, launch):
-            run_s = self._start(state, places)
+        run_s = self._start(state, places)
         if self._heap is not None:
             self._heap.forget_marks()
         for one in state.allocations:
@@ -388,7 +425,7 @@ class _Run:
         return made
 
     def _start(self, state: LaunchState, places: list[contexts.Contexts]) -> float:
-        """Run all blocks; return the seconds that it took."""
+        """Run all blocks; return the seconds that it took, without those spent waiting."""
         size = self._launch.cluster[0] * self._launch.cluster[1] * self._launch.cluster[2]
         grid = self._launch.grid
         units = grid[0] * grid[1] * grid[2] // size
@@ -397,24 +434,40 @@ class _Run:
         state.keep.append(order)
         function = _RUN(symbols.run_address())
 
-        def work(place: contexts.Contexts) -> None:
-            function(
-                self._loaded.compiled.step, state.address(), place.blocks.ctypes.data,
-                place.groups, order.ctypes.data, units,
+        def work(place: contexts.Contexts) -> int:
+            return int(
+                function(
+                    self._loaded.compiled.step, state.address(), place.blocks.ctypes.data,
+                    place.groups, order.ctypes.data, units,
+                )
             )  # fmt: skip
 
-        started = time.perf_counter()
-        timer = threading.Timer(self._options.limit_s, lambda: state.set32(L.STOP, 3))
-        timer.start()
-        others = [threading.Thread(target=work, args=(one,)) for one in places[1:]]
-        for thread in others:
-            thread.start()
-        work(places[0])
-        for thread in others:
-            thread.join()
-        timer.cancel()
-        timer.join()
-        return time.perf_counter() - started
+        run_s, paused = 0.0, False
+        while True:
+            state.set32(L.PAUSES, int(self._meanwhile is not None and len(places) == 1))
+            started = time.perf_counter()
+            left_s = max(0.0, self._options.limit_s - run_s)
+            timer = threading.Timer(left_s, lambda: state.set32(L.STOP, 3))
+            timer.start()
+            with watching.stored_pointers(self._loaded.program, self._launch):
+                others = [threading.Thread(target=work, args=(one,)) for one in places[1:]]
+                for thread in others:
+                    thread.start()
+                ended = work(places[0])
+                for thread in others:
+                    thread.join()
+            timer.cancel()
+            timer.join()
+            run_s += time.perf_counter() - started
+            moved = ended == _MOVED
+            if ended == _STUCK and self._meanwhile is None:
+                return run_s
+            self._helped = self._helped or (paused and ended != _WAITS)
+            if ended not in (_WAITS, _MOVED) or self._meanwhile is None:
+                return run_s
+            paused = True
+            if not self._meanwhile.wait(moved=moved):
+                self._meanwhile = None
 
     def _summary(
         self,
@@ -496,11 +549,16 @@ def _idle_rounds(program: Program, options: Options, *, workers: int) -> int:
     """Return how many turns in which no block gets on mean that none ever will.
 
     One, where a block that is what it was does what it did. A random order does something else
-    now and then, another host thread changes memory unseen, and a clock may end a loop.
+    now and then, another host thread changes memory unseen, and a clock may end a loop: with each
+    of those rounds twice as much time has passed.
     """
-    if any(name.startswith(_CLOCKS) for one in program.body for name in uses(one)):
+    if _reads_clocks(program):
         return _ROUNDS_OF_CLOCKS
     return _ROUNDS_OF_CHANCE if options.schedule == "random" or workers > 1 else 1
+
+
+def _reads_clocks(program: Program) -> bool:
+    return any(name.startswith(_CLOCKS) for one in program.body for name in uses(one))
 
 
 def _order(units: int, options: Options) -> Any:

@@ -19,7 +19,7 @@ from ptxsan.heap import module_heap
 from ptxsan.launch import Launch
 from ptxsan.options import Options
 from ptxsan.records import buffers_of
-from ptxsan.run import load, run
+from ptxsan.run import Meanwhile, load, run
 from ptxsan.syntax import Module
 from ptxsan.watching import Snapshot
 
@@ -83,24 +83,35 @@ def compare(
 
 
 def every(
-    module: Module, launch: Launch, *, options: Options, schedules: Sequence[tuple[str, int]]
+    module: Module,
+    launch: Launch,
+    *,
+    options: Options,
+    schedules: Sequence[tuple[str, int]],
+    meanwhile: Meanwhile | None = None,
 ) -> list[MachineReport]:
-    """Run one launch under each schedule, the first one last: memory is as that one leaves it.
+    """Run one launch under each schedule; memory is as the first one leaves it.
 
-    The reports are in the order of `schedules`. Raises MachineError as `run` does.
+    The reports are in the order of `schedules`; a launch that waited for others (`meanwhile`) runs
+    under the first one alone. Raises MachineError as `run` does.
     """
     (first, seed), *others = schedules
+    chosen = replace(options, schedule=first, seed=seed)
     if not others:
-        return [run(module, launch, options=replace(options, schedule=first, seed=seed))]
+        return [run(module, launch, options=chosen, meanwhile=meanwhile)]
     program = load(module, launch.kernel, options).program
     variables, heap = module_memory(module, program), module_heap(module, program)
     before = Snapshot(launch, variables, heap)
-    found = []
-    for schedule, number in (*others, (first, seed)):
+    chosen = replace(chosen, predict=False)
+    found = [run(module, launch, options=chosen, meanwhile=meanwhile)]
+    if meanwhile is not None and meanwhile.waited:
+        return found
+    after = Snapshot(launch, variables, heap)
+    for schedule, number in others:
         before.restore()
-        chosen = replace(options, schedule=schedule, seed=number, predict=False)
-        found.append(run(module, launch, options=chosen))
-    return [found[-1], *found[:-1]]
+        found.append(run(module, launch, options=replace(chosen, schedule=schedule, seed=number)))
+    after.restore()
+    return found
 
 
 def _difference(

@@ -124,10 +124,14 @@ def test_a_counter_that_stops_short_is_a_deadlock() -> None:
     assert launched(wait, body.replace("COUNT", "last"), grid=4)[0].wrong == ()
 
 
-def test_a_wait_that_gives_up_by_the_clock_is_no_deadlock() -> None:
-    body = """
-        long long start = clock64();
-        while (atomicAdd(flag, 0) == 0 && clock64() - start < 300000) { __syncthreads(); }
+@pytest.mark.parametrize(
+    ("now", "clocks"),
+    [("clock64()", "300000ll"), ("clock64()", "90000000000ll"), ("clock()", "2000000000")],
+)
+def test_a_wait_that_gives_up_by_the_clock_is_no_deadlock(now: str, clocks: str) -> None:
+    body = f"""
+        auto start = {now};
+        while (atomicAdd(flag, 0) == 0 && {now} - start < {clocks}) {{ __syncthreads(); }}
         p[threadIdx.x] = 1;"""
     report, left = launched("", body, grid=1, block=32)
     assert report.inconclusive is None

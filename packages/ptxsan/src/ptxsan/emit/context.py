@@ -315,11 +315,13 @@ class Emit:
         mask: str = "-1",
         immediate: int = 0,
         keep: tuple[Operand, ...] = (),
+        reason: int = layout.REASON_COLLECTIVE,
     ) -> list[Value]:
         """Exchange values with the lanes of a mask and return the results.
 
         The handler (see runtime/collectives.py) runs once, when every lane of the mask has come.
-        `keep` are operands that are read afterwards.
+        `keep` are operands that are read afterwards. With REASON_MEETING the mask is ignored: the
+        handler runs for the lanes that have come when no other lane of the warp can run.
         """
         key = (handler, len(inputs), len(outputs), immediate)
         number = self.parts.collectives.setdefault(key, len(self.parts.collectives))
@@ -331,7 +333,7 @@ class Emit:
         self.store_field("%thread", layout.WAIT_SITE, str(self.site))
         kept = [name for one in keep for name in registers_of(one)]
         live = self.liveness.after(self.site)
-        self.suspend(layout.REASON_COLLECTIVE, list(dict.fromkeys([*live, *kept])))
+        self.suspend(reason, list(dict.fromkeys([*live, *kept])))
         return [_load_slot(self, len(inputs) + i, type_) for i, type_ in enumerate(outputs)]
 
     def suspend_here(self, reason: int) -> None:

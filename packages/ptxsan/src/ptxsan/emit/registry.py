@@ -45,6 +45,7 @@ _FAMILIES = (
     "bulk_copies",
     "async_stores",
     "tensor_maps",
+    "simd_video",
     "small_dots",
     "calls",
     "textures",

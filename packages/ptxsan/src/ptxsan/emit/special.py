@@ -39,7 +39,9 @@ def special_register(cx: Emit, name: str, type_: str) -> Value:
     if name == "%is_explicit_cluster":
         return Value("pred", "true")
     if name.startswith(("%clock", "%globaltimer")):
-        count = cx.let("load i64, ptr %count")  # deterministic: time is instructions executed
+        # Deterministic: time is instructions executed, and what passes while all blocks wait.
+        count = cx.let("load i64, ptr %count")
+        count = cx.let(f"add i64 {count}, {cx.load_field('%launch', layout.CLOCK_AHEAD, 'i64')}")
         high = name.endswith("hi")
         bits = cx.let(f"lshr i64 {count}, 32") if high else count
         width = width_of(type_)

@@ -90,9 +90,12 @@ def emit_elect(cx: Emit, ins: Instruction) -> None:
 
 @emits("activemask")
 def emit_active(cx: Emit, ins: Instruction) -> None:
-    """The lanes that have not exited: threads run on their own, so nothing more can be said."""
-    mask = cx.call("i64", "rt_active", ("i64", "%thread.i"), ("i64", "%block.i"))
-    cx.write(ins.operands[0], "b32", cx.let(f"trunc i64 {mask} to i32"))
+    """The lanes that are at this instruction once no other lane of the warp gets any further.
+
+    PTX promises no more of a set than that its lanes execute the instruction together.
+    """
+    (found,) = cx.collective("active", [], ["b32"], reason=layout.REASON_MEETING)
+    cx.write(ins.operands[0], "b32", found.bits)
 
 
 @emits("bar", where=lambda ins: "warp" in ins.parts)

@@ -27,7 +27,8 @@ ANCHOR = "cuda_host_anchor"
 _CONCURRENT = frozenset({
     "cudaStreamCreate", "cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority",
     "cuda_host_per_thread", "cudaMallocHost", "cudaHostAlloc", "cudaMallocManaged",
-    "cudaGraphLaunch", "cudaLaunchKernelExC", "cudaMallocAsync", "cudaFreeAsync",
+    "cudaHostRegister", "cudaGraphLaunch", "cudaLaunchKernelExC", "cudaMallocAsync",
+    "cudaFreeAsync",
 })  # fmt: skip
 
 
@@ -279,16 +280,15 @@ def _linked(units: Sequence[Compiled], draft: Path, library: Path) -> Linked:
         for unit in units
         for symbol, name in unit.names.items()
     }
+    known = _variables(units, modules)
     functions, variables, anchor = [], [], 0
-    for offset, size, kind, symbol in _table(draft):
+    for offset, size, kind, symbol in sorted(_table(draft)):
         if symbol == ANCHOR:
             anchor = offset
         elif symbol in owners and kind in _FUNCTIONS:
             functions.append((offset, size, *owners[symbol]))
-        elif kind in _VARIABLES and size:
-            for number, text in enumerate(modules):
-                if f" {symbol}[" in text or f" {symbol};" in text or f" {symbol} =" in text:
-                    variables.append((offset, size, symbol, number))
+        elif kind in _VARIABLES and size and known.get(symbol):
+            variables.append((offset, size, *known[symbol].pop(0)))
     return Linked(
         library=str(library),
         is_concurrent=not _CONCURRENT.isdisjoint(_wanted(draft)),
@@ -296,6 +296,35 @@ def _linked(units: Sequence[Compiled], draft: Path, library: Path) -> Linked:
         functions=tuple((offset - anchor, size, name, m) for offset, size, name, m in functions),
         variables=tuple((offset - anchor, size, name, m) for offset, size, name, m in variables),
     )
+
+
+_VARIABLE = re.compile(
+    r"^\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const)\b[^;={\n]*?([\w$]+)\s*[\[;=]",
+    re.MULTILINE,
+)
+_INTERNAL = re.compile(r"\b_INTERNAL_\w+::|\(anonymous namespace\)::")
+
+
+def _variables(
+    units: Sequence[Compiled], modules: Sequence[str]
+) -> dict[str, list[tuple[str, int]]]:
+    """Return name and module of the device's variables by the symbols of the host's.
+
+    Those of internal linkage are mangled differently, and several units may have one of a name:
+    they are in the order of the units, in which the linker lays them down.
+    """
+    found: dict[str, list[tuple[str, int]]] = {}
+    for unit in units:
+        if not unit.ptx:
+            continue
+        names = _demangled(_VARIABLE.findall(unit.ptx))
+        symbols = [symbol for _, _, kind, symbol in _table(unit.object) if kind in _VARIABLES]
+        by_plain = {_INTERNAL.sub("", plain): name for name, plain in names.items()}
+        for symbol, plain in _demangled(symbols).items():
+            name = symbol if symbol in names else by_plain.get(_INTERNAL.sub("", plain))
+            if name is not None:
+                found.setdefault(symbol, []).append((name, modules.index(unit.ptx)))
+    return found
 
 
 def _table(binary: Path) -> list[tuple[int, int, str, str]]:

@@ -113,7 +113,7 @@ def compile_device(
     """
     if not arch:
         arch = "sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_90"
-    known = {**_HEADERS, **_libcu(), **(headers or {})}
+    known = {**_HEADERS, **_integers(), **(headers or {})}
     options = [*(f"--pre-include={one}" for one in _ALWAYS), *flags]
 
     def compiled(body: str) -> DeviceCode:
@@ -150,18 +150,20 @@ def compile_device(
     raise first
 
 
-@cache
-def _libcu() -> dict[str, str]:
-    """Return libcu++'s own integer types as an LP64 host has them, so that names are mangled alike.
+# Headers that declare 64-bit integers as long long for NVRTC: an LP64 host has them as long, and
+# names are to be mangled alike.
+_LONG = ("cuda/std/cstdint", "cuda_pipeline_helpers.h", "cuda_awbarrier_helpers.h")
 
-    For NVRTC it declares int64_t as long long.
-    """
-    name = "cuda/std/cstdint"
-    for folder in include_folders():
-        file = Path(folder) / name
-        if file.is_file():
-            return {name: file.read_text().replace("signed long long", "signed long")}
-    return {}
+
+@cache
+def _integers() -> dict[str, str]:
+    """Return headers of the toolkit with integer types as an LP64 host has them."""
+    found = {}
+    for name in _LONG:
+        files = [Path(folder) / name for folder in include_folders()]
+        for file in [one for one in files if one.is_file()][:1]:
+            found[name] = file.read_text().replace("signed long long", "signed long")
+    return found
 
 
 def _without(text: str, start: int, last: int) -> str:

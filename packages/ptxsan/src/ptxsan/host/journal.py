@@ -21,11 +21,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """An operation that touched memory: what it is called, and where the program issued it."""
+    """An operation that touched memory: what it is called, and where the program issued it.
+
+    `speaks_to_host`: what it updates by atomics and strong writes is meant for the host as well.
+    """
 
     what: str
     place: Place
     operation: Operation
+    speaks_to_host: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

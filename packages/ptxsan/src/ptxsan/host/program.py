@@ -213,7 +213,7 @@ def _serve(request: Path) -> int:
         options, schedules, Path(wish["report"]), concurrent=linked.is_concurrent,
         library=Path(linked.library),
     )  # fmt: skip
-    runtime = Runtime(Path(wish["runtime"]), sanitizer, strict=True)
+    runtime = Runtime(Path(wish["runtime"]), sanitizer, strict=True, resumes=sanitizer.resume)
     sanitizer.connect(runtime)
     code = runtime.register(linked)
     words = [wish["program"], *wish["arguments"]]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ptxsan.findings import MachineReport
 from ptxsan.launch import Launch
 from ptxsan.options import Options
+from ptxsan.run import Meanwhile
 from ptxsan.schedules import every
 from ptxsan.syntax import Module
 from ptxsan.watching import Snapshot, snapshot
@@ -50,6 +51,7 @@ class Repeats:
         options: Options,
         schedules: Sequence[tuple[str, int]],
         given: Hashable,
+        meanwhile: Meanwhile | None = None,
     ) -> Sequence[MachineReport]:
         """Return the reports of a launch under each schedule; memory is as the first leaves it.
 
@@ -70,10 +72,11 @@ class Repeats:
         if len(self._misses) > _MOST_KEYS:
             self._misses.clear()
         if misses is None or misses >= _MOST_MISSES or any(one in module.text for one in _CLOCKS):
-            return every(module, launch, options=options, schedules=schedules)
+            return every(module, launch, options=options, schedules=schedules, meanwhile=meanwhile)
         before = snapshot(module, launch)
-        reports = every(module, launch, options=options, schedules=schedules)
-        if not any(one.inconclusive for one in reports):
+        reports = every(module, launch, options=options, schedules=schedules, meanwhile=meanwhile)
+        waited = meanwhile is not None and meanwhile.waited
+        if not waited and not any(one.inconclusive for one in reports):
             self._keep(
                 key, _Outcome(before=before, after=snapshot(module, launch), reports=reports)
             )

@@ -6,16 +6,19 @@ import bisect
 import ctypes
 import enum
 import math
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from ptxsan import limits
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
-from ptxsan.globals import module_memory
+from ptxsan.globals import adopt, module_memory
 from ptxsan.host.build import ANCHOR, Linked
 from ptxsan.host.journal import Place
 from ptxsan.host.order import Order
@@ -34,6 +37,11 @@ _ERRORS = {
     Limit.STATIC: INVALID_VALUE, Limit.DYNAMIC: INVALID_VALUE, Limit.SHARED: INVALID_VALUE,
     Limit.COOPERATIVE: COOPERATIVE_TOO_LARGE,
 }  # fmt: skip
+# What an executor returns of a launch that waits for the host or for other streams: at first a
+# token from here on, by which it is resumed, then whether it got on. `kFirstToken` and its
+# neighbors of native/host_runtime.h.
+STILL, MOVED, FIRST_TOKEN = 10000, 10001, 10002
+_MANAGED = re.compile(r"\.attribute\s*\(\s*\.managed\s*\)[^;={\n]*?([\w$]+)\s*[\[;=]")
 _ARCH = 90
 _REGISTERS = 32  # a thread's: what ptxas would give is not known here
 _COOPERATIVE, _PROGRAMMATIC = 1, 2
@@ -93,13 +101,14 @@ class How:
     """How a kernel is launched: on which stream (by its number), from where, with which others.
 
     `cooperative`: all blocks are there at once; `programmatic`: it may begin before the launch
-    before it has ended.
+    before it has ended; `may_wait`: the caller goes on where its blocks wait for others.
     """
 
     stream: int
     place: Place
     cooperative: bool = False
     programmatic: bool = False
+    may_wait: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +155,7 @@ class _LaunchCall(ctypes.Structure):
     _fields_ = (
         ("function", ctypes.c_void_p), ("extents", ctypes.c_uint * 9), ("flags", ctypes.c_uint),
         ("shared", ctypes.c_size_t), ("arguments", ctypes.c_void_p), ("stream", ctypes.c_uint64),
-        ("file", ctypes.c_char_p), ("line", ctypes.c_int64),
+        ("file", ctypes.c_char_p), ("line", ctypes.c_int64), ("may_wait", ctypes.c_uint64),
     )  # fmt: skip
 
 
@@ -274,20 +283,34 @@ class Executor(Protocol):
         """Learn that a handle means nothing any more."""
 
 
+class Resumes(Protocol):
+    """Who lets launches go on that wait for the host: `Sanitizer.resume`."""
+
+    def __call__(self, token: int, *, last: bool) -> int:
+        """Return CUDA's error code of a launch that has ended, STILL or MOVED."""
+
+
 class Runtime:
     """The CUDA runtime of this process, connected to an executor.
 
     An exception that the executor raises ends the launch with an error code, as host code
     expects, and is kept in `failure` for who called the host code. `orders` are told what the
-    program's streams and events put in order; `order` is the first of them.
+    program's streams and events put in order; `order` is the first of them. With `resumes` a
+    launch may wait for what the host does after it.
     """
 
     def __init__(
-        self, library: Path, executor: Executor, *, multiprocessors: int = 4, strict: bool = False
+        self,
+        library: Path,
+        executor: Executor,
+        *,
+        multiprocessors: int = 4,
+        strict: bool = False,
+        resumes: Resumes | None = None,
     ) -> None:
         self.failure: BaseException | None = None
         self.orders = [Order()]
-        self._executor = executor
+        self._executor, self._resumes = executor, resumes
         self._lock = threading.RLock()
         self._code = ctypes.CDLL(str(library))
         self._functions: list[tuple[int, int, str, str]] = []  # start, end, name, PTX
@@ -308,6 +331,7 @@ class Runtime:
             (ctypes.CFUNCTYPE(integer, pointer, integer, size), self._resident),
             (ctypes.CFUNCTYPE(integer, ctypes.POINTER(Texels)), self._textured),
             (ctypes.CFUNCTYPE(None, ctypes.c_uint64), executor.untextured),
+            (ctypes.CFUNCTYPE(integer, number, integer), self._resume),
         )  # fmt: skip
         self._alive = [kind(function) for kind, function in functions]
         table = (pointer * len(functions))(*(ctypes.cast(one, pointer) for one in self._alive))
@@ -324,7 +348,19 @@ class Runtime:
                 (base + at, base + at + n, name, linked.modules[m]) for at, n, name, m in rows
             ]
             found.sort()
+        for start, end, name, ptx in self._variables:
+            if name in _MANAGED.findall(ptx):
+                self._adopt(start, end - start, name, ptx)
         return code
+
+    def _adopt(self, start: int, nbytes: int, name: str, ptx: str) -> None:
+        """Let a managed variable of the device be the host's own."""
+        try:
+            module = self._executor.module(ptx)
+        except MachineError:
+            return  # the first launch will say so
+        memory = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(start))
+        adopt(module, name, memory)
 
     @property
     def order(self) -> Order:
@@ -408,6 +444,19 @@ class Runtime:
                 self.failure = self.failure or error
                 return LAUNCH_FAILURE
 
+    def _resume(self, token: int, last: int) -> int:
+        with self._lock:
+            try:
+                assert self._resumes is not None
+                return self._resumes(token, last=bool(last))
+            except BaseException as error:
+                self.failure = self.failure or error
+                return LAUNCH_FAILURE
+
+    def drain(self) -> None:
+        """Bring everything to its end that waits: nobody is left who could help it."""
+        self._code.cuda_host_drain()
+
     def _launched(self, call: Any) -> int:
         found = self._entry(call.function)
         if found is None:
@@ -421,6 +470,7 @@ class Runtime:
             stream=call.stream, place=_place(call.file, call.line),
             cooperative=bool(call.flags & _COOPERATIVE),
             programmatic=bool(call.flags & _PROGRAMMATIC),
+            may_wait=bool(call.may_wait) and self._resumes is not None,
         )  # fmt: skip
         asked = HostLaunch(
             ptx=ptx, kernel=name, grid=grid, block=block, cluster=cluster, shared_bytes=call.shared,

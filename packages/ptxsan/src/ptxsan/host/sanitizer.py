@@ -5,25 +5,28 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from ptxsan import footprints
 from ptxsan.errors import MachineError
-from ptxsan.findings import Kind, MachineFinding, Severity
+from ptxsan.findings import Kind, MachineFinding, MachineReport, Severity
 from ptxsan.footprints import Accesses, Touched
 from ptxsan.host.journal import Clash, Deed, Journal, Place
 from ptxsan.host.memory import Memory, Unknown, may_be_padding, reached
-from ptxsan.host.order import Operation
+from ptxsan.host.paused import Paused, Progress
 from ptxsan.host.reordering import Executed, Reordering
 from ptxsan.host.repeats import Repeats
 from ptxsan.host.report import Report, at, issued, shown
 from ptxsan.host.runtime import (
     ASSERTED,
+    FIRST_TOKEN,
     LAUNCH_FAILURE,
+    MOVED,
     NOT_SUPPORTED,
+    STILL,
     SUCCESS,
     HostLaunch,
     How,
@@ -35,18 +38,38 @@ from ptxsan.host.runtime import (
 )
 from ptxsan.host.shared_memory import SharedMemory
 from ptxsan.host.variants import Variants
+from ptxsan.interplay import Interplay
 from ptxsan.launch import Buffer, Launch, Texture
 from ptxsan.names import plain_name
 from ptxsan.options import Options
 from ptxsan.parser import parse
-from ptxsan.run import OVERLAP
+from ptxsan.program import build
+from ptxsan.run import OVERLAP, Meanwhile, load
 from ptxsan.schedules import every, once
 from ptxsan.syntax import Module
 from ptxsan.watching import Snapshot, snapshot
 
 _MOST_KIND = 2  # enum cudaChannelFormatKind: signed, unsigned, float; others are compressed
 _FATAL = {Kind.DEADLOCK: LAUNCH_FAILURE, Kind.TRAP: LAUNCH_FAILURE, Kind.ASSERT: ASSERTED}
+_UPDATES, _SYSTEM = ("atom", "red", "st", "membar", "fence"), frozenset(("sys", "volatile"))
 _ALLOCATES, _FREES = "cudaMallocAsync", "cudaFreeAsync"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """A launch that was begun, under its `name`.
+
+    `before` is memory before it, `behind` the launch without an end whose memory it reaches;
+    `early` says that all of it overlaps with the launch before it.
+    """
+
+    asked: HostLaunch
+    module: Module
+    launch: Launch
+    name: str
+    before: Snapshot | None
+    behind: str
+    early: bool
 
 
 class Sanitizer:
@@ -72,6 +95,7 @@ class Sanitizer:
         self._variants, self._repeats, self._unknown = Variants(), Repeats(), Unknown()
         self._reordering = Reordering(self._options)
         self._launches = 0
+        self._paused: dict[int, tuple[_Begun, Paused[Sequence[MachineReport]]]] = {}
         self._runtime: Runtime | None = None
         self._journal: Journal | None = None
         self._concurrent = concurrent
@@ -83,6 +107,8 @@ class Sanitizer:
 
     def finish(self) -> None:
         """Write what is known at the program's end."""
+        if self._runtime is not None:
+            self._runtime.drain()
         self._look_at_host_accesses()
         if self._runtime is not None:
             self._shared.open(self._runtime)
@@ -110,47 +136,95 @@ class Sanitizer:
             stored_pointers=self._memory.stored_pointers(),
             textures=tuple(self._textures.values()),
         )  # fmt: skip
-        findings: Sequence[MachineFinding] = ()
-        why, run_s, left_out = "", 0.0, []
         self._launches += 1
         name = f"launch {self._launches} ({plain_name(asked.kernel)})"
-        touched: tuple[Touched, ...] = ()
-        early, behind = False, self._unknown.of(launch)
-        before = self._before(module, launch, how)
+        behind, before = self._unknown.of(launch), self._before(module, launch, how)
+        begun = _Begun(
+            asked=asked, module=module, launch=launch, name=name, before=before, behind=behind,
+            early=not behind and self._early(name, module, launch, how),
+        )  # fmt: skip
+
+        def work(meanwhile: Meanwhile | None) -> Sequence[MachineReport]:
+            return self._repeats.every(
+                module, launch, options=self._options, schedules=self._schedules, given=raw,
+                meanwhile=meanwhile,
+            )  # fmt: skip
+
         if behind:
-            why = f"it reaches memory that {behind} was to write, which was not executed to its end"
-        else:
-            early = self._early(name, module, launch, how)
-            try:
-                reports = self._repeats.every(
-                    module, launch, options=self._options, schedules=self._schedules, given=raw
-                )
-                report = reports[0]
+            return self._ended(begun, lambda: ())
+        if not self._may_wait(begun):
+            return self._ended(begun, lambda: work(None))
+        paused = Paused(work)
+        if paused.start() is Progress.ENDED:
+            return self._ended(begun, lambda: paused.result)
+        self._reordering.forget()
+        if self._runtime is not None:
+            self._shared.open(self._runtime)
+        self._paused[self._launches] = begun, paused
+        return FIRST_TOKEN + self._launches
+
+    def _may_wait(self, begun: _Begun) -> bool:
+        """Whether the host, or another stream, may yet do what a launch's blocks wait for."""
+        if not (self._concurrent and begun.asked.how.may_wait):
+            return False
+        try:
+            loaded = load(begun.module, begun.launch.kernel, self._options)
+        except MachineError:
+            return False  # the launch itself will say so
+        return loaded.interplay is Interplay.ANY
+
+    def resume(self, token: int, *, last: bool) -> int:
+        """Let a launch go on that waits; return CUDA's error code once it has ended, or STILL.
+
+        MOVED where it got on and waits again. With `last` nobody is left who could help it.
+        """
+        begun, paused = self._paused[token - FIRST_TOKEN]
+        if last:
+            paused.end()
+        elif (progress := paused.go_on()) is not Progress.ENDED:
+            return MOVED if progress is Progress.MOVED else STILL
+        del self._paused[token - FIRST_TOKEN]
+        return self._ended(begun, lambda: paused.result)
+
+    def _ended(self, begun: _Begun, result: Callable[[], Sequence[MachineReport]]) -> int:
+        """Write what came out of a launch, and look at what it meets; return CUDA's error code."""
+        asked, launch = begun.asked, begun.launch
+        findings: Sequence[MachineFinding] = ()
+        why, run_s, left_out = "", 0.0, []
+        touched: tuple[Touched, ...] = ()
+        try:
+            reports = result()
+            if reports:
                 findings = [self._freed_named(one) for one in once(reports)]
-                touched = report.touched
+                touched = reports[0].touched
                 why = next((one.inconclusive for one in reports if one.inconclusive), None) or ""
                 run_s = sum(one.statistics.run_s for one in reports)
                 # A program's launches overlap as its host has it, which is modelled.
-                left_out = [text for text in report.left_out if text != OVERLAP]
-                sys.stdout.write(report.output)
+                left_out = [text for text in reports[0].left_out if text != OVERLAP]
+                sys.stdout.write(reports[0].output)
                 sys.stdout.flush()
-            except MachineError as error:
-                why = str(error)
+        except MachineError as error:
+            why = str(error)
+        if begun.behind:
+            why = (
+                f"it reaches memory that {begun.behind} was to write, which was not executed to "
+                "its end"
+            )
         if why:
-            self._unknown.left_by(launch, behind or name)
+            self._unknown.left_by(launch, begun.behind or begun.name)
         row = {
             "kernel": asked.kernel, "grid": asked.grid, "block": asked.block,
             "inconclusive": why, "run_s": run_s, "left_out": left_out,
             "findings": [dataclasses.asdict(one) for one in findings],
         }  # fmt: skip
         self._report.write(row)
-        deed = None if early else self._enter(name, how, touched)
-        if deed is None or before is None or why:
+        deed = None if begun.early else self._enter(begun, touched)
+        if deed is None or begun.before is None or why:
             self._reordering.forget()
         else:
             executed = Executed(
-                deed=deed, module=module, launch=launch, touched=touched, before=before,
-                findings=findings, run_s=run_s,
+                deed=deed, module=begun.module, launch=launch, touched=touched,
+                before=begun.before, findings=findings, run_s=run_s,
             )  # fmt: skip
             for one in self._reordering.enter(executed):
                 self._report.say(one)
@@ -172,12 +246,17 @@ class Sanitizer:
         except MachineError:
             return None
 
-    def _enter(self, name: str, how: How, touched: Sequence[Touched]) -> Deed | None:
+    def _enter(self, begun: _Begun, touched: Sequence[Touched]) -> Deed | None:
         """Put a launch behind all that its stream was given, and see what it clashes with."""
         if self._runtime is None:
             return None
+        how = begun.asked.how
         operation = self._runtime.order.operation(how.stream, launch=True)
-        return self._log(operation, name, how, touched)
+        deed = Deed(
+            what=begun.name, place=how.place, operation=operation,
+            speaks_to_host=bool(touched) and _speaks_to_host(begun.module, begun.launch.kernel),
+        )  # fmt: skip
+        return self._log(deed, touched)
 
     def _early(self, name: str, module: Module, launch: Launch, how: How) -> bool:
         """Look at what a programmatic launch does before it waits for the launch before it.
@@ -201,7 +280,8 @@ class Sanitizer:
             if kept is not None:
                 kept.restore()
         when = "before griddepcontrol.wait" if before else "which has no griddepcontrol.wait"
-        self._log(operation, f"{name}, {when},", how, ran[0].touched)
+        deed = Deed(what=f"{name}, {when},", place=how.place, operation=operation)
+        self._log(deed, ran[0].touched)
         return before is None
 
     def refused(self, asked: HostLaunch, why: str) -> None:
@@ -334,8 +414,7 @@ class Sanitizer:
         else:
             self._close()
 
-    def _log(self, operation: Operation, what: str, how: How, touched: Sequence[Touched]) -> Deed:
-        deed = Deed(what=what, place=how.place, operation=operation)
+    def _log(self, deed: Deed, touched: Sequence[Touched]) -> Deed:
         if self._journal is None:
             return deed
         for one in touched:
@@ -358,7 +437,8 @@ class Sanitizer:
             self._report.say(_race(clash, buffer.name))
 
     def _close(self, known: Callable[[int, int], bool] | None = None) -> None:
-        if self._runtime is not None and self._journal is not None:
+        """Keep the host from what work may be at; from nothing while a launch waits for it."""
+        if self._runtime is not None and self._journal is not None and not self._paused:
             self._shared.close(self._runtime, self._journal, known)
 
     def _look_at_host_accesses(self) -> None:
@@ -397,6 +477,17 @@ class Sanitizer:
         verb, _, _ = one.text.partition(" at byte ")
         text = f"{verb} at byte {one.offset} of {one.allocation}"
         return replace(one, kind=Kind.FREED, text=text)
+
+
+def _speaks_to_host(module: Module, kernel: str) -> bool:
+    """Whether a kernel has updates or fences whose scope is the system.
+
+    Volatile writes are such updates: PTX ISA, "Memory Consistency Model", relaxed at .sys.
+    """
+    return any(
+        one.base in _UPDATES and not _SYSTEM.isdisjoint(one.parts)
+        for one in build(module, kernel).body
+    )
 
 
 def _race(clash: Clash, name: str) -> MachineFinding:

@@ -57,9 +57,11 @@ class SharedMemory:
             if not isinstance(buffer, int) or buffer not in self._bases:
                 continue
             base, _ = self._bases[buffer]
+            # An atomic whose scope is the device is to the host what a plain write is.
+            updates = Touching.UPDATES if deed.speaks_to_host else Touching.WRITES
             for part, kind in (
                 (accesses.reads, Touching.READS), (accesses.writes, Touching.WRITES),
-                (accesses.updates, Touching.UPDATES),
+                (accesses.updates, updates),
             ):  # fmt: skip
                 self._watched += [
                     (base + int(a), base + int(b), kind, deed) for a, b in part[:_MOST_RANGES]

@@ -40,7 +40,7 @@ _DEVICE_HEADERS = (
     "cuda_pipeline", "cuda_awbarrier", "cuda/", "cub/", "thrust/", "cuComplex.h", "cuda/std/",
     "math_constants.h", "curand_kernel.h", "vector_types.h", "nv/",
 )  # fmt: skip
-_NOT_FOR_HOST = ("cuda/", "mma.h", "cuda_pipeline", "cuda_awbarrier", "cooperative_groups")
+_NOT_FOR_HOST = ("cuda/", "cuda_pipeline", "cuda_awbarrier", "cooperative_groups")
 
 
 _NOT_INLINED = "__attribute__((noinline))"

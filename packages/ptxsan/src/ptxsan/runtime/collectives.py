@@ -110,6 +110,14 @@ def vote(area: int, stride: int, mask: int, inputs: int, outputs: int, mode: int
             put(area + lane * stride + outputs * L.SLOT, result, poison)
 
 
+@collective("active")
+def active(area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int) -> None:
+    """activemask: the lanes that came."""
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            put(area + lane * stride + outputs * L.SLOT, mask, 0)
+
+
 @collective("match")
 def match(area: int, stride: int, mask: int, inputs: int, outputs: int, mode: int) -> None:
     """match.any and match.all."""

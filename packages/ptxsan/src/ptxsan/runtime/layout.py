@@ -63,11 +63,11 @@ LAST_TIME = (1 << 20) - 64  # race records have 20 bits for a thread's time
 MOST_THREADS = 1 << 26  # and 26 for the thread
 
 # thread states
-READY, COLLECTIVE, BARRIER, EXITED, ARRIVED, MBARRIER, CLUSTER = 0, 1, 2, 3, 4, 5, 6
+READY, COLLECTIVE, BARRIER, EXITED, ARRIVED, MBARRIER, CLUSTER, MEETING = 0, 1, 2, 3, 4, 5, 6, 7
 
 # why a kernel returns to the scheduler
 REASON_EXIT, REASON_COLLECTIVE, REASON_BARRIER, REASON_YIELD, REASON_TRAP = 0, 1, 2, 3, 4
-REASON_MBARRIER, REASON_CLUSTER = 5, 6
+REASON_MBARRIER, REASON_CLUSTER, REASON_MEETING = 5, 6, 7
 
 # barrier operations
 OP_SYNC, OP_ARRIVE, OP_POPC, OP_AND, OP_OR = 0, 1, 2, 3, 4
@@ -185,7 +185,7 @@ TURN = 212  # u32: clusters whose deferred updates are done
 APART = 216  # u32: 1: nobody may see what is updated
 COLLECTIVES = 232  # u64: addresses of handlers, by key
 BLOCK_LENGTHS = 240  # u64
-CLOCK_RATE = 248  # u64
+CLOCK_AHEAD = 248  # u64: how far clocks are ahead of the instructions that ran
 PRINT = 256  # u64: printf records
 PRINT_LIMIT = 264  # u32
 PRINT_COUNT = 268  # u32
@@ -219,7 +219,9 @@ TEXTURES = 480  # u64: table of textures and surfaces (textures.py), 0: none
 MOST_FUEL = 488  # u32: the most that FUEL may be
 GIVES_WAY = 492  # u32: 1: blocks may wait for others, so that all of them give way (waiting.py)
 IDLE_ROUNDS = 496  # u32: rounds without any progress after which there will never be any
-LAUNCH_BYTES = 504
+PAUSES = 500  # u32: 1: somebody outside may change the memory that all blocks wait for
+READS_CLOCKS = 504  # u32: 1: a loop may end because time passes
+LAUNCH_BYTES = 512
 OBSERVED = 4  # executions of each instruction that are observed
 
 # pending cp.async: 128 bytes of scratch, then entries of u64 target, u64 source bytes, flags and

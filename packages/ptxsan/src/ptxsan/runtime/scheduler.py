@@ -29,6 +29,7 @@ from ptxsan.runtime.stuck import may_be_over, report_stuck, report_waiting, time
 from ptxsan.runtime.waiting import changes, repeats
 
 _RAN, _YIELDED, _WAITED = 2, 1, 0
+_FIRST_LEAP, _FURTHEST = 1 << 14, 1 << 56  # of clocks, where nobody gets on but by time
 _LONGEST = 1 << 16  # rounds of a block whose blocks see nothing of each other
 
 
@@ -51,6 +52,9 @@ def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
         store_u32(launch + L.OVERFLOW, 2)
     if reason == L.REASON_COLLECTIVE:
         store_u32(thread + L.STATUS, L.COLLECTIVE)
+        return _RAN
+    if reason == L.REASON_MEETING:
+        store_u32(thread + L.STATUS, L.MEETING)
         return _RAN
     if reason == L.REASON_BARRIER:
         arrive(thread, block, launch)
@@ -159,6 +163,36 @@ def _collect(first: int, count: int, block: int, launch: int) -> int:
 
 
 @native
+def _meet(first: int, count: int, block: int, launch: int) -> int:
+    """Let lanes that ask who is with them go on, those at one instruction together.
+
+    No other lane of the warp can run, so whoever comes to that instruction has come. Returns how
+    many such groups there were.
+    """
+    stride, done = load_u32(block + L.BLOCK_STRIDE), 0
+    for lane in range(count):
+        thread = first + lane * stride
+        if load_u32(thread + L.STATUS) != L.MEETING:
+            continue
+        site, mask = load_u32(thread + L.WAIT_SITE), 0
+        for other in range(lane, count):
+            partner = first + other * stride
+            if load_u32(partner + L.STATUS) != L.MEETING:
+                continue
+            if load_u32(partner + L.WAIT_SITE) == site:
+                store_u32(partner + L.STATUS, L.READY)
+                mask |= 1 << other
+        record = load_u64(launch + L.COLLECTIVES) + load_u32(thread + L.WAIT_KEY) * L.C_RECORD
+        inputs = load_u32(record + L.C_INPUTS)
+        call_handler(
+            load_u64(record + L.C_HANDLER), first + L.EXCHANGE, stride, mask, inputs, inputs,
+            load_u64(record + L.C_IMMEDIATE),
+        )  # fmt: skip
+        done += 1
+    return done
+
+
+@native
 def _check_absent(thread: int, first: int, count: int, stride: int, launch: int) -> None:
     """Lanes of the mask that have exited must not have gone around the operation."""
     mask = load_u32(thread + L.WAIT_MASK)
@@ -184,7 +218,11 @@ def _run_warp(step: int, first: int, count: int, block: int, launch: int, rounds
         ran = _run_lanes(step, first, count, block, launch)
         best = max(best, ran)
         rounds -= 1
-        if (_collect(first, count, block, launch) == 0 and ran != _RAN) or rounds <= 0:
+        if _collect(first, count, block, launch) == 0 and ran != _RAN:
+            if _meet(first, count, block, launch) == 0:
+                break
+            best = _RAN
+        if rounds <= 0:
             break
     return best | max(rounds, 0) << 8
 
@@ -284,17 +322,20 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
     """Run clusters from the shared counter until none is left.
 
     `contexts` are `room` groups of block records, one record a block of a cluster; `order` lists
-    the clusters (u32). Returns 0, or 2 where a block was stuck.
+    the clusters (u32). Returns 0, 2 where a block was stuck, and where the launch PAUSES, 4 once
+    all blocks wait for memory, 5 where they got on before that: the next call goes on from there.
 
     Each turn begins one cluster more; as many as there are where all of them wait, since the one
     that they wait for may be the last. Those that wait are passed over until memory changes.
-    Every other turn goes the other way, as chains of blocks that wait may do.
+    Every other turn goes the other way, as chains of blocks that wait may do. Where all wait, time
+    passes faster and faster, for loops that end by a clock.
     """
     size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
     size *= load_u32(launch + L.CLUSTER_DIM + 8)
     group = size * L.BLOCK_BYTES
-    active = idle = turn = 0
-    total = changes(contexts, room, group, size)
+    idle = turn = 0
+    active, pauses = _resumed(contexts, room, group), load_u32(launch + L.PAUSES)
+    total, moved = changes(contexts, room, group, size), active == 0
     while load_u32(launch + L.STOP) == 0:
         wanted = min(max(1, active) if idle else 1, room - active)
         started = _start(contexts, room, size, launch, order, units, wanted)
@@ -303,6 +344,8 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
             finish(contexts, launch, True)
             return 0
         if started == 0 and idle >= load_u32(launch + L.IDLE_ROUNDS):
+            if pauses:
+                return 5 if moved else 4
             if load_u32(launch + L.NEXT) >= units:
                 report_waiting(contexts, room, group, size, launch)
             else:
@@ -329,8 +372,24 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
                 finish(context, launch, False)
                 store_u32(context + L.IN_USE, 0)
                 active -= 1
+        moved = moved or progress
         idle = 0 if progress else idle + 1
+        if idle and not pauses and load_u32(launch + L.READS_CLOCKS):
+            ahead = load_u64(launch + L.CLOCK_AHEAD)
+            store_u64(launch + L.CLOCK_AHEAD, min(ahead + max(ahead, _FIRST_LEAP), _FURTHEST))
     return 2
+
+
+@native
+def _resumed(contexts: int, room: int, group: int) -> int:
+    """Let blocks that waited look again at memory; return how many there are."""
+    count = 0
+    for index in range(room):
+        context = contexts + index * group
+        if load_u8(context + L.IN_USE):
+            store_u64(context + L.WAITS_SINCE, 0)
+            count += 1
+    return count
 
 
 @native
@@ -357,16 +416,3 @@ def _free(contexts: int, room: int, group: int) -> int:
             store_u32(contexts + index * group + L.IN_USE, 1)
             return index
     return 0
-
-
-@export("int64(int64, int64)")
-def rt_active(thread: int, block: int) -> int:
-    """Return the lanes of the thread's warp that have not exited."""
-    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
-    start = load_u32(thread + L.TID) & ~31
-    mask = 0
-    for index in range(start, min(start + 32, threads)):
-        place = load_u64(block + L.BLOCK_THREAD0) + index * stride
-        if load_u32(place + L.STATUS) != L.EXITED:
-            mask |= 1 << (index - start)
-    return mask

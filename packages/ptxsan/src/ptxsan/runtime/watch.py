@@ -17,6 +17,8 @@ from ptxsan.runtime.raw import add_u32, load_u32, load_u64, store_u32, store_u64
 from ptxsan.runtime.reports import report_pair
 from ptxsan.runtime.roles import nothing_orders, role_of
 
+_MANY = 1 << 10  # accesses to one granule behind which a race is looked for once an instruction
+
 
 @native
 def _head(watch: int, place: int) -> int:
@@ -67,7 +69,7 @@ def check_watched(
         return
     gid, clock = load_u32(thread + L.GID), load_u32(thread + L.CLOCK)
     first, count = load_u32(block + L.FIRST_GID), load_u32(block + L.BLOCK_THREADS)
-    node = load_u64(head)
+    node, passed, known = load_u64(head), 0, 0
     if space == L.S_SHARED and node != 0 and _gone(launch, block, load_u32(node + 8)):
         store_u64(head, 0)  # the context's memory served another block before
         node = 0
@@ -76,6 +78,9 @@ def check_watched(
         other_info = load_u64(node + 16)
         inside = first <= other < first + count
         what = _opposed(launch, info, other_info, inside) if other != gid else 0
+        passed += 1
+        if passed > _MANY and known == 1 + (other_info >> 24):
+            what = 0  # thousands of threads race there by these two instructions: it was said
         if what != 0:
             order = knows(thread, block, launch, other, load_u32(node + 12))
             if order != YES and _was_seen(thread, block, launch, head, node):
@@ -83,6 +88,7 @@ def check_watched(
             if order == UNFENCED:
                 what = L.K_ACQUIRE
             if order != YES:
+                known = 1 + (other_info >> 24)
                 what |= L.INSIDE if inside and space == L.S_GLOBAL else 0
                 name = culprit(launch, block, other)
                 _found(launch, what, info, gid, address, other_info, name, space, place)

@@ -5,6 +5,8 @@
 __global__ void fill(float* y, int n, float v) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = v; }
 __global__ void add(const float* x, float* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] += x[i]; }
 __global__ void count(int* c) { atomicAdd(c, 1); }
+__global__ void tell(int* c) { atomicAdd_system(c, 1); }
+__global__ void count_behind_a_fence(int* c) { __threadfence_system(); atomicAdd(c, 1); }
 __device__ float shared_value;
 __global__ void put() { shared_value = 1; }
 __global__ void take(float* y) { y[0] = shared_value; }
@@ -60,6 +62,14 @@ int main(int argc, char** argv) {
     fill<<<16, 256, 0, a>>>(m, 4096, 3);
     for (int i = 4096; i < 8192; ++i) m[i] = i;
     cudaStreamSynchronize(a); printf("%g\n", m[7]);
+  }
+  if (is("counted") || is("told") || is("fenced")) {
+    int* m; cudaMallocManaged(&m, 4096); *m = 0;
+    if (is("counted")) count<<<4, 256, 0, a>>>(m);
+    if (is("told")) tell<<<4, 256, 0, a>>>(m);
+    if (is("fenced")) count_behind_a_fence<<<4, 256, 0, a>>>(m);
+    while (*(volatile int*)m < 1024) {}
+    cudaStreamSynchronize(a); printf("%d\n", *m);
   }
   if (is("free_async")) { fill<<<4, 256, 0, a>>>(x, n, 1); cudaFreeAsync(x, b); x = nullptr; }
   if (is("free_ok")) { fill<<<4, 256, 0, a>>>(x, n, 1); cudaFreeAsync(x, a); x = nullptr; }

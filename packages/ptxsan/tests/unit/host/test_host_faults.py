@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc")
+from ptxsan import programs
 from ptxsan.findings import Kind, Severity
 from ptxsan.host.build import Linked
 from ptxsan.host.program import ProgramReport, build_program, run_built
@@ -107,6 +108,9 @@ _STREAMS: _Rows = (
     ("managed", {_RACE}, "3\n"),
     ("managed_ok", set(), "3\n"),
     ("managed_halves", set(), "3\n"),
+    ("counted", {_RACE}, "1024\n"),  # atomics of the device, which no scope shares with the host
+    ("told", set(), "1024\n"),
+    ("fenced", set(), "1024\n"),
 )
 _GRAPHS: _Rows = (
     ("grid", {Kind.TRAP}, None),
@@ -125,8 +129,28 @@ _GRAPHS: _Rows = (
     ("nodes_race", {_RACE}, None),
     ("in_capture", {_UNSEEN}, None),
 )
+_WAITS: _Rows = (
+    ("flag", set(), "5\n"),
+    ("never", {Kind.DEADLOCK}, None),
+    ("too late", {Kind.DEADLOCK}, None),
+    ("left at the end", {Kind.DEADLOCK}, None),
+    ("questions", set(), "1\n"),
+    ("questions without an end", {Kind.DEADLOCK}, None),
+    ("work behind", set(), "7 16843009 6\n"),
+    ("results before", {Kind.DEADLOCK}, None),
+    ("kernel of another stream", set(), "5\n"),
+    ("kernel of the same stream", {Kind.DEADLOCK}, None),
+    ("copy of another stream", {_RACE}, "5\n"),
+    ("default stream", {Kind.DEADLOCK}, None),
+    ("event", set(), "1 6\n"),
+    ("query", set(), "3 5\n"),
+    ("thread", set(), "5\n"),
+    ("two that wait", set(), "5\n"),
+    ("gives up", set(), "0\n"),
+)
 _FILES = {
-    "errors.cu": _ERRORS, "memory.cu": _MEMORY, "streams.cu": _STREAMS, "graphs.cu": _GRAPHS
+    "errors.cu": _ERRORS, "memory.cu": _MEMORY, "streams.cu": _STREAMS, "graphs.cu": _GRAPHS,
+    "waits.cu": _WAITS,
 }  # fmt: skip
 _CASES = [(file, *row) for file, rows in _FILES.items() for row in rows]
 
@@ -209,3 +233,22 @@ def test_what_the_host_touches_too_early_is_named_with_its_line(built: dict[str,
     assert found.accesses[0].source_line == _line("streams.cu", 'is("pinned"))')
     assert "the host reads byte 20" in found.text
     assert "cudaMemcpyAsync" in found.text
+
+
+def test_the_last_line_says_that_what_others_do_meanwhile_was_not_looked_at(
+    built: dict[str, Linked],
+) -> None:
+    ran = _host(built, "waits.cu", "flag")
+    last = programs.text(ran).splitlines()[-1]
+    assert last.endswith(
+        "0 errors; not covered: what the host and other streams do while the kernel waits for them"
+    )
+    assert programs.exit_code(ran, found=1) == programs.OK
+
+
+def test_a_kernel_that_waits_for_another_stream_depends_on_running_beside_it(
+    built: dict[str, Linked],
+) -> None:
+    """CUDA does not promise that two kernels run at once: a note, in the words of a deadlock."""
+    (found,) = _host(built, "waits.cu", "kernel of another stream").host
+    assert (found.kind, found.severity) == (Kind.DEADLOCK, Severity.NOTE)

@@ -242,7 +242,13 @@ cudaError_t run_launch(LaunchCall call) {
   watch_open();
   call.file = here.file;
   call.line = here.line;
-  const cudaError_t error = static_cast<cudaError_t>(connected.launch(&call));
+  const int code = connected.launch(&call);
+  if (code < kFirstToken) return launch_ended(static_cast<cudaError_t>(code));
+  launch_waits(code);
+  return result(cudaSuccess);
+}
+
+cudaError_t launch_ended(cudaError_t error) {
   if (error == cudaErrorLaunchFailure || error == cudaErrorAssert ||
       error == cudaErrorIllegalAddress || error == cudaErrorLaunchTimeout)
     lost = error;
@@ -278,9 +284,11 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, std::size_t shar
   LaunchCall call{function,
                   {grid.x, grid.y, grid.z, block.x, block.y, block.z, cluster.x, cluster.y,
                    cluster.z},
-                  flags, shared, arguments, 0, nullptr, 0};
+                  flags, shared, arguments, 0, nullptr, 0, 0};
   const Stream* object = stream_of(stream);
-  if (object == nullptr || object->capture == nullptr)
+  const bool captured = object != nullptr && object->capture != nullptr;
+  call.may_wait = !captured;
+  if (!captured && !is_held(stream_id(stream)))
     return enqueue(stream, cudaGraphNodeTypeKernel, [call](std::uint64_t id) mutable {
       call.stream = id;
       return run_launch(call);
@@ -519,6 +527,13 @@ EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback
 
 // Memory -----------------------------------------------------------------------------------------
 
+namespace {
+void host_waits_all() {
+  wait_for(kEverything);
+  order(kHostWaitsAll);
+}
+}  // namespace
+
 EXPORT cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   if (const cudaError_t error = forbidden(false)) return result(error);
   return allocate(pointer, bytes, kDevice);
@@ -547,7 +562,7 @@ EXPORT cudaError_t cudaMallocPitch(void** pointer, std::size_t* pitch, std::size
 }
 EXPORT cudaError_t cudaFree(void* pointer) {
   if (const cudaError_t error = forbidden(false)) return result(error);
-  if (pointer != nullptr) order(kHostWaitsAll);
+  if (pointer != nullptr) host_waits_all();
   return release(pointer, {kDevice, kManaged}, 0, "cudaFree");
 }
 EXPORT cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
@@ -555,7 +570,9 @@ EXPORT cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   const Stream* object = stream_of(stream);
   if (object != nullptr && object->capture != nullptr)
     return enqueue(stream, cudaGraphNodeTypeMemFree, [](std::uint64_t) { return cudaSuccess; });
-  return release(pointer, {kDevice, kManaged}, stream_id(stream), "cudaFreeAsync");
+  return enqueue(stream, cudaGraphNodeTypeMemFree, [pointer](std::uint64_t id) {
+    return release(pointer, {kDevice, kManaged}, id, "cudaFreeAsync");
+  });
 }
 EXPORT cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
   if (const cudaError_t error = forbidden(false)) return result(error);
@@ -567,7 +584,7 @@ EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) {
 }
 EXPORT cudaError_t cudaFreeHost(void* pointer) {
   if (const cudaError_t error = forbidden(false)) return result(error);
-  if (pointer != nullptr) order(kHostWaitsAll);
+  if (pointer != nullptr) host_waits_all();
   return release(pointer, {kPinned}, 0, "cudaFreeHost");
 }
 EXPORT cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned) {
@@ -603,18 +620,34 @@ EXPORT cudaError_t cudaHostGetFlags(unsigned* flags, void*) {
 namespace {
 cudaError_t copy_now(const Copy& one, const char* api) {
   if (const cudaError_t error = forbidden(true)) return result(error);
+  wait_for(stream_id(nullptr));
   return result(run_copy(one, stream_id(nullptr), true, api));
 }
 cudaError_t copy_later(const Copy& one, cudaStream_t stream, const char* api) {
   if (const cudaError_t error = check_copy(one)) return error;
-  return enqueue(stream, cudaGraphNodeTypeMemcpy, [one, api](std::uint64_t id) {
-    return run_copy(one, id, false, api);
+  const Stream* object = stream_of(stream);
+  std::shared_ptr<std::vector<char>> staged;
+  if ((object == nullptr || object->capture == nullptr) && is_held(stream_id(stream))) {
+    // Pageable memory is read before the call returns, and written before it does.
+    if (!is_device(one.to) && !is_pinned(one.to)) wait_for(stream_id(stream));
+    if (!is_device(one.from) && !is_pinned(one.from)) {
+      const char* first = static_cast<const char*>(one.from);
+      staged = std::make_shared<std::vector<char>>(
+          first, first + (one.rows - 1) * one.from_pitch + one.width);
+    }
+  }
+  return enqueue(stream, cudaGraphNodeTypeMemcpy, [one, api, staged](std::uint64_t id) {
+    Copy made = one;
+    if (staged) made.from = staged->data();
+    return run_copy(made, id, false, api);
   });
 }
 cudaError_t fill_now(void* to, int value, std::size_t width, std::size_t rows, std::size_t pitch,
                      const char* api) {
   if (const cudaError_t error = forbidden(true)) return result(error);
-  return run_fill(to, value, width, rows, pitch, 1, stream_id(nullptr), api);
+  return enqueue(nullptr, cudaGraphNodeTypeMemset, [=](std::uint64_t id) {
+    return run_fill(to, value, width, rows, pitch, 1, id, api);
+  });
 }
 cudaError_t fill_later(void* to, int value, std::size_t width, std::size_t rows, std::size_t pitch,
                        cudaStream_t stream, const char* api) {
@@ -865,7 +898,7 @@ EXPORT cudaError_t cudaMallocArray(cudaArray_t* made, const cudaChannelFormatDes
 }
 EXPORT cudaError_t cudaFreeArray(cudaArray_t array) {
   if (array == nullptr) return result(cudaSuccess);
-  order(kHostWaitsAll);
+  host_waits_all();
   const cudaError_t error = release(array_of(array)->data, {kDevice}, 0, "cudaFreeArray");
   delete array_of(array);
   return error;
@@ -1067,11 +1100,11 @@ EXPORT cudaError_t cudaGetSymbolSize(std::size_t* bytes, const void* symbol) {
 
 EXPORT cudaError_t cudaDeviceSynchronize() {
   if (const cudaError_t error = forbidden(false)) return result(error);
-  order(kHostWaitsAll);
+  host_waits_all();
   return result(cudaSuccess);
 }
 EXPORT cudaError_t cudaDeviceReset() {
-  order(kHostWaitsAll);
+  host_waits_all();
   lost = cudaSuccess;
   return cudaSuccess;
 }
@@ -1153,6 +1186,8 @@ EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int) {
   found->streamPrioritiesSupported = 1;
   found->concurrentManagedAccess = 1;
   found->l2CacheSize = 50 << 20;
+  found->persistingL2CacheMaxSize = found->l2CacheSize / 4 * 3;
+  found->accessPolicyMaxWindowSize = 128 << 20;
   found->memoryBusWidth = 5120;
   found->textureAlignment = 512;
   found->concurrentKernels = found->unifiedAddressing = found->managedMemory = 1;
@@ -1183,6 +1218,11 @@ EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrComputeCapabilityMajor: *value = device.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = device.minor; break;
     case cudaDevAttrL2CacheSize: *value = all.l2CacheSize; break;
+    case cudaDevAttrMaxPersistingL2CacheSize: *value = all.persistingL2CacheMaxSize; break;
+    case cudaDevAttrMaxAccessPolicyWindowSize: *value = all.accessPolicyMaxWindowSize; break;
+    case cudaDevAttrReservedSharedMemoryPerBlock: *value = device.shared_reserved; break;
+    case cudaDevAttrTextureAlignment: *value = all.textureAlignment; break;
+    case cudaDevAttrCanMapHostMemory: *value = 1; break;
     case cudaDevAttrCooperativeLaunch: *value = 1; break;
     case cudaDevAttrManagedMemory: *value = 1; break;
     case cudaDevAttrConcurrentManagedAccess: *value = 1; break;

@@ -100,6 +100,15 @@ template <class T>
 cudaError_t cudaGetSymbolSize(std::size_t* size, const T& symbol) {
   return ::cudaGetSymbolSize(size, (const void*)&symbol);
 }
+// The form that CUDA 11 had.
+inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                       cudaGraphNode_t* node, cudaGraphExecUpdateResult* updated) {
+  cudaGraphExecUpdateResultInfo info;
+  const cudaError_t error = ::cudaGraphExecUpdate(exec, graph, &info);
+  if (node) *node = info.errorNode;
+  if (updated) *updated = info.result;
+  return error;
+}
 template <class T>
 cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int value) {
   return ::cudaFuncSetAttribute((const void*)kernel, attribute, value);

@@ -1,8 +1,11 @@
 // Streams and events: work runs where the program issues it, and what orders it is told to Python.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "host_runtime.h"
 
@@ -36,6 +39,7 @@ struct Event {
   bool recorded = false, timed = true;
   Capture* capture = nullptr;  // of the stream that it was recorded on last
   std::vector<Node*> after;
+  std::uint64_t held = 0;  // its last record, where that is held back
 };
 Event* event_of(cudaEvent_t event) {
   std::lock_guard<std::mutex> lock(guard);
@@ -84,6 +88,117 @@ cudaError_t forbidden(bool legacy) {
   return cudaSuccess;
 }
 
+// Work that is held back, by a number in the order of its issue; the first of a row is a launch that
+// waits for others, with a token.
+namespace {
+struct Held {
+  std::uint64_t stream;
+  Work work;
+  std::vector<std::uint64_t> after;
+  Place place;
+  int token = 0;
+};
+std::recursive_mutex line;
+std::map<std::uint64_t, Held> held;
+std::uint64_t numbered = 0;
+thread_local int waits = 0;  // the token of the launch that has just begun to wait
+constexpr std::uint64_t kThreadStreams = 1 << 16;  // below it no stream is an object
+
+bool is_blocking(std::uint64_t stream) {
+  if (stream < kThreadStreams) return true;
+  return (reinterpret_cast<const Stream*>(stream)->flags & cudaStreamNonBlocking) == 0;
+}
+
+// What is held back that a stream's next work comes after.
+std::vector<std::uint64_t> before(std::uint64_t stream) {
+  std::vector<std::uint64_t> found;
+  for (const auto& [number, one] : held)
+    if (stream == kEverything || one.stream == stream ||
+        ((one.stream == kLegacy || stream == kLegacy) && is_blocking(one.stream) &&
+         is_blocking(stream)))
+      found.push_back(number);
+  return found;
+}
+
+std::uint64_t put(std::uint64_t stream, Work work, std::vector<std::uint64_t> after) {
+  held[++numbered] = Held{stream, std::move(work), std::move(after), here};
+  return numbered;
+}
+
+bool is_first(const Held& one) {
+  for (std::uint64_t number : one.after)
+    if (held.count(number)) return false;
+  return true;
+}
+
+// Runs or resumes what nothing else holds back; returns whether anything got on.
+bool advance() {
+  bool moved = false;
+  for (auto next = held.begin(); next != held.end();) {
+    const auto at = next++;
+    Held& one = at->second;
+    if (!is_first(one)) continue;
+    if (one.token) {
+      const int code = connected.resume(one.token, 0);
+      moved |= code != kStill;
+      if (code == kStill || code == kMoved) continue;
+      launch_ended(static_cast<cudaError_t>(code));
+    } else {
+      const Place place = here;
+      here = one.place;
+      waits = 0;
+      one.work(one.stream);
+      here = place;
+      moved = true;
+      one.token = std::exchange(waits, 0);
+      if (one.token) continue;
+    }
+    held.erase(at);
+  }
+  return moved;
+}
+
+// The launch that waits and that one of these comes after, or is.
+std::uint64_t waiting(const std::vector<std::uint64_t>& numbers) {
+  for (std::uint64_t number : numbers) {
+    const auto found = held.find(number);
+    if (found == held.end()) continue;
+    if (found->second.token) return number;
+    if (const std::uint64_t other = waiting(found->second.after)) return other;
+  }
+  return 0;
+}
+
+void wait_until_gone(std::vector<std::uint64_t> numbers) {
+  const auto is_there = [](std::uint64_t number) { return held.count(number) != 0; };
+  while (std::any_of(numbers.begin(), numbers.end(), is_there)) {
+    if (advance()) continue;
+    const std::uint64_t stuck = waiting(numbers);
+    if (stuck == 0) return;
+    launch_ended(static_cast<cudaError_t>(connected.resume(held[stuck].token, 1)));
+    held.erase(stuck);
+  }
+}
+}  // namespace
+
+bool is_held(std::uint64_t stream) {
+  std::lock_guard<std::recursive_mutex> lock(line);
+  return !before(stream).empty();
+}
+void hold(std::uint64_t stream, Work work) {
+  std::lock_guard<std::recursive_mutex> lock(line);
+  put(stream, std::move(work), before(stream));
+}
+void go_on() {
+  std::lock_guard<std::recursive_mutex> lock(line);
+  while (!held.empty() && advance()) {}
+}
+void wait_for(std::uint64_t stream) {
+  std::lock_guard<std::recursive_mutex> lock(line);
+  wait_until_gone(before(stream));
+}
+void launch_waits(int token) { waits = token; }
+
 Node* add_node(Capture* capture, cudaGraphNodeType type, Work work, const std::vector<Node*>& after);
 
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
@@ -93,7 +208,20 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
   if (object == nullptr || object->capture == nullptr) {
     if (is_legacy(stream))
       if (const cudaError_t error = forbidden(true)) return result(error);
-    return result(work(stream_id(stream)));
+    const std::uint64_t id = stream_id(stream);
+    std::lock_guard<std::recursive_mutex> lock(line);
+    go_on();
+    if (is_held(id)) {
+      hold(id, std::move(work));
+      return result(cudaSuccess);
+    }
+    waits = 0;
+    const cudaError_t error = work(id);
+    if (const int token = std::exchange(waits, 0)) {
+      put(id, {}, {});
+      held[numbered].token = token;
+    }
+    return result(error);
   }
   if (object->capture->broken) return result(cudaErrorStreamCaptureInvalidated);
   object->tail = {add_node(object->capture, type, std::move(work), object->tail)};
@@ -124,6 +252,9 @@ std::vector<Node*> capture_ends(Capture* capture) {
 }  // namespace host
 
 using namespace host;
+
+// The program ends: nobody is left who could help what waits.
+EXPORT void cuda_host_drain() { wait_for(kEverything); }
 
 EXPORT void cuda_host_per_thread() { by_thread = true; }
 
@@ -186,10 +317,15 @@ EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   }
   if (is_legacy(stream))
     if (const cudaError_t error = forbidden(true)) return result(error);
+  wait_for(stream_id(stream));
   order(kHostWaitsStream, stream_id(stream));
   return result(cudaSuccess);
 }
-EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  go_on();
+  if (is_stream(stream) && is_held(stream_id(stream))) return result(cudaErrorNotReady);
+  return cudaStreamSynchronize(stream);
+}
 EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   Event* one = event_of(event);
   if (!is_stream(stream) || one == nullptr) return result(cudaErrorInvalidResourceHandle);
@@ -207,7 +343,20 @@ EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
     own->broken = true;
     return result(cudaErrorStreamCaptureIsolation);
   }
-  if (one->recorded) order(kWaitsEvent, stream_id(stream), event_id(event));
+  if (!one->recorded) return result(cudaSuccess);
+  const std::uint64_t id = stream_id(stream), known = event_id(event);
+  std::lock_guard<std::recursive_mutex> lock(line);
+  go_on();
+  std::vector<std::uint64_t> after = before(id);
+  if (held.count(one->held)) after.push_back(one->held);
+  if (after.empty()) {
+    order(kWaitsEvent, id, known);
+    return result(cudaSuccess);
+  }
+  put(id, [known](std::uint64_t stream) {
+    order(kWaitsEvent, stream, known);
+    return cudaSuccess;
+  }, after);
   return result(cudaSuccess);
 }
 EXPORT cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, std::size_t, unsigned) {
@@ -258,9 +407,19 @@ EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     if (const cudaError_t error = forbidden(true)) return result(error);
   one->capture = nullptr;
   one->after.clear();
-  one->at = std::chrono::steady_clock::now();
   one->recorded = true;
-  order(kRecorded, event_id(event), stream_id(stream));
+  const auto happens = [one](std::uint64_t id) {
+    one->at = std::chrono::steady_clock::now();
+    order(kRecorded, event_id(reinterpret_cast<cudaEvent_t>(one)), id);
+    return cudaSuccess;
+  };
+  const std::uint64_t id = stream_id(stream);
+  std::lock_guard<std::recursive_mutex> lock(line);
+  go_on();
+  std::vector<std::uint64_t> after = before(id);
+  one->held = 0;
+  if (after.empty()) happens(id);
+  else one->held = put(id, happens, std::move(after));
   return result(cudaSuccess);
 }
 EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
@@ -270,10 +429,23 @@ EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Event* one = event_of(event);
   if (one == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (one->capture != nullptr) return result(cudaErrorCapturedEvent);
+  {
+    std::lock_guard<std::recursive_mutex> lock(line);
+    wait_until_gone({one->held});
+  }
   if (one->recorded) order(kHostWaitsEvent, event_id(event));
   return result(cudaSuccess);
 }
-EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
+  Event* one = event_of(event);
+  if (one == nullptr) return result(cudaErrorInvalidResourceHandle);
+  {
+    std::lock_guard<std::recursive_mutex> lock(line);
+    go_on();
+    if (held.count(one->held)) return result(cudaErrorNotReady);
+  }
+  return cudaEventSynchronize(event);
+}
 EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
   Event* one = event_of(event);
   if (one == nullptr) return result(cudaErrorInvalidResourceHandle);

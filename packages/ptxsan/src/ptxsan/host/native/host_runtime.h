@@ -28,7 +28,10 @@ struct LaunchCall {
   std::uint64_t stream;
   const char* file;
   std::int64_t line;
+  std::uint64_t may_wait;  // 1: the caller goes on where the launch waits for others
 };
+// What comes back of a launch that waits: whether it got on, and at first a token from here on.
+constexpr int kStill = 10000, kMoved = 10001, kFirstToken = 10002;
 constexpr unsigned kCooperative = 1, kProgrammatic = 2;
 
 // Bytes moved, or set where nothing is given to copy from: `rows` of `width`.
@@ -80,6 +83,7 @@ struct Callbacks {
   int (*resident)(const void* function, int threads, std::size_t dynamic);
   int (*textured)(const Texels* texels);
   void (*untextured)(std::uint64_t handle);
+  int (*resume)(std::uint64_t token, int last);
 };
 
 extern Callbacks connected;
@@ -123,6 +127,22 @@ cudaError_t forbidden(bool legacy);
 using Work = std::function<cudaError_t(std::uint64_t stream)>;
 // Runs `work` on a stream, or makes it a node of the graph that the stream is captured into.
 cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work);
+
+// Launches that wait for the host or for other streams, and the work behind them: it is held back
+// until they have ended (cuda_streams.cpp). `kEverything` stands for all streams.
+constexpr std::uint64_t kEverything = 0;
+// Whether the next work of a stream is held back.
+bool is_held(std::uint64_t stream);
+// Puts work behind all that a stream's next work comes after.
+void hold(std::uint64_t stream, Work work);
+// Lets what waits go on as far as it gets.
+void go_on();
+// Waits until nothing of a stream is held back. What nobody can help then is a deadlock.
+void wait_for(std::uint64_t stream);
+// A launch waits; its stream's later work comes behind it.
+void launch_waits(int token);
+// What the end of a launch means for the context.
+cudaError_t launch_ended(cudaError_t error);
 
 // Operations -------------------------------------------------------------------------------------
 
