@@ -153,7 +153,7 @@ def check(
             gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
             budget_s=options.duration_s(budget, option="--budget"),
         )
-        return drive(check_job(job), output)
+        return drive(check_job(job), output, job=job)
 
     if watches:
         against = problem or stated.problem
