@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -11,13 +13,14 @@ import torch
 
 from cuassay import domains
 from cuassay.errors import ProblemError
-from cuassay.formats.domain_rules import check_domain, domain_words
+from cuassay.formats.domain_rules import KINDS, check_domain, domain_words
+from cuassay.formats.native.axes import read_axes
 from cuassay.formats.native.declaration import problem, problem_of, scalar, tensor
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.domain import Domain, Real
 from cuassay.model.dtype import DType
-from cuassay.model.problem import Problem, TensorSpec
+from cuassay.model.problem import ConstAxis, ExprAxis, Problem, TensorSpec, VarAxis
 from cuassay.model.verdict import Profile
 
 
@@ -113,6 +116,26 @@ def test_messages_name_what_to_write(declare: Callable[[], object], message: str
     with pytest.raises(ProblemError) as told:
         declare()
     assert message in str(told.value)
+
+
+_PAGE = (Path(__file__).parents[4] / "docs" / "problems.md").read_text(encoding="utf-8")
+
+
+def test_every_line_of_the_page_is_a_declaration() -> None:
+    made = [eval(row) for row in re.findall(r"^\| `(domains\..*?)` \|", _PAGE, re.MULTILINE)]
+    kinds = {type(one) for one in made}
+    servers = {domains.Lengths, domains.Offsets, domains.Swizzled, domains.SizeOf, domains.Opaque}
+    assert kinds == set(KINDS) - servers
+    for one in made:
+        real = isinstance(one, domains.Real | domains.Positive | domains.Probability)
+        dtype = DType.FLOAT32 if real else DType.INT32
+        check_domain(
+            TensorSpec(name="x", dtype=dtype, shape=("n", "n"), domain=one), where=str(one)
+        )
+    forms = re.findall(r'^\| `("\w+": .*?)` \|', _PAGE, re.MULTILINE)
+    axes = eval("{" + ", ".join(forms) + "}")
+    made_axes = read_axes(axes, (), (), where="page")
+    assert [type(axis) for axis in made_axes] == [VarAxis, VarAxis, VarAxis, ConstAxis, ExprAxis]
 
 
 def test_a_domain_in_words() -> None:
