@@ -51,9 +51,11 @@ def test_one_command_installs_what_is_missing(
     command: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(probes.shutil, "which", lambda _: "/usr/bin/nvidia-smi" if driver else None)
+    there = "/usr/bin/nvidia-smi" if driver else None
+    monkeypatch.setattr("cuassay.cli.probes.shutil.which", lambda _: there)
     monkeypatch.setattr(
-        probes.importlib.util, "find_spec", lambda name: None if name in absent else name
+        "cuassay.cli.probes.importlib.util.find_spec",
+        lambda name: None if name in absent else name,
     )
     monkeypatch.setattr(probes, "_checkout", lambda: Path("/a checkout"))
     monkeypatch.setattr(Path, "is_dir", lambda _: True)

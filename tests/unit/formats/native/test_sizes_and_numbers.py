@@ -104,12 +104,12 @@ def _bounded(domain: Domain, dtype: str = "float32") -> Callable[[], object]:
         (_bounded(Real(numbers_of="float64")), "a narrower dtype: float16, bfloat16"),
         (_bounded(Real(numbers_of="float16"), "float16"), "a narrower dtype:"),
         (_bounded(Real(low=7e4, numbers_of="float16")), "no float16 number lies in [70000.0, inf]"),
-        (lambda: tensor("float32", "n", low=0.0), "write from cuassay import domains, and domain="),
-        (lambda: tensor("int32", "n", axis="n"), 'and domain=domains.Index(axis="...")'),
-        (lambda: tensor("int32", "n", inplace=True), "has no argument inplace=; write updated="),
-        (lambda: tensor("int32", "n", lo=0), "expected one of name, domain, out, updated, stale"),
-        (lambda: scalar("float32", domain=Real()), "has no argument domain=; write low=..., high="),
-        (lambda: scalar("int32", axis="n"), 'write size_of="..."'),
+        (lambda: tensor("float32", "n", low=0.0), "write from cuassay import domains, and domain="),  # type: ignore[arg-type]
+        (lambda: tensor("int32", "n", axis="n"), 'and domain=domains.Index(axis="...")'),  # type: ignore[arg-type]
+        (lambda: tensor("int32", "n", inplace=True), "has no argument inplace=; write updated="),  # type: ignore[arg-type]
+        (lambda: tensor("int32", "n", lo=0), "expected one of name, domain, out, updated, stale"),  # type: ignore[arg-type]
+        (lambda: scalar("float32", domain=Real()), "has no argument domain=; write low=..., high="),  # type: ignore[arg-type]
+        (lambda: scalar("int32", axis="n"), 'write size_of="..."'),  # type: ignore[arg-type]
     ],
 )
 def test_messages_name_what_to_write(declare: Callable[[], object], message: str) -> None:
