@@ -20,16 +20,22 @@ install: $(STAMP) ## a virtual environment in .venv with everything that develop
 # (half a minute of two processors). It comes without what it needs itself, so that no two processes
 # install the same files. No hook: an editable install compiles nothing, but would fetch numba twice.
 # The demo waits for no tool of development.
+# `BEAT` says every ten seconds that its line still runs.
+BEAT = ( trap 'kill $$pause 2>/dev/null; exit' TERM; n=0; while :; do sleep 10 & pause=$$!; wait $$pause; n=$$((n + 10)); \
+  echo "make: $(1), $$n s"; done ) & beat=$$!; trap 'kill $$beat' EXIT;
+
 $(READY): pyproject.toml packages/ptxsan/pyproject.toml
+	@echo "make: installs torch, Triton and the PTX machine into $(VENV); about two minutes of two cores"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --no-deps $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0 & torch=$$!; \
+	@$(call BEAT,installs what the demo needs) \
+	  $(BIN)/python -m pip install -q --no-deps $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0 & torch=$$!; \
 	  HATCH_BUILD_NO_HOOKS=true $(BIN)/python -m pip install -q -e packages/ptxsan || exit 1; \
 	  $(BIN)/python -m ptxsan.runtime.prebuilt & runtime=$$!; \
 	  wait $$torch && $(BIN)/python -m pip install -q -e '.[demo]' && wait $$runtime
 	touch $(READY)
 
 $(STAMP): $(READY)
-	$(BIN)/python -m pip install -q -e '.[dev]'
+	@$(call BEAT,installs the tools of development) $(BIN)/python -m pip install -q -e '.[dev]'
 	touch $(STAMP)
 
 demo: $(READY) ## judge a wrong, a right and a second wrong kernel, with reports to look at
@@ -46,7 +52,7 @@ test: $(STAMP) ## tests of every promise that needs no GPU; AREA=oracle runs tho
 lint: $(STAMP) ## ruff and mypy
 	$(BIN)/ruff check src packages tests benchmarks examples
 	$(BIN)/ruff format --check src packages tests benchmarks examples
-	$(BIN)/mypy
+	@$(call BEAT,mypy) $(BIN)/mypy
 
 bench: $(STAMP) ## the benchmarks that run on this machine
 	$(BIN)/python benchmarks/run.py

@@ -29,6 +29,7 @@ from cuassay.report.terminal.trial import TerminalReport
 
 FOLDER = Path(__file__).resolve().parent / "embedding_rmsnorm_backward"
 REPORTS = Path("demo-report")
+_SAYS_EACH_S = 9.0
 EXPECTED = {
     "kernel_bf16_triton.py": Decision.REJECTED,
     "kernel_fp32_triton.py": Decision.ACCEPTED,
@@ -69,13 +70,15 @@ class Judged:
 
 def judge(console: Console, kernel: str, judged: Judged) -> tuple[Verdict, Path]:
     """Show the trial of one kernel on the terminal; write its HTML page."""
-    report = TerminalReport(console)
+    report = TerminalReport(console, progress=Console(stderr=True), each_s=_SAYS_EACH_S)
+    report.begin(profile=Profile.QUICK.value)
     verdict: Verdict | None = None
     for event in judged.events():
         report.consume(event)
         if isinstance(event, EngineFinished):
             verdict = event.verdict
         if isinstance(event, EngineStopped):
+            report.close()
             raise CuassayError(event.message)
     if verdict is None:
         raise CuassayError(f"{kernel}: the trial ended without a verdict")

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.heartbeat import Heartbeat
+
 if TYPE_CHECKING:
     from cuassay.sandbox.host.nursery import Nursery
 
@@ -49,8 +51,13 @@ _LONGEST = (
 )
 
 
-def pytest_configure() -> None:
-    """Let processes that tests start find what `tests/support/startup` says of garbage."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Let processes that tests start find what `tests/support/startup` says of garbage.
+
+    Where pytest-xdist has the tests in other processes, say now and then how far they are.
+    """
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Heartbeat(config))
     startup = str(Path(__file__).parent / "support" / "startup")
     paths = [startup, *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)

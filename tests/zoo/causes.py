@@ -89,6 +89,7 @@ _BY_LESSON: Mapping[str, tuple[Cause, ...]] = {
     "order: blocks that wait": (Cause.RACE, Cause.NOT_DETERMINISTIC, Cause.WRONG_REDUCTION),
     "serving: pages": (Cause.INPUT_MISREAD,),
     "serving: lengths": (Cause.INPUT_MISREAD, Cause.WRONG_REDUCTION, Cause.SPECIAL_CASE),
+    "serving: masked scores": (Cause.SPECIAL_CASE, Cause.MAGNITUDE, Cause.WRONG_VALUES),
     "serving: offsets": (Cause.INPUT_MISREAD, Cause.SPECIAL_CASE),
     "serving: experts": (Cause.INPUT_MISREAD, Cause.SPECIAL_CASE, Cause.WRONG_REDUCTION),
     "serving: slots": (Cause.INPUT_MISREAD, Cause.SPECIAL_CASE),

@@ -10,6 +10,8 @@ triton_decode_empty     | paged_attention_ragged | NUM001        | O5 N12
 longest_first           | paged_attention_ragged | NUM001        | O5
 triton_last_split       | paged_attention_ragged | NUM001 SHP001 | O10
 pooled_empty_row        | zoo:pooled_rows        | NUM001        | O5 N12
+# serving: masked scores
+infinite_scores         | zoo:masked_scores      | NUM001        | N12 N13
 # serving: offsets
 empty_sequence          | attention_varlen       | NUM001        | O5
 # serving: experts

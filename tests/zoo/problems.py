@@ -415,6 +415,21 @@ def pooled_rows(
 
 
 @problem(
+    axes={"rows": (1, 4096), "keys": {32, 64, 128}},
+    workloads=({"rows": 40, "keys": 64},),
+)
+def masked_scores(
+    scores: Annotated[torch.Tensor, tensor("float32", "rows", "keys", domain=Real(also=("-inf",)))],
+    gain: Annotated[
+        torch.Tensor, tensor("float32", "ceil(rows / 16)", domain=Real(numbers_of="bfloat16"))
+    ],
+) -> Annotated[torch.Tensor, tensor("float32", "rows", "keys", name="y")]:
+    """Soft-max of scores that are -inf where a mask hides them, times a gain for 16 rows each."""
+    rows = gain.repeat_interleave(16)[: scores.shape[0]]
+    return torch.softmax(scores, dim=-1) * rows.unsqueeze(-1)
+
+
+@problem(
     axes={"groups": (1, 512), "rows": (1, 65_536), "width": (1, 1024)},
     workloads=({"groups": 6, "rows": 60, "width": 16},),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
+import importlib.util
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from cuassay.errors import ProblemError, UnknownNameError
@@ -63,6 +64,17 @@ def names() -> tuple[str, ...]:
 def families() -> Mapping[str, tuple[str, ...]]:
     """Return the catalogued operators by family."""
     return {family: tuple(listed.split()) for family, listed in _FAMILIES.items()}
+
+
+def source(name: str) -> str:
+    """Return the text of an operator's module, read without torch. Raises UnknownNameError."""
+    plain = name.partition("@")[0]
+    if plain not in _MODULES:
+        raise UnknownNameError("catalogue operator", plain, names())
+    spec = importlib.util.find_spec(_MODULES[plain])
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).read_text(encoding="utf-8")
 
 
 def get(name: str, *, dtype: str | DType | None = None) -> Problem:

@@ -14,7 +14,9 @@ from cuassay.cli.options import Output
 from cuassay.cli.sinks import say
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.events import CaseFinished, EngineFinished, EngineStopped, Event, Progress
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision
+from cuassay.store.runs import last_duration_s
 
 if TYPE_CHECKING:
     from cuassay.report.terminal.trial import TerminalReport
@@ -27,14 +29,17 @@ BUG_REPORT = (
 )
 
 
-def drive(events: Iterator[Event], output: Output) -> int:
-    """Show a trial and return 0, 1, 2, 3 or 130.
+def drive(events: Iterator[Event], output: Output, *, job: TrialJob | None = None) -> int:
+    """Show a trial and return 0, 1, 2, 3 or 130; `job` is what was asked for, if it is a trial.
 
     Raises CannotJudgeError where the events end without a verdict or a reason.
     """
     seen: list[Event] = []
     report = terminal_report(output)
-    report.begin()
+    if job is not None:
+        report.begin(profile=job.profile.value, last_s=last_duration_s(job))
+    else:
+        report.begin()
     try:
         for event in events:
             if not isinstance(event, CaseFinished | Progress):

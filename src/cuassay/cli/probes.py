@@ -5,27 +5,48 @@ Each probe ends as a `Probe`: what was found, or what its absence costs and how 
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from cuassay.model.walls import BY_NAME, NAMESPACES
 
 _TIMEOUT_S = 90
+JUDGE = "judge"  # the extra with all that `quick` and `standard` use
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+_NVCC = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-cccl")
+# Packages of that extra, and what cannot be done without each.
+_NEEDS = {
+    "torch": "nothing can be judged",
+    "numpy": "nothing can be judged",
+    "safetensors": "workloads stored as safetensors cannot be read",
+    "triton": "Triton kernels cannot be judged",
+    "ptxsan": "Triton and CUDA C++ kernels cannot be judged without a GPU",
+    "hypothesis": "FUZZ001 does not search for inputs",
+    "z3-solver": "nothing is proved for all sizes",
+    "pytest": "kernels are not judged in tests: another pytest does not see the plugin",
+}
 
 # Runs in a child: prints one JSON object of name -> version or "" where absent.
 _PACKAGES = """
 import importlib.metadata as m, importlib.util as u, json
 found = {}
-for name in ("torch", "triton", "ml_dtypes", "safetensors", "numpy"):
+for name, module in (
+    ("torch", ""), ("triton", ""), ("ml_dtypes", ""), ("safetensors", ""), ("numpy", ""),
+    ("ptxsan", ""), ("hypothesis", ""), ("z3-solver", "z3"), ("pytest", ""),
+):
     try:
-        found[name] = m.version(name) if u.find_spec(name) else ""
+        found[name] = m.version(name) if u.find_spec(module or name) else ""
     except (m.PackageNotFoundError, ImportError, ValueError):
         found[name] = ""
 print(json.dumps(found))
@@ -70,13 +91,18 @@ print(json.dumps({"nvcc": found, "nvrtc": library or ""}))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One thing that a trial may need: what its absence costs and how to get it."""
+    """One thing that a trial may need: what its absence costs and how to get it.
+
+    `packages` are what pip installs for it: extras of cuassay by their names alone, such as
+    `judge`, and other packages.
+    """
 
     name: str
     ok: bool
     found: str = ""
     costs: str = ""
     fix: str = ""
+    packages: tuple[str, ...] = ()
 
 
 def probes() -> Iterator[Probe]:
@@ -89,25 +115,53 @@ def probes() -> Iterator[Probe]:
         fix="install Python 3.11 or newer",
     )
     packages = child(_PACKAGES)
-    needs = (
-        ("torch", "nothing can be judged", "pip install 'cuassay[torch]'"),
-        ("numpy", "nothing can be judged", "pip install 'cuassay[torch]'"),
-        (
-            "safetensors",
-            "workloads stored as safetensors cannot be read",
-            "pip install safetensors",
-        ),
-        ("triton", "Triton kernels cannot be judged", "pip install 'cuassay[triton]'"),
-    )
-    for name, costs, fix in needs:
+    for name, costs in _NEEDS.items():
         version = str(packages.get(name) or "")
-        yield Probe(name=name, ok=bool(version), found=version, costs=costs, fix=fix)
+        yield Probe(
+            name=name,
+            ok=bool(version),
+            found=version,
+            costs=costs,
+            fix=f"pip install 'cuassay[{JUDGE}]'",
+            packages=(JUDGE,),
+        )
     has_torch = bool(packages.get("torch"))
     torch = child(_TORCH) if has_torch else {}
     yield from _device(torch, has_torch=has_torch)
-    yield from _compilers()
+    yield from _compilers(gpu=bool(torch.get("device")))
     yield _interpreter(packages, gpu=bool(torch.get("device")))
     yield from _sandbox()
+
+
+def install_command(packages: Collection[str]) -> str:
+    """Return one command that installs `packages` (see Probe): empty where there are none.
+
+    Extras come with torch's CPU build where no driver of NVIDIA is, and with ptxsan from the
+    checkout that this cuassay was installed from.
+    """
+    if not packages:
+        return ""
+    wanted = [one for one in packages if one != JUDGE]
+    first = ""
+    if JUDGE in packages:
+        gpu = shutil.which("nvidia-smi") is not None
+        wanted.insert(0, f"'cuassay[{'gpu' if gpu else 'cpu'}]'")
+        machine = _checkout() / "packages" / "ptxsan"
+        if importlib.util.find_spec("ptxsan") is None and machine.is_dir():
+            wanted.insert(0, shlex.quote(str(machine)))
+        if not gpu and importlib.util.find_spec("torch") is None:
+            first = f"pip install --no-deps 'torch<2.14' --extra-index-url {CPU_INDEX} && "
+    return f"{first}pip install {' '.join(wanted)}"
+
+
+def _checkout() -> Path:
+    """Return the folder that pip installed this cuassay from; one that is not there if none."""
+    try:
+        told = importlib.metadata.distribution("cuassay").read_text("direct_url.json")
+        url = urlsplit(str(json.loads(told or "{}").get("url", "")))
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return Path("/nonexistent")
+    return Path(unquote(url.path)) if url.scheme == "file" else Path("/nonexistent")
 
 
 def child(program: str) -> Mapping[str, object]:
@@ -147,7 +201,7 @@ def _device(torch: Mapping[str, object], *, has_torch: bool) -> Iterator[Probe]:
             ok=False,
             found=error,
             costs="nothing can be judged",
-            fix="pip install --force-reinstall 'cuassay[torch]'",
+            fix="pip install --force-reinstall torch",
         )
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     driver = _output(query).strip().splitlines()[:1] if shutil.which("nvidia-smi") else []
@@ -170,7 +224,7 @@ def _device(torch: Mapping[str, object], *, has_torch: bool) -> Iterator[Probe]:
     )
 
 
-def _compilers() -> Iterator[Probe]:
+def _compilers(*, gpu: bool) -> Iterator[Probe]:
     found = child(_COMPILERS)
     nvcc = str(found.get("nvcc") or "")
     minor = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -180,8 +234,8 @@ def _compilers() -> Iterator[Probe]:
         ok=bool(nvcc),
         found=nvcc,
         costs="CUDA C++ that uses torch's headers cannot be built",
-        fix="pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl, then set "
-        f"CUDA_HOME={toolkit}",
+        fix=f"pip install {' '.join(_NVCC)}, then set CUDA_HOME={toolkit}",
+        packages=_NVCC if gpu else (),
     )
     nvrtc = str(found.get("nvrtc") or "")
     yield Probe(
@@ -189,7 +243,8 @@ def _compilers() -> Iterator[Probe]:
         ok=bool(nvrtc),
         found=nvrtc,
         costs='raw extern "C" CUDA kernels cannot be built',
-        fix="pip install 'cuassay[machine]', which brings libnvrtc",
+        fix=f"pip install 'cuassay[{JUDGE}]', which brings libnvrtc",
+        packages=(JUDGE,),
     )
     host = shutil.which("g++") or shutil.which("c++") or ""
     yield Probe(
@@ -199,6 +254,8 @@ def _compilers() -> Iterator[Probe]:
         costs="C++ and CUDA C++ extensions cannot be built",
         fix="apt-get install g++",
     )
+    if not gpu:
+        return  # compute-sanitizer runs on a GPU alone
     sanitizer = shutil.which("compute-sanitizer") or ""
     yield Probe(
         name="compute-sanitizer",
@@ -206,6 +263,7 @@ def _compilers() -> Iterator[Probe]:
         found=sanitizer,
         costs="no second opinion on memory faults; cuassay's own poisoning still runs",
         fix="pip install nvidia-cuda-sanitizer-api (the version of your driver's CUDA)",
+        packages=("nvidia-cuda-sanitizer-api",),
     )
 
 
@@ -215,8 +273,14 @@ def _interpreter(packages: Mapping[str, object], *, gpu: bool) -> Probe:
     if gpu:
         return Probe(name=name, ok=True, found="not needed: Triton runs on the GPU")
     if not packages.get("triton") or not packages.get("ml_dtypes"):
-        fix = "pip install 'cuassay[triton]'"
-        return Probe(name=name, ok=False, found="needs triton and ml-dtypes", costs=costs, fix=fix)
+        return Probe(
+            name=name,
+            ok=False,
+            found="needs triton and ml-dtypes",
+            costs=costs,
+            fix=f"pip install 'cuassay[{JUDGE}]'",
+            packages=(JUDGE,),
+        )
     answer = child(_INTERPRETER)
     why = re.sub(r"\s+", " ", str(answer.get("why", "the probe did not end well")))
     if why:

@@ -150,6 +150,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "minimum": axis.minimum,
         "maximum": axis.maximum,
         "multiple_of": axis.multiple_of,
+        "sizes": list(axis.sizes),
         "declared": axis.declared,
         "source": axis.bounds_source or ("declared" if axis.declared else "default"),
     }

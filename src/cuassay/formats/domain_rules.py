@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 from cuassay.errors import ProblemError, UnknownNameError
@@ -45,6 +46,7 @@ KINDS: dict[type[Domain], str] = {
     Opaque: "opaque",
 }
 MASKS = ("arbitrary", "causal", "padding")
+NOT_FINITE = ("-inf", "inf", "nan")
 
 
 def check_domain(spec: InputSpec, *, where: str) -> None:
@@ -55,8 +57,8 @@ def check_domain(spec: InputSpec, *, where: str) -> None:
     domain, fitting = spec.domain, _fitting(spec)
     if type(domain) not in KINDS:
         raise ProblemError(
-            f"{where}: {domain!r} is no domain; expected an object of cuassay.model.domain, "
-            "such as Real(low=0.0) or Index(axis='vocab')"
+            f"{where}: {domain!r} is no domain; expected one of cuassay.domains, such as "
+            "domains.Real(low=0.0) or domains.Index(axis='vocab')"
         )
     if not isinstance(domain, fitting):
         raise ProblemError(
@@ -239,6 +241,38 @@ def _check_real(spec: InputSpec, low: float | None, high: float | None, *, where
             f"{where}: no {spec.dtype} number is {domain_words(spec.domain)} (the largest is "
             f"{limit:g}); widen the bounds"
         )
+    if isinstance(spec.domain, Real):
+        _check_numbers(spec, spec.domain, where=where)
+
+
+def _check_numbers(spec: InputSpec, domain: Real, *, where: str) -> None:
+    """Check what a real domain says beside its bounds: `also` and `numbers_of`."""
+    for name in domain.also:
+        if name not in NOT_FINITE:
+            raise ProblemError(
+                f"{where}: {UnknownNameError('number that is not finite', name, NOT_FINITE)}"
+            )
+    if domain.also and (isinstance(spec, ScalarSpec) or spec.dtype.itemsize == 1):
+        raise ProblemError(
+            f"{where}: also={domain.also!r} does not fit {_described(spec)}; expected a tensor of "
+            "16 bits or more"
+        )
+    if not domain.numbers_of:
+        return
+    narrower = [
+        dtype.value for dtype in DType if dtype.is_liftable and dtype.itemsize < spec.dtype.itemsize
+    ]
+    if isinstance(spec, ScalarSpec) or domain.numbers_of not in narrower:
+        raise ProblemError(
+            f"{where}: numbers_of='{domain.numbers_of}' does not fit {_described(spec)}; expected "
+            f"a tensor, and a narrower dtype: {', '.join(narrower) or 'there is none'}"
+        )
+    low = -math.inf if domain.low is None else domain.low
+    high = math.inf if domain.high is None else domain.high
+    if not _holds(low, high, DType(domain.numbers_of)):
+        raise ProblemError(
+            f"{where}: no {domain.numbers_of} number lies in [{low}, {high}]; widen the bounds"
+        )
 
 
 def _holds(low: float, high: float, dtype: DType) -> bool:
@@ -325,6 +359,10 @@ def domain_words(domain: Domain) -> str:  # noqa: C901, PLR0911, PLR0912  # a cl
         case Offsets(axis=axis, multiple_of=step, short=short):
             steps = f", multiples of {step}" if step > 1 else ""
             return f"sorted offsets from 0 to {axis}{' or less' if short else ''}{steps}"
+        case Real(also=(_, *_) as also):
+            return f"{domain_words(replace(domain, also=()))} or {' or '.join(also)}"
+        case Real(numbers_of=narrow) if narrow:
+            return f"{domain_words(replace(domain, numbers_of=''))} of {narrow}"
         case Real(structure=structure) if structure is not Structure.GENERAL:
             plain = domain_words(Real(low=domain.low, high=domain.high))
             return f"{plain}, {structure.words}"

@@ -10,7 +10,7 @@ import torch
 from cuassay.formats.generated import unlike
 from cuassay.inputs.real import EXACT, REAL, zeros
 from cuassay.inputs.request import Request
-from cuassay.model.case import UNSTRUCTURED
+from cuassay.model.case import ALSO, UNSTRUCTURED
 from cuassay.model.domain import Domain, Positive, Probability, Real, Structure, Swizzled
 from cuassay.model.dtype import DType
 
@@ -18,6 +18,7 @@ _POSITIVE_FAMILY = frozenset(
     {"normal", "same_sign", "offset", "uniform", "alternating", "cancelling", "sorted"}
 )
 _CORNER = 8  # rows and columns
+_SHARE_OF_OTHERS = 0.25
 _TYPICAL = (0.1, 10.0)  # positive inputs such as rstd: consistent in size unless scaled
 
 
@@ -45,10 +46,32 @@ def real_values(kind: str, request: Request, domain: Domain) -> torch.Tensor:
             raw = REAL[kind](request)
             if kind not in EXACT:
                 raw = _fold(raw, domain.low, domain.high)
-            drawn = _cast(raw, request.spec.dtype, domain.low, domain.high)
-            return drawn if UNSTRUCTURED in request.parameters else structured(domain, drawn)
+            kept = DType(domain.numbers_of) if domain.numbers_of else request.spec.dtype
+            drawn = _cast(raw, kept, domain.low, domain.high).to(torch_dtype(request.spec.dtype))
+            if UNSTRUCTURED not in request.parameters:
+                drawn = structured(domain, drawn)
+            return _with_others(drawn, request) if ALSO in request.parameters else drawn
         case _:
             return _cast(REAL[kind](request), request.spec.dtype, None, None)
+
+
+def _with_others(drawn: torch.Tensor, request: Request) -> torch.Tensor:
+    """Return the tensor with the number that ALSO names in a quarter of its elements.
+
+    A row of the last dimension keeps its first one, so that none consists of that number.
+    """
+    chosen = request.uniform() < _SHARE_OF_OTHERS
+    if not request.shape:
+        return drawn
+    chosen[..., :1] = False
+    return drawn.masked_fill(chosen, float(str(request.parameters[ALSO])))
+
+
+def narrowed(domain: Domain, value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor rounded to the narrower dtype whose numbers its domain says it holds."""
+    if isinstance(domain, Real) and domain.numbers_of:
+        return value.to(torch_dtype(DType(domain.numbers_of))).to(value.dtype)
+    return value
 
 
 def structured(domain: Domain, value: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ import torch
 from cuassay.errors import CuassayError, ReferenceError_
 from cuassay.inputs.discrete import with_ones
 from cuassay.inputs.fills import default_fill, family, make, mask_of
-from cuassay.inputs.legal import structured
+from cuassay.inputs.legal import narrowed, structured
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
@@ -126,7 +126,8 @@ def _drawn(
             sizes,
             lambda wanted: make(spec, fill, sizes=wanted, seed=seed, device=device),
         )
-        # A change of rows or of single elements may have broken the structure.
+        # A change of rows or of single elements may have broken the structure, and rounded more.
+        value = narrowed(spec.domain, value)
         return value if UNSTRUCTURED in fill.parameters else structured(spec.domain, value)
 
     salt, head = fill.parameters.get("salt", 0), fill.parameters.get("head", 0)

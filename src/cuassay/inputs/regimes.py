@@ -14,8 +14,8 @@ from cuassay.inputs.fills import default_fill, family
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.inputs.scalars import default_scalar, drawn_scalar
 from cuassay.inputs.seeds import derive
-from cuassay.model.case import Fill
-from cuassay.model.domain import Opaque, Positive, Probability, SizeOf, Swizzled
+from cuassay.model.case import ALSO, Fill
+from cuassay.model.domain import Opaque, Positive, Probability, Real, SizeOf, Swizzled
 from cuassay.model.problem import Problem, Scalar, ScalarSource, ScalarSpec, TensorSpec, Workload
 
 _HALF_SCALE = 0.1  # float16 ends at 65504: products of two large inputs should mostly fit
@@ -36,13 +36,18 @@ _RAGGED: Mapping[str, Mapping[str, Fill]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regime:
-    """One kind of data. `usual_scalars` keeps the scalars that the problem usually passes."""
+    """One kind of data. `usual_scalars` keeps the scalars that the problem usually passes.
+
+    With `others` an input whose domain has numbers that are not finite holds the one of them at
+    this place, the places counted round.
+    """
 
     name: str
     main: Fill
     side: Fill = _SIDE
     index: Fill = _ANY_INDEX
     usual_scalars: bool = True
+    others: int | None = None
 
 
 def fill(kind: str, **parameters: float) -> Fill:
@@ -64,11 +69,12 @@ NUMERIC: tuple[Regime, ...] = (
         main=fill("outlier", scale=20.0),
         side=_ZERO_MEAN_SIDE,
         usual_scalars=False,
+        others=0,
     ),
-    Regime(name="same sign", main=fill("same_sign"), index=ZIPF, usual_scalars=False),
+    Regime(name="same sign", main=fill("same_sign"), index=ZIPF, usual_scalars=False, others=1),
     # Every index is the last one (row counts are clipped to it), where the peak is.
     Regime(name="confident", main=Fill(kind="confident"), index=fill("single_hot", row=2.0**40)),
-    Regime(name="offset", main=fill("offset", mean=3.0), side=_ZERO_MEAN_SIDE),
+    Regime(name="offset", main=fill("offset", mean=3.0), side=_ZERO_MEAN_SIDE, others=2),
     Regime(name="sigma 30", main=fill("normal", scale=30.0), index=TWO),
     # A row of zeros (padding) has no largest value to divide by, and all its elements tie. Few
     # enough, so that ties leave a top-k's other rows to judge.
@@ -128,10 +134,21 @@ def fills_for(problem: Problem, regime: Regime) -> dict[str, Fill]:
     """Return the fill of every tensor input but the opaque ones."""
     rank = main_rank(problem)
     return {
-        spec.name: _fill_of(spec, regime, rank)
+        spec.name: _with_others(_fill_of(spec, regime, rank), spec, regime)
         for spec in tensor_inputs(problem)
         if not isinstance(spec.domain, Opaque)
     }
+
+
+def _with_others(chosen: Fill, spec: TensorSpec, regime: Regime) -> Fill:
+    """Return the fill with one of the numbers beside the finite ones, where the regime has any."""
+    if regime.others is None or not isinstance(spec.domain, Real) or not spec.domain.also:
+        return chosen
+    also = spec.domain.also
+    return Fill(
+        kind=chosen.kind,
+        parameters={**chosen.parameters, ALSO: also[regime.others % len(also)]},
+    )
 
 
 def main_rank(problem: Problem) -> int:

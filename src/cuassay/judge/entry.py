@@ -306,8 +306,10 @@ def _likely_kind() -> Device:
 
 def _import_message(error: ImportError) -> str:
     missing = (error.name or "").split(".")[0]
-    extra = {"torch": "torch", "triton": "triton", "numpy": "torch", "ml_dtypes": "triton"}
-    if missing in extra:
-        return f"{missing} is not installed: pip install 'cuassay[{extra[missing]}]'"
+    if missing in ("torch", "triton", "numpy", "ml_dtypes"):
+        return (
+            f"{missing} is not installed; `cuassay doctor` prints the command that installs what "
+            "is missing here"
+        )
     here = Path(__file__).name
     return f"{type(error).__name__}: {error} (met while starting {here})"

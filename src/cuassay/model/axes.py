@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
@@ -77,9 +78,19 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> float:
             return _BINARY[type(op)](_value(left, names), _value(right, names))
         case ast.Call(func=ast.Name(id="min" | "max" as name), args=[_, _, *_] as given):
             return (min if name == "min" else max)(_value(part, names) for part in given)
+        case ast.Call(func=ast.Name(id="ceil"), args=[given], keywords=[]):
+            return math.ceil(_value(given, names))
     raise ValueError(
-        f"'{ast.unparse(node)}' is not allowed; use + - * / // % ** min() max() and axis names"
+        f"'{ast.unparse(node)}' is not allowed; use + - * / // % ** ceil() min() max() and axis "
+        "names"
     )
+
+
+def names_in(expression: str) -> set[str]:
+    """Return the axes that an expression names, without its functions. Raises SyntaxError."""
+    nodes = list(ast.walk(ast.parse(expression.strip(), mode="eval")))
+    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in functions}
 
 
 def resolve(axes: Sequence[Axis], bound: Mapping[str, int]) -> dict[str, int]:

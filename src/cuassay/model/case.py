@@ -9,6 +9,7 @@ from typing import TypeAlias
 from cuassay.model.problem import Scalar
 
 FillValue: TypeAlias = float | int | bool | str | tuple[float | int | bool, ...]
+ALSO = "also"  # parameter of a fill: the number that is not finite and stands among the others
 UNSTRUCTURED = "unstructured"  # parameter of a fill that need not keep the domain's structure
 GENERATED = "generated"  # fill kind: what the problem's own generator made, then transformed
 

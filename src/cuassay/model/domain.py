@@ -30,11 +30,16 @@ class Real:
 
     Of a `structure` other than general the matrices of the last two dimensions, which are of one
     size, have that structure: what a triangular one leaves out is zero, whatever the bounds.
+    `also` names numbers that are not finite and may stand among the others, whatever the bounds:
+    "-inf", "inf" or "nan"; cuassay puts them into some cases, never at the start of a row.
+    `numbers_of` names a narrower floating dtype: the tensor holds none but its numbers.
     """
 
     low: float | None = None
     high: float | None = None
     structure: Structure = Structure.GENERAL
+    also: tuple[str, ...] = ()
+    numbers_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

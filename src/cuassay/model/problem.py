@@ -36,8 +36,8 @@ class VarAxis:
     `declared` is False where the bounds are mere defaults, so that a failure at a size
     that no workload uses is judged with that in mind. `bounds_source` names the sidecar file
     that set them, if one did; LISTED where the largest listed size is the maximum. `sizes`, where
-    not empty, are the only ones that are known to be accepted. `derived` says that the reference
-    decides the size, given the other axes.
+    not empty, are the only ones: declared so, or known to be accepted. `derived` says that the
+    reference decides the size, given the other axes.
     """
 
     name: str
@@ -59,7 +59,7 @@ class VarAxis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExprAxis:
-    """An axis computed from others: + - * / // % ** and parentheses over axis names."""
+    """An axis computed from others: + - * / // % ** ceil() min() max() over axis names."""
 
     name: str
     expression: str

@@ -35,6 +35,7 @@ _LOG = logging.getLogger("cuassay")
 _FINDING = re.compile(r"[A-Z]{1,4}\d{1,6}")
 _ID = re.compile(r"\d{8}-\d{6}-\d{3}[0-9a-f]{4}")
 _RECENT = 5
+_LOOKED_AT = 30  # runs, the newest of them
 
 
 class RunFolder:
@@ -228,6 +229,23 @@ def _last(known: list[Path]) -> Path | None:
             if isinstance(RunFolder(path).job(), TrialJob):
                 return path
         except UsageError:
+            continue
+    return None
+
+
+def last_duration_s(job: TrialJob) -> float | None:
+    """Return how long the newest trial of the job's problem, profile and device took.
+
+    None where none of the last runs of this home was one.
+    """
+    wanted = absolute(job.problem), job.profile, job.device
+    for path in reversed(_known()[-_LOOKED_AT:]):
+        try:
+            kept = RunFolder(path).job()
+            if isinstance(kept, TrialJob) and (kept.problem, kept.profile, kept.device) == wanted:
+                ended, began = (path / name for name in ("verdict.json", "job.json"))
+                return ended.stat().st_mtime - began.stat().st_mtime
+        except (UsageError, OSError):  # half written, or removed meanwhile
             continue
     return None
 

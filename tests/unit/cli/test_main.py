@@ -165,15 +165,19 @@ def test_problem_show_fails_with_one_message(
 def _probes() -> Iterator[Probe]:
     yield Probe(name="python", ok=True, found="3.12.3")
     yield Probe(name="gpu", ok=False, found="\x1b[31mnone", costs="no CUDA", fix="get one")
+    yield Probe(name="triton", ok=False, costs="no Triton", fix="-", packages=("judge",))
+    yield Probe(name="nvcc", ok=False, costs="no nvcc", fix="pip install nvcc", packages=("nvcc",))
 
 
 def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("cuassay.cli.verbs.doctor.probes", _probes)
+    monkeypatch.setattr("cuassay.cli.probes.shutil.which", lambda name: None)
     assert main(["doctor"]) == 0
     assert_snapshot("doctor.txt", capsys.readouterr().out)
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [probe["name"] for probe in found["probes"]] == ["python", "gpu"]
+    assert [probe["name"] for probe in found["probes"]] == ["python", "gpu", "triton", "nvcc"]
+    assert found["install"] == "pip install 'cuassay[cpu]' nvcc"
 
 
 def _answers(packages: dict[str, str], torch: dict[str, object], why: str = "") -> object:
@@ -192,14 +196,14 @@ def _answers(packages: dict[str, str], torch: dict[str, object], why: str = "") 
 @pytest.mark.parametrize(
     ("packages", "torch", "missing"),
     [
-        ({}, {}, {"torch", "numpy", "safetensors", "triton", "gpu", "nvrtc", "interpreter repair"}),
+        ({}, {}, {*probes._NEEDS, "gpu", "nvrtc", "interpreter repair"}),
         (
-            {"torch": "2", "numpy": "2", "safetensors": "1", "triton": "3", "ml_dtypes": "1"},
+            {**dict.fromkeys(probes._NEEDS, "2"), "ml_dtypes": "1"},
             {"cuda": "13.0", "device": "H200", "nvrtc": "libnvrtc.so.13"},
             set(),
         ),
         (
-            {"torch": "2", "numpy": "2", "safetensors": "1", "triton": "3", "ml_dtypes": "1"},
+            {**dict.fromkeys(probes._NEEDS, "2"), "ml_dtypes": "1"},
             {"error": "ImportError: libcudart"},
             {"torch import", "gpu", "nvrtc"},
         ),

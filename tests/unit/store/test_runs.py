@@ -16,7 +16,8 @@ from cuassay.model import serial
 from cuassay.model.events import EngineStarted
 from cuassay.model.jobs import ReplayJob, TrialJob
 from cuassay.model.outcome import Finding
-from cuassay.store.runs import RunFolder, open_run
+from cuassay.model.verdict import Profile
+from cuassay.store.runs import RunFolder, last_duration_s, open_run
 from tests.support import samples
 
 
@@ -49,6 +50,19 @@ def test_a_finished_run_reads_back(kernel: Path) -> None:
     finding = serial.loads(Finding, (run.path / "findings" / "F1.json").read_text())
     assert finding == samples.hot_rows()
     assert finding.scenario == samples.scenario()
+
+
+def test_the_last_trial_of_the_problem_says_how_long_the_next_takes(kernel: Path) -> None:
+    job = TrialJob(problem="rmsnorm", candidate=str(kernel))
+    assert last_duration_s(job) is None
+    run = _finished(kernel)
+    began = (run.path / "job.json").stat().st_mtime
+    os.utime(run.path / "verdict.json", (began, began + 12.5))
+    RunFolder.create(job).close()  # one that was interrupted says nothing
+    assert last_duration_s(job) == pytest.approx(12.5)
+    assert last_duration_s(dataclasses.replace(job, candidate="another.py")) is not None
+    for other in ({"problem": "swiglu"}, {"profile": Profile.DEEP}, {"device": "cuda"}):
+        assert last_duration_s(dataclasses.replace(job, **other)) is None
 
 
 def test_a_run_of_an_earlier_version_has_no_coverage(kernel: Path) -> None:

@@ -113,9 +113,10 @@ def _judged(job: TrialJob, output: options.Output) -> tuple[Judged, int]:
     from cuassay.home import runs_dir
     from cuassay.model.events import EngineFinished, EngineStopped
     from cuassay.report.judged import Judged
+    from cuassay.store.runs import last_duration_s
 
     report = terminal_report(output)
-    report.begin()
+    report.begin(profile=job.profile.value, last_s=last_duration_s(job))
     trial = Judged(path=job.candidate, root=sinks.root(), stopped="the trial ended with no word")
     code = 3
     try:

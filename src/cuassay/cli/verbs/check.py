@@ -126,7 +126,7 @@ def check(
             budget_s=options.duration_s(budget, option="--budget"),
             **judging.chosen(),
         )
-        return drive(check_job(job), output)
+        return drive(check_job(job), output, job=job)
 
     if watches:
         against = problem or stated.problem

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
+from cuassay.cli import probes
 from cuassay.cli.drive import emit_json, waiting
 from cuassay.cli.verbs.power import power
 
@@ -49,8 +52,14 @@ def show(*, where: str, as_json: bool, strict: bool) -> None:
 
     Runs the lifted reference on the smallest workload to find which truth there is.
     """
+    from cuassay.catalog import registry
     from cuassay.engine import run
 
+    name = where.partition("@")[0]
+    if not as_json and name in registry.names() and importlib.util.find_spec("torch") is None:
+        for line in _as_written(name):
+            click.echo(line)
+        return
     with waiting("runs the reference on small inputs to learn what it takes"):
         document = dict(run.show_problem(where, strict=strict))
     if as_json:
@@ -58,6 +67,18 @@ def show(*, where: str, as_json: bool, strict: bool) -> None:
         return
     for line in _lines(document):
         click.echo(line)
+
+
+def _as_written(name: str) -> Iterator[str]:
+    """Yield an operator of the catalogue as its file has it: what can be shown without torch."""
+    from cuassay.catalog import registry
+
+    text = registry.source(name)
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            first = min(node.lineno, *(one.lineno for one in node.decorator_list))
+            yield from text.splitlines()[first - 1 : node.end_lineno]
+    yield f"\nDomains and truth are found by running it: {probes.install_command(('judge',))}"
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -151,6 +172,8 @@ def _axis(axis: Mapping[str, Any]) -> str:
     step = axis.get("multiple_of", 1)
     words = f"{axis.get('minimum')} to {'any size' if top is None else top}"
     words += f", multiples of {step}" if step != 1 else ""
+    if axis.get("sizes"):
+        words = f"one of {', '.join(map(str, axis['sizes']))}"
     source = str(axis.get("source", ""))
     if source.startswith("sidecar"):
         return f"{words}  {_text(source)}" + (

@@ -28,9 +28,11 @@ def read_signature(
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError) as failure:
+        by_name = type(failure) is TypeError
+        fields = "; fields of a domain go by name: domains.Index(axis='vocab')" if by_name else ""
         raise ProblemError(
             f"{where}: its annotations cannot be evaluated: {failure}; every name in them must "
-            "be defined at the top level of the module"
+            f"be defined at the top level of the module{fields}"
         ) from None
     parameters = inspect.signature(function).parameters
     for parameter in parameters.values():
@@ -132,7 +134,8 @@ def _input_of(
         if integer and not annotation.declared:
             raise ProblemError(
                 f"{where}: an integer tensor has no natural range; declare its domain, for example "
-                f'tensor("{annotation.dtype}", ..., domain=Index(axis="vocab")) or IntegerRange'
+                f'tensor("{annotation.dtype}", ..., domain=domains.Index(axis="vocab")) or '
+                "domains.IntegerRange(low=..., high=...), after from cuassay import domains"
             )
         return _spec(name, annotation)
     return ScalarSpec(

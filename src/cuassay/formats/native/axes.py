@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TypeAlias
 
 from cuassay.errors import ProblemError, UnknownNameError
-from cuassay.model.axes import resolve, shape_of
+from cuassay.model.axes import names_in, resolve, shape_of
 from cuassay.model.domain import domain_axes
 from cuassay.model.problem import (
     Axis,
@@ -26,8 +25,8 @@ from cuassay.model.problem import (
     Workload,
 )
 
-AxisForm: TypeAlias = int | str | tuple[int, int] | tuple[int, int, int]
-_FORMS = '4096, (1, 65536), (64, 8192, 64) or "2 * hidden"'
+AxisForm: TypeAlias = int | str | tuple[int, int] | tuple[int, int, int] | Set[int]
+_FORMS = '4096, (1, 65536), (64, 8192, 64), {32, 64, 128} or "ceil(hidden / 16)"'
 
 
 def read_axes(
@@ -68,7 +67,20 @@ def _axis(name: str, form: AxisForm, *, where: str) -> Axis:
         case int(minimum), int(maximum):
             return var_axis(name, minimum, maximum, multiple_of=1, where=where)
         case int(minimum), int(maximum), int(multiple_of):
+            if isinstance(form, list):
+                raise ProblemError(
+                    f"{where} is {form!r}: {{{', '.join(map(str, form))}}} is a set of sizes, "
+                    f"({minimum}, {maximum}, {multiple_of}) a range with a step; write one of them"
+                )
             return var_axis(name, minimum, maximum, multiple_of=multiple_of, where=where)
+        case Set() if form and all(type(size) is int and size >= 1 for size in form):
+            return VarAxis(
+                name=name,
+                minimum=min(form),
+                maximum=max(form),
+                sizes=tuple(sorted(form)),
+                declared=True,
+            )
     raise ProblemError(f"{where} is {form!r}, expected a form such as {_FORMS}")
 
 
@@ -87,15 +99,14 @@ def var_axis(name: str, minimum: int, maximum: int, *, multiple_of: int, where: 
 def check_names(expression: str, names: set[str], *, where: str) -> None:
     """Raise ProblemError unless `expression` is one over the axes `names`."""
     try:
-        tree = ast.parse(expression.strip(), mode="eval")
+        named = names_in(expression)
     except (SyntaxError, ValueError):
         raise ProblemError(
             f"{where}: '{expression}' is no axis, size or expression of axes "
             f"(known axes: {', '.join(sorted(names)) or 'none'})"
         ) from None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id not in names:
-            raise ProblemError(f"{where}: {UnknownNameError('axis', node.id, sorted(names))}")
+    for name in sorted(named - names):
+        raise ProblemError(f"{where}: {UnknownNameError('axis', name, sorted(names))}")
 
 
 def read_workloads(
@@ -165,6 +176,11 @@ def check_size(axis: VarAxis, bound: Mapping[str, int], *, where: str) -> None:
     if axis.name not in bound:
         raise ProblemError(f"{where} gives axis '{axis.name}' no size; add '{axis.name}': SIZE")
     size = bound[axis.name]
+    if axis.sizes and size not in axis.sizes:
+        raise ProblemError(
+            f"{where}['{axis.name}'] is {size}, expected one of "
+            f"{', '.join(map(str, axis.sizes))}; change the workload or the axis"
+        )
     fits = axis.minimum <= size <= (axis.maximum or size) and size % axis.multiple_of == 0
     if not fits or size < 1:
         step = f" and a multiple of {axis.multiple_of}" if axis.multiple_of > 1 else ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Never
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.formats.domain_rules import within
@@ -57,6 +58,7 @@ def tensor(
     out: bool = False,
     updated: bool = False,
     stale: bool = False,
+    **unknown: Never,
 ) -> TensorAnnotation:
     """Describe a tensor: `tensor("bfloat16", "rows", "hidden")`; no dimension is a 0-d tensor.
 
@@ -66,6 +68,7 @@ def tensor(
     no output depends on, such as unused pages, may hold anything, NaN too. Raises ProblemError for
     a size below 1, UnknownNameError for the dtype.
     """
+    _refuse("tensor", unknown, known="name, domain, out, updated, stale")
     if out and stale:
         raise ProblemError("tensor(...): stale is for inputs; drop it beside out=True")
     if out and updated:
@@ -100,6 +103,7 @@ def scalar(
     choices: Sequence[Scalar] | None = None,
     default: Scalar | None = None,
     size_of: str | None = None,
+    **unknown: Never,
 ) -> ScalarAnnotation:
     """Describe a Python scalar: its legal range (both ends included) or its legal values.
 
@@ -107,6 +111,7 @@ def scalar(
     Raises ProblemError where the bounds contradict each other or the default, and for an
     integer without bounds, choices or axis.
     """
+    _refuse("scalar", unknown, known="low, high, choices, default, size_of")
     kind = dtype_named(dtype)
     if size_of is not None:
         others = (low, high, choices, default)
@@ -150,6 +155,35 @@ def scalar(
         )
     declared = choices is not None or low is not None or high is not None
     return ScalarAnnotation(dtype=kind, domain=domain, declared=declared, default=default)
+
+
+def _refuse(call: str, unknown: Mapping[str, object], *, known: str) -> None:
+    """Raise ProblemError for an argument that `call` has not, with what says the same here."""
+    for name in unknown:
+        instead = _INSTEAD[call].get(name)
+        if instead is None:
+            raise ProblemError(f"{call}(...) has no argument {name}=; expected one of {known}")
+        first = "from cuassay import domains, and " if "domains." in instead else ""
+        raise ProblemError(f"{call}(...) has no argument {name}=; write {first}{instead}")
+
+
+_RANGE = "domain=domains.Real(low=..., high=...), for integers domains.IntegerRange"
+# Arguments that the other function has, or another library's, and what says the same here.
+_INSTEAD: Mapping[str, Mapping[str, str]] = {
+    "tensor": {
+        "low": _RANGE,
+        "high": _RANGE,
+        "choices": "domain=domains.Choice(values=(...))",
+        "axis": 'domain=domains.Index(axis="...")',
+        "shape": 'the dimensions in their order: tensor("float32", "rows", "hidden")',
+        "inplace": "updated=True",
+    },
+    "scalar": {
+        "domain": "low=..., high=... or choices=[...]",
+        "values": "choices=[...]",
+        "axis": 'size_of="..."',
+    },
+}
 
 
 def _words(domain: Domain) -> str:

@@ -7,7 +7,6 @@ becomes a function of the flat inputs, and once for the file through which a can
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import re
@@ -27,6 +26,7 @@ from cuassay.formats.structure import (
     output_text,
     outputs,
 )
+from cuassay.model.axes import names_in
 
 # What the flat form of a reference is called in its module, after the function's own name.
 FLAT = "__flat"
@@ -189,14 +189,14 @@ def _allocation(out: TensorAnnotation, leaves: Mapping[str, object], where: str)
     def size(text: str) -> str:
         if text in known:
             return known[text]
-        for axis in {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}:
+        for axis in names_in(text):
             if axis not in known:
                 raise ProblemError(
                     f"{where}: no input has the axis '{axis}' as a size, so that memory for an "
                     "argument to be filled cannot be made; return the output instead"
                 )
             text = re.sub(rf"\b{axis}\b", known[axis], text)
-        return text
+        return text.replace("ceil(", "__import__('math').ceil(")
 
     sizes = ", ".join(size(one) for one in out.shape)
     return f"torch.empty(({sizes}{',' if sizes else ''}), dtype=torch.{out.dtype}{device})"

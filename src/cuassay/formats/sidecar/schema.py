@@ -50,10 +50,18 @@ class RealModel(DomainModel):
     low: FiniteFloat | None = None
     high: FiniteFloat | None = None
     structure: Annotated[Structure, Field(strict=False)] = Structure.GENERAL
+    also: list[str] = Field(default_factory=list)
+    numbers_of: str = ""
 
     def domain(self) -> Domain:
         """Return the domain that the table states."""
-        return Real(low=self.low, high=self.high, structure=self.structure)
+        return Real(
+            low=self.low,
+            high=self.high,
+            structure=self.structure,
+            also=tuple(self.also),
+            numbers_of=self.numbers_of,
+        )
 
 
 class PositiveModel(DomainModel):

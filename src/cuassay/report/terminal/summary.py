@@ -51,7 +51,7 @@ def summary(
     lines += _proofs(verdict, width=width, signs=signs)
     if not replayed:
         lines += _sides(verdict, width=width, verbose=verbose)
-        lines += _scope(verdict, width=width, verbose=verbose)
+        lines += _later_scope(verdict, width=width, verbose=verbose)
         lines += labelled("checks", words.counts_line(verdict), width=width)
         if verbose or verdict.decision is not Decision.REJECTED:
             lines += _open(verdict, width=width, signs=signs, verbose=verbose)
@@ -106,14 +106,12 @@ def _conditions(verdict: Verdict, *, brief: bool) -> list[str]:
 
 
 def _why(verdict: Verdict, *, width: int, replayed: bool) -> list[Text]:
-    """Return the reason; of an acceptance in two lines where it holds, and how far."""
+    """Return the reason; of an acceptance where it holds, and how far the trial looked."""
     if verdict.decision is not Decision.ACCEPTED or replayed:
         return labelled("why", one_line(verdict.reason), width=width)
     on = f"{verdict.profile.value} on {one_line(verdict.device, limit=60)}"
     lines = labelled("judged", f"{on}: {one_line(verdict.reason)}", width=width)
-    for text in words.scope_told(verdict)[:1]:
-        lines += labelled("scope", text, width=width)
-    return lines
+    return lines + _scope(verdict, width=width)
 
 
 def _proofs(verdict: Verdict, *, width: int, signs: Marks) -> list[Text]:
@@ -132,14 +130,20 @@ def _sides(verdict: Verdict, *, width: int, verbose: bool) -> list[Text]:
     return labelled("own rule", f"the problem's own tolerance gives {text}", width=width)
 
 
-def _scope(verdict: Verdict, *, width: int, verbose: bool) -> list[Text]:
+def _later_scope(verdict: Verdict, *, width: int, verbose: bool) -> list[Text]:
+    """Return the scope of what is not accepted; an acceptance leads with it."""
+    match verdict.decision:
+        case Decision.ACCEPTED:
+            return []
+        case Decision.REJECTED if not verbose:
+            return []
+    return _scope(verdict, width=width)
+
+
+def _scope(verdict: Verdict, *, width: int) -> list[Text]:
     """Return how far the trial looked: what an acceptance covers."""
-    if verdict.decision is Decision.REJECTED and not verbose:
-        return []
-    told = words.scope_told(verdict)
-    told = told[1:] if verdict.decision is Decision.ACCEPTED else told  # the first leads
     lines: list[Text] = []
-    for number, text in enumerate(told):
+    for number, text in enumerate(words.scope_told(verdict)):
         lines += labelled("" if number else "scope", text, width=width)
     return lines
 

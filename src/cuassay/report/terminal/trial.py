@@ -30,13 +30,15 @@ from cuassay.report.clean import one_line
 from cuassay.report.terminal.cards import brief, card
 from cuassay.report.terminal.layout import STYLES, marks, wrapped
 from cuassay.report.terminal.summary import quiet_line, summary
-from cuassay.report.terminal.waiting import Waiting
+from cuassay.report.terminal.waiting import EACH_S, Waiting
 
 _MAXIMUM_WIDTH = 100
 _CARDS = 6
 _TOLD = ("inconclusive", "errored")  # what is said at once; a failure is said with its cause
 _SILENT_S = 10.0  # without an event, after which the line says what may take so long
 _ENOUGH = 6  # checks after which their time says something of the rest
+# What trials of kernels take on two cores without a GPU, where none of the problem was kept.
+_USUAL = {"quick": "10 to 60 s", "standard": "1 to 5 min", "deep": "5 to 60 min"}
 
 
 class _Console(Console):
@@ -66,7 +68,7 @@ class TerminalReport:
     `summarise=False` leaves out the verdict (for `--json`); `replayed=True` leaves out what only a
     whole trial can say: power and what was not checked. With `verbose` every check has a line and
     every finding a card. `runs` is the folder of run folders, for the line that says where the
-    run is kept.
+    run is kept. Where `progress` is no terminal it gets a line every `each_s` seconds.
     """
 
     def __init__(
@@ -79,21 +81,30 @@ class TerminalReport:
         replayed: bool = False,
         verbose: bool = False,
         runs: str = "",
+        each_s: float = EACH_S,
     ) -> None:
         self._console, self._progress = console, progress
         self._quiet, self._summarise, self._replayed = quiet, summarise, replayed
         self._runs = runs
         self._signs = marks(console.encoding)
-        self._waiting = Waiting(None if quiet else progress)
+        self._waiting = Waiting(None if quiet else progress, each_s=each_s)
         self._verbose = verbose
         self._current, self._last = "", ""
         self._cases = 0
         self._checks, self._done = 0, 0
         self._first_check_s: float | None = None  # after how long the first check began
+        self._expected = ""
 
-    def begin(self) -> None:
-        """Say that a trial is about to begin: what comes before its first event takes seconds."""
-        self._waiting.say("starts the judge: loads torch, reads the problem and the kernel")
+    def begin(self, *, profile: str = "", last_s: float | None = None) -> None:
+        """Say that a trial is about to begin: what comes before its first event takes seconds.
+
+        `last_s` is how long the last trial of this problem took; without it the time that trials
+        of the profile usually take is the estimate.
+        """
+        usual = _USUAL.get(profile, "")
+        self._expected = f"about {words.seconds(round(last_s))}" if last_s is not None else usual
+        start = "starts the judge, loads torch and the problem"
+        self._waiting.say(lambda _: f"{self._elapsed()}: {start}")
 
     def consume(self, event: Event) -> None:
         """Show one event. What matters only to machines shows nothing."""
@@ -151,6 +162,11 @@ class TerminalReport:
         for line in lines:
             self._console.print(line, soft_wrap=True)
 
+    def _elapsed(self) -> str:
+        """Return for how long the trial has run, and of how long where that is known."""
+        elapsed = words.seconds(self._waiting.elapsed_s)
+        return f"{elapsed} of {self._expected}" if self._expected else elapsed
+
     def _count(self) -> str:
         """Return which check runs, for how long the trial has run, and how long it may take."""
         elapsed_s = self._waiting.elapsed_s
@@ -163,7 +179,7 @@ class TerminalReport:
             whole_s = start_s + (elapsed_s - start_s) / self._done * self._checks
             left = f", about {words.seconds(whole_s)} in all"
         number = f"check {self._done + 1} of {self._checks}" if self._checks else "check"
-        return f"{number}, {words.seconds(elapsed_s)}{left}: "
+        return f"{number}, {words.seconds(elapsed_s) if left else self._elapsed()}{left}: "
 
     def _place(self, silent_s: float) -> str:
         """Return what runs now, and from some seconds of silence on what that may mean."""

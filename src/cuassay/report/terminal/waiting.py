@@ -16,7 +16,7 @@ from cuassay.report.clean import one_line
 
 Words: TypeAlias = Callable[[float], str]  # of the seconds since the words were given
 
-AFTER_S = 2.0  # a command that is done by then shows nothing
+AFTER_S = 0.9  # a command that is done by then shows nothing
 EACH_S = 60.0  # between two lines where no terminal is
 _TICK_S = 0.5
 _LIMIT = 300

@@ -82,6 +82,29 @@ def test_a_silent_check_says_what_may_take_so_long() -> None:
     assert "1 done, small A" in told
 
 
+@pytest.mark.parametrize(
+    ("profile", "last_s", "told"),
+    [
+        ("quick", 16.4, "1.0 s of about 16.0 s"),
+        ("quick", None, "1.0 s of 10 to 60 s"),
+        ("", None, "1.0 s"),
+    ],
+)
+def test_an_estimate_stands_from_the_first_second_to_the_first_checks(
+    profile: str, last_s: float | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console, target = _console(terminal=True)
+    monkeypatch.setattr(Waiting, "elapsed_s", property(lambda _: 1.0))
+    report = TerminalReport(Console(file=io.StringIO()), progress=console)
+    report.begin(profile=profile, last_s=last_s)
+    report.begin(profile=profile, last_s=last_s)  # the second word is shown at once
+    report.close()
+    assert f"{told}: starts the judge, loads torch" in target.getvalue()
+    report.consume(CheckStarted(code="NUM001", title="Values are right"))
+    report.close()
+    assert report._count() == f"check, {told}: "
+
+
 def test_the_time_to_come_leaves_out_the_start_and_ends_with_the_checks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
