@@ -224,6 +224,13 @@ class _Source:
         self._parent = {
             child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
         }
+        self._holding_low: set[ast.AST] = set()  # nodes in which a 16-bit format is named
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in _LOW:
+                above: ast.AST | None = node
+                while above is not None and above not in self._holding_low:
+                    self._holding_low.add(above)
+                    above = self._parent.get(above)
         self._functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
         self._kernels = [f for f in self._functions if any(map(_is_jit, f.decorator_list))]
         self._tensor_names: dict[ast.FunctionDef, frozenset[str]] = {}
@@ -599,8 +606,7 @@ class _Source:
         """Whether the statement around a node names a 16-bit format."""
         while node in self._parent and not isinstance(node, ast.stmt):
             node = self._parent[node]
-        words = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
-        return not words.isdisjoint(_LOW)
+        return node in self._holding_low
 
     def _ranges(self, node: ast.AST) -> bool:
         """Whether a node stands in what a loop runs over, or in the bound of a slice."""

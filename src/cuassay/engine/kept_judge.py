@@ -19,7 +19,7 @@ from cuassay.engine.served import identity
 from cuassay.model.device import Device
 from cuassay.model.events import EngineFinished, EngineStopped, Event
 from cuassay.model.jobs import Job, TrialJob
-from cuassay.store.place import locate
+from cuassay.store.place import locate, working_folder
 
 _Files: TypeAlias = tuple[tuple[str, int, int], ...]  # path, bytes, time of the last change
 _MOST_FILES = 500  # of a problem's folder that are looked at
@@ -91,9 +91,8 @@ def _wanted(job: Job) -> _Wanted | None:
     place = locate(job.problem)
     if place is None and ":" in job.problem:
         return None  # a module, found by the import system
-    try:
-        here = os.getcwd()
-    except OSError:
+    here = working_folder()
+    if here is None:
         return None
     kernel = Path(job.candidate.partition("::")[0]).expanduser().absolute()
     files: list[tuple[str, int, int]] = []

@@ -8,7 +8,6 @@ stays too, for the next candidate of the same problem.
 from __future__ import annotations
 
 import dataclasses
-import os
 import queue
 import tempfile
 import threading
@@ -27,7 +26,7 @@ from cuassay.errors import CannotJudgeError
 from cuassay.model.device import CPU, Device
 from cuassay.model.events import DecisionReached, Event
 from cuassay.model.jobs import TrialJob
-from cuassay.store.place import absolute
+from cuassay.store.place import absolute, working_folder
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class WarmPool(Closing):
         self._running: set[JudgeProcess] = set()
         self._lock = threading.Lock()
         self._closed = False
-        self._here = os.getcwd()  # from where waiting judges read relative paths
+        self._here = working_folder()  # from where waiting judges read relative paths
         for lane in lanes:
             self._warm(lane)
             self._lanes.put(lane)
@@ -62,7 +61,7 @@ class WarmPool(Closing):
         """
         lane = self._lanes.get()
         placed = dataclasses.replace(job, device=lane.device)
-        if os.getcwd() != self._here:
+        if working_folder() != self._here:
             placed = dataclasses.replace(
                 placed, problem=absolute(job.problem), candidate=absolute(job.candidate)
             )

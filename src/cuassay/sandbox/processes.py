@@ -38,6 +38,36 @@ def visible_processes() -> dict[int, Process]:
     return found
 
 
+def below(root: int) -> dict[int, Process]:
+    """Return the process `root` and all that descends from it, by id.
+
+    It reads what the kernel lists as children (proc(5)), so that it takes less time than a process
+    needs to fork. Where the kernel lists none, every visible process is read.
+    """
+    if not os.path.exists(f"/proc/{root}/task/{root}/children"):
+        table = visible_processes()
+        return {pid: table[pid] for pid in descendants([root], table)}
+    found: dict[int, Process] = {}
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        process = _read(pid)
+        if process is not None and pid not in found:
+            found[pid] = process
+            waiting += _children(pid)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """Return what the threads of a process started and what was left to them."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                found += map(int, file.read().split())
+    return found
+
+
 def _read(pid: int) -> Process | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -76,11 +106,8 @@ def holding(pid: int, *, calls: int, device_bytes: int = 0) -> Holding:
     threads = files = processes = 0
     with contextlib.suppress(OSError):
         files = len(os.listdir(f"/proc/{pid}/fd"))
-        tasks = os.listdir(f"/proc/{pid}/task")
-        threads = len(tasks)
-        for task in tasks:
-            with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
-                processes += len(file.read().split())
+        threads = len(os.listdir(f"/proc/{pid}/task"))
+        processes = len(_children(pid))
     return Holding(
         calls=calls,
         threads=threads,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +18,20 @@ class Place:
         return f"{self.path}{self.suffix}"
 
 
+def working_folder() -> str | None:
+    """Return the folder that relative paths start from; None where it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
 def locate(where: str) -> Place | None:
-    """Return the existing path that `where` names, or None for a name that is no path."""
-    if not where:
+    """Return the existing path that `where` names, or None for a name that is no path.
+
+    No relative path names anything while the working folder is a deleted one.
+    """
+    if not where or (working_folder() is None and not os.path.isabs(os.path.expanduser(where))):
         return None
     whole = Path(where).expanduser()
     if whole.exists():

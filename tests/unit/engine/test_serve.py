@@ -213,6 +213,21 @@ def test_a_judge_that_gave_no_verdict_gets_no_other_trial(server: Server, tmp_pa
         assert _process(list(pool.check(_job()))) != before
 
 
+def test_a_pool_judges_from_a_folder_that_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor's temporary folder, say: what is named by its whole path is still there."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    job = dataclasses.replace(_job(), candidate=str(tmp_path / "accept.py"))
+    with WarmPool([DeviceLane(name="cpu:2", device="cpu")]) as pool:
+        assert isinstance(list(pool.check(job))[-1], EngineFinished)
+        (tmp_path / "gone").rmdir()
+        assert isinstance(list(pool.check(job))[-1], EngineFinished)
+    with WarmPool([DeviceLane(name="cpu:3", device="cpu")]) as pool:
+        assert isinstance(list(pool.check(job))[-1], EngineFinished)
+
+
 def test_trials_of_a_block_share_a_judge(tmp_path: Path) -> None:
     alone = {_process(list(run.check(_job()))) for _ in range(2)}
     assert len(alone) == 2

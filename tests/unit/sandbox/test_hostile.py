@@ -184,6 +184,24 @@ def test_a_daemon_dies_with_its_worker(cpu: Nursery, tmp_path: Path) -> None:
     assert found is None or found.state == "Z"
 
 
+def test_a_daemon_that_forks_on_and_on_dies_with_its_worker(cpu: Nursery, tmp_path: Path) -> None:
+    """Each link of the chain starts the next one in a session of its own, and ends."""
+    source = """
+        def run(x):
+            for _ in range(4):
+                if os.fork() == 0:
+                    while True:
+                        os.setsid()
+                        if os.fork():
+                            os._exit(0)
+            return x
+    """
+    with pool(source, tmp_path, cpu) as workers:
+        workers.run(scenario(), ramp)
+        assert not cpu.is_as_new()
+    assert cpu.is_as_new()
+
+
 def test_patched_torch_and_json_gain_nothing(cpu: Nursery, tmp_path: Path) -> None:
     source = """
         import json

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.store.place import absolute, locate
+from cuassay.store.place import absolute, locate, working_folder
 
 
 def test_paths_become_absolute_and_names_stay(
@@ -20,3 +20,17 @@ def test_paths_become_absolute_and_names_stay(
     for name in ("", "rmsnorm", "package.module:function", "absent.py:run"):
         assert locate(name) is None
         assert absolute(name) == name
+
+
+def test_no_relative_path_names_anything_in_a_deleted_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernel.py").write_text("one")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for name in (".", "kernel.py", "rmsnorm", "kernel.py:run"):
+        assert locate(name) is None
+        assert absolute(name) == name
+    assert absolute(f"{tmp_path}/kernel.py:run") == f"{tmp_path}/kernel.py:run"
+    assert working_folder() is None

@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.build.python import speaks_of_a_gpu
-from cuassay.checks.endings.findings import claims_no_system, first_raised, may_lack_memory
+from cuassay.checks.endings.findings import (
+    claims_no_memory,
+    claims_no_system,
+    first_raised,
+    may_lack_memory,
+)
 from cuassay.checks.machine.faults import recording_of
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.closing import Closing
@@ -55,6 +60,7 @@ from cuassay.sandbox.host.client import DEFAULT_LIMITS, WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.parts import Parts
 from cuassay.sandbox.host.waits import run_now
+from cuassay.sandbox.no_memory import says_no_memory
 from cuassay.sandbox.ran import Ran
 
 if TYPE_CHECKING:
@@ -69,6 +75,7 @@ _OTHER_WAYS = 3  # workers that were built before the first one met what cannot 
 # Runs in processes of their own, at a time: one tool of compute-sanitizer keeps a core and little
 # of the GPU busy for up to a minute.
 _AT_ONCE = 4
+_LAUNCH_REFUSAL = "too many resources requested for launch"  # cudaErrorLaunchOutOfResources
 
 
 def uncovered(run: Run) -> bool:
@@ -231,9 +238,10 @@ class Executor(Closing):
                         was_beside = any(begun == scenario for begun, _ in self._begun)
                         found = await self._awaited(scenario)
                         # Beside others little may be left of something. A launch of torch's own
-                        # kernels was refused so on a GPU, and was not when it had its turn.
-                        alone = was_beside and scenario.mode is Mode.APART
-                        if claims_no_system(found) or (alone and not ended_cleanly(found)):
+                        # kernels was refused so on a GPU, and was not when it had its turn. Any
+                        # other end counts, though it may not come again.
+                        crowded = was_beside and scenario.mode is Mode.APART
+                        if claims_no_system(found) or (crowded and _claims_no_resources(found)):
                             found = await self._beside(scenario)
                         return found
                     if any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps):
@@ -437,6 +445,18 @@ def _needs_answers(scenario: Scenario) -> bool:
     """Whether a call of a scenario finds right or negated answers in freed memory."""
     poisons = (Poison.NEGATED, Poison.RIGHT)
     return any(isinstance(step, Call) and step.poison in poisons for step in scenario.steps)
+
+
+def _claims_no_resources(run: Run) -> bool:
+    """Whether a process apart says that it was refused what processes beside it may hold.
+
+    That is memory, also while the candidate was loaded, the system's part of CUDA, or the
+    resources of a launch.
+    """
+    first, end = first_raised(run), run.result.termination
+    loading = isinstance(end, Garbled) and says_no_memory(end.what)
+    launch = first is not None and _LAUNCH_REFUSAL in first.message.lower()
+    return loading or launch or claims_no_memory(run) or claims_no_system(run)
 
 
 def _recorded_nothing(run: Run) -> bool:

@@ -35,6 +35,8 @@ from cuassay.sandbox.readable import readable
 _START_S = 120.0
 _COMPILING_S = 900.0  # the PTX machine's runtime, the first time on a busy computer
 _END_S = 20.0
+_CALM_S = 2.0  # in which what was killed ends
+_OWN_PROCESSES = 2  # the program of `guest.apart` and the zygote
 _PREFIX = "py-sandbox-"  # in the paths that a candidate sees: it names nobody
 STATE = "cuassay.sandbox.guest.observe.state_snapshot"
 ROOT = str(Path(cuassay.__file__).resolve().parent.parent)
@@ -270,7 +272,10 @@ class Nursery(Closing, ForkServer):
             self._tell({"do": "load compiler"})
 
     def is_as_new(self) -> bool:
-        """Whether what is forked from it is as from a new one: it lives, and has no compiler."""
+        """Whether what is forked from it is as from a new one, and nothing else is alive below it.
+
+        It lives and has no compiler; no process that a candidate left outran the zygote.
+        """
         try:
             for server in (self, self.plain):
                 while select.select([server.control], [], [], 0.0)[0]:
@@ -278,7 +283,14 @@ class Nursery(Closing, ForkServer):
         except (NurseryError, OSError, ValueError):
             return False
         within = self.host is None or self.host.is_as_new()
-        return within and not self._compiler and self._process.poll() is None
+        if not within or self._compiler or self._process.poll() is not None:
+            return False
+        end = time.monotonic() + _CALM_S
+        while len(processes.live(self._process.pid)) > _OWN_PROCESSES:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        return True
 
     def _heard(self, message: dict[str, Any]) -> None:
         self._ready, self._report = True, message["ready"]

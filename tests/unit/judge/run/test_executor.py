@@ -22,7 +22,17 @@ from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.device import CPU, CUDA
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import RecordLaunches
-from cuassay.model.trace import Finished, ScenarioResult, StepDone, StepRaised
+from cuassay.model.trace import (
+    Claim,
+    Exited,
+    Finished,
+    Garbled,
+    Killed,
+    ScenarioResult,
+    StepDone,
+    StepRaised,
+    Termination,
+)
 from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.host import sanitizer
 from cuassay.sandbox.host.nursery import Nursery
@@ -46,6 +56,10 @@ class Tools:
         self.meeting.wait()
         done = ScenarioResult(records=(), termination=Finished(), output_text=scenario.mode.value)
         return Ran(done, ())
+
+
+def _ended(termination: Termination) -> ScenarioResult:
+    return ScenarioResult(records=(), termination=termination)
 
 
 @pytest.fixture
@@ -166,15 +180,38 @@ def test_a_process_apart_that_was_begun_gives_the_run_that_is_asked_for_later(
     assert not executor._begun
 
 
+def _raised(message: str, claim: Claim | None = None) -> ScenarioResult:
+    raised = StepRaised(index=1, exception="AcceleratorError", message=message, claim=claim)
+    return ScenarioResult(records=(raised,), termination=Finished())
+
+
+@pytest.mark.parametrize(
+    ("result", "refused"),
+    [
+        (_raised("CUDA error: too many resources requested for launch"), True),
+        (_raised("CUDA error: OS call failed or operation not supported on this OS"), True),
+        (_raised("no room", Claim.NO_MEMORY), True),
+        (_ended(Garbled(index=0, what="while it was loaded: CUDA error: out of memory")), True),
+        (_raised("index 7 is out of bounds"), False),
+        (_ended(Killed(index=2, signal=11)), False),
+        (_ended(Exited(index=2, exit_code=1)), False),
+        (_ended(Garbled(index=0, what="a result that is not described")), False),
+    ],
+    ids=["launch", "system", "memory", "loaded", "raises", "crashes", "exits", "garbled"],
+)
 @pytest.mark.parametrize("again", [True, False], ids=["once", "always"])
-def test_a_process_apart_that_fails_beside_others_is_asked_again_at_its_turn(
-    trial: JudgeTrial, executor: Executor, again: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_process_apart_that_is_refused_resources_beside_others_is_asked_again_at_its_turn(
+    trial: JudgeTrial,
+    executor: Executor,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    result: ScenarioResult,
+    refused: bool,
+    again: bool,
 ) -> None:
-    """What fails at its turn too is the kernel's; what is asked there first is asked once."""
-    raised = StepRaised(index=1, exception="AcceleratorError", message="too many resources")
-    failed = Ran(ScenarioResult(records=(raised,), termination=Finished()), ())
-    fine = Ran(ScenarioResult(records=(), termination=Finished()), ())
-    runs = [failed, fine if again else failed, failed]
+    """What fails at its turn too is the kernel's, and so is any other end, at its first time."""
+    failed, fine = Ran(result, ()), Ran(_ended(Finished()), ())
+    runs = [failed, fine if again else failed]
     asked: list[Scenario] = []
 
     async def bare(scenario: Scenario) -> Ran:
@@ -184,14 +221,28 @@ def test_a_process_apart_that_fails_beside_others_is_asked_again_at_its_turn(
     monkeypatch.setattr(executor, "_bare", bare)
     (scenario,) = Apart001().propose(trial)
 
-    async def ask() -> tuple[Run, Run]:
+    async def ask() -> Run:
         executor.ahead([scenario])
-        return await executor.run(scenario), await executor.run(scenario)
+        return await executor.run(scenario)
 
-    begun, at_its_turn = asyncio.run(ask())
-    assert begun is (fine if again else failed)
-    assert at_its_turn is failed
-    assert len(asked) == 3
+    assert asyncio.run(ask()) is (fine if refused and again else failed)
+    assert len(asked) == (2 if refused else 1)
+
+
+def test_a_process_apart_that_was_asked_at_its_turn_is_asked_once(
+    trial: JudgeTrial, executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = Ran(_raised("CUDA error: too many resources requested for launch"), ())
+    asked: list[Scenario] = []
+
+    async def bare(scenario: Scenario) -> Ran:
+        asked.append(scenario)
+        return failed
+
+    monkeypatch.setattr(executor, "_bare", bare)
+    (scenario,) = Apart001().propose(trial)
+    assert asyncio.run(executor.run(scenario)) is failed
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(("lane", "asked"), [(Lane.CANDIDATE, 2), (Lane.REFERENCE, 1)])

@@ -10,6 +10,7 @@ import pytest
 
 from cuassay.model.device import CPU
 from cuassay.sandbox.host.nursery import Nursery
+from tests.support.workers import nursery, pool, ramp, scenario
 
 _CODE = (
     "import sys\n"
@@ -43,3 +44,12 @@ def test_the_next_trial_finds_it_as_new_until_it_has_a_compiler_or_is_dead(
         killed._process.kill()
         killed._process.wait()
         assert not killed.is_as_new()
+
+
+def test_the_next_trial_finds_it_as_new_once_nothing_lives_below_it(tmp_path: Path) -> None:
+    """Whatever a candidate left, and whoever was to end it: the judge looks itself."""
+    with nursery() as made:
+        with pool("def run(x):\n    return x", tmp_path, made) as workers:
+            workers.run(scenario(), ramp)
+            assert not made.is_as_new()
+        assert made.is_as_new()

@@ -91,6 +91,7 @@ def _watch(control: socket.socket, elder: int) -> tuple[socket.socket, dict[str,
         _kill(pid)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(elder, 0)
+    _reap(control, {}, elder)  # what any of them left running
     os._exit(0)
 
 

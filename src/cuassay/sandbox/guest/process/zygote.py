@@ -27,7 +27,7 @@ from cuassay.sandbox.guest.process.preload import hash_triton, preload, preload_
 from cuassay.sandbox.limits import Limits
 
 CONTROL_CAP = 1 << 16
-_SWEEPS = 200
+_SWEEP_S = 5.0
 _IDLE_S = 1.0
 
 
@@ -150,18 +150,20 @@ class Zygote:
             os._exit(70)
 
     def _sweep(self) -> None:
-        """Kill every descendant that belongs to no live worker: daemons of ended ones."""
+        """Kill every descendant that belongs to no live worker: daemons of ended ones.
+
+        A daemon may fork faster than it is killed: while new ones come, the next round begins at
+        once. What outruns this for `_SWEEP_S` is seen by the judge (`Nursery.is_as_new`).
+        """
         own = os.getpid()
-        for _ in range(_SWEEPS):
-            table = processes.visible_processes()
+        killed: set[int] = set()
+        end = time.monotonic() + _SWEEP_S
+        while time.monotonic() < end:
+            table = processes.below(own)
             kept = processes.descendants(self._workers, table) | {own}
-            strangers = [
-                table[pid]
-                for pid in processes.descendants([own], table) - kept
-                if table[pid].state != "Z"
-            ]
+            strangers = {pid for pid in set(table) - kept if table[pid].state != "Z"}
             groups = {table[pid].group for pid in kept if pid in table}
-            for process in strangers:
+            for process in (table[pid] for pid in strangers):
                 if process.group not in groups:
                     processes.kill_group(process.group)
                 processes.kill(process.pid)
@@ -170,7 +172,9 @@ class Zygote:
                     self._tell({"ended": self._workers.pop(found[0]), "status": found[1]})
             if not strangers:
                 return
-            time.sleep(0.002)
+            if strangers <= killed:
+                time.sleep(0.002)  # they are ending
+            killed |= strangers
 
     def _tell(self, message: dict[str, Any]) -> None:
         # A judge that is gone is noticed by the main loop.
