@@ -18,6 +18,7 @@ from cuassay.formats.native.axes import read_axes
 from cuassay.formats.native.declaration import problem, problem_of, scalar, tensor
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
+from cuassay.model.device import CPU
 from cuassay.model.domain import Domain, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem, TensorSpec, VarAxis
@@ -54,7 +55,7 @@ def test_cases_keep_to_the_sizes_and_hold_the_numbers_that_are_declared() -> Non
     ]
     assert {case.axes["width"] for case in cases} == {32, 64, 128}
     for case in cases:
-        values = materialise(_made(), case, device="cpu")
+        values = materialise(_made(), case, device=CPU)
         x, scale = values["x"], values["scale"]
         assert isinstance(x, torch.Tensor)
         assert isinstance(scale, torch.Tensor)
@@ -152,7 +153,7 @@ def test_every_number_stands_in_every_dtype(name: str, dtype: DType) -> None:
 
     spec = TensorSpec(name="x", dtype=dtype, shape=("r", "c"), domain=domains.Real(also=(name,)))
     fill = Fill(kind="normal", parameters={ALSO: name})
-    made = make(spec, fill, sizes={"r": 30, "c": 40}, seed=2, device="cpu")
+    made = make(spec, fill, sizes={"r": 30, "c": 40}, seed=2, device=CPU)
     wanted = made.isnan() if name == "nan" else made == float(name)
     assert torch.equal(wanted, ~made.isfinite())
     assert 0.15 < float(wanted.double().mean()) < 0.35
