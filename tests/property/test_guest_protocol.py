@@ -40,7 +40,7 @@ from cuassay.model.trace import (
     TimedOut,
 )
 from cuassay.sandbox import wire
-from cuassay.sandbox.host.apart import _Apart
+from cuassay.sandbox.host.apart_execution import ApartExecution
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import ForkServer
@@ -296,7 +296,7 @@ def _run(script: list[tuple[str, Any]], folder: Path, *, apart: bool) -> tuple[l
     segments = Segments(CPU)
     execution: Execution
     if apart:
-        execution = _Apart(
+        execution = ApartExecution(
             worker,
             segments,
             trial,

@@ -50,7 +50,6 @@ _MANY_ATTRIBUTES = {
 _MANY_IMPORTS = {
     "cuassay.judge.run.executor": "the one router: every kind of process",
     "cuassay.judge.verbs": "a function a job, each with its own parts",
-    "cuassay.sandbox.host.apart": "still to be split: the process apart, and its walls",
 }
 
 

@@ -35,7 +35,8 @@ from cuassay.model.scenario import (
 from cuassay.model.steps import CallOften, Mode
 from cuassay.model.trace import Exited, Finished, Killed, StepDone, StepRaised
 from cuassay.sandbox.guest.items import DTYPES, digest
-from cuassay.sandbox.host.apart import Apart, NotLoadedError, _described, _Shared, can_take
+from cuassay.sandbox.host.apart import Apart, NotLoadedError, can_take
+from cuassay.sandbox.host.apart_memory import SharedArguments, read_described
 from cuassay.sandbox.host.handle import GoneError
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.ran import Ran
@@ -246,12 +247,12 @@ _FIELDS = ("type_name", "name", "dtype", "shape", "strides", "device", "storage"
 def test_any_description_is_read_or_refused(
     kind: str, fields: dict[str, Any], dtype: str, sizes: list[int]
 ) -> None:
-    held = _Shared({"x": torch.zeros(3)}, [])
+    held = SharedArguments({"x": torch.zeros(3)}, [])
     try:
         for more in ({}, {"dtype": dtype, "shape": sizes, "strides": sizes, "device": "cpu"}):
             found = {"kind": kind, **fields, **more, "number": 0}
             try:
-                described = _described(found, held)
+                described = read_described(found, held)
             except GoneError:
                 continue
             assert described.item.kind in ("tensor", "scalar", "none", "other")
