@@ -43,12 +43,10 @@ _MANY_ATTRIBUTES = {
     ),
     "cuassay.guard.watch.Watch": "what threads of production calls share of one guarded kernel",
     "cuassay.judge.decide.tally.Tally": "what a trial counts on its way to a verdict",
-    "cuassay.judge.run.executor.Executor": "still to be split: routes, and what a run showed",
     "cuassay.sandbox.host.handle.WorkerHandle": "one process: its pipes, memory, limits and end",
     "ptxsan.prove.execute.Execution": "still to be split: paths, and what is known on them",
 }
 _MANY_IMPORTS = {
-    "cuassay.judge.run.executor": "the one router: every kind of process",
     "cuassay.judge.verbs": "a function a job, each with its own parts",
 }
 

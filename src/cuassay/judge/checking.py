@@ -241,4 +241,4 @@ async def _begin(bench: Bench, executor: Executor) -> None:
         else:
             for scenario in check.propose(bench.trial):
                 machine_begins = True
-                await executor.begin_to_execute(scenario)
+                await executor.recordings.begin(scenario)

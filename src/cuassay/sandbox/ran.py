@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import torch
 
-from cuassay.model.trace import ResultItem, ScenarioResult, StepDone, StepRecord
+from cuassay.model.trace import (
+    Finished,
+    ResultItem,
+    ScenarioResult,
+    StepDone,
+    StepRaised,
+    StepRecord,
+)
 
 
 class Ran:
@@ -26,6 +33,12 @@ class Ran:
         if not 0 <= item.buffer < len(self._tensors):
             raise KeyError(f"no bytes were sent for '{item.name or item.kind}'")
         return self._tensors[item.buffer]
+
+
+def ended_cleanly(run: Ran) -> bool:
+    """Whether a run came to its end without an exception."""
+    raised = any(isinstance(record, StepRaised) for record in run.result.records)
+    return isinstance(run.result.termination, Finished) and not raised
 
 
 def renumbered(record: StepRecord, base: int) -> StepRecord:

@@ -17,6 +17,7 @@ from cuassay.judge.measure import power
 from cuassay.judge.plan import search
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.reference import Reference
+from cuassay.judge.run.unwatched import Unwatched
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import Errored, Failed, Passed
@@ -87,7 +88,7 @@ def test_a_correct_kernel_takes_a_process_a_side_and_one_with_guard_zones(
     gates: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where nothing runs apart from cuassay's workers but APART001."""
-    monkeypatch.setattr(Executor, "_not_apart", lambda self: "as on a GPU")
+    monkeypatch.setattr(Unwatched, "_needs_us", lambda self: "as on a GPU")
     pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
     counts = []
     for gate in gates:

@@ -34,9 +34,7 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.steps import CallOften, Mode
 from cuassay.model.trace import (
-    Finished,
     ScenarioResult,
-    StepRaised,
 )
 from cuassay.sandbox.host import kept_kernels
 from cuassay.sandbox.host.apart_execution import ApartExecution
@@ -225,9 +223,3 @@ class Apart(Closing):
         if self._worker is not None:
             run_now(self._end())
         self._segments.close()
-
-
-def ended_cleanly(run: Ran) -> bool:
-    """Whether a run came to its end without an exception."""
-    raised = any(isinstance(record, StepRaised) for record in run.result.records)
-    return isinstance(run.result.termination, Finished) and not raised

@@ -218,7 +218,7 @@ def test_a_process_apart_that_is_refused_resources_beside_others_is_asked_again_
         asked.append(scenario)
         return runs[len(asked) - 1]
 
-    monkeypatch.setattr(executor, "_bare", bare)
+    monkeypatch.setattr(executor._unwatched, "bare", bare)
     (scenario,) = Apart001().propose(trial)
 
     async def ask() -> Run:
@@ -239,7 +239,7 @@ def test_a_process_apart_that_was_asked_at_its_turn_is_asked_once(
         asked.append(scenario)
         return failed
 
-    monkeypatch.setattr(executor, "_bare", bare)
+    monkeypatch.setattr(executor._unwatched, "bare", bare)
     (scenario,) = Apart001().propose(trial)
     assert asyncio.run(executor.run(scenario)) is failed
     assert len(asked) == 1
