@@ -220,11 +220,11 @@ def test_a_pool_judges_from_a_folder_that_was_deleted(
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     job = dataclasses.replace(_job(), candidate=str(tmp_path / "accept.py"))
-    with WarmPool([DeviceLane(name="cpu:2", device="cpu")]) as pool:
+    with WarmPool([DeviceLane(name="cpu:2", device=CPU)]) as pool:
         assert isinstance(list(pool.check(job))[-1], EngineFinished)
         (tmp_path / "gone").rmdir()
         assert isinstance(list(pool.check(job))[-1], EngineFinished)
-    with WarmPool([DeviceLane(name="cpu:3", device="cpu")]) as pool:
+    with WarmPool([DeviceLane(name="cpu:3", device=CPU)]) as pool:
         assert isinstance(list(pool.check(job))[-1], EngineFinished)
 
 
