@@ -53,7 +53,9 @@ class Answers:
         """Compare what a call on `case` returned with truth, one Comparison per output."""
         found = self._trial.compare(case, self._run, items, grade=self._grade)
         self._grade = self._grade and not any(map(is_wrong, found))
-        if case.in_domain and any(_is_lowered(one) for one in found):
+        if case.in_domain and any(
+            one.passed and one.precision is not Precision.STRICT for one in found
+        ):
             self._lowered.append(case)
         self._compared += found
         return found
@@ -102,7 +104,3 @@ class Answers:
 def is_wrong(found: Comparison) -> bool:
     """Whether an output is wrong: neither right nor such that nothing decides it."""
     return not found.passed and not found.undecided
-
-
-def _is_lowered(found: Comparison) -> bool:
-    return found.passed and found.precision is not Precision.STRICT

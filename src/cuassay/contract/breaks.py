@@ -58,7 +58,9 @@ def broken_cases(
     before = _run(run, inputs(base))
     found: list[Case] = []
     said: list[Known] = []
-    state = [one for one in facts if _is_constant_state(problem, one.fact)]
+    state = [
+        one for one in facts if isinstance(one.fact, Constant) and one.fact.input in problem.state
+    ]
     told = ""
     if not isinstance(before, str) and len(state) > 1:
         together = _together(problem, base, state, seed)
@@ -83,10 +85,6 @@ def broken_cases(
             found.append(case)
         said.append(dataclasses.replace(known, broken=why or _ACCEPTED))
     return tuple(found), tuple(said)
-
-
-def _is_constant_state(problem: Problem, fact: Fact) -> bool:
-    return isinstance(fact, Constant) and fact.input in problem.state
 
 
 def _together(
@@ -179,12 +177,8 @@ def _refusal(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor] | str
         wide = old.is_floating_point() and old.dtype.itemsize > 1
         if wide and bool((torch.isfinite(old) & ~torch.isfinite(new)).any()):
             return "an output is no longer finite then"
-        same = same and _same(old, new)
+        same = same and torch.equal(raw_bytes(old), raw_bytes(new))
     return "no output changes" if same else ""
-
-
-def _same(old: torch.Tensor, new: torch.Tensor) -> bool:
-    return bool(torch.equal(raw_bytes(old), raw_bytes(new)))
 
 
 def _broken(problem: Problem, base: Case, fact: Fact, seed: Callable[[str], int]) -> Case | None:
