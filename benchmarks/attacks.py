@@ -12,8 +12,8 @@ acceptance would name that fault:
     # wrong: hidden that no workload lists
     # named: shapes sizes
 
-A block of Python may use the honest kernel of its problem (`honest/PROBLEM.py`) as `right`. Where it
-consists of lines `-| old` and `+| new` it is that kernel with these lines changed.
+A block of Python may use the honest kernel of its problem (`honest/PROBLEM.py`) as `right`. Where
+it consists of lines `-| old` and `+| new` it is that kernel with these lines changed.
 
 Each is judged by `cuassay check` in a process of its own, or with `--by gate` by the same checks in
 this process, without what decides nothing: counterexamples, causes, power, times. It gets through
@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import re
@@ -36,7 +37,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -137,7 +138,9 @@ def _whole(file: str, text: str, honest: str) -> str:
     kernel = honest.replace("def right(", "def run(")
     pairs = re.findall(r"((?:^-\|.*\n)+)((?:^\+\|.*\n?)+)", text, re.MULTILINE)
     for gone, come in pairs:
-        old, new = (re.sub(r"^[-+]\| ?", "", part.rstrip("\n"), flags=re.M) for part in (gone, come))
+        old, new = (
+            re.sub(r"^[-+]\| ?", "", part.rstrip("\n"), flags=re.M) for part in (gone, come)
+        )
         if kernel.count(old) != 1:
             raise SystemExit(f"{file}: its honest kernel holds {old!r} {kernel.count(old)} times")
         kernel = kernel.replace(old, new)
@@ -278,10 +281,7 @@ class Bench:
                         return
                     self._keep(self._by_gate(attack, profile))
             else:
-                judged: Callable[[Attack, Place], None] = lambda attack, place: self._by_command(  # noqa: E731
-                    attack, profile, place
-                )
-                self._trials.all(wished, judged)
+                self._trials.all(wished, functools.partial(self._by_command, profile))
 
     def _was_rejected(self, attack: Attack) -> bool:
         row = self._journal.rows.get(f"{self._given.device}/quick/{attack.name}")
@@ -300,7 +300,6 @@ class Bench:
     def _by_gate(self, attack: Attack, profile: str) -> Row:
         from cuassay.errors import CuassayError
         from cuassay.formats import load_problem
-        from cuassay.judge.decide.verdict import condition_key
         from cuassay.model.verdict import Profile
 
         started, conditions, codes = time.monotonic(), (), ()
@@ -353,7 +352,7 @@ class Bench:
             time.sleep(0.1)
         found += [f"{kind}: {len(names)}" for kind, names in beyond.items()]
 
-    def _by_command(self, attack: Attack, profile: str, place: Place) -> None:
+    def _by_command(self, profile: str, attack: Attack, place: Place) -> None:
         command = [sys.executable, "-P", "-m", "cuassay", "check", str(self._written(attack))]
         command += ["--problem", self._problem_of(attack), "--profile", profile]
         command += ["--device", self._given.device, "--json", "--fail-fast"]
@@ -383,7 +382,13 @@ class Bench:
         self._keep(row)
 
     def _row(
-        self, attack: Attack, profile: str, *, decision: str, conditions: tuple[str, ...], **more: Any
+        self,
+        attack: Attack,
+        profile: str,
+        *,
+        decision: str,
+        conditions: tuple[str, ...],
+        **more: Any,
     ) -> Row:
         return Row(
             name=attack.name,
