@@ -51,7 +51,7 @@ CLASSES = (
     "stale answers", "sizes", "values", "precision", "detection", "protocol", "timing",
     "ghost kernels",
 )  # fmt: skip
-_HEAD = re.compile(r"^(?:#|//) (problem|class|wrong|named): (.+)$", re.MULTILINE)
+_HEAD = re.compile(r"^(?:#|//) (problem|class|wrong|named|begins): (.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^==== (\S+)\n", re.MULTILINE)
 _FATES = ("rejected", "named", "undecided", "through", "not run")
 _FIRST = "first"  # attacks that are files of their own, which were judged before
@@ -63,6 +63,7 @@ class Attack:
     """One attack. `named` are the keys of conditions that name its fault.
 
     `name` has no suffix, `file` has one. `attacker` is the set that it is of, `side` the half.
+    `begins` is the smallest size of an axis with the fault, None where small sizes have it.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Attack:
     kind: str
     wrong: str
     named: frozenset[str] = frozenset()
+    begins: tuple[str, int] | None = None
     attacker: str = _FIRST
     side: str = "read"
 
@@ -81,7 +83,8 @@ class Row:
     """How cuassay judged one attack; `decision` is TIMEOUT or ERROR where there is no verdict.
 
     `fate` is rejected, named (accepted under a condition that names the fault), undecided, through,
-    or not run, which has no part in the shares. `left` is what was there after it and not before;
+    or not run, which has no part in the shares. `reach` is the largest size of each axis that was
+    judged by its values, as `rows=128`. `left` is what was there after it and not before;
     None: nobody looked.
     """
 
@@ -100,6 +103,7 @@ class Row:
     attacker: str = _FIRST
     side: str = "read"
     left: tuple[str, ...] | None = None
+    reach: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -116,6 +120,7 @@ def read_attack(file: str, text: str, *, attacker: str = _FIRST, honest: str = "
             f"{file}: its head lacks {', '.join(missing) or 'a known class'}; expected lines "
             f"'# problem: ...', '# class: ...' (one of {', '.join(CLASSES)}), '# wrong: ...'"
         )
+    axis, _, size = said.get("begins", "").partition("=")
     return Attack(
         name=file.rpartition(".")[0],
         file=file,
@@ -124,6 +129,7 @@ def read_attack(file: str, text: str, *, attacker: str = _FIRST, honest: str = "
         kind=said["class"],
         wrong=said["wrong"],
         named=frozenset(said.get("named", "").split()),
+        begins=(axis, int(size)) if size else None,
         attacker=attacker,
     )
 
@@ -168,15 +174,21 @@ def read_attacks(folder: Path) -> list[Attack]:
     return [replace(one, side="unread") if one.name in unread else one for one in found]
 
 
-def fate(decision: str, conditions: Sequence[str], named: frozenset[str]) -> str:
-    """Return what became of an attack, from its verdict and the keys of its conditions."""
+def fate(decision: str, conditions: Sequence[str], reach: Sequence[str], attack: Attack) -> str:
+    """Return what became of an attack, from its verdict, its conditions' keys and its reach."""
     if decision == "ERROR":
         return "not run"
     if decision == "REJECTED":
         return "rejected"
     if decision != "ACCEPTED":
         return "undecided"
-    return "named" if named.intersection(conditions) else "through"
+    naming = set(attack.named)
+    if attack.begins is not None:
+        axis, begin = attack.begins
+        judged = dict(one.split("=") for one in reach)
+        if int(judged.get(axis, 0)) >= begin:
+            naming.discard("sizes")
+    return "named" if naming.intersection(conditions) else "through"
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
@@ -302,7 +314,7 @@ class Bench:
         from cuassay.formats import load_problem
         from cuassay.model.verdict import Profile
 
-        started, conditions, codes = time.monotonic(), (), ()
+        started, conditions, codes, reach = time.monotonic(), (), (), ()
         with self._looking() as left:
             try:
                 named = self._problem_of(attack)
@@ -320,12 +332,14 @@ class Bench:
             else:
                 decision, reason = found.verdict.decision.value, found.verdict.reason
                 conditions, codes = found.verdict.conditions, found.codes
+                reach = tuple(f"{one.axis}={one.values}" for one in found.verdict.scope.axes)
         keys = tuple(one.partition(":")[0] for one in conditions)
         return self._row(
             attack,
             profile,
             decision=decision,
             conditions=keys,
+            reach=reach,
             codes=codes,
             reason=reason,
             seconds=round(time.monotonic() - started, 1),
@@ -369,6 +383,7 @@ class Bench:
         except (json.JSONDecodeError, KeyError):
             decision = "TIMEOUT" if ended.timed_out else "ERROR"
         found = [one for one in document.get("findings", ()) if one["finding_class"] == "wrong"]
+        axes = (document.get("scope") or {}).get("axes", ())
         row = self._row(
             attack,
             profile,
@@ -376,6 +391,7 @@ class Bench:
             conditions=tuple(str(one).split(":", 1)[0] for one in document.get("conditions", ())),
             codes=tuple(dict.fromkeys(str(one["code"]) for one in found)),
             reason=str(document.get("reason") or ended.errors[-600:])[:600],
+            reach=tuple(f"{one['axis']}={one['values']}" for one in axes),
             seconds=ended.seconds,
             left=tuple(left) if alone else None,
         )
@@ -388,6 +404,7 @@ class Bench:
         *,
         decision: str,
         conditions: tuple[str, ...],
+        reach: tuple[str, ...],
         **more: Any,
     ) -> Row:
         return Row(
@@ -400,7 +417,8 @@ class Bench:
             profile=profile,
             device=self._given.device,
             decision=decision,
-            fate=fate(decision, conditions, attack.named),
+            fate=fate(decision, conditions, reach, attack),
+            reach=reach,
             conditions=conditions,
             **more,
         )

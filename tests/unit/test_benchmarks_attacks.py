@@ -13,6 +13,9 @@ import pytest
 from tests.support.benchmark_modules import loaded
 
 
+_HEAD = "# problem: rmsnorm\n# class: values\n# wrong: the sign\n# named: sizes shapes\n"
+
+
 @pytest.fixture
 def attacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     yield from loaded(monkeypatch, "attacks")
@@ -33,21 +36,24 @@ def row(attacks: ModuleType, fate: str, kind: str = "sizes", name: str = "one") 
 
 
 @pytest.mark.parametrize(
-    ("decision", "conditions", "fate"),
+    ("decision", "conditions", "reach", "fate"),
     [
-        ("REJECTED", [], "rejected"),
-        ("ACCEPTED", [], "through"),
-        ("ACCEPTED", ["layouts"], "through"),
-        ("ACCEPTED", ["layouts", "shapes"], "named"),
-        ("INCONCLUSIVE", ["shapes"], "undecided"),
-        ("TIMEOUT", [], "undecided"),
-        ("ERROR", [], "not run"),
+        ("REJECTED", [], [], "rejected"),
+        ("ACCEPTED", [], [], "through"),
+        ("ACCEPTED", ["layouts"], [], "through"),
+        ("ACCEPTED", ["layouts", "shapes"], ["hidden=300"], "named"),
+        ("ACCEPTED", ["sizes"], ["rows=300", "hidden=256"], "named"),
+        ("ACCEPTED", ["sizes"], ["rows=1", "hidden=257"], "through"),
+        ("INCONCLUSIVE", ["shapes"], [], "undecided"),
+        ("TIMEOUT", [], [], "undecided"),
+        ("ERROR", [], [], "not run"),
     ],
 )
 def test_what_becomes_of_an_attack(
-    attacks: ModuleType, decision: str, conditions: list[str], fate: str
+    attacks: ModuleType, decision: str, conditions: list[str], reach: list[str], fate: str
 ) -> None:
-    assert attacks.fate(decision, conditions, frozenset({"shapes", "sizes"})) == fate
+    attack = attacks.read_attack("one.py", _HEAD + "# begins: hidden=257\n")
+    assert attacks.fate(decision, conditions, reach, attack) == fate
 
 
 def test_the_share_counts_what_was_judged(attacks: ModuleType) -> None:
@@ -85,7 +91,6 @@ def test_a_file_without_a_head_is_refused(attacks: ModuleType) -> None:
         attacks.read_attack("one.py", "# problem: rmsnorm\n# class: luck\n# wrong: all\n")
 
 
-_HEAD = "# problem: rmsnorm\n# class: values\n# wrong: the sign\n# named: sizes shapes\n"
 _HONEST = "import torch\n\n\ndef right(x):\n    y = -x\n    return -y\n"
 
 
