@@ -12,7 +12,6 @@ import pytest
 
 from tests.support.benchmark_modules import loaded
 
-
 _HEAD = "# problem: rmsnorm\n# class: values\n# wrong: the sign\n# named: sizes shapes\n"
 
 
