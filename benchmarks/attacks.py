@@ -55,6 +55,7 @@ _HEAD = re.compile(r"^(?:#|//) (problem|class|wrong|named|begins): (.+)$", re.MU
 _BLOCK = re.compile(r"^==== (\S+)\n", re.MULTILINE)
 _FATES = ("rejected", "named", "undecided", "through", "not run")
 _FIRST = "first"  # attacks that are files of their own, which were judged before
+_SHOWN = 3  # of what was left of a kind
 _SETTLE_S = 20.0  # that what a killed process held may take to go on a busy machine
 
 
@@ -364,7 +365,10 @@ class Bench:
             if not beyond or time.monotonic() > end:
                 break
             time.sleep(0.1)
-        found += [f"{kind}: {len(names)}" for kind, names in beyond.items()]
+        found += [
+            f"{kind}: {len(names)}, of them {', '.join(map(str, names[:_SHOWN]))}"
+            for kind, names in beyond.items()
+        ]
 
     def _by_command(self, profile: str, attack: Attack, place: Place) -> None:
         command = [sys.executable, "-P", "-m", "cuassay", "check", str(self._written(attack))]
