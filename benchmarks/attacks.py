@@ -245,6 +245,7 @@ class Bench:
         self._temporary = self._folder / "temporary"
         self._temporary.mkdir()
         os.environ["TMPDIR"] = str(self._temporary)
+        os.chdir(self._folder)
         tempfile.tempdir = None
         # Processes whose parents ended become children of this one, where they are counted.
         syscalls.adopt_orphans()
@@ -445,10 +446,14 @@ def at_profile(rows: Sequence[Row], profile: str) -> list[Row]:
     return list(own.values())
 
 
+def _whole_path(text: str) -> Path:
+    return Path(text).absolute()
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     """Judge the attacks and save the shares."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("folder", type=Path, nargs="?", default=ATTACKS)
+    parser.add_argument("folder", type=_whole_path, nargs="?", default=ATTACKS)
     parser.add_argument("--profile", nargs="*", default=["quick"], choices=("quick", "standard"))
     parser.add_argument("--by", default="command", choices=("command", "gate"))
     parser.add_argument("--side", default="all", choices=("all", "read", "unread"))
@@ -460,8 +465,10 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--time-limit", type=float, default=0.0, help="seconds for all; 0: none")
     parser.add_argument("--each", type=float, default=120.0, help="seconds for one attack")
     parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
-    parser.add_argument("--journal", type=Path, help="where rows go as they come")
-    parser.add_argument("--home", type=Path, help="build caches kept between runs; else none are")
+    parser.add_argument("--journal", type=_whole_path, help="where rows go as they come")
+    parser.add_argument(
+        "--home", type=_whole_path, help="build caches kept between runs; else none are"
+    )
     given = parser.parse_args(arguments or None)
     attacks = [
         one

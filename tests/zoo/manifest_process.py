@@ -12,6 +12,7 @@ cudnn_benchmark_on        | causal_conv1d           | PROC001 | S9    | require 
 sdp_kernels_switched_off  | attention@float32       | PROC001 | S9    | require process-state
 threads_set               | swiglu                  | PROC001 | S9    | require process-state
 status_read               | swiglu                  | PROC001 | H2    | require process-state
+callers_read              | swiglu                  | PROC001 | H2    | require process-state
 flag_left_by_refusal      | moe_scatter             | PROC001 | S9    | require process-state
 # process-wide state: random numbers
 seed_in_call              | softmax_dropout         | PROC001 | S9    | require process-state

@@ -55,6 +55,7 @@ _SUBTLE = (
     "gelu_other_form",
     "pruned_weights",
     "finite_sentinel",
+    "closed_rows",
     "zero_row_divides",
     "residue_64_of_128",
     "first_8192_validated",

@@ -56,7 +56,8 @@ def plan_cases(
     `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them,
     `beyond` one above them; `values` are those that they compare elements with: `numeric` has
     cases beyond them. `memory_gib` bounds the elements of a case on a GPU. `is_affordable` says
-    whether a call at some sizes may be judged: cases that constant axes make large are planned smaller.
+    whether a call at some sizes may be judged: cases that constant axes make large are planned
+    smaller.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
     """
