@@ -56,6 +56,8 @@ _SUBTLE = (
     "pruned_weights",
     "finite_sentinel",
     "closed_rows",
+    "lone_column",
+    "one_beyond_tiles",
     "zero_row_divides",
     "residue_64_of_128",
     "first_8192_validated",
