@@ -33,6 +33,7 @@ import functools
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -55,6 +56,7 @@ _HEAD = re.compile(r"^(?:#|//) (problem|class|wrong|named|begins): (.+)$", re.MU
 _BLOCK = re.compile(r"^==== (\S+)\n", re.MULTILINE)
 _FATES = ("rejected", "named", "undecided", "through", "not run")
 _FIRST = "first"  # attacks that are files of their own, which were judged before
+_ALONE = "ATTACKS_ALONE"  # set where this program was started in its own namespaces
 _SHOWN = 3  # of what was left of a kind
 _SETTLE_S = 20.0  # that what a killed process held may take to go on a busy machine
 
@@ -206,6 +208,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         },
         "through": {row.name: row.wrong for row in rows if row.fate == "through"},
         "undecided": {row.name: row.reason[:200] for row in rows if row.fate == "undecided"},
+        "fates": {row.name: [row.attacker, row.side, row.kind, row.fate] for row in rows},
         "looked_for_what_is_left": sum(row.left is not None for row in rows),
         "left": {row.name: row.left for row in rows if row.left},
         "seconds": round(sum(row.seconds for row in rows), 1),
@@ -245,7 +248,9 @@ class Bench:
         self._temporary = self._folder / "temporary"
         self._temporary.mkdir()
         os.environ["TMPDIR"] = str(self._temporary)
-        os.chdir(self._folder)
+        here = self._folder / "here"
+        here.mkdir()
+        os.chdir(here)
         tempfile.tempdir = None
         # Processes whose parents ended become children of this one, where they are counted.
         syscalls.adopt_orphans()
@@ -266,8 +271,11 @@ class Bench:
 
     def _warm_up(self) -> None:
         """Judge an honest kernel: what a gate starts once and keeps is nothing that is left."""
+        from torch._inductor.runtime.cache_dir_utils import cache_dir
+
         from cuassay.formats import load_problem
 
+        cache_dir()  # which torch makes in the judge, whatever is judged
         honest = self._folder / "honest.py"
         kernel = (self._given.folder / "honest" / "rmsnorm.py").read_text("utf-8")
         honest.write_text(kernel.replace("def right(", "def run("), encoding="utf-8")
@@ -446,6 +454,20 @@ def at_profile(rows: Sequence[Row], profile: str) -> list[Row]:
     return list(own.values())
 
 
+def _in_own_namespaces() -> None:
+    """Start this program again where System V objects and /dev/shm are its own, if it may.
+
+    Else what other programs make and leave meanwhile counts as left.
+    """
+    may = ("unshare", "--mount", "--ipc", "--propagation", "private", "mount", "-t", "tmpfs")
+    if os.environ.get(_ALONE) or subprocess.run([*may, "none", "/dev/shm"], check=False).returncode:
+        return
+    os.environ[_ALONE] = "1"
+    inner = 'mount -t tmpfs none /dev/shm && exec "$@"'
+    program = [sys.executable, *sys.orig_argv[1:]]
+    os.execvp("unshare", [*may[:5], "sh", "-c", inner, "sh", *program])
+
+
 def _whole_path(text: str) -> Path:
     return Path(text).absolute()
 
@@ -476,6 +498,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         if given.side in ("all", one.side)
         and (not given.only or one.name.startswith(tuple(given.only)))
     ]
+    _in_own_namespaces()
     with ExitStack() as stack:
         bench = Bench(given, stack)
         bench.run(attacks)
