@@ -1,6 +1,3 @@
-import torch
-
-
 def right(param, grad, momentum_buffer, lr, momentum, weight_decay, nesterov):
     total = grad.float() + weight_decay * param
     buffer = momentum * momentum_buffer + total
