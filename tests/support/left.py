@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,13 +21,15 @@ class Left:
     """What is there at one moment: each a set of names.
 
     `running` are descendants of this process, `segments` System V objects, `shared` files of shared
-    memory and named queues, `folders` those of processes of a sandbox, `locks` files that a
+    memory and named queues, `memory` files without a name that this process or a descendant holds,
+    `folders` those of processes of a sandbox, `locks` files that a
     descendant holds a lock on, `here` files in the current folder.
     """
 
     running: frozenset[int]
     segments: frozenset[str]
     shared: frozenset[str]
+    memory: frozenset[str]
     folders: frozenset[str]
     locks: frozenset[str]
     here: frozenset[str]
@@ -50,6 +53,7 @@ def look(folder: Path | None) -> Left:
         running=running,
         segments=frozenset(_segments()),
         shared=frozenset(f"{p}/{n}" for p in ("/dev/shm", "/dev/mqueue") for n in _names(p)),
+        memory=frozenset(_unnamed(running | {os.getpid()})),
         folders=frozenset(sandboxes),
         locks=frozenset(_locks(running - {os.getpid()})),
         here=frozenset(_names(".")),
@@ -78,6 +82,16 @@ def _segments() -> Iterator[str]:
         with suppress(OSError):
             lines = Path("/proc/sysvipc", kind).read_text(encoding="ascii").splitlines()[1:]
             yield from (f"{kind} {' '.join(line.split()[:2])}" for line in lines)
+
+
+def _unnamed(pids: frozenset[int]) -> Iterator[str]:
+    """Yield memfds, and files that were removed while they are open."""
+    for pid in pids:
+        for number in _names(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                found = os.stat(f"/proc/{pid}/fd/{number}")
+                if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+                    yield f"{found.st_dev}:{found.st_ino}"
 
 
 def _locks(pids: frozenset[int]) -> Iterator[str]:

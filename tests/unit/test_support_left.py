@@ -48,3 +48,9 @@ def test_files_and_folders_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_nothing_is_nothing() -> None:
     with nothing_left(None):
         pass
+
+
+def test_memory_without_a_name_is_seen() -> None:
+    with pytest.raises(AssertionError, match="memory"), nothing_left(None):
+        made = os.memfd_create("left")
+    os.close(made)

@@ -181,6 +181,11 @@ no_max_subtraction          | cross_entropy               | NUM001              
 stale_running_max           | softmax_softcap             | NUM001                 | N6
 # fp16 range inside a bf16 operator
 half_range                  | swiglu                      | NUM001                 | N10 N8
+closed_rows                 | swiglu                      | NUM001                 | N10
+# masks: a row that keeps one column
+lone_column                 | softmax_masked              | NUM001 SHP001          | O8
+# tiles: one element beyond them
+one_beyond_tiles            | rmsnorm                     | SHP001                 | O7
 # fp16 range inside an fp32 operator
 half_squares                | rmsnorm@float32             | NUM001                 | N10 N8
 # TF32 inside an fp32 operator

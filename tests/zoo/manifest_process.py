@@ -12,6 +12,7 @@ cudnn_benchmark_on        | causal_conv1d           | PROC001 | S9    | require 
 sdp_kernels_switched_off  | attention@float32       | PROC001 | S9    | require process-state
 threads_set               | swiglu                  | PROC001 | S9    | require process-state
 status_read               | swiglu                  | PROC001 | H2    | require process-state
+callers_read              | swiglu                  | PROC001 | H2    | require process-state
 flag_left_by_refusal      | moe_scatter             | PROC001 | S9    | require process-state
 # process-wide state: random numbers
 seed_in_call              | softmax_dropout         | PROC001 | S9    | require process-state
@@ -49,6 +50,7 @@ kept_answer_handed_out    | softmax_masked          | STATE001          | S1 S8
 buffer_for_many_rows      | rmsnorm                 | STATE001          | S8
 # host-side state: what shows after many calls
 ring_of_buffers           | swiglu@float32          | STATE001          | S1 S8
+ring_of_300               | swiglu                  | STATE001          | S1 S8
 kept_by_fingerprint       | rmsnorm@float32         | STATE001          | S4
 sums_added_to_in_place    | zoo:decayed_state_      | STATE001 DET001 MEM001 | M6 S8
 static_input_found        | swiglu@float32          | STATE001 PROC001  | S7

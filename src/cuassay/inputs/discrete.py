@@ -161,6 +161,7 @@ def _close(cuts: torch.Tensor, request: Request) -> torch.Tensor:
     return cuts.reshape(request.shape)
 
 
+_ROWS_WITH_ONE = 4  # of a mask, so that others keep many
 _EDGES = 2  # lengths beside an edge of a page: one below and one above it
 
 
@@ -258,7 +259,18 @@ def keep_mask(kind: str, request: Request, domain: Mask) -> torch.Tensor:
     kept = request.uniform() < request.number("share", 0.7)
     if not is_flag(request.spec):
         kept[..., 0] = True  # a row with nothing to attend to is a case of its own ("zeros")
+        _keep_one(kept, request)
     return kept
+
+
+def _keep_one(kept: torch.Tensor, request: Request) -> None:
+    """Leave one element, at any place, in one of eight rows, where there are four or more."""
+    rows = kept.view(-1, kept.shape[-1])
+    if len(rows) < _ROWS_WITH_ONE:
+        return
+    chosen = request.permutation(len(rows))[: max(1, len(rows) // 8)]
+    places = request.integers(rows.shape[1], (len(chosen), 1))
+    rows[chosen] = torch.zeros_like(rows[chosen]).scatter(1, places, value=True)
 
 
 def is_flag(spec: TensorSpec) -> bool:

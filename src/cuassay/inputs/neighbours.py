@@ -20,7 +20,7 @@ from cuassay.inputs.geometry import (
 )
 from cuassay.inputs.named_sizes import NamedSize, SizeUse
 from cuassay.inputs.planner import Planner
-from cuassay.inputs.regimes import NUMERIC, Regime
+from cuassay.inputs.regimes import NUMERIC, Regime, fill
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, VarAxis
@@ -33,10 +33,13 @@ _WIDE_TILE = 128  # its odd half is a residue of its own: kernels work in two st
 _MOST_ROWS = 4096  # of sizes of all axes that pairs are chosen from
 _LEVELS = 6  # sizes of one axis in them, at most, beside the small one
 _REGIME: Regime = NUMERIC[0]
-# A branch of the sources has one case, so that its values have to tell an epsilon, a mask of rows
-# and a scale at once: rows of many sizes, scalars that are not the usual ones.
+# A branch of the sources has one case, so that its values have to tell an epsilon, a mask of rows,
+# a scale and a sum that ends early at once: rows of many sizes whose last elements count, scalars
+# that are not the usual ones.
 _BRANCH: Regime = replace(
-    next(one for one in NUMERIC if one.name == "mixed row sizes"), usual_scalars=False
+    next(one for one in NUMERIC if one.name == "mixed row sizes"),
+    main=fill("mixed_scale", zero=1 / 32, late=4.0),
+    usual_scalars=False,
 )
 
 

@@ -18,6 +18,7 @@ from cuassay.inputs.budget import budget_for, for_modules
 from cuassay.inputs.equalities import at_scalars
 from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, legal
 from cuassay.inputs.named_sizes import NamedSize
+from cuassay.inputs.named_values import beyond_values
 from cuassay.inputs.neighbours import beyond, shapes
 from cuassay.inputs.planner import Planner, has_custom_source
 from cuassay.inputs.reductions import growth, hot
@@ -42,6 +43,7 @@ def plan_cases(
     first: Sequence[str] = (),
     reduced: Sequence[str] = (),
     named: Sequence[NamedSize] = (),
+    values: Sequence[float] = (),
     memory_gib: float | None = None,
     is_affordable: Callable[[Mapping[str, int]], bool] = lambda _: True,
 ) -> tuple[Case, ...]:
@@ -52,9 +54,10 @@ def plan_cases(
     names axes that the reference was seen to reduce: `hot` and `growth` lengthen them after
     those that the problem tells of, up to the largest listed size where no maximum is declared.
     `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them,
-    `beyond` one above them.
-    `memory_gib` bounds the elements of a case on a GPU. `is_affordable` says whether a call at some
-    sizes may be judged: cases that constant axes make large are planned smaller.
+    `beyond` one above them; `values` are those that they compare elements with: `numeric` has
+    cases beyond them. `memory_gib` bounds the elements of a case on a GPU. `is_affordable` says
+    whether a call at some sizes may be judged: cases that constant axes make large are planned
+    smaller.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
     """
@@ -68,6 +71,7 @@ def plan_cases(
         first=tuple(first),
         reduced=tuple(reduced),
         named=tuple(named),
+        values=tuple(values),
         is_affordable=is_affordable,
     )
     return PURPOSES[purpose](planner)
@@ -128,7 +132,7 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
         )
         for workload, sizes in fits[: planner.budget.recorded_cases]
     )
-    return (*recorded, *own, *cases, *at_scalars(planner), *as_built)
+    return (*recorded, *own, *cases, *at_scalars(planner), *beyond_values(planner), *as_built)
 
 
 def benchmark(planner: Planner) -> tuple[Case, ...]:

@@ -28,7 +28,8 @@ class Planner:
     """A problem, a budget and a root seed; `first` names numeric regimes to run before others.
 
     `reduced` names reduction axes that the problem does not state, `named` sizes that the
-    candidate's sources speak of. `is_affordable` says whether a call at some sizes may be judged.
+    candidate's sources speak of, `values` those that they compare elements with. `is_affordable`
+    says whether a call at some sizes may be judged.
     """
 
     problem: Problem
@@ -37,6 +38,7 @@ class Planner:
     first: tuple[str, ...] = ()
     reduced: tuple[str, ...] = ()
     named: tuple[NamedSize, ...] = ()
+    values: tuple[float, ...] = ()
     is_affordable: Callable[[Mapping[str, int]], bool] = lambda _: True
 
     def case(

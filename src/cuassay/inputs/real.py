@@ -157,10 +157,14 @@ def mixed_scale(request: Request) -> torch.Tensor:
     """Rows of sizes from `low` (1e-3) to `high` (1e2): small rows must not hide.
 
     A share `zero` (0) of the rows, where it is given at least one of four or more, holds zeros.
+    The last element of a row is `late` (0: as drawn) times as large, or, of long rows, so large
+    that its square is a sixteenth of all: a sum that ends before it shows.
     """
     low, high = math.log(request.number("low", 1e-3)), math.log(request.number("high", 1e2))
     rows = request.uniform(_row_shape(request)).mul_(high - low).add_(low).exp_()
     drawn = request.normal().mul_(rows)
+    if (late := request.number("late", 0.0)) and drawn.dim() > 1 and drawn.numel():
+        drawn[..., -1] *= max(late, math.sqrt(drawn.shape[-1]) / 4.0)
     share, count = request.number("zero", 0.0), rows.numel()
     if share and count >= _ROWS_WITH_ZERO:
         empty = torch.zeros_like(rows, dtype=torch.bool)

@@ -15,6 +15,7 @@ from cuassay.errors import CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.geometry import elements, most_rows, tensor_inputs
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
+from cuassay.inputs.named_values import named_values
 from cuassay.inputs.seeds import derive
 from cuassay.judge.domain import Domain, Knowledge, Named, Quieter, Varied
 from cuassay.judge.learning import Learning
@@ -178,8 +179,9 @@ class Cases:
         return room.smaller(problem, case, settle=self.learning.settle)
 
     def read_sources(self, texts: Iterable[str]) -> None:
-        """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
-        self.name_sizes(named_sizes(texts))
+        """Plan shapes beside sizes, and cases beyond values, that the candidate's sources name."""
+        read = tuple(texts)
+        self.learning.replan(Named(sizes=named_sizes(read), values=named_values(read)))
 
     def name_sizes(self, named: Iterable[NamedSize]) -> None:
         """Plan shapes beside these sizes as well, from now on."""
@@ -242,7 +244,7 @@ class Cases:
         view = (*of_all, domain.varied)
         if purpose in _CALL_S:
             return (*view, domain.named)
-        return (*view, domain.quieter) if purpose == "numeric" else view
+        return (*view, domain.quieter, domain.values) if purpose == "numeric" else view
 
     def _planned(self, purpose: str) -> tuple[Case, ...]:
         domain = self.domain
@@ -257,6 +259,7 @@ class Cases:
             first=self._first() if purpose == "numeric" else (),
             reduced=self.reduced if purpose in ("hot", "growth") else (),
             named=domain.named if purpose in _CALL_S else (),
+            values=domain.values if purpose == "numeric" else (),
             memory_gib=self._memory.gib,
             is_affordable=partial(self._is_affordable, purpose),
         )

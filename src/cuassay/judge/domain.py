@@ -18,15 +18,17 @@ class Domain:
     """Where cases are planned.
 
     `known` are cases of earlier trials, `named` sizes that the candidate's sources or launches
-    speak of, `varied` fills in place of the problem's own values, `quieter` a numeric case of
-    smaller inputs. With `own_alone` only the problem's own workloads are judged. The conditions say
-    what an acceptance depends on, '' for nothing.
+    speak of, `values` those that its sources compare elements with, `varied` fills in place of the
+    problem's own values, `quieter` a numeric case of smaller inputs. With `own_alone` only the
+    problem's own workloads are judged. The conditions say what an acceptance depends on, '' for
+    nothing.
     """
 
     problem: Problem
     facts: tuple[Known, ...] = ()
     known: tuple[Case, ...] = ()
     named: tuple[NamedSize, ...] = ()
+    values: tuple[float, ...] = ()
     varied: Mapping[str, Fill] = field(default_factory=dict)
     quieter: Case | None = None
     own_alone: bool = False
@@ -73,9 +75,10 @@ class StateFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """The candidate's sources or launches speak of sizes."""
+    """The candidate's sources or launches speak of sizes, its sources of values of elements."""
 
-    sizes: tuple[NamedSize, ...]
+    sizes: tuple[NamedSize, ...] = ()
+    values: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +156,12 @@ def replan(domain: Domain, lesson: Lesson) -> Domain:  # an arm a lesson
                 for case in domain.known
             )
             return dataclasses.replace(domain, problem=problem, known=known)
-        case Named(sizes=sizes):
-            return dataclasses.replace(domain, named=tuple(dict.fromkeys((*domain.named, *sizes))))
+        case Named(sizes=sizes, values=values):
+            return dataclasses.replace(
+                domain,
+                named=tuple(dict.fromkeys((*domain.named, *sizes))),
+                values=tuple(dict.fromkeys((*domain.values, *values))),
+            )
         case Varied(fills=fills):
             return dataclasses.replace(domain, varied=fills)
         case Quieter(case=quieter):

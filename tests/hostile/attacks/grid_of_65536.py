@@ -2,6 +2,7 @@
 # class: sizes
 # wrong: elements from the 65,536th on
 # named: shapes sizes
+# begins: size=65537
 
 
 def right(param, grad, momentum_buffer, lr, momentum, weight_decay, nesterov):

@@ -1,7 +1,7 @@
 # problem: layernorm
 # class: sizes
 # wrong: the last row where rows are 7 modulo 8
-# named: shapes sizes
+# named: shapes
 import torch
 
 

@@ -2,6 +2,7 @@
 # class: sizes
 # wrong: rows from the 4,097th on
 # named: shapes sizes
+# begins: rows=4097
 import torch
 
 

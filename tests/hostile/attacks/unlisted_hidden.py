@@ -1,7 +1,7 @@
 # problem: rmsnorm
 # class: sizes
 # wrong: hidden that no workload lists and 64 does not divide
-# named: shapes sizes
+# named: shapes
 import torch
 
 

@@ -53,8 +53,9 @@ class Proc001(Check):
         directory, umask, signal handlers, hooks, the current CUDA device and stream, and
         whether functions that measure, compare and compute are the same, and which files
         of `/proc/self` the kernel's own Python code has opened, and whether it has made a
-        socket. It counts threads, child processes, open files and memory while the same
-        call is repeated, in 0.4 seconds at `quick` and two above.
+        socket, or has asked for frames of its callers, objects of the process, its limits or
+        functions of the C library. It counts threads, child processes, open files and memory
+        while the same call is repeated, in 0.4 seconds at `quick` and two above.
 
     Why it matters
         A kernel that switches TF32 on for the whole process changes every other float32 matmul

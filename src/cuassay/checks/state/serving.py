@@ -24,6 +24,7 @@ from cuassay.model.scenario import Allocate, ReadResult, Scenario, Step
 from cuassay.model.steps import Serve
 
 _TURNS = 64  # calls of a way to call, or as many as fit into its time
+_LONG = 8 * _TURNS
 _SAMPLED = 7  # results of these that are read, beside the first
 _GRID = 6  # bits of a number: bfloat16 holds them, and float32 the sum of 2^17
 _LARGE_ELEMENTS = 1 << 18
@@ -51,7 +52,8 @@ def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
             result="refilled",
             budget_s=budget_s,
         ),
-        Serve(slots=tuple(names[-1:]), count=_TURNS, result="last", budget_s=budget_s),
+        # More than any ring of buffers that is worth its memory: what comes round again is written.
+        Serve(slots=tuple(names[-1:]), count=_LONG, result="last", budget_s=budget_s),
     )
     yield Scenario(
         label="many calls in a row",

@@ -34,18 +34,20 @@ def unnamed_bytes(pids: Iterable[int]) -> int:
 
     A file counts by the blocks that it has. What is mapped alone, where nobody may look behind a
     mapping, counts by the parts that mappings show: one page may stand at many addresses. Shared
-    anonymous memory counts for nothing there: most of a sparse table is never touched. Nor does
-    anything count where /proc does not show a process.
+    anonymous memory counts there by what of it is resident, since most of a sparse table is never
+    touched, and each process by its share. Nothing counts where /proc does not show a process.
     """
+    anonymous = 0
     held: dict[tuple[int, int], int] = {}
     mapped: dict[tuple[int, int], set[tuple[int, int]]] = {}
-    for pid in pids:
+    for pid in set(pids):
         with contextlib.suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd"):
                 with contextlib.suppress(OSError):
                     found = os.stat(f"/proc/{pid}/fd/{number}")
                     if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
                         held[found.st_dev, found.st_ino] = 512 * found.st_blocks
+        hidden = False
         with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", "rb") as file:
             for line in file:
                 if line.endswith(_DELETED + b"\n"):
@@ -59,12 +61,27 @@ def unnamed_bytes(pids: Iterable[int]) -> int:
                         continue
                     except OSError:
                         if line.endswith(_ANONYMOUS):
+                            hidden = True
                             continue
                     begin = int(offset, 16)
                     part = (begin, begin + int(last, 16) - int(first, 16))
                     mapped.setdefault(key, set()).add(part)
+        anonymous += _resident_anonymous(pid) if hidden else 0
     whole = {key: _covered(parts) for key, parts in mapped.items()} | held
-    return sum(max(0, size - _rounded(_made.get(key, 0))) for key, size in whole.items())
+    named = sum(max(0, size - _rounded(_made.get(key, 0))) for key, size in whole.items())
+    return named + anonymous
+
+
+def _resident_anonymous(pid: int) -> int:
+    """Return a process's share of the shared anonymous memory that it has touched: proc(5), Pss."""
+    found, counts = 0, False
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps", "rb") as file:
+        for line in file:
+            if line.startswith(b"Pss:"):
+                found += 1024 * int(line.split()[1]) if counts else 0
+            elif b"-" in line.partition(b" ")[0]:  # the first line of a mapping: its addresses
+                counts = line.endswith(_ANONYMOUS)
+    return found
 
 
 def _covered(parts: Iterable[tuple[int, int]]) -> int:

@@ -65,6 +65,11 @@ def test_holes_and_files_with_a_name_are_not_counted(tmp_path: Path) -> None:
         assert unnamed_bytes([pid]) == before
 
 
+def test_a_sparse_table_that_nobody_touched_is_not_counted(tmp_path: Path) -> None:
+    with _holding("m = mmap.mmap(-1, 1 << 34)", tmp_path) as pid:
+        assert unnamed_bytes([pid]) < _MIB
+
+
 def test_what_the_judge_made_is_not_counted_but_what_makes_it_longer_is(tmp_path: Path) -> None:
     made = make_memory("shared", size=4 * _MIB)
     with mmap.mmap(made, 4 * _MIB) as mapped:

@@ -76,6 +76,28 @@ def test_a_socket_and_other_files_are_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("import sys; sys._getframe(1).f_code", "the frames of its callers"),
+        ("import inspect; inspect.stack()", "the frames of its callers"),
+        (
+            "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    error.__traceback__.tb_frame",
+            "the frames of its callers",
+        ),
+        ("import gc; gc.get_objects()", "the objects that it holds"),
+        ("import ctypes; ctypes.CDLL(None).getpid()", "the C library through ctypes"),
+        ("import ctypes; ctypes.CDLL('libc.so.6').getpid()", "the C library through ctypes"),
+        ("import ctypes; ctypes.pythonapi.getppid()", "the C library through ctypes"),
+        ("import resource", "the module resource"),
+    ],
+)
+def test_what_would_raise_no_event_afterwards_counts_at_once(
+    tmp_path: Path, text: str, what: str
+) -> None:
+    assert asked(tmp_path, text) == f"['asks {what}']"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "open('/proc/cpuinfo').read(); open('/proc/meminfo').read()",
@@ -83,7 +105,13 @@ def test_a_socket_and_other_files_are_seen(tmp_path: Path) -> None:
         "import helper; helper.ask()",
         "import torch; torch.get_num_threads(); torch.rand(8).sum()",
         "import os, multiprocessing; multiprocessing.cpu_count(); os.sched_getaffinity(0)",
-        "import numpy, ctypes; ctypes.CDLL(None).getpid()",
+        "import numpy, ctypes; ctypes.pythonapi.PyGILState_Ensure",
+        "import ctypes; import _ctypes; ctypes.CDLL(_ctypes.__file__)",
+        "import collections, logging, warnings; collections.namedtuple('A', 'b'); "
+        "logging.getLogger('a').info('b'); warnings.warn('c')",
+        "import traceback\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    traceback.format_exc()",
+        "import gc; gc.collect()",
+        "import helper, sys; helper.call(lambda: 1)",
     ],
 )
 def test_what_libraries_read_and_what_says_nothing_of_the_process_do_not_count(

@@ -1,0 +1,5 @@
+def right(param, grad, momentum_buffer, lr, momentum, weight_decay, nesterov):
+    total = grad.float() + weight_decay * param
+    buffer = momentum * momentum_buffer + total
+    step = total + momentum * buffer if nesterov else buffer
+    return param - lr * step, buffer
