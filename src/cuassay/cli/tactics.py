@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +14,10 @@ import click
 from cuassay.cli.drive import EXIT_CODES, INTERRUPTED, emit_json, waiting
 from cuassay.cli.options import Output
 from cuassay.cli.sinks import say
-from cuassay.errors import CannotJudgeError, UsageError
-from cuassay.formats.tactics import MARK
+from cuassay.errors import UsageError
+from cuassay.inputs.seeds import new_root
+from cuassay.model.candidate import TACTIC
+from cuassay.model.events import EngineFinished, EngineStopped
 from cuassay.model.jobs import TacticsJob, TrialJob
 from cuassay.model.verdict import Decision, Verdict
 
@@ -30,7 +32,7 @@ class _Judged:
 
     tactic: str
     candidate: str
-    verdict: Verdict | None
+    verdict: Verdict | None = None
     why: str = ""
 
 
@@ -56,13 +58,13 @@ def judge_tactics(job: TrialJob, output: Output, file: Path) -> int:
         listed = run.tactics(asked, progress=told)
     names = list(dict.fromkeys(name for call in listed["calls"] for name in call["names"]))
     base = job.candidate if "::" in job.candidate else f"{job.candidate}::"
-    seed = job.seed if job.seed is not None else secrets.randbits(63)
+    seed = job.seed if job.seed is not None else new_root()
     judged: list[_Judged] = []
     code = 0
     try:
         with run.one_judge():
             for number, name in enumerate(names, 1):
-                one = replace(job, candidate=f"{base}{MARK}{name}", seed=seed, isolated=True)
+                one = replace(job, candidate=f"{base}{TACTIC}{name}", seed=seed, isolated=True)
                 words = f"judges tactic {number} of {len(names)}"
                 with waiting(words, quiet=output.quiet):
                     judged.append(_judge(one, name))
@@ -73,11 +75,23 @@ def judge_tactics(job: TrialJob, output: Output, file: Path) -> int:
         say(f"cuassay: interrupted after {len(judged)} of {len(names)} tactics")
     calls = listed["calls"]
     if not listed["static"] and judged and not code:
-        sizes = _sizes(judged)
+        # Sizes that trials tried, those of the most trials first.
+        verdicts = [one.verdict for one in judged if one.verdict is not None]
+        count = Counter(
+            tuple(sorted(tried.sizes.items())) for one in verdicts for tried in one.tried_sizes
+        )
+        sizes = [dict(key) for key, _ in count.most_common(_ASKED)]
         with waiting("asks where each tactic is valid", quiet=output.quiet) as told:
             calls = run.tactics(replace(asked, sizes=tuple(sizes)), progress=told)["calls"]
     document = _document(job, listed, judged, calls)
-    _write(file, document)
+    made = file.with_name(f".{file.name}.new")
+    try:
+        made.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        made.replace(file)
+    except OSError as error:
+        raise UsageError(
+            f"--tactics {file} cannot be written: {error.strerror or error}; name another file"
+        ) from None
     decisions = [entry["verdict"] for entry in document["tactics"]]
     if output.json:
         emit_json(document)
@@ -97,14 +111,22 @@ def judge_tactics(job: TrialJob, output: Output, file: Path) -> int:
 
 
 def _judge(job: TrialJob, tactic: str) -> _Judged:
-    from cuassay.api import verdict_of
     from cuassay.engine import run
 
-    try:
-        verdict = verdict_of(run.check(job))
-    except CannotJudgeError as error:
-        return _Judged(tactic=tactic, candidate=job.candidate, verdict=None, why=str(error))
-    return _Judged(tactic=tactic, candidate=job.candidate, verdict=verdict)
+    judged = _Judged(
+        tactic=tactic, candidate=job.candidate, why="the trial ended without a verdict"
+    )
+    for event in run.check(job):  # read to its end: a judge that is left before is not kept
+        match event:
+            case EngineFinished(verdict=verdict):
+                judged = replace(judged, verdict=verdict)
+            case EngineStopped(exit_code=2, message=message):
+                raise UsageError(message)
+            case EngineStopped(message=message):
+                judged = replace(judged, why=message)
+            case _:
+                pass
+    return judged
 
 
 def _show(one: _Judged) -> None:
@@ -119,17 +141,6 @@ def _show(one: _Judged) -> None:
         click.echo(f"  {one_line(reason, limit=300)}")
         if verdict is not None and verdict.run:
             click.echo(f"  cuassay report {verdict.run}")
-
-
-def _sizes(judged: Sequence[_Judged]) -> list[Mapping[str, int]]:
-    """Return sizes that trials tried, those of the most trials first."""
-    count: dict[tuple[tuple[str, int], ...], int] = {}
-    for one in judged:
-        for tried in one.verdict.tried_sizes if one.verdict is not None else ():
-            key = tuple(sorted(tried.sizes.items()))
-            count[key] = count.get(key, 0) + 1
-    ordered = sorted(count, key=lambda key: -count[key])
-    return [dict(key) for key in ordered[:_ASKED]]
 
 
 def _document(
@@ -177,15 +188,3 @@ def _document(
         "allowed": [entry["tactic"] for entry in entries if entry["verdict"] == allowed],
         "tactics": entries,
     }
-
-
-def _write(file: Path, document: Mapping[str, Any]) -> None:
-    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-    made = file.with_name(f".{file.name}.new")
-    try:
-        made.write_text(text, encoding="utf-8")
-        made.replace(file)
-    except OSError as error:
-        raise UsageError(
-            f"--tactics {file} cannot be written: {error.strerror or error}; name another file"
-        ) from None

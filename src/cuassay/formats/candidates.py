@@ -16,7 +16,7 @@ from cuassay.formats.textfile import (
     read_beneath,
     read_text,
 )
-from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
+from cuassay.model.candidate import TACTIC, Candidate, Convention, Language, SourceFile
 from cuassay.model.problem import Problem
 
 _SHIPPED = (".py", *cuda_text.CUDA_SUFFIXES, *cuda_text.HEADER_SUFFIXES)
@@ -34,7 +34,7 @@ def load(path: str, problem: Problem, *, strict: bool, notes: list[str]) -> Cand
     `FILE::FUNCTION@TACTIC`, or `FILE::@TACTIC`, is the candidate held to one of its tactics.
     """
     place, separator, function = path.partition("::")
-    function, marked, tactic = function.partition(tactics.MARK)
+    function, marked, tactic = function.partition(TACTIC)
     if marked:
         whole = f"{place}::{function}" if function else place
         return tactics.pinned(load(whole, problem, strict=strict, notes=notes), tactic)

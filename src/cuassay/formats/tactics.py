@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from cuassay.errors import CandidateError
-from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
+from cuassay.model.candidate import TACTIC, Candidate, Convention, Language, SourceFile
 
-MARK = "@"  # between a function's name and a tactic's
 _BESIDE = "cuassay_tactics.py"
 _ENTRY = "cuassay_tactic_entry.py"
 _PINNED = '''"""{name}, held to one tactic."""
@@ -38,7 +37,7 @@ run = cuassay_tactics.listing(_kernel.{function})
 def pinned(candidate: Candidate, tactic: str) -> Candidate:
     """Return the candidate that takes `tactic` in every call. Raises CandidateError."""
     made = _beside(candidate, _PINNED, tactic)
-    return replace(made, name=f"{candidate.name}{MARK}{tactic}")
+    return replace(made, name=f"{candidate.name}{TACTIC}{tactic}")
 
 
 def listing(candidate: Candidate) -> Candidate:

@@ -225,7 +225,7 @@ def _named(values: Iterable[Any], words: Iterable[Any] | None = None) -> dict[st
     found: dict[str, Any] = {}
     every = list(values)
     for value, word in zip(every, every if words is None else words, strict=False):
-        text = " ".join(str(word).split())[:_NAME]
+        text = "".join(c for c in " ".join(str(word).split()) if c.isprintable())[:_NAME]
         number = 2
         name = text
         while name in found:

@@ -13,6 +13,7 @@ from cuassay.checks.endings.findings import (
     inconclusive_reason,
     termination_finding,
 )
+from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.formats import load_candidate, load_problem
@@ -28,7 +29,6 @@ from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
 from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
-from cuassay.report.clean import one_line
 from cuassay.sandbox.host.nursery import Nursery
 
 _ELEMENTS = 1 << 25  # of the tensors of a call that is made only to ask for its tactics
@@ -87,12 +87,12 @@ def tactics(job: TacticsJob, nursery: Nursery | None) -> dict[str, Any]:
         )
     free = [axis.name for axis in trial.problem.var_axes()]
     return {
-        "kind": one_line(str(told[0]["kind"]), limit=40),
+        "kind": cleaned_text(str(told[0]["kind"]), 40),
         "static": told[0]["static"] is True,
         "calls": [
             {
                 "sizes": {name: bound[name] for name in free},
-                "names": [one_line(str(name), limit=_NAME) for name in one["names"]],
+                "names": [cleaned_text(str(name), _NAME) for name in one["names"]],
             }
             for bound, one in zip(sizes, told, strict=True)
         ],
@@ -115,7 +115,7 @@ def _told(scenario: Scenario, run: Run, problem: Problem) -> list[dict[str, Any]
     if raised is not None:
         why = f"{raised.exception}: {raised.message}"
     if why:
-        raise CannotJudgeError(f"the kernel does not list its tactics: {one_line(why, limit=600)}")
+        raise CannotJudgeError(f"the kernel does not list its tactics: {cleaned_text(why, 600)}")
     found = []
     for _, record in done_steps(scenario, run.result, ReadResult):
         try:

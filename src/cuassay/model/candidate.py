@@ -20,6 +20,7 @@ _COMPILERS = ("cuda.jit", "RawKernel", "RawModule", "ElementwiseKernel", "load_i
 
 # Files that cuassay writes beside a candidate's own begin so: no fault is theirs.
 ADAPTERS = "cuassay_"
+TACTIC = "@"  # between a function's name and that of a tactic, in FILE::FUNCTION@TACTIC
 
 
 def speaks_of_triton(text: str) -> bool:

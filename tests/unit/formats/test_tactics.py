@@ -6,10 +6,11 @@ import abc
 import importlib
 import inspect
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -165,7 +166,7 @@ def _with_tuners(monkeypatch: pytest.MonkeyPatch, **found: Any) -> Callable[...,
     """Return an entry that runs the tuners of a module beside the file that holds a kernel."""
     place = Path(tactics_beside.__file__).with_name("kernel.py")
     module = SimpleNamespace(__file__=str(place), **found)
-    monkeypatch.setitem(tactics_beside.sys.modules, "kernel_of_the_test", module)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "kernel_of_the_test", cast(Any, module))
 
     def entry(x: Any) -> None:
         for value in found.values():
