@@ -87,8 +87,8 @@ def eval_kernel_against_ref(
 def _result(result: Result, *, timed: bool, threshold: float) -> Any:
     stage, verdict = stage_of(result), result.verdict
     metadata: dict[str, Any] = {
-        "hardware": verdict.environment.get("device", "") if verdict else "",
-        "device": verdict.device if verdict else "",
+        "hardware": verdict.environment.get("device", "") if verdict is not None else "",
+        "device": verdict.device if verdict is not None else "",
         "correctness_trials": f"({int(result.passed)} / 1)",
         "cuassay": result.agent(),
     }
