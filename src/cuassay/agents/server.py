@@ -59,6 +59,14 @@ def server(tools: Tools) -> MCPServer[Any]:
         return str(await _threaded(lambda: tools.explain(code)))
 
     @made.tool()
+    async def explain_finding(
+        finding: Annotated[str, Field(description="RUN/F1 as a finding names it, or last/F1")],
+    ) -> dict[str, Any]:
+        """Say what is behind one finding: cause, line, smallest input, remedy, and its check."""
+        found: dict[str, Any] = await _threaded(lambda: tools.explain_finding(finding))
+        return found
+
+    @made.tool()
     async def power(problem: Problem) -> dict[str, Any]:
         """Count the broken versions of a problem's reference that its inputs tell apart."""
         found: dict[str, Any] = await _threaded(lambda: tools.power(problem))

@@ -75,6 +75,20 @@ class Tools:
             raise UsageError(f"'{finding}' is no finding: expected RUN/F1, or last/F1")
         return agent_document(verdict_of(run.replay(finding)))
 
+    def explain_finding(self, finding: str) -> dict[str, Any]:
+        """Return what a kept run knows of one finding: its cause, line, input, and the check."""
+        from cuassay.report.agent import finding_document
+        from cuassay.store.runs import open_run
+
+        if not (found := _FINDING.fullmatch(finding)) or not found[2]:
+            raise UsageError(f"'{finding}' is no finding: expected RUN/F1, or last/F1")
+        run = open_run(found[1])
+        verdict = run.verdict()
+        if verdict is None:
+            raise UsageError(f"run {run.id} ended without a verdict; call `check` again")
+        told = finding_document(verdict, found[2].removeprefix("/"))
+        return told | {"check": self._rule(told["finding"]["code"])}
+
     def allowed(self, problem: str) -> str:
         """Return a problem that the agent may name. Raises UsageError for any other."""
         file, colon, function = problem.rpartition(":")

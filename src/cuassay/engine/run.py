@@ -30,6 +30,7 @@ from cuassay.model.jobs import (
     ReplayJob,
     RunJob,
     ShowJob,
+    TacticsJob,
 )
 from cuassay.store.runs import RunFolder, open_run
 
@@ -156,6 +157,14 @@ def loop(job: LoopJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
 
 def execute(job: ExecuteJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
     """Return the document of `cuassay run`: what the PTX machine sees in a kernel's launches.
+
+    Raises UsageError or CannotJudgeError with the judge's message.
+    """
+    return document(job, progress)
+
+
+def tactics(job: TacticsJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+    """Return the document of a candidate's tactics: their kind, and their names at each size.
 
     Raises UsageError or CannotJudgeError with the judge's message.
     """

@@ -105,7 +105,7 @@ def candidate_place(kernel: Callable[..., object]) -> str:
     files["kernel.py"] = f"from {dotted} import {name} as run\n".encode()
     digest = hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in files.items()))
     return str(
-        _folder(f"{module.__name__ if module else ''}.{name}-{digest.hexdigest()[:16]}", files)
+        kept_folder(f"{module.__name__ if module else ''}.{name}-{digest.hexdigest()[:16]}", files)
     )
 
 
@@ -247,7 +247,7 @@ def write_problem(
     digest = hashlib.sha256("\n".join([text, *lines]).encode() + b"\0".join(stored)).hexdigest()
     files = {"definition.json": text.encode(), "workload.jsonl": "\n".join(lines).encode()}
     files |= {f"example{n}.safetensors": data for n, data in enumerate(stored) if data}
-    return _folder(f"{definition['name']}-{digest[:16]}", files)
+    return kept_folder(f"{definition['name']}-{digest[:16]}", files)
 
 
 def _tensor(value: Any) -> bool:
@@ -259,7 +259,7 @@ def write_candidate(name: str, adapter: str, sources: Mapping[str, bytes]) -> st
     files = {"kernel.py": adapter.encode()}
     files |= {f"candidate/{path}": data for path, data in sources.items()}
     digest = hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in files.items()))
-    return str(_folder(f"{name}-{digest.hexdigest()[:16]}", files))
+    return str(kept_folder(f"{name}-{digest.hexdigest()[:16]}", files))
 
 
 def dotted_name(path: Path) -> str:
@@ -272,7 +272,8 @@ def dotted_name(path: Path) -> str:
     return ".".join(parts)
 
 
-def _folder(name: str, files: Mapping[str, bytes]) -> Path:
+def kept_folder(name: str, files: Mapping[str, bytes]) -> Path:
+    """Return a folder among the runs with these files, written in one step."""
     folder = runs_dir() / ".functions" / name  # a folder that no candidate can read
     if not folder.is_dir():
         draft = folder.with_name(f".{name}.{secrets.token_hex(4)}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cuassay.errors import CandidateError, UnknownNameError
-from cuassay.formats import adapted, cuda_text, custom_op, hub
+from cuassay.formats import adapted, cuda_text, custom_op, hub, tactics
 from cuassay.formats.entry import ENTRY, entry_name, find_entry
 from cuassay.formats.native.structured import FUNCTION, MODULE
 from cuassay.formats.textfile import (
@@ -16,7 +16,7 @@ from cuassay.formats.textfile import (
     read_beneath,
     read_text,
 )
-from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
+from cuassay.model.candidate import TACTIC, Candidate, Convention, Language, SourceFile
 from cuassay.model.problem import Problem
 
 _SHIPPED = (".py", *cuda_text.CUDA_SUFFIXES, *cuda_text.HEADER_SUFFIXES)
@@ -29,8 +29,15 @@ _FORMS = (
 
 
 def load(path: str, problem: Problem, *, strict: bool, notes: list[str]) -> Candidate:
-    """Return the candidate in `path`, optionally `FILE::FUNCTION`. Raises CandidateError."""
+    """Return the candidate in `path`, optionally `FILE::FUNCTION`. Raises CandidateError.
+
+    `FILE::FUNCTION@TACTIC`, or `FILE::@TACTIC`, is the candidate held to one of its tactics.
+    """
     place, separator, function = path.partition("::")
+    function, marked, tactic = function.partition(TACTIC)
+    if marked:
+        whole = f"{place}::{function}" if function else place
+        return tactics.pinned(load(whole, problem, strict=strict, notes=notes), tactic)
     where = Path(place).expanduser()
     named = function if separator else None
     if place.startswith(hub.PREFIX) or hub.is_kernel_folder(where):

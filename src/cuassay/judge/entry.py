@@ -38,6 +38,7 @@ from cuassay.model.jobs import (
     ProveJob,
     ReplayJob,
     ShowJob,
+    TacticsJob,
     TrialJob,
 )
 from cuassay.sandbox.environment_failure import environment_failure
@@ -50,7 +51,9 @@ PREWARM, DRIVER, STARTED = "CUASSAY_PREWARM", "CUASSAY_DRIVER", "CUASSAY_STARTED
 READY = b"\n"  # engine.judge_process.READY
 _AT_START = frozenset(sys.modules)  # no job has imported these
 _WATCH_S = 0.5
-_RunsCandidate: TypeAlias = TrialJob | ReplayJob | BuildJob | ExecuteJob | ProveJob | LoopJob
+_RunsCandidate: TypeAlias = (
+    TrialJob | ReplayJob | BuildJob | TacticsJob | ExecuteJob | ProveJob | LoopJob
+)
 _KERNEL_SIGNS = ("triton", "load_inline", "__global__")
 
 

@@ -31,6 +31,7 @@ from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.prebuild import prebuild
 from cuassay.judge.run.stuck import ended_where_stuck
 from cuassay.judge.session import judged
+from cuassay.judge.tactics import tactics
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import open_trial
 from cuassay.judge.truths import TruthCache
@@ -48,6 +49,7 @@ from cuassay.model.jobs import (
     ProveJob,
     ReplayJob,
     ShowJob,
+    TacticsJob,
     TrainJob,
     TrialJob,
 )
@@ -105,6 +107,8 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
             emit(Document(text=json.dumps(power_document(job, emit))))
         case BuildJob():
             emit(Document(text=json.dumps(prebuild(job, nursery))))
+        case TacticsJob():
+            emit(Document(text=json.dumps(tactics(job, nursery))))
         case ExecuteJob():
             emit(Document(text=json.dumps(execute(job, emit, nursery))))
         case ProveJob():

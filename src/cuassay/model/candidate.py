@@ -18,6 +18,11 @@ _COMPILERS = ("cuda.jit", "RawKernel", "RawModule", "ElementwiseKernel", "load_i
               "cuda.core", "cutlass.cute", "tilelang")  # fmt: skip
 
 
+# Files that cuassay writes beside a candidate's own begin so: no fault is theirs.
+ADAPTERS = "cuassay_"
+TACTIC = "@"  # between a function's name and that of a tactic, in FILE::FUNCTION@TACTIC
+
+
 def speaks_of_triton(text: str) -> bool:
     """Whether a Python source may launch Triton kernels, its own or a library's."""
     return any(word in text for word in ("triton", *_TRITON_LIBRARIES))
@@ -44,6 +49,11 @@ class SourceFile:
 
     path: str
     text: str
+
+    @property
+    def is_adapter(self) -> bool:
+        """Whether cuassay wrote it to call the candidate's own files, by its name."""
+        return self.path.startswith(ADAPTERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

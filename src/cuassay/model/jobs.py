@@ -127,6 +127,17 @@ class BuildJob(_OnCandidate):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TacticsJob(_OnCandidate):
+    """List the tactics that a candidate has for calls at some sizes; ends with a document.
+
+    `sizes` binds the problem's axes, once for each call; none: the smallest, and those that the
+    problem lists.
+    """
+
+    sizes: tuple[Mapping[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecuteJob(_OnCandidate):
     """Execute one call's launches in the PTX machine; ends with a document.
 
@@ -177,5 +188,13 @@ class BlameJob(_InLoop):
 RunJob: TypeAlias = TrialJob | ReplayJob  # what a run folder is kept for
 LoopJob: TypeAlias = TrainJob | InferJob | BlameJob
 Job: TypeAlias = (
-    TrialJob | ReplayJob | ShowJob | PowerJob | BuildJob | ExecuteJob | ProveJob | LoopJob
+    TrialJob
+    | ReplayJob
+    | ShowJob
+    | PowerJob
+    | BuildJob
+    | TacticsJob
+    | ExecuteJob
+    | ProveJob
+    | LoopJob
 )

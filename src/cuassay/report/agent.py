@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from cuassay.errors import UnknownNameError
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import Failed, Finding, FindingClass
 from cuassay.model.scope import SIZES, WORKLOADS
 from cuassay.model.verdict import Decision, Verdict
@@ -44,17 +46,6 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
             condition = isinstance(check.outcome, Failed) and words.only_condition(check)
             key = "condition" if condition else word
             counts[key] = counts.get(key, 0) + 1
-    diagnoses = []
-    for made in words.diagnosed(verdict):
-        told: dict[str, Any] = {
-            "cause": made.cause.value,
-            "what": one_line(made.words),
-            "line": words.source_text(made.line) if made.line is not None else "",
-            "input": "\n".join(words.block(made.example, lines=_INPUT_LINES)),
-            "try": made.remedy,
-            "findings": list(made.findings),
-        }
-        diagnoses.append({key: value for key, value in told.items() if value})
     return {
         "schema": SCHEMA,
         "verdict": verdict.decision.value,
@@ -62,7 +53,7 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
         "problem": one_line(verdict.problem, limit=200),
         "digest": verdict.digest,
         "next": _NEXT[verdict.decision],
-        "diagnoses": diagnoses,
+        "diagnoses": [_diagnosis(made) for made in words.diagnosed(verdict)],
         "wrong_findings": wrong,
         "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
         "conditions": [_condition(text) for text in verdict.conditions],
@@ -84,6 +75,44 @@ def agent_error(
         "error": one_line(message, limit=2000),
         "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
     }
+
+
+def finding_document(verdict: Verdict, name: str) -> dict[str, Any]:
+    """Return one finding (such as F1) with its cause and what others show of it: plain JSON data.
+
+    Raises UnknownNameError.
+    """
+    every = {finding.id: finding for finding in words.identified(verdict)}
+    if name not in every:
+        raise UnknownNameError("finding", name, every)
+    causes = [made for made in words.diagnosed(verdict) if name in made.findings]
+    others = [other for made in causes for other in made.findings if other != name]
+    return {
+        "schema": SCHEMA,
+        "verdict": verdict.decision.value,
+        "candidate": one_line(verdict.candidate, limit=200),
+        "problem": one_line(verdict.problem, limit=200),
+        "finding": _finding(every[name]),
+        "diagnoses": [_diagnosis(made) for made in causes],
+        "same_cause": [
+            f"{other} {one_line(every[other].message or every[other].title)}"
+            for other in dict.fromkeys(others)
+            if other in every
+        ],
+        "next": _NEXT[verdict.decision],
+    }
+
+
+def _diagnosis(made: Diagnosis) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "cause": made.cause.value,
+        "what": one_line(made.words),
+        "line": words.source_text(made.line) if made.line is not None else "",
+        "input": "\n".join(words.block(made.example, lines=_INPUT_LINES)),
+        "try": made.remedy,
+        "findings": list(made.findings),
+    }
+    return {key: value for key, value in told.items() if value}
 
 
 def _condition(text: str) -> str:

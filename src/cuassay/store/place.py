@@ -36,11 +36,11 @@ def locate(where: str) -> Place | None:
     whole = Path(where).expanduser()
     if whole.exists():
         return Place(path=whole.absolute())
-    head, colon, tail = where.rpartition(":")
-    file = Path(head.removesuffix(":")).expanduser()
-    if colon and head and file.exists():
-        suffix = f"::{tail}" if head.endswith(":") else f":{tail}"
-        return Place(path=file.absolute(), suffix=suffix)
+    # What follows two colons may hold one of its own: a tactic is named by anything.
+    for head, colons, tail in (where.partition("::"), where.rpartition(":")):
+        file = Path(head).expanduser()
+        if colons and head and file.exists():
+            return Place(path=file.absolute(), suffix=f"{colons}{tail}")
     return None
 
 

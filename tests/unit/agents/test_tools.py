@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,7 +15,11 @@ import pytest
 from cuassay.agents.tools import Tools, power_told
 from cuassay.cli.main import main
 from cuassay.cli.verbs.serve import _page
-from cuassay.errors import UsageError
+from cuassay.errors import UnknownNameError, UsageError
+from cuassay.model.events import EngineFinished
+from cuassay.model.jobs import TrialJob
+from cuassay.report import words
+from cuassay.store.runs import RunFolder
 from cuassay.verifier import Verifier
 from tests.support import fake_engine, fake_judge, samples
 
@@ -52,7 +57,7 @@ def _with(tools: Tools, use: Callable[[Client], Awaitable[None]]) -> None:
 def test_the_tools_are_there_and_described(tools: Tools) -> None:
     async def use(client: Client) -> None:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(listed) == {"check", "explain", "power", "replay"}
+        assert set(listed) == {"check", "explain", "explain_finding", "power", "replay"}
         assert all(tool.description for tool in listed.values())
         assert set(listed["check"].input_schema["required"]) == {"kernel", "problem"}
 
@@ -102,6 +107,22 @@ def test_explain_power_and_replay(tools: Tools, monkeypatch: pytest.MonkeyPatch)
     _with(tools, use)
 
 
+def test_explain_finding_tells_the_cause_and_the_check(tools: Tools) -> None:
+    verdict = samples.told()
+    job = TrialJob(problem="embedding", candidate="kernel.py")
+    with contextlib.closing(RunFolder.create(job)) as run:
+        run.append(EngineFinished(verdict=verdict))
+    first = words.identified(verdict)[0]
+    told = tools.explain_finding(f"last/{first.id}")
+    assert told["finding"]["code"] == first.code
+    assert told["diagnoses"][0]["cause"] == samples.diagnosis().cause.value
+    assert told["diagnoses"][0]["try"] == samples.diagnosis().remedy
+    assert "How it decides" in told["check"]
+    assert str(samples.SEED) not in str(told)
+    with pytest.raises(UnknownNameError, match="finding"):
+        tools.explain_finding("last/F99")
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "part"),
     [
@@ -109,6 +130,9 @@ def test_explain_power_and_replay(tools: Tools, monkeypatch: pytest.MonkeyPatch)
         ("check", {"kernel": "k.py", "problem": "outside.py"}, "is not allowed here"),
         ("power", {"problem": "os:system"}, "is not allowed here"),
         ("replay", {"finding": "/tmp/evil/F1"}, "is no finding"),
+        ("explain_finding", {"finding": "last"}, "is no finding"),
+        ("explain_finding", {"finding": "../evil/F1"}, "is no finding"),
+        ("explain_finding", {"finding": "last/F1"}, "unknown run"),
     ],
 )
 def test_a_mistake_is_one_message(

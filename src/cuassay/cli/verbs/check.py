@@ -13,6 +13,7 @@ from cuassay.cli import early, options
 from cuassay.cli.defaults import Defaults, read_defaults
 from cuassay.cli.drive import EXIT_CODES, drive, waiting
 from cuassay.cli.sinks import say
+from cuassay.cli.tactics import judge_tactics
 from cuassay.cli.watch import Check, watch
 from cuassay.errors import UsageError
 from cuassay.model.options import Options
@@ -60,6 +61,13 @@ _FOR_PROGRAMS = frozenset(("agent", "github"))
     help="Also judge where this machine does not confine the kernel, under a condition.",
 )
 @click.option("--watch", "watches", is_flag=True, help="Judge again after each save.")
+@click.option(
+    "--tactics",
+    "allow_list",
+    metavar="FILE",
+    help="Judge every tactic of the kernel by itself (an autotuner's configurations, a FlashInfer "
+    "runner's tactics) and write which may be used to FILE, as JSON.",
+)
 @options.output_options
 @click.pass_context
 def check(
@@ -76,6 +84,7 @@ def check(
     no_sandbox: bool,
     own_problem: bool,
     watches: bool,
+    allow_list: str | None,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -126,9 +135,13 @@ def check(
             budget_s=options.duration_s(budget, option="--budget"),
             **judging.chosen(),
         )
+        if allow_list is not None:
+            return judge_tactics(job, output, Path(allow_list).expanduser())
         return drive(check_job(job), output, job=job)
 
     if watches:
+        if allow_list is not None:
+            raise UsageError("--watch judges one kernel again and again; leave --tactics out")
         against = problem or stated.problem
         if not against:
             with contextlib.suppress(UsageError):  # told by the first trial

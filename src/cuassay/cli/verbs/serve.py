@@ -57,7 +57,7 @@ def serve(
     runs with the same CUASSAY_HOME, settings and version. A trial whose settings differ, or that
     finds every judge busy, starts a judge of its own.
 
-    With --mcp an agent gets check, explain, power and replay instead.
+    With --mcp an agent gets check, explain, explain_finding, power and replay instead.
     """
     if as_mcp:
         _serve_agent(

@@ -184,7 +184,7 @@ def _every(
 ) -> Iterator[tuple[Candidate, Repair]]:
     files = sorted(candidate.sources, key=lambda source: source.path != candidate.entry_file)
     for source in files:
-        if not source.path.endswith(".py") or len(source.text) > _LONGEST:
+        if source.is_adapter or not source.path.endswith(".py") or len(source.text) > _LONGEST:
             continue
         lines = frozenset(line for file, line in ran if file == source.path)
         rows = source.text.splitlines()

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 from cuassay import dispatch_modes
 from cuassay.dispatch_modes import UntracedMode
+from cuassay.model.candidate import ADAPTERS
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import TraceCall
 from cuassay.sandbox.guest.interface import Host, Made
@@ -248,7 +249,7 @@ def _candidate_line() -> Line:
 
 def _is_candidate(frame: FrameType) -> bool:
     name = frame.f_code.co_filename
-    if name.startswith(("<", _OWN, *_FOREIGN)):
+    if name.startswith(("<", _OWN, *_FOREIGN)) or os.path.basename(name).startswith(ADAPTERS):
         return False
     return "site-packages" not in name and "dist-packages" not in name
 
