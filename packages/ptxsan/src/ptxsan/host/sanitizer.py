@@ -101,12 +101,11 @@ class Sanitizer:
         self._paused: dict[int, tuple[_Begun, Paused[Sequence[MachineReport]]]] = {}
         self._runtime: Runtime | None = None
         self._journal: Journal | None = None
-        self._concurrent = concurrent
 
     def connect(self, runtime: Runtime) -> None:
         """Learn of the runtime whose executor this is."""
         self._runtime = runtime
-        self._journal = Journal(runtime.order) if self._concurrent else None
+        self._journal = Journal(runtime.order) if self._options.footprints else None
 
     def finish(self) -> None:
         """Write what is known at the program's end."""
@@ -172,7 +171,7 @@ class Sanitizer:
 
     def _may_wait(self, begun: _Begun) -> bool:
         """Whether the host, or another stream, may yet do what a launch's blocks wait for."""
-        if not (self._concurrent and begun.asked.how.may_wait):
+        if self._journal is None or not begun.asked.how.may_wait:
             return False
         try:
             loaded = load(begun.module, begun.launch.kernel, self._options)
