@@ -134,6 +134,12 @@ FAULTY = {
         "by atomicAdd. PTX ISA, Memory Consistency Model: a weak operation is morally "
         "strong with none, so the two race",
     ),
+    "simpleAttributes": (
+        ("race",),
+        "simpleAttributes.cu:81-91: all threads of the grid add to data[] and trash[] at "
+        "random places by plain loads and stores, and test hit by a plain load while others "
+        "add to it by atomicAdd",
+    ),
     "NV12toBGRandResize": (
         ("uninitialised", "uninitialised-copy"),
         "nv12_resize.cu:53-72: no offset of p depends on blockIdx.z, so with gridDim.z = "

@@ -146,9 +146,13 @@ def load(module: Module, kernel: str, options: Options) -> Loaded:
 
 
 class Meanwhile(Protocol):
-    """Others who may change a launch's memory while it runs; `waited` says whether they could."""
+    """Others who may change a launch's memory while it runs.
+
+    `waited` says whether its blocks ever waited for them, `beside` whether they go on beside it.
+    """
 
     waited: bool
+    beside: bool
 
     def wait(self, *, moved: bool) -> bool:
         """Let them, as all blocks wait for memory; return whether to look at it again.
@@ -263,9 +267,10 @@ class _Run:
         touched: tuple[footprints.Touched, ...] = ()
         if self._options.footprints:
             touched = footprints.touched(self._loaded.program, self._launch, first.state)
-        self._meanwhile = None
+        meanwhile, self._meanwhile = self._meanwhile, None
         left_out = [*_unmodelled(self._loaded.program)]
-        if self._helped:  # what memory was when others wrote it is not known for another run
+        # What memory was when others wrote it is not known for another run.
+        if self._helped or (meanwhile is not None and meanwhile.beside):
             self._watch = None
             left_out.append(_MEANWHILE)
         runs = [(first, list(describe.records(first.state)))]

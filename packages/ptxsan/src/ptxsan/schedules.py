@@ -104,7 +104,7 @@ def every(
     before = Snapshot(launch, variables, heap)
     chosen = replace(chosen, predict=False)
     found = [run(module, launch, options=chosen, meanwhile=meanwhile)]
-    if meanwhile is not None and meanwhile.waited:
+    if meanwhile is not None and (meanwhile.waited or meanwhile.beside):
         return found
     after = Snapshot(launch, variables, heap)
     for schedule, number in others:

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.skipif(not available(), reason="NVRTC is not installed"
 SCHEDULES = ("forward", "reverse", "random")
 
 
-def launched(body: str, *, block: int = 64, schedule: str = "forward") -> tuple[MachineReport, ...]:
+def launched(
+    body: str, *, block: int = 64, schedule: str = "forward"
+) -> tuple[MachineReport, np.ndarray, np.ndarray]:
     """Run `k(int* p, int* count)` of two blocks over zeros; return the report and both arrays."""
     source = f"""#include <cooperative_groups.h>
     namespace cg = cooperative_groups;

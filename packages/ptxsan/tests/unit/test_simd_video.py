@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from ptxsan.run import run
 
 _VALUES = (0, 0x01020304, 0xFFFFFFFF, 0x80FF7F01, 0x7F80017F, 0xFE02FF80, 0x80008000, 0x00FF8001)
 _TYPES = tuple(itertools.product(("u32", "s32"), repeat=3))
-_OPERATIONS = {
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "vadd": operator.add,
     "vsub": operator.sub,
     "vavrg": lambda a, b: (a + b + (a + b >= 0)) >> 1,
@@ -22,7 +23,7 @@ _OPERATIONS = {
     "vmin": min,
     "vmax": max,
 }
-_COMPARE = {
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
     "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip

@@ -10,7 +10,7 @@ References: CUDA C++ Programming Guide, "Streams" and "Implicit Synchronization"
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 HOST, LEGACY = 0, 1
 Clock = dict[int, int]
@@ -18,14 +18,21 @@ Clock = dict[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Something that a stream does: its timeline, its place there, and all that is before it."""
+    """Something that a stream does: its timeline, its place there, and all that is before it.
+
+    Of a launch that waited for others while it ran, `since` are the times when it began: what came
+    since then may be what it waited for, and nobody knows which part of it came after that.
+    """
 
     timeline: int
     time: int
     known: Mapping[int, int]
+    since: Mapping[int, int] | None = None
 
     def is_after(self, timeline: int, time: int) -> bool:
         """Whether the operation begins only when that of a timeline and time has ended."""
+        if self.since is not None and time > self.since.get(timeline, 0):
+            return True
         return self.known.get(timeline, 0) >= time
 
 
@@ -61,10 +68,16 @@ class Order:
         if stream not in self.same:
             self._streams[stream] = _Stream(blocking=blocking)
 
-    def operation(self, stream: int, *, launch: bool = False) -> Operation:
-        """Return the next operation of a stream."""
+    def operation(
+        self, stream: int, *, launch: bool = False, since: Mapping[int, int] | None = None
+    ) -> Operation:
+        """Return the next operation of a stream; `since` as in Operation."""
         stream = self.same.get(stream, stream)
-        return self._next(stream, self._known(stream), launch=launch)
+        return replace(self._next(stream, self._known(stream), launch=launch), since=since)
+
+    def times(self) -> Mapping[int, int]:
+        """Return how far every timeline has come."""
+        return dict(self._times)
 
     def overlapping(self, stream: int) -> Operation | None:
         """Return the part of the next launch that may run while the launch before it still does.

@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 
 _Result = TypeVar("_Result")
 _FIRST_S, _LAST_S = 0.0002, 0.005  # between two looks at memory
+_GLANCE_S = 0.02
 _OTHERS_S = 2.0  # how long another thread of the host may take to help
 
 
@@ -34,11 +35,14 @@ class Progress(Enum):
 class Paused(Generic[_Result]):
     """A launch in a thread of its own: `work`, which is given this object to wait with.
 
-    `waited` says whether it ever waited for others.
+    With `patience_s` the host goes on after so many seconds of a kernel that works and looks at
+    what the host may change: it is `beside` then. `waited` says whether it ever waited for others.
     """
 
     work: Callable[[Paused[_Result]], _Result]
+    patience_s: float | None = None
     waited: bool = False
+    beside: bool = False
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _looks: int = 0  # how often it found that all blocks wait
     _moves: int = 0  # how often it got on in between
@@ -52,11 +56,12 @@ class Paused(Generic[_Result]):
     def start(self) -> Progress:
         """Let it run until it has ended or waits."""
         threading.Thread(target=self._run, daemon=True).start()
-        return self._until(1)
+        return self._until(1, self.patience_s)
 
     def go_on(self) -> Progress:
         """Let it look at memory as it is now, and run until it has ended or waits."""
-        return self._until(2)  # one look may have begun before
+        # One look may have begun before. A launch that works while the host goes on never looks.
+        return self._until(2, None if self.patience_s is None else _GLANCE_S)
 
     def end(self) -> None:
         """Let it run to its end, which is a deadlock if it waits and nobody changes memory."""
@@ -87,10 +92,11 @@ class Paused(Generic[_Result]):
             self._changed.wait_for(lambda: self._alone, self._pause_s)
             return not self._alone
 
-    def _until(self, looks: int) -> Progress:
+    def _until(self, looks: int, limit_s: float | None) -> Progress:
         with self._changed:
             wanted = self._looks + looks
-            self._changed.wait_for(lambda: self._ended or self._looks >= wanted)
+            self._changed.wait_for(lambda: self._ended or self._looks >= wanted, limit_s)
+            self.beside = self.beside or not (self._ended or self._looks >= wanted)
             moved, self._seen = self._moves > self._seen, self._moves
             if self._ended:
                 return Progress.ENDED

@@ -75,7 +75,7 @@ class Repeats:
             return every(module, launch, options=options, schedules=schedules, meanwhile=meanwhile)
         before = snapshot(module, launch)
         reports = every(module, launch, options=options, schedules=schedules, meanwhile=meanwhile)
-        waited = meanwhile is not None and meanwhile.waited
+        waited = meanwhile is not None and (meanwhile.waited or meanwhile.beside)
         if not waited and not any(one.inconclusive for one in reports):
             self._keep(
                 key, _Outcome(before=before, after=snapshot(module, launch), reports=reports)

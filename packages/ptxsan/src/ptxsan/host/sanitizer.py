@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -51,7 +51,8 @@ from ptxsan.watching import Snapshot, snapshot
 
 _MOST_KIND = 2  # enum cudaChannelFormatKind: signed, unsigned, float; others are compressed
 _FATAL = {Kind.DEADLOCK: LAUNCH_FAILURE, Kind.TRAP: LAUNCH_FAILURE, Kind.ASSERT: ASSERTED}
-_UPDATES, _SYSTEM = ("atom", "red", "st", "membar", "fence"), frozenset(("sys", "volatile"))
+_PATIENCE_S = 2.0  # until the host goes on beside a kernel that works and may watch for its word
+_SPEAKS, _SYSTEM = ("atom", "red", "st", "ld", "membar", "fence"), frozenset(("sys", "volatile"))
 _ALLOCATES, _FREES = "cudaMallocAsync", "cudaFreeAsync"
 
 
@@ -60,7 +61,8 @@ class _Begun:
     """A launch that was begun, under its `name`.
 
     `before` is memory before it, `behind` the launch without an end whose memory it reaches;
-    `early` says that all of it overlaps with the launch before it.
+    `early` says that all of it overlaps with the launch before it. `since` is how far every
+    timeline had come when it began to wait for others; None where it never did.
     """
 
     asked: HostLaunch
@@ -70,6 +72,7 @@ class _Begun:
     before: Snapshot | None
     behind: str
     early: bool
+    since: Mapping[int, int] | None = None
 
 
 class Sanitizer:
@@ -98,12 +101,11 @@ class Sanitizer:
         self._paused: dict[int, tuple[_Begun, Paused[Sequence[MachineReport]]]] = {}
         self._runtime: Runtime | None = None
         self._journal: Journal | None = None
-        self._concurrent = concurrent
 
     def connect(self, runtime: Runtime) -> None:
         """Learn of the runtime whose executor this is."""
         self._runtime = runtime
-        self._journal = Journal(runtime.order) if self._concurrent else None
+        self._journal = Journal(runtime.order) if self._options.footprints else None
 
     def finish(self) -> None:
         """Write what is known at the program's end."""
@@ -154,18 +156,22 @@ class Sanitizer:
             return self._ended(begun, lambda: ())
         if not self._may_wait(begun):
             return self._ended(begun, lambda: work(None))
-        paused = Paused(work)
+        watches = _speaks_to_host(begun.module, begun.launch.kernel) and any(
+            map(self._shared.holds, reached(begun.launch))
+        )
+        paused = Paused(work, patience_s=_PATIENCE_S if watches else None)
         if paused.start() is Progress.ENDED:
             return self._ended(begun, lambda: paused.result)
         self._reordering.forget()
         if self._runtime is not None:
             self._shared.open(self._runtime)
+            begun = replace(begun, before=None, since=self._runtime.order.times())
         self._paused[self._launches] = begun, paused
         return FIRST_TOKEN + self._launches
 
     def _may_wait(self, begun: _Begun) -> bool:
         """Whether the host, or another stream, may yet do what a launch's blocks wait for."""
-        if not (self._concurrent and begun.asked.how.may_wait):
+        if self._journal is None or not begun.asked.how.may_wait:
             return False
         try:
             loaded = load(begun.module, begun.launch.kernel, self._options)
@@ -251,7 +257,7 @@ class Sanitizer:
         if self._runtime is None:
             return None
         how = begun.asked.how
-        operation = self._runtime.order.operation(how.stream, launch=True)
+        operation = self._runtime.order.operation(how.stream, launch=True, since=begun.since)
         deed = Deed(
             what=begun.name, place=how.place, operation=operation,
             speaks_to_host=bool(touched) and _speaks_to_host(begun.module, begun.launch.kernel),
@@ -480,12 +486,12 @@ class Sanitizer:
 
 
 def _speaks_to_host(module: Module, kernel: str) -> bool:
-    """Whether a kernel has updates or fences whose scope is the system.
+    """Whether a kernel has strong accesses or fences whose scope is the system.
 
-    Volatile writes are such updates: PTX ISA, "Memory Consistency Model", relaxed at .sys.
+    Volatile accesses are such: PTX ISA, "Memory Consistency Model", relaxed at .sys.
     """
     return any(
-        one.base in _UPDATES and not _SYSTEM.isdisjoint(one.parts)
+        one.base in _SPEAKS and not _SYSTEM.isdisjoint(one.parts)
         for one in build(module, kernel).body
     )
 

@@ -40,7 +40,7 @@ _DEVICE_HEADERS = (
     "cuda_pipeline", "cuda_awbarrier", "cuda/", "cub/", "thrust/", "cuComplex.h", "cuda/std/",
     "math_constants.h", "curand_kernel.h", "vector_types.h", "nv/",
 )  # fmt: skip
-_NOT_FOR_HOST = ("cuda/", "cuda_pipeline", "cuda_awbarrier", "cooperative_groups")
+_NOT_FOR_HOST = ("cuda_pipeline", "cuda_awbarrier", "cooperative_groups")
 
 
 _NOT_INLINED = "__attribute__((noinline))"
@@ -361,11 +361,13 @@ def _host_text(
         new = rename(tokens, index) if rename is not None else None
         if new is not None:
             edited.replace(token.start, token.end, new)
-    cub = any(
-        one.text == "cub" and after.text == "::" and not removed[index]
+    scopes = {
+        one.text
         for index, (one, after) in enumerate(itertools.pairwise(tokens))
-    )
-    absent = _NOT_FOR_HOST if cub else ("cub/", *_NOT_FOR_HOST)
+        if after.text == "::" and not removed[index]
+    }
+    cub = "cub" in scopes
+    absent = tuple(f"{one}/" for one in ("cub", "cuda") if one not in scopes) + _NOT_FOR_HOST
     for directive in directives:
         if _include(directive.text).startswith(absent):
             edited.replace(directive.start, directive.end)

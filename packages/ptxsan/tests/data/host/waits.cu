@@ -28,6 +28,10 @@ __global__ void serve(volatile int* question, volatile int* answer, int* done) {
   }
   done[threadIdx.x] = 1;
 }
+// Works until the host tells it to stop.
+__global__ void work_until(volatile int* stop, int* rounds) {
+  while (*stop == 0) atomicAdd_system(rounds, 1);
+}
 // Gives up after a while.
 __global__ void wait_a_while(volatile int* flag, long long clocks, int* y) {
   const long long start = clock64();
@@ -162,6 +166,13 @@ int main(int, char** argv) {
     cudaStreamSynchronize(other);
     *flag = 1;
     cudaStreamSynchronize(stream);
+  }
+  if (is("works until it is told")) {
+    work_until<<<1, 64, 0, stream>>>(flag, (int*)answer);
+    while (*answer < 1000) {}
+    *flag = 1;
+    cudaStreamSynchronize(stream);
+    std::printf("%d ", *answer >= 1000);
   }
   if (is("gives up")) wait_a_while<<<1, 64, 0, stream>>>(flag, 100000000, y);
   cudaDeviceSynchronize();

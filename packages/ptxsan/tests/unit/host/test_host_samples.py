@@ -33,6 +33,8 @@ _FAULTS = {
     "multi_copy": Kind.STREAM_RACE,
     "ordered_allocation": Kind.STREAM_RACE,
     "persistent_worker": Kind.DEADLOCK,
+    "pitched_blur": Kind.UNINITIALISED,
+    "producer_consumer": Kind.DEADLOCK,
     "reduction": Kind.REFUSED_LAUNCH,
     "ring_pipeline": Kind.STREAM_RACE,
     "scan": Kind.FREED,

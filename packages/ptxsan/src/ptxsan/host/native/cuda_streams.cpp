@@ -209,15 +209,18 @@ cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
     if (is_legacy(stream))
       if (const cudaError_t error = forbidden(true)) return result(error);
     const std::uint64_t id = stream_id(stream);
-    std::lock_guard<std::recursive_mutex> lock(line);
     go_on();
-    if (is_held(id)) {
-      hold(id, std::move(work));
-      return result(cudaSuccess);
+    {
+      std::lock_guard<std::recursive_mutex> lock(line);
+      if (is_held(id)) {
+        hold(id, std::move(work));
+        return result(cudaSuccess);
+      }
     }
     waits = 0;
-    const cudaError_t error = work(id);
+    const cudaError_t error = work(id);  // a function of the host's may wait for another thread
     if (const int token = std::exchange(waits, 0)) {
+      std::lock_guard<std::recursive_mutex> lock(line);
       put(id, {}, {});
       held[numbered].token = token;
     }
