@@ -55,7 +55,9 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
                 why = f" ({one['why']})" if one["why"] else ""
                 shown = f"told apart by: {one_line(one['killed_by'] + why, limit=_LINE)}"
             else:
-                shown = one_line(f"would show with {one['shown_by']} ({one['why']})", limit=_LINE)
+                shown = one_line(
+                    f"inputs that would show it: {one['shown_by']} ({one['why']})", limit=_LINE
+                )
             yield f"      {shown}"
         if len(survivors) > _SHOWN:
             yield f"  and {len(survivors) - _SHOWN} more (--json lists them)"

@@ -61,6 +61,14 @@ def test_a_kernel_called_like_an_operator_needs_no_problem(
     assert main(["check", str(kernel)]) == 0
     assert fake.jobs[0].problem == "rmsnorm"
     assert "judging against rmsnorm" in capsys.readouterr().err
+    assert main(["check", str(kernel), "-q"]) == 0
+    out, err = capsys.readouterr()
+    assert (len(out.splitlines()), err) == (1, "")
+    kernel.write_text("def run(x, weight, eps:\n")
+    assert main(["check", str(kernel), "-q"]) == 1
+    out, err = capsys.readouterr()
+    assert (len(out.splitlines()), err) == (1, "")
+    assert out.startswith("REJECTED ")
 
 
 def test_a_file_that_declares_its_problem_is_judged_against_it(tmp_path: Path) -> None:

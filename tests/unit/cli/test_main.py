@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -138,6 +139,23 @@ def test_problem_show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     assert main(["problem", "show", "rmsnorm", "--json", "--strict"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found == fake_engine.DOCUMENT | {"name": "rmsnorm", "strict": True}
+
+
+def test_without_torch_a_problem_of_the_catalogue_is_shown_as_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = ("torch", "ptxsan")
+    monkeypatch.setattr(
+        "cuassay.cli.verbs.problem.importlib.util.find_spec",
+        lambda name, find=importlib.util.find_spec: None if name in absent else find(name),
+    )
+    assert main(["problem", "show", "rmsnorm@float16"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("@problem(\n    axes=")
+    assert "torch.rsqrt(wide.pow(2).mean(dim=-1, keepdim=True) + eps)" in out
+    assert "rmsnorm_backward" not in out
+    assert "pip install --no-deps 'torch<2.14'" in out
+    assert "'cuassay[cpu]'" in out
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,14 @@ def test_a_file_of_the_folder_means_the_folder(folder: Path, name: str) -> None:
     assert load_problem(str(folder / name)).input("x").domain == Positive()
 
 
+def test_an_axis_may_have_listed_sizes_alone(folder: Path) -> None:
+    listed = _with(folder, "axes.rows = { sizes = [40, 3, 40] }")
+    rows = _axis(listed, "rows")
+    assert (rows.sizes, rows.minimum, rows.maximum, rows.declared) == ((3, 40), 3, 40, True)
+    problem = _with(folder, 'domains.x = { kind = "real", also = ["-inf"], low = 0.0 }')
+    assert problem.input("x").domain == Real(low=0.0, also=("-inf",))
+
+
 def test_a_single_file_has_its_own_sidecar(native: Path) -> None:
     native.with_suffix(".cuassay.toml").write_text("axes.rows = { max = 32 }")
     for name in ("counted", "stretched"):
@@ -224,6 +232,8 @@ MISTAKES: list[tuple[str, str]] = [
     ("[axes.half]\nmin = 1", r"axes\.half: the axis is always width // 2"),
     ("[axes.rows]\nmin = 8\nmax = 4", r"no size lies in \[8, 4\]"),
     ("[axes.rows]\nmin = 3\nmax = 40\nmultiple_of = 64", r"and is a multiple of 64; expected"),
+    ("[axes.rows]\nsizes = [3]", r"rows = 40, outside one of 3; widen the bounds, or change"),
+    ("[axes.rows]\nsizes = [3]\nmax = 9", r"sizes stand alone; leave min, max and multiple_of"),
     ("[axes.rows]\nmax = 20", r"workload 'large' has rows = 40, outside 1 to 20; widen"),
     ("[axes.rows]\nmultiple_of = 2", r"rows = 3, outside 1 to any size, multiples of 2"),
     ("[axes.rows]\nmin = -2", r"axes\.rows\.min: expected greater than or equal to 0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -120,8 +121,8 @@ def check(
         candidate = options.candidate_path(path)
         broken = early.syntax_error(path)
         if broken is not None and all(target.form == "terminal" for target in output.targets):
-            return _unparsable(path, broken)
-        against = _against(path, candidate, problem, stated, agreed=agreed)
+            return _unparsable(path, broken, quiet=quiet)
+        against = _against(path, candidate, problem, stated, agreed=agreed, quiet=quiet)
         job = TrialJob(
             problem=against.problem,
             candidate=against.candidate,
@@ -162,38 +163,44 @@ class _Against:
 
 
 def _against(
-    path: str, candidate: str, problem: str, stated: Defaults, *, agreed: bool
+    path: str, candidate: str, problem: str, stated: Defaults, *, agreed: bool, quiet: bool
 ) -> _Against:
     """Return the problem: the option's, the repository's, or what the kernel's file says."""
     from cuassay.formats.own_problem import require_agreement
 
+    tell: Callable[[str], None] = (lambda _: None) if quiet else say
     if problem:
         early.known_problem(problem)
         return _Against(problem=problem, candidate=candidate)
     if stated.problem:
         early.known_problem(stated.problem)
-        say(f"cuassay: judging against {stated.problem}: [tool.cuassay] of {stated.path} says so")
+        tell(f"cuassay: judging against {stated.problem}: [tool.cuassay] of {stated.path} says so")
         return _Against(problem=stated.problem, candidate=candidate)
     found = early.found_problem(path)
     if not found.reference:
-        say(f"cuassay: judging against {found.problem}: {found.why}")
+        tell(f"cuassay: judging against {found.problem}: {found.why}")
         return _Against(problem=found.problem, candidate=candidate)
     source = found.kernel.partition("::")[0]
     require_agreement(Path(source), agreed=agreed)
-    say(f"cuassay: judging {found.why}; the file runs as trusted code to learn its inputs")
-    with waiting(f"runs {found.reference} to learn its inputs and outputs"):
+    tell(f"cuassay: judging {found.why}; the file runs as trusted code to learn its inputs")
+    with waiting(f"runs {found.reference} to learn its inputs and outputs", quiet=quiet):
         written, kernel = early.prepared(found)
     return _Against(problem=written, candidate=kernel, written_from=source)
 
 
-def _unparsable(path: str, error: SyntaxError) -> int:
+def _unparsable(path: str, error: SyntaxError, *, quiet: bool) -> int:
     """Say why a file is no Python, at once; return the exit code of a rejection."""
     from cuassay.report.clean import one_line
 
     text = one_line((error.text or "").strip(), limit=120)
-    click.echo(f"{Decision.REJECTED.value}  {one_line(path)}")
-    click.echo(f"  cause       {one_line(error.msg)}: the file is not valid Python")
+    cause = f"{one_line(error.msg)}: the file is not valid Python"
     number = f":{error.lineno}" if error.lineno else ""  # of a null byte no line is known
-    click.echo(f"  line        {one_line(error.filename or path)}{number}  {text}".rstrip())
+    place = f"{one_line(error.filename or path)}{number}"
+    if quiet:
+        click.echo(f"{Decision.REJECTED.value} {one_line(path)}: {cause} ({place})")
+        return EXIT_CODES[Decision.REJECTED]
+    click.echo(f"{Decision.REJECTED.value}  {one_line(path)}")
+    click.echo(f"  cause       {cause}")
+    click.echo(f"  line        {place}  {text}".rstrip())
     click.echo("  do          correct the line")
     return EXIT_CODES[Decision.REJECTED]

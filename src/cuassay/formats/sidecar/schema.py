@@ -244,6 +244,7 @@ class BoundsModel(StrictModel):
     min: Size | None = None
     max: Length | None = None
     multiple_of: Length | None = None
+    sizes: Annotated[list[Length], Field(min_length=1)] | None = None
 
 
 class FactsModel(StrictModel):

@@ -101,7 +101,7 @@ def _text(mutant: Mutant, survivor: Survivor) -> str:
     if survivor.accepted_by is not None:
         return f"{mutant.words}; the precision policy accepts it ({survivor.accepted_by.value})"
     shown_by = survivor.killed_by or mutant.shown_by
-    return f"{mutant.words}; would show with {shown_by}"
+    return f"{mutant.words}; inputs that would show it: {shown_by}"
 
 
 def measured(

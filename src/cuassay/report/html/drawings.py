@@ -43,13 +43,14 @@ def curve_plot(curve: Curve) -> str:
     finite = [v for v in (*curve.got, *curve.expected) if math.isfinite(v)]
     if len(curve.got) < 2 or not finite:
         return ""
+    left = 96.0  # room for `-1.23e-05` in the larger type of a phone
     low, high = min(finite), max(finite)
     room = (high - low) * 0.06 or abs(high) * 0.06 or 1.0
     low, high = low - room, high + room
     last = curve.start + len(curve.got) - 1
 
     def x(number: int) -> float:
-        return _LEFT + number / (len(curve.got) - 1) * (_WIDTH - _LEFT - _RIGHT)
+        return left + number / (len(curve.got) - 1) * (_WIDTH - left - _RIGHT)
 
     def y(value: float) -> float:
         part = (value - low) / (high - low)
@@ -62,8 +63,8 @@ def curve_plot(curve: Curve) -> str:
     )
     axis = f"{'column' if curve.axis == 'columns' else 'row'} of the output"
     frame = "".join(
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
-        f'<text x="{_LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{html_text(text)}</text>'
+        f'<line class="grid" x1="{left}" x2="{_WIDTH - _RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        f'<text x="{left - 8}" y="{at + 4:.1f}" text-anchor="end">{html_text(text)}</text>'
         for at, text in [(y(value), words.number(value)) for value in (low, (low + high) / 2, high)]
     )
     bottom = _HEIGHT - _BOTTOM + 18
@@ -71,7 +72,7 @@ def curve_plot(curve: Curve) -> str:
         f'<svg viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img" '
         f'aria-label="Values that came and values that were expected">{frame}'
         f"{_line(curve.expected, x, y, 'tline')}{_line(curve.got, x, y, 'line')}{marks}"
-        f'<text x="{_LEFT}" y="{bottom}">{curve.start}</text>'
+        f'<text x="{left}" y="{bottom}">{curve.start}</text>'
         f'<text x="{_WIDTH - _RIGHT}" y="{bottom}" text-anchor="end">{last}</text>'
         f'<text x="{_WIDTH / 2}" y="{bottom}" text-anchor="middle">{axis}</text></svg>'
         '<div class="key"><span><svg viewBox="0 0 10 10"><rect class="tdot" width="10" '

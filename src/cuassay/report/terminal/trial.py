@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.text import Text
@@ -62,6 +63,14 @@ def console(*, stderr: bool = False, no_color: bool = False) -> Console:
     )
 
 
+@dataclass(slots=True)
+class _Estimate:
+    """How long a trial takes: the whole in words, and after how long its first check began."""
+
+    whole: str = ""
+    first_check_s: float | None = None
+
+
 class TerminalReport:
     """Consumes events.
 
@@ -92,8 +101,7 @@ class TerminalReport:
         self._current, self._last = "", ""
         self._cases = 0
         self._checks, self._done = 0, 0
-        self._first_check_s: float | None = None  # after how long the first check began
-        self._expected = ""
+        self._estimate = _Estimate()
 
     def begin(self, *, profile: str = "", last_s: float | None = None) -> None:
         """Say that a trial is about to begin: what comes before its first event takes seconds.
@@ -102,7 +110,9 @@ class TerminalReport:
         of the profile usually take is the estimate.
         """
         usual = _USUAL.get(profile, "")
-        self._expected = f"about {words.seconds(round(last_s))}" if last_s is not None else usual
+        self._estimate.whole = (
+            f"about {words.seconds(round(last_s))}" if last_s is not None else usual
+        )
         start = "starts the judge, loads torch and the problem"
         self._waiting.say(lambda _: f"{self._elapsed()}: {start}")
 
@@ -130,8 +140,8 @@ class TerminalReport:
             case Progress(text=text):
                 self._waiting.say(f"{self._count()}{text}")
             case CheckStarted(code=code, title=title):
-                if self._first_check_s is None:
-                    self._first_check_s = self._waiting.elapsed_s
+                if self._estimate.first_check_s is None:
+                    self._estimate.first_check_s = self._waiting.elapsed_s
                 self._current, self._cases = f"{one_line(code)} {one_line(title, limit=80)}", 0
                 self._last = ""
                 self._waiting.say(self._place)
@@ -165,7 +175,7 @@ class TerminalReport:
     def _elapsed(self) -> str:
         """Return for how long the trial has run, and of how long where that is known."""
         elapsed = words.seconds(self._waiting.elapsed_s)
-        return f"{elapsed} of {self._expected}" if self._expected else elapsed
+        return f"{elapsed} of {self._estimate.whole}" if self._estimate.whole else elapsed
 
     def _count(self) -> str:
         """Return which check runs, for how long the trial has run, and how long it may take."""
@@ -175,7 +185,7 @@ class TerminalReport:
         left = ""
         if self._done >= _ENOUGH and self._checks:
             # To start takes seconds that no further check takes.
-            start_s = self._first_check_s or 0.0
+            start_s = self._estimate.first_check_s or 0.0
             whole_s = start_s + (elapsed_s - start_s) / self._done * self._checks
             left = f", about {words.seconds(whole_s)} in all"
         number = f"check {self._done + 1} of {self._checks}" if self._checks else "check"

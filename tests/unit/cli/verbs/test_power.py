@@ -83,7 +83,7 @@ def test_the_benchmarks_survivors(
     assert main(["problem", "power", "rmsnorm", "--inputs", "theirs"]) == 0
     out = capsys.readouterr().out
     assert "Survivors of the benchmark's inputs and rule (2):" in out
-    assert "would show with values beyond 88 (the search stopped after 60 s)" in out
+    assert "inputs that would show it: values beyond 88 (the search stopped after 60 s)" in out
 
 
 def test_one_json_document(

@@ -59,7 +59,7 @@ def power(
             continue
         found.mutants += 1
         found.killed += not alive
-        found.survivors += [f"{mutant.words}; would show with {mutant.shown_by}"] * alive
+        found.survivors += [f"{mutant.words}; inputs that would show it: {mutant.shown_by}"] * alive
         found.benchmark_killed += theirs is not None and not theirs_accepts(theirs, mutant)
     return found
 
