@@ -13,9 +13,9 @@ from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, When
 from cuassay.checks.numeric.common import comparison_finding, one_by_one
 from cuassay.checks.numeric.listed_sizes import elements_of
-from cuassay.checks.state.answers import placed, reads_of
+from cuassay.checks.state.answers import placed, reads_of, varied_state
 from cuassay.model.axes import resolve
-from cuassay.model.case import GENERATED, Case, Fill
+from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import STATE_SAMPLE, STATE_SOURCE, StateSource, TensorSpec
@@ -33,7 +33,6 @@ STATE_OF = {
 }
 _TOLD = 64  # the least size of an axis that the constructor is told: some thousand numbers drawn
 _MOST_ELEMENTS = 1 << 20
-_VARIED = 0.5  # how far a parameter is varied, relative to itself
 # That two samples of one distribution are taken for samples of two.
 _MISTAKE = 1e-9
 
@@ -107,19 +106,10 @@ class Api005(Check):
             bound[axis.name] = wanted
         larger = placed(base, resolve(problem.axes, bound))
         base = larger if elements_of(problem, larger.axes) <= _MOST_ELEMENTS else base
-        # The case with other values in every part of the state that is no constant. A kernel that
-        # does not read a part that is one is judged elsewhere (API004).
-        given = trial.inputs(base)
-        fills = dict(base.fills)
-        kept = {name: fill for name, fill in fills.items() if name not in problem.state}
+        varied = varied_state(trial, base, code="API005")
+        kept = {name: fill for name, fill in base.fills.items() if name not in problem.state}
+        fills = {**base.fills, **varied}
         base = dataclasses.replace(base, fills=kept)
-        for name in trial.problem.state:
-            value = given[name]
-            if isinstance(value, bool | int | float) or not value.is_floating_point():
-                continue
-            if value.numel() > 1 and bool((value != value.reshape(-1)[0]).any()):
-                seed = trial.seed("API005", name) % 2**31
-                fills[name] = Fill(kind=GENERATED, parameters={"vary": _VARIED, "vary_seed": seed})
         other = dataclasses.replace(base, fills=fills)  # also what truth needs to decide
         called: tuple[Case, ...] = (
             _with(other, StateSource.GIVEN, "another state"),

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Run, Trial, done
 from cuassay.checks.follow import followed
-from cuassay.model.case import Case
+from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.trace import ResultItem
 from cuassay.oracle.bits import raw_bytes
 
 if TYPE_CHECKING:
     pass
+
+_VARIED = 0.5  # how far a parameter is varied, relative to itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +103,21 @@ def moved_names(base: Case, moved: Case) -> tuple[str, ...]:
         if base.fills.get(name) != moved.fills.get(name)
         or base.scalars.get(name) != moved.scalars.get(name)
     )
+
+
+def varied_state(trial: Trial, case: Case, *, code: str) -> dict[str, Fill]:
+    """Return fills that give every floating part of a module's state other values.
+
+    Without those that are constants: a kernel that does not read such a part is judged elsewhere
+    (API004). `code` is the check for which they are drawn.
+    """
+    given = trial.inputs(case)
+    found: dict[str, Fill] = {}
+    for name in trial.problem.state:
+        value = given[name]
+        if isinstance(value, bool | int | float) or not value.is_floating_point():
+            continue
+        if value.numel() > 1 and bool((value != value.reshape(-1)[0]).any()):
+            seed = trial.seed(code, name) % 2**31
+            found[name] = Fill(kind=GENERATED, parameters={"vary": _VARIED, "vary_seed": seed})
+    return found

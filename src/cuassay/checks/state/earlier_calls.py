@@ -50,6 +50,7 @@ _AS_AUTOCAST: Mapping[str, Any] = {
     "severity": Severity.MEDIUM,
     "condition": f"autocast: it rounds to 16 bits {_AUTOCAST}, where the reference does not",
 }
+_MOST_NAMED = 4  # inputs that a message names one by one
 _FAR = 4.0  # a share of the budget beyond which no rounding explains an error
 
 
@@ -67,10 +68,12 @@ class State001(Check):
         are made as modules make them: with torch.nn.Parameter inputs, with frozen ones under
         torch.no_grad(), then without under torch.no_grad() and torch.inference_mode(). What the
         caller holds is read again at the end. Two more calls are made without and with
-        torch.autocast. Then some 250 calls are made in a row: on one tensor, on several in turn, on
-        one that is refilled before each call. These tensors hold the same numbers in another
-        order, or with other signs. All results are held, and some of them read when the
-        calls are over; once more at a large size, until results take 64 MiB.
+        torch.autocast. A module is called before and after its state takes other values: where
+        it lies, as an optimizer writes them, and in other tensors, as a checkpoint brings them.
+        Then some 250 calls are made in a row: on one tensor, on several in turn, on one that is
+        refilled before each call. These tensors hold the same numbers in another order, or with
+        other signs. All results are held, and some of them read when the calls are over; once
+        more at a large size, until results take 64 MiB.
 
     Why it matters
         Caches keyed by address, identity or shape, packed weights that are not packed again,
@@ -589,8 +592,11 @@ def _when(before: HeldCall, now: HeldCall) -> str:
     else:
         # `: eps goes from 1e-06 to 0.03` or `: one element of x takes another value`
         changed = [n for n, fill in new.fills.items() if old.fills.get(n) != fill]
-        single = [n for n in changed if "explicit" in (new.fills[n].kind, old.fills[n].kind)]
-        if len(changed) == 1 and single and old.scalars == new.scalars:
+        fills = [fill for n in changed for fill in (old.fills.get(n), new.fills[n])]
+        single = changed if any(f is not None and f.kind == "explicit" for f in fills) else []
+        if len(changed) > _MOST_NAMED:
+            values = f": {len(changed)} inputs take other values, {changed[0]} among them"
+        elif len(changed) == 1 and single and old.scalars == new.scalars:
             values = f": one element of {single[0]} takes another value"
         else:
             values = f": {change_in_words(old, new)}"

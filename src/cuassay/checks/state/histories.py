@@ -20,14 +20,14 @@ from math import prod
 from cuassay.checks.base import Trial
 from cuassay.checks.interface.inputs_used import pairs_of
 from cuassay.checks.numeric.listed_sizes import HOME_ELEMENTS, elements_of, home_axes
-from cuassay.checks.state.answers import moved_names, placed, reseeded
+from cuassay.checks.state.answers import moved_names, placed, reseeded, varied_state
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.covering import Row, cover
 from cuassay.inputs.geometry import legal, most_rows, try_sizes
 from cuassay.model.axes import resolve, shape_of, smallest_workload_axes
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Index, IntegerRange, Lengths, Positive, Real
-from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.model.problem import STATE_SOURCE, Problem, Scalar, StateSource, TensorSpec
 from cuassay.model.scenario import (
     Allocate,
     Autograd,
@@ -156,6 +156,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
         ),
         fresh=True,
     )
+    yield from _loaded(trial, small[0])
     home = home_axes(trial)
     if home is not None and home != dict(small[0].axes):
         sizes = [resolve(trial.problem.axes, w.axes) for w in trial.problem.workloads]
@@ -417,6 +418,39 @@ def _essential(world: World) -> list[list[Succession]]:
     if layouts:
         found.append([dataclasses.replace(layouts[0], first=True), *layouts[1:]])
     return found
+
+
+def _loaded(trial: Trial, base: Case) -> Iterator[Scenario]:
+    """Yield calls of a module between which its state takes other values.
+
+    As an optimizer writes them where the state lies, and back, then as a checkpoint brings them in
+    other tensors: what a module made of its weights at the first call shows. None of a module
+    that keeps the state with which it was built.
+    """
+    source = trial.problem.usual_state.get(STATE_SOURCE)
+    if source not in (StateSource.GIVEN, StateSource.GIVEN_EVALUATION):
+        return
+    varied = varied_state(trial, base, code="STATE001")
+    if not varied:
+        return
+    other = dataclasses.replace(
+        base, label=f"{base.label}, another state", fills={**base.fills, **varied}
+    )
+    steps: list[Step] = []
+    places = (("a", 0), ("a", 1), ("a", 0), ("b", 1))
+    for number, (slot, case) in enumerate(places):
+        new = slot not in [before for before, _ in places[:number]]
+        steps += [
+            Allocate(slot=slot, case=case) if new else Refill(slot=slot, case=case),
+            Call(slot=slot, result=f"r{number}"),
+            ReadResult(result=f"r{number}"),
+        ]
+    yield Scenario(
+        label="calls between which the module's state changes",
+        cases=(base, other),
+        steps=tuple(steps),
+        fresh=True,
+    )
 
 
 def _late(trial: Trial) -> Iterator[Scenario]:

@@ -245,6 +245,8 @@ def run(*values):
                 value = value.reshape(shape)  # one scale a channel, with or without axes of 1
             if isinstance(own, _cuassay_torch.nn.Parameter) and own.dtype == value.dtype:
                 own.data = value
+                # Whatever wrote to it since the last call: an optimizer would have been counted.
+                _cuassay_torch.autograd.graph.increment_version(own)
             else:
                 own.copy_(value)
         if source in {evaluating}:  # after the state, as one loads a checkpoint

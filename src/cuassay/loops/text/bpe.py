@@ -2,7 +2,8 @@
 
 Text is cut into pieces (a word, a run of blanks, a line's end, punctuation); merges never cross
 them. A blank stays a token of its own, as line ends do, so that counts are as skewed as those of
-words in text. Every byte is a token, so that any text can be encoded.
+words in text. Every byte is a token, so that any text can be encoded. A piece is a str with a
+character for each token, in which Python merges pairs as it replaces text, from left to right.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Tokenizer:
 
     def __init__(self, merges: Sequence[Pair]) -> None:
         self.merges = tuple(merges)
-        self._rank = {pair: rank for rank, pair in enumerate(self.merges)}
+        self._rank = {_text(pair): rank for rank, pair in enumerate(self.merges)}
         self._known: dict[bytes, tuple[int, ...]] = {}
 
     @property
@@ -33,19 +34,16 @@ class Tokenizer:
 
     def encode(self, text: bytes) -> list[int]:
         """Return the token ids of a text."""
-        found: list[int] = []
-        for piece in pieces(text):
-            if piece not in self._known:
-                symbols = list(piece)
-                while len(symbols) > 1:
-                    ranks = [self._rank.get(pair, len(self._rank)) for pair in _pairs(symbols)]
-                    best = min(ranks)
-                    if best == len(self._rank):
-                        break
-                    symbols = _replaced(symbols, self.merges[best], BYTES + best)
-                self._known[piece] = tuple(symbols)
-            found.extend(self._known[piece])
-        return found
+        cut, none = pieces(text), len(self._rank)
+        for piece in set(cut) - self._known.keys():
+            word = piece.decode("latin-1")
+            while len(word) > 1:
+                best = min(_pairs(word), key=lambda pair: self._rank.get(pair, none))
+                if best not in self._rank:
+                    break
+                word = word.replace(best, chr(BYTES + self._rank[best]))
+            self._known[piece] = tuple(map(ord, word))
+        return list(itertools.chain.from_iterable(map(self._known.__getitem__, cut)))
 
     def decode(self, ids: Iterable[int]) -> bytes:
         """Return the text of token ids."""
@@ -70,10 +68,10 @@ def learn_merges(text: bytes, vocab: int) -> Tokenizer:
     Fewer are learned where the text runs out of pairs.
     """
     counts = Counter(pieces(text))
-    words = [list(piece) for piece in counts]
+    words = [piece.decode("latin-1") for piece in counts]
     weight = list(counts.values())
-    total: Counter[Pair] = Counter()
-    where: defaultdict[Pair, set[int]] = defaultdict(set)
+    total: Counter[str] = Counter()
+    where: defaultdict[str, set[int]] = defaultdict(set)
     for index, word in enumerate(words):
         for pair in _pairs(word):
             total[pair] += weight[index]
@@ -87,51 +85,50 @@ def learn_merges(text: bytes, vocab: int) -> Tokenizer:
             continue  # an entry from before the count changed
         if count == 0:
             break
-        merges.append(pair)
-        changed = _merge(words, weight, total, where, pair=pair, made=BYTES + len(merges) - 1)
-        for other in changed:
+        merges.append((ord(pair[0]), ord(pair[1])))
+        made = chr(BYTES + len(merges) - 1)
+        for other in _merge(words, weight, total, where, pair=pair, made=made):
             heapq.heappush(heap, (-total[other], other))
     return Tokenizer(merges)
 
 
 def _merge(
-    words: list[list[int]],
+    words: list[str],
     weight: Sequence[int],
-    total: Counter[Pair],
-    where: defaultdict[Pair, set[int]],
+    total: Counter[str],
+    where: defaultdict[str, set[int]],
     *,
-    pair: Pair,
-    made: int,
-) -> set[Pair]:
+    pair: str,
+    made: str,
+) -> set[str]:
     """Merge a pair in every word that holds it; return the pairs whose counts changed."""
-    changed: set[Pair] = set()
+    left, right = pair
+    changed: set[str] = set()
     for index in where.pop(pair):
-        before = list(_pairs(words[index]))
-        words[index] = _replaced(words[index], pair, made)
-        after = list(_pairs(words[index]))
-        for old in before:
-            total[old] -= weight[index]
-        for new in after:
-            total[new] += weight[index]
+        count, parts = weight[index], words[index].split(pair)
+        words[index] = made.join(parts)
+        # A merge changes the pairs with its neighbors alone, which may have been merged as well.
+        replaced: list[tuple[str, str]] = []
+        for number, (before, after) in enumerate(itertools.pairwise(parts)):
+            if before:
+                replaced.append((before[-1] + left, before[-1] + made))
+            elif number:
+                replaced.append((right + left, made + made))
+            if after:
+                replaced.append((right + after[0], made + after[0]))
+        for old, new in replaced:
+            total[old] -= count
+            total[new] += count
             where[new].add(index)
-        changed.update(before, after)
+            changed.update((old, new))
     total[pair] = 0
     changed.discard(pair)
     return changed
 
 
-def _pairs(symbols: Sequence[int]) -> Iterator[Pair]:
-    return itertools.pairwise(symbols)
+def _text(pair: Pair) -> str:
+    return chr(pair[0]) + chr(pair[1])
 
 
-def _replaced(symbols: Sequence[int], pair: Pair, made: int) -> list[int]:
-    out: list[int] = []
-    position = 0
-    while position < len(symbols):
-        if tuple(symbols[position : position + 2]) == pair:
-            out.append(made)
-            position += 2
-        else:
-            out.append(symbols[position])
-            position += 1
-    return out
+def _pairs(word: str) -> Iterator[str]:
+    return map(str.__add__, word, word[1:])

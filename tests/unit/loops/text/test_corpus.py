@@ -29,10 +29,29 @@ def test_the_most_frequent_pair_is_merged_first() -> None:
     assert tokenizer.vocab == 258
 
 
-def test_merges_agree_with_a_plain_trainer() -> None:
+def _replaced(symbols: list[int], pair: tuple[int, int], made: int) -> list[int]:
+    """Replace a pair from left to right, as it is defined."""
+    out: list[int] = []
+    position = 0
+    while position < len(symbols):
+        if tuple(symbols[position : position + 2]) == pair:
+            out.append(made)
+            position += 2
+        else:
+            out.append(symbols[position])
+            position += 1
+    return out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [_TEXT, b"a aa aaa aaaa aaaaa aaaaaaaa aaaaaaaaaaa abab ababab bababa aabbaabb 1111111 xyxyx"],
+    ids=["words", "repeated letters"],
+)
+def test_merges_agree_with_a_plain_trainer(text: bytes) -> None:
     """The trainer with counts kept up to date gives what counting anew gives."""
     words: dict[bytes, int] = {}
-    for piece in bpe.pieces(_TEXT):
+    for piece in bpe.pieces(text):
         words[piece] = words.get(piece, 0) + 1
     symbols = {word: list(word) for word in words}
     merges = []
@@ -45,8 +64,10 @@ def test_merges_agree_with_a_plain_trainer() -> None:
             break
         best = min(counts, key=lambda pair: (-counts[pair], pair))
         merges.append(best)
-        symbols = {w: bpe._replaced(p, best, made) for w, p in symbols.items()}
-    assert bpe.learn_merges(_TEXT, 270).merges == tuple(merges)
+        symbols = {w: _replaced(p, best, made) for w, p in symbols.items()}
+    learnt = bpe.learn_merges(text, 270)
+    assert learnt.merges == tuple(merges)
+    assert learnt.encode(text) == [one for w in bpe.pieces(text) for one in symbols[w]]
 
 
 def test_a_user_s_text_is_read_and_counted(tmp_path: Path) -> None:
