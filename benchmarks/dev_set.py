@@ -293,7 +293,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{part:12s}{counts['right']:4d} of {counts['cases']} right")
     for key, faults in found["not_right"].items():
         print(f"  {key}: {'; '.join(faults)}")
-    missing = len(todo) - len(bench.rows)
+    judged = {row.key for row in bench.rows}
+    missing = sum(row_key(case.name, profile, n) not in judged for _, case, profile, n in todo)
     if missing > 0:
         print(f"{missing} cases are left: run again with --resume")
     print(save("dev-set", found))

@@ -23,7 +23,8 @@ _NO = """
     is_torchdynamo_compiling is_deepspeed_initialized is_torch_npu_available is_torch_xpu_available
     is_torch_mps_available is_tracing _log_api_usage_once
 """
-_APEX = "fused_layer_norm_affine fused_rms_norm fused_rms_norm_affine"  # not installed
+# Apex is not installed, and torch has a norm where timm would use its own.
+_APEX = "fused_layer_norm_affine fused_rms_norm fused_rms_norm_affine fast_rms_norm"
 _ANSWERS = {
     "logger": _LOGGER,
     "is_torch_available": "is_torch_available = lambda: True",
@@ -38,7 +39,7 @@ _ANSWERS = {
 def extract(packages: Path, wanted: Sequence[str]) -> str:
     """Return the text of `package.module:name` definitions and of what they need.
 
-    Raises LookupError for a name that its module does not define.
+    Raises LookupError for a name that its module does not define, and for one that two define.
     """
     taken = _Taken(packages)
     for one in wanted:
@@ -53,6 +54,7 @@ class _Taken:
     def __init__(self, packages: Path) -> None:
         self._packages = packages
         self._known: set[tuple[Module, str]] = set()
+        self._homes: dict[str, Module] = {}  # of definitions; () for what is imported from outside
         self.imports: dict[str, None] = {}
         self.parts: list[str] = []
         self.later: list[tuple[Module, str]] = []  # what functions name, for when they are called
@@ -71,6 +73,7 @@ class _Taken:
         if isinstance(found, ast.Import | ast.ImportFrom):
             self._imported(module, found, name)
             return
+        self._bind(name, module)
         node = _Plain(self._outside(module)).visit(copy.deepcopy(found))
         known = _bindings(_file(self._packages, module))
         at_once = set(_names(node, inside=False)) & known.keys() - {name}
@@ -80,11 +83,19 @@ class _Taken:
         later = set(_names(node, inside=True)) & known.keys() - {name} - at_once
         self.later += [(module, used) for used in sorted(later)]
 
+    def _bind(self, name: str, home: Module) -> None:
+        """Note where a name comes from: in one file it can mean one thing alone."""
+        first = self._homes.setdefault(name, home)
+        if first != home:
+            both = " and ".join(".".join(one) or "an import" for one in (first, home))
+            raise LookupError(f"'{name}' is defined by {both}; say which in _ANSWERS")
+
     def _imported(self, module: Module, found: ast.Import | ast.ImportFrom, name: str) -> None:
         alias = next(one for one in found.names if (one.asname or one.name.split(".")[0]) == name)
         source = self._inside(module, found) if isinstance(found, ast.ImportFrom) else None
         if source is None:
             one = type(found)(**{**vars(found), "names": [alias]})
+            self._bind(name, ())
             self.imports[ast.unparse(one)] = None
             return
         self.take(source, alias.name)

@@ -89,6 +89,15 @@ def test_a_name_that_is_not_there_is_an_error(packages: Path, kernels: ModuleTyp
         kernels.extract(packages, ["models.toy.model:Lost"])
 
 
+def test_a_name_that_two_modules_define_is_an_error(packages: Path, kernels: ModuleType) -> None:
+    other = (
+        "from .helpers import scaled\n\n\nONE = 2.0\n\n\ndef twice(x):\n    return scaled(x, ONE)\n"
+    )
+    (packages / "models" / "other.py").write_text(other)
+    with pytest.raises(LookupError, match=r"'ONE' is defined by models\.other and models\.helpers"):
+        kernels.extract(packages, ["models.other:twice"])
+
+
 def test_an_adapter_writes_one_file_that_runs(
     packages: Path, tmp_path: Path, kernels: ModuleType
 ) -> None:
