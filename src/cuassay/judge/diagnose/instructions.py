@@ -152,7 +152,7 @@ def _still_right(
 def _recorded(trial: JudgeTrial, run: Callable[[Scenario], Run], case: Case) -> _Recorded | None:
     """Return a call with its launches; None where it did not end, or cannot be compared."""
     truth = trial.truth(case)
-    scenario = recorded_call(case, on_gpu=trial.device.startswith("cuda"))
+    scenario = recorded_call(case, on_gpu=trial.device.on_gpu)
     ran = run(scenario)
     recording, record = recording_of(scenario, ran), done(ran, len(scenario.steps) - 1)
     if recording is None or record is None or truth.ill_conditioned:
