@@ -211,8 +211,10 @@ class _Experiments:
         launches = self._launches(telling.case) if trace is None else ()
         if (fault := self._seen_fault(launches)) is not None:
             cause, where = fault
+            words = PAGES[cause].words
             return dataclasses.replace(
                 held,
+                numbers=Clue(cause=cause, words=words, basis=Basis.MACHINE, line=where),
                 confirmed=held.confirmed | {cause},
                 instead=dict.fromkeys((*TESTED, *NUMBERS), cause),
                 lines=lines | ({cause: where} if where is not None else {}),
