@@ -37,7 +37,7 @@ from cuassay.checks.base import Run
 from cuassay.errors import CuassayError
 from cuassay.formats import load_problem
 from cuassay.home import cache_dir
-from cuassay.judge.diagnose import alike, clues, minimise, repairs
+from cuassay.judge.diagnose import alike, clues, instructions, minimise, repairs
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
@@ -136,7 +136,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
 def count_cpu_time() -> None:
     """Let what a diagnosis may take be time of this process: a shared machine gives no other."""
     clock = SimpleNamespace(monotonic=time.process_time, perf_counter=time.process_time)
-    for module in (alike, clues, minimise, repairs):
+    for module in (alike, clues, instructions, minimise, repairs):
         module.time = clock  # type: ignore[attr-defined]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from cuassay.checks.judgement import Answers, Judgement
 from cuassay.checks.needs import Needs
@@ -29,7 +29,7 @@ from cuassay.model.verdict import Profile
 if TYPE_CHECKING:
     import torch
 
-    from cuassay.model.machine import LaunchLimits, MachineEvidence
+    from cuassay.model.machine import EditedCalls, LaunchLimits, MachineEvidence
     from cuassay.oracle.compare.outputs import Comparison
     from cuassay.oracle.truth.make import Truth
 
@@ -67,6 +67,12 @@ class Machine(Protocol):
 
     def limits(self, recording: torch.Tensor) -> LaunchLimits:
         """Return which launches of a recording (uint8) CUDA refuses. Raises CannotJudgeError."""
+
+    def edited(self, recording: torch.Tensor, asked_for: Mapping[str, Any]) -> EditedCalls:
+        """Return what a recorded call (uint8) gives with edits of its instructions.
+
+        `asked_for` is the request of `build.machine.edited`. Raises CannotJudgeError.
+        """
 
     def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
         """Whether what was seen on each of these holds for all data at its shapes."""

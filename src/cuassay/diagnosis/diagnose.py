@@ -10,6 +10,7 @@ from cuassay.diagnosis.clues import TESTED, Clue, Clues
 from cuassay.diagnosis.growth import grows_steadily
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
 from cuassay.model.outcome import Finding, FindingClass, worst_first
+from cuassay.model.told import told_apart
 
 MOST = 3
 # Nothing else that was seen of such a candidate means anything: first, and alone. Of the
@@ -191,6 +192,8 @@ def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis
         basis = Basis.REPAIR
     elif clue is not None:
         basis = clue.basis
+    elif cause in _MEMORY and cause in clues.instead.values():
+        basis = Basis.MACHINE
     elif lead.lines:
         basis = Basis.MACHINE if lead.code.endswith("101") else Basis.CHECK
     else:
@@ -229,10 +232,8 @@ def _wrong_numbers(held: Sequence[Finding]) -> str:
     index = f"[{', '.join(map(str, where.index))}]" if where.index else ""
     sizes = ", ".join(f"{name}={size}" for name, size in where.axes.items())
     at = f" at {sizes}" if sizes else ""
-    return (
-        f"wrong numbers: {where.output}{index} is {_short(where.got)}, "
-        f"expected {_short(where.expected)}{at}"
-    )
+    got, expected = told_apart(where.got, where.expected)
+    return f"wrong numbers: {where.output}{index} is {got}, expected {expected}{at}"
 
 
 def _error(finding: Finding) -> float:
@@ -244,13 +245,6 @@ def _error(finding: Finding) -> float:
     if not math.isfinite(got) or not want:
         return 1.0
     return min(abs(got - want) / abs(want), 1.0)
-
-
-def _short(value: str) -> str:
-    try:
-        return f"{float(value):.6g}"
-    except ValueError:
-        return value
 
 
 def _line(

@@ -30,6 +30,7 @@ class EditKind(enum.StrEnum):
     CONTIGUOUS = "contiguous"  # a tensor is made contiguous before it is read
     INDEX = "index"  # an index is left out
     NUMBER = "number"  # a number becomes another
+    AXIS = "axis"  # an operation runs along another axis
     PARAMETER = "parameter"  # a number becomes a parameter or a size
     COMPARISON = "comparison"  # a bound moves by one
     ROUND_UP = "round-up"  # a division rounds up
@@ -75,6 +76,7 @@ _NUMBERS = (
     EditKind.PART,
     EditKind.COMPARISON,
     EditKind.NUMBER,
+    EditKind.AXIS,
     EditKind.ROUND_UP,
     EditKind.FUNCTION,
     EditKind.ORDER,
@@ -449,6 +451,8 @@ class _Source:
     def _numbers(self, node: ast.Constant, value: float) -> Iterator[Edit]:
         said = self._of(node)
         if self._about_axes(node):
+            if isinstance(value, int):
+                yield from self._axes(node, value)
             return
         others: list[str] = []
         if value == 0.0:
@@ -626,6 +630,19 @@ class _Source:
         """Whether the values of a name are read, not its shape or dtype alone."""
         parent = self._parent.get(node)
         return not (isinstance(parent, ast.Attribute) and parent.attr in _NO_VALUES)
+
+    def _axes(self, node: ast.Constant, value: int) -> Iterator[Edit]:
+        """Yield other axes for one that a keyword names; a sign before the number stays."""
+        parent = self._parent.get(node)
+        signed = isinstance(parent, ast.UnaryOp)
+        keyword = self._parent.get(parent) if signed and parent is not None else parent
+        if not isinstance(keyword, ast.keyword) or keyword.arg not in ("dim", "axis"):
+            return
+        others = (value + 1, value - 1) if signed else (value + 1, value - 1, -1)
+        for other in dict.fromkeys(others):
+            if other != value and (other > 0 or not signed):
+                words = f"axis {'-' * signed}{other} for {'-' * signed}{value}"
+                yield self._edit(EditKind.AXIS, node, f"({other})", words)
 
     def _about_axes(self, node: ast.AST) -> bool:
         """Whether a number names an axis, not an amount."""

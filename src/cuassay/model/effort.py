@@ -130,3 +130,4 @@ class Effort:
     cause_mutants = _Row(160, 300, 500)
     cause_edits = _Row(160, 300, 600)
     cause_edits_s = _Row(12.0, 30.0, 90.0)
+    cause_instructions_s = _Row(8.0, 20.0, 60.0)  # of edits of instructions, without a compiler

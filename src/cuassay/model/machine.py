@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -162,6 +163,55 @@ class LaunchCount:
     made: int = 0
     judged: int = 0
     causes: Mapping[str, int] = field(default_factory=dict)
+
+
+class InstructionChange(enum.StrEnum):
+    """What an edit of instructions changes."""
+
+    NUMBER = "number"  # a constant of floats becomes another
+    ARGUMENT = "argument"  # a constant becomes what a scalar argument is
+    SIZE = "size"  # a constant becomes a size of the call
+    INDEX = "index"  # a constant in integer arithmetic becomes another
+    BOUND = "bound"  # a comparison holds at its bound too, or no longer
+    BRANCH = "branch"  # a condition becomes always or never true
+    PARAMETER = "parameter"  # another parameter of the kernel is read
+    REGISTER = "register"  # another integer is used
+    SIGN = "sign"  # an integer is read with its sign, or without
+    OPERATOR = "operator"  # a sum becomes a difference, a maximum a minimum, and back
+    PART = "part"  # an instruction gives a part of itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionEdit:
+    """One change of all instructions alike that the compiler made of a source line.
+
+    `words` say what was changed; `key` names the change in other compilations of the source.
+    """
+
+    change: InstructionChange
+    file: str
+    line: int
+    words: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedCall:
+    """What a recorded call gives with an edit: the bytes of each output, in base64."""
+
+    edit: InstructionEdit
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedCalls:
+    """A recorded call executed with edits of its instructions, those that came to their end.
+
+    `refused` says why none was, if so.
+    """
+
+    calls: tuple[EditedCall, ...] = ()
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

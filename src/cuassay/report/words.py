@@ -25,6 +25,7 @@ from cuassay.model.outcome import (
 )
 from cuassay.model.proofs import ProofAnswer
 from cuassay.model.scope import Scope, scope_lines
+from cuassay.model.told import told_apart
 from cuassay.model.verdict import (
     AxisCoverage,
     Decision,
@@ -295,7 +296,8 @@ def values(finding: Finding) -> str:
     where = finding.where
     if not where.got and not where.expected:
         return ""
-    return f"got {one_line(where.got, limit=60)}, expected {one_line(where.expected, limit=60)}"
+    got, expected = told_apart(where.got, where.expected)
+    return f"got {one_line(got, limit=60)}, expected {one_line(expected, limit=60)}"
 
 
 def growth_line(growth: Growth) -> str:

@@ -128,3 +128,18 @@ def test_an_autotuner_keeps_its_first_configuration(listed: str, cut: str) -> No
     (edit,) = [one for one in found if one.kind is EditKind.CONFIGURATIONS]
     assert cut in edit.text
     assert edit.line == 1
+
+
+def test_an_axis_that_a_keyword_names_becomes_another() -> None:
+    source = "def run(x):\n    return x - x.amax(dim=0) + x.sum(dim=-2, keepdim=True)\n"
+    found = _of(Cause.WRONG_VALUES, source)
+    axes = {words for words, kind in found.items() if kind is EditKind.AXIS}
+    assert axes == {
+        "2: axis 1 for 0",
+        "2: axis -1 for 0",
+        "2: axis -3 for -2",
+        "2: axis -1 for -2",
+    }
+    every = [edit.text for edit in edits(source, cause=Cause.WRONG_VALUES)]
+    assert "def run(x):\n    return x - x.amax(dim=(-1)) + x.sum(dim=-2, keepdim=True)\n" in every
+    assert "def run(x):\n    return x - x.amax(dim=0) + x.sum(dim=-(1), keepdim=True)\n" in every

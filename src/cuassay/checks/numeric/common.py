@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison, Statistic
 
 _SHOWN_VALUES = 8
+_LEAST_FLOAT = 2.0**-150  # half of the smallest number of float32
 # Relative errors from which on wrong numbers are this bad.
 _SEVERITIES = ((1e-2, Severity.CRITICAL), (1e-3, Severity.HIGH))
 _STATISTICS = {
@@ -126,8 +127,13 @@ def message(comparison: Comparison, worst: Statistic | None, *, low: str = "16 b
 def _values(comparison: Comparison) -> str:
     """Return `y[3, 17] is 0.52, expected 0.61`."""
     index = ", ".join(map(str, comparison.worst_index))
-    got, expected = comparison.got, comparison.expected
+    got, expected = comparison.got, _shown(comparison.expected)
     return f"{comparison.output}[{index}] is {got:.6g}, expected {expected:.6g}"
+
+
+def _shown(expected: float) -> float:
+    """Return a truth as a reader is told it: 0 for what no 32-bit float holds."""
+    return 0.0 if abs(expected) < _LEAST_FLOAT else expected
 
 
 def _severity(comparison: Comparison) -> Severity:
@@ -164,7 +170,7 @@ def where(comparison: Comparison, case: Case, worst: Statistic | None) -> Where:
         group=worst.group if worst else "",
         index=tuple(comparison.worst_index or ()),
         got=str(comparison.got),
-        expected=str(comparison.expected),
+        expected=str(_shown(comparison.expected)),
         axes=dict(case.axes),
         fills={name: fill_text(fill) for name, fill in case.fills.items()},
     )

@@ -38,6 +38,7 @@ _ROUGHLY = 0.25
 _SYSTEMATIC = 0.5  # share of one sign in an error that roundings do not have
 _FAR_OFF = 32.0  # times the error that a trusted kernel makes, of an element that is wrong
 _FEW = 16  # elements of which signs say nothing
+_MOST_SQUARE = 1e12  # of an error in units of the achievable one, by which it counts
 
 CAUSES = {
     "bypass": Cause.TERM_OMITTED,
@@ -272,8 +273,12 @@ def _left(trial: JudgeTrial, mutant: Mutant, answers: Sequence[WrongOutputs]) ->
 
 
 def _unexplained(answer: WrongOutputs, outputs: Sequence[torch.Tensor]) -> float | None:
-    """Return the mutant's squared distance over the truth's, in units of achievable error."""
-    to_mutant = to_truth = 0.0
+    """Return the mutant's squared distance over the truth's, in units of achievable error.
+
+    Answers far smaller than the truth are all about as far from it: what is apart beyond the
+    achievable error must be a small part of the candidate's own numbers too.
+    """
+    to_mutant = to_truth = apart = size = 0.0
     for got, broken, want in zip(answer.outputs, outputs, answer.truth.outputs, strict=True):
         if got.shape != broken.shape or not got.numel():
             if got.shape != broken.shape:
@@ -290,9 +295,14 @@ def _unexplained(answer: WrongOutputs, outputs: Sequence[torch.Tensor]) -> float
         if want.scale is not None:
             scale = want.scale.double().cpu().expand_as(right)
             unit = scale[finite].clamp_min(torch.finfo(torch.float32).tiny)
-        to_mutant += float(((ours - theirs)[finite] / unit).square().clamp_max(1e12).sum())
-        to_truth += float(((ours - right)[finite] / unit).square().clamp_max(1e12).sum())
-    return to_mutant / to_truth if to_truth > 0 else None
+        beside = (ours - theirs)[finite] / unit
+        to_mutant += float(beside.square().clamp_max(_MOST_SQUARE).sum())
+        to_truth += float(((ours - right)[finite] / unit).square().clamp_max(_MOST_SQUARE).sum())
+        apart += float((beside.abs() - 1.0).clamp_min(0.0).square().clamp_max(_MOST_SQUARE).sum())
+        size += float((ours[finite] / unit).square().clamp_max(_MOST_SQUARE).sum())
+    if to_truth <= 0:
+        return None
+    return max(to_mutant / to_truth, apart / size if size else 0.0)
 
 
 def _doubles(first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -42,6 +42,8 @@ _LOW = ("bfloat16", "float16")
 _SAME_ELEMENT, _NEARLY_ALL, _TELLING = 5e-5, 0.95, 4
 # Magnitudes that are one value's, relative; below the last part of the largest nothing is told.
 _SAME_LARGEST, _SAME_SMALLEST, _CANCELLED = 1e-4, 1e-2, 1e-6
+_SPREAD = 8.0  # of the largest magnitude over the smallest, from which on a factor tells something
+_PARTIAL = ("dropped", "tile")  # mutants that leave terms out
 _MOST_SAMPLED, _MOST_KEPT, _MOST_ELEMENTS = 256, 256, 1 << 18
 _SUMS = frozenset(
     {"add", "add_", "sum", "mean", "cumsum", "index_add", "index_add_", "scatter_add"}
@@ -256,14 +258,24 @@ def of_ranges(
     known = [right.span(one) or right.span(wholes[_kind(one)]) for one in floats]
     if found is not None:
         broken = _values(trial, answer.case, found).beside(right)
-        for one, is_right in zip(floats, known, strict=True):
+        for n, (one, is_right) in enumerate(zip(floats, known, strict=True)):
             if not is_right and (broken.span(one) or broken.span(wholes[_kind(one)])):
+                if found.mutant.kind in _PARTIAL:  # the terms that are missing were not read
+                    begun = max((m for m in range(n) if known[m]), default=-1) + 1
+                    one = floats[begun]
                 what = "makes the wrong value"
                 return source_line(candidate, one.file, one.line, what=what)
+    last = _last_computed(known, [right.given.span(one) for one in floats])
+    multiples = [
+        one for one in floats[last + 1 :] if right.scaled(one) or right.scaled(wholes[_kind(one)])
+    ]
+    if multiples and not any(known[last + 1 :]):
+        one = multiples[-1]
+        what = "makes a multiple of a value of the reference, and no later value is right"
+        return source_line(candidate, one.file, one.line, what=what)
     if not any(known):
         stores = next((one for one in reversed(floats) if one.stored), floats[-1])
         return source_line(candidate, stores.file, stores.line, what="stores the wrong value")
-    last = _last_computed(known, [right.given.span(one) for one in floats])
     unknown = (one for n, one in enumerate(floats) if n > last and not known[n])
     after = next(unknown, floats[-1])
     what = "makes the first value that the reference has not"
@@ -380,6 +392,18 @@ class _Values:
                 _SAME_SMALLEST * smallest, _CANCELLED * largest
             ):
                 return True
+        return False
+
+    def scaled(self, made: FloatRange) -> bool:
+        """Whether what instructions gave is a value that they were not given, times a factor."""
+        if made.largest < _SPREAD * made.smallest:
+            return False
+        for one in self.elements[self.inputs :]:
+            size = one.abs()
+            largest, smallest = float(size.max()), float(size.min())
+            factor = made.largest / largest
+            if abs(made.smallest / (factor * smallest) - 1.0) <= _SAME_LARGEST * _SPREAD:
+                return abs(factor - 1.0) > _SAME_LARGEST
         return False
 
     def beside(self, right: _Values) -> _Values:

@@ -23,7 +23,7 @@ from cuassay.diagnosis.edits import EditKind
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, step_to, try_sizes
 from cuassay.judge.decide.structure import matched
-from cuassay.judge.diagnose import alike, blamed_lines, repairs
+from cuassay.judge.diagnose import alike, blamed_lines, instructions, repairs
 from cuassay.judge.diagnose.alike import WrongOutputs
 from cuassay.judge.diagnose.hypotheses import (
     HYPOTHESES,
@@ -39,7 +39,7 @@ from cuassay.judge.diagnose.hypotheses import (
 )
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
-from cuassay.model.diagnosis import Basis, Cause, SourceLine
+from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.precision import Precision
 from cuassay.model.scenario import ReadResult, Scenario
@@ -58,9 +58,11 @@ _ELEMENTS = 1 << 20  # of a case that is run once a mutant
 _ASKED_ELEMENTS = 1 << 16  # of one that an experiment asks for
 _TELLING = 4096  # elements of a case whose values tell expressions apart, beyond which all do
 _FOR_CALLS = 0.6  # of the time that is left, for calls of the candidate
+_LEAST_FOR_MUTANTS_S = 3.0
 _ORDINARY = 64  # elements of a case whose values tell one expression from another
 _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
 _LARGER = 8  # times the largest axis, where a repaired kernel must be right too
+_PART = 37  # of a tile, beyond larger sizes
 _HELD_CALLS = 4  # of a history, each asked for as the first call of a process
 # Where these were found no experiment on the numbers means anything.
 _NOT_NUMBERS = (
@@ -77,6 +79,12 @@ _NOT_NUMBERS = (
     Cause.OUTPUT_SHARES_OUTPUT,
 )
 _WRONG_NUMBERS = (Cause.WRONG_VALUES, Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, Cause.TAIL)
+# What the machine sees in a call that makes its numbers wrong.
+_SEEN_FAULTS = {
+    "out-of-bounds": Cause.OUT_OF_BOUNDS,
+    "misaligned": Cause.MISALIGNED,
+    "race": Cause.RACE,
+}
 # Where an edit of a line repairs nothing: the source is broken before any line of it runs.
 _NO_EDIT = (Cause.NOT_BUILT, Cause.COMPILED, Cause.SLOW_HOST, Cause.STREAM, Cause.DEVICE)
 _GROWTH_SECONDS = 3.0
@@ -124,6 +132,22 @@ def _may_grow(case: Case) -> bool:
 def _size_rank(size: int) -> tuple[bool, int]:
     """Order cases: some hundred elements first, then larger ones, the smallest last."""
     return size < _ORDINARY, size if size >= _ORDINARY else -size
+
+
+def _kinds_of_edits(made: Diagnosis) -> tuple[EditKind, ...] | None:
+    """Return which edits may say more than a diagnosis that has a line; None: all of them.
+
+    A mutant says what is missing, and a condition or a number in its place says why.
+    """
+    if made.line is None:
+        return None
+    if made.basis is Basis.MACHINE:
+        return (EditKind.PRECISION,)  # whether more of it on one line is enough
+    if made.basis is not Basis.MUTANT:
+        return None
+    kinds = (EditKind.BRANCH, EditKind.PARAMETER)
+    # The line of a constant may be the head of the file.
+    return (EditKind.NUMBER, *kinds) if made.cause is Cause.WRONG_CONSTANT else kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +209,16 @@ class _Experiments:
             self.ran.update(trace.ran if trace is not None else ())
             self.totals.update(blamed_lines.totals(trace) if trace is not None else ())
         launches = self._launches(telling.case) if trace is None else ()
+        if (fault := self._seen_fault(launches)) is not None:
+            cause, where = fault
+            words = PAGES[cause].words
+            return dataclasses.replace(
+                held,
+                numbers=Clue(cause=cause, words=words, basis=Basis.MACHINE, line=where),
+                confirmed=held.confirmed | {cause},
+                instead=dict.fromkeys((*TESTED, *NUMBERS), cause),
+                lines=lines | ({cause: where} if where is not None else {}),
+            )
         rounds = self._may_round(telling, trace, launches)
         clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed, rounds=rounds)
         exact = self.found.get("exact")
@@ -458,12 +492,20 @@ class _Experiments:
         small = next((c for c in self.trial.cases("small") if c.in_domain), None)
         beside = self._plain(worst.case), self._answer(small, alone=False) if small else None
         right = [one for one in beside if one is not None and one.right]
+        # At one size alone a part that is left out may be all there is.
+        other = self._at_other_sizes(worst.case)
+        right += [other] if other is not None and other.right else []
+        wrong = [*answers, *([other] if other is not None and not other.right else [])]
         found = alike.same_fault(
             self.trial,
-            answers,
+            wrong,
             right=right,
             limit=self.trial.effort.cause_mutants,
-            until=self.until - _FOR_CALLS * (self.until - time.monotonic()),
+            # Calls of a compiled kernel may have taken the time: those of mutants cost little.
+            until=max(
+                self.until - _FOR_CALLS * (self.until - time.monotonic()),
+                time.monotonic() + _LEAST_FOR_MUTANTS_S,
+            ),
         )
         if found is not None:
             self.found["exact"] = found
@@ -496,6 +538,25 @@ class _Experiments:
             if said.ruling is Ruling.CONFIRMED:
                 words = said.words or PAGES[cause].words
                 return Clue(cause=said.cause or cause, words=words, basis=Basis.CHECK)
+        return None
+
+    def _at_other_sizes(self, case: Case) -> WrongOutputs | None:
+        """Return the answer at larger sizes, reduced axes beyond the tiles of most kernels."""
+        problem, grows = self.trial.problem, self._lengths()
+        if not _may_grow(case):
+            return None
+        for most in (_LARGER, 2, 1):
+            changes = {
+                axis.name: step_to(axis, most * case.axes[axis.name] + _PART)
+                for axis in problem.var_axes()
+                if axis.name in grows or most > 1
+            }
+            sizes = try_sizes(problem, case.axes, changes) if changes else None
+            if sizes is None or not legal(problem, sizes):
+                continue
+            if elements(problem, sizes) <= _ASKED_ELEMENTS:
+                larger = dataclasses.replace(case, axes=sizes, workload=None)
+                return self._answer(redrawn(larger, 1), alone=False)
         return None
 
     def _elsewhere(self, answers: Sequence[WrongOutputs]) -> list[WrongOutputs]:
@@ -571,17 +632,11 @@ class _Experiments:
         made = next(iter(diagnose(self.wrong, clues)), None)
         if made is None or made.cause in _NO_EDIT:
             return clues
+        if made.cause in clues.instead.values() and made.cause in _SEEN_FAULTS.values():
+            return clues  # the machine saw it, and where
         leading = next((f for f in self.wrong if f.id == next(iter(made.findings), "")), None)
         if leading is not None and leading.lines and leading.cause is made.cause:
             return clues
-        # A mutant says what is missing, and a condition or a number in its place says why.
-        kinds: tuple[EditKind, ...] | None = None
-        if made.line is not None and made.basis is Basis.MUTANT:
-            kinds = (EditKind.BRANCH, EditKind.PARAMETER)
-            if made.cause is Cause.WRONG_CONSTANT:
-                kinds = (EditKind.NUMBER, *kinds)  # its own line may be the head of the file
-        elif made.line is not None and made.basis is Basis.MACHINE:
-            kinds = (EditKind.PRECISION,)  # whether more of it on one line is enough
         numbers = bool(self.failing) and made.cause not in _STATE
         if not numbers and (leading is None or leading.scenario is None):
             return clues
@@ -599,6 +654,10 @@ class _Experiments:
             given = (self._answer(case, run=run, alone=not numbers) for case in cases)
             return all(answer is not None and answer.right for answer in given)
 
+        if numbers and not self.candidate.computes_in_torch:
+            repaired = self._with_instruction(clues, made, before)
+            if repaired is not None:
+                return repaired
         repair = repairs.find_repair(
             self.trial,
             self.candidate,
@@ -608,7 +667,7 @@ class _Experiments:
             answers=right,
             ran=frozenset(self.ran),
             near=made.line,
-            kinds=kinds,
+            kinds=_kinds_of_edits(made),
             limit=self.trial.effort.cause_edits,
             until=time.monotonic() + min(self.limit_s, self.trial.effort.cause_edits_s),
         )
@@ -644,6 +703,43 @@ class _Experiments:
             repaired=clues.repaired | {cause},
         )
 
+    def _with_instruction(
+        self, clues: Clues, made: Diagnosis, before: Sequence[Case]
+    ) -> Clues | None:
+        """Return the clues with an edit of the kernel's instructions that repairs failing calls."""
+        wrong = [answer.case for answer in self.failing]
+        seconds = min(self.limit_s, self.trial.effort.cause_instructions_s)
+        repair = instructions.find_instruction_repair(
+            self.trial,
+            self.run,
+            self.candidate,
+            wrong=[*wrong, *(redrawn(case, 1) for case in wrong[:1])],
+            right=before,
+            near=made.line,
+            until=time.monotonic() + seconds,
+        )
+        if repair is None:
+            return None
+        cause, clue = self._shown_by(repair, made.cause), clues.numbers
+        if cause in NUMBERS:
+            words = clue.words if clue is not None and cause is clue.cause else PAGES[cause].words
+            clue = Clue(cause=cause, words=words, basis=Basis.REPAIR, line=repair.line)
+        return dataclasses.replace(
+            clues,
+            numbers=clue,
+            lines={**clues.lines, cause: repair.line},
+            repaired=clues.repaired | {cause},
+        )
+
+    def _shown_by(self, repair: instructions.InstructionRepair, before: Cause) -> Cause:
+        """Return the cause that an edited instruction shows, where calls bear it out."""
+        cause = repair.cause(before)
+        if cause is Cause.SIZES and before is not Cause.SIZES:
+            said = self._tried(cause, self._subject(self.failing[0].case))
+            if said.ruling is not Ruling.CONFIRMED:
+                return Cause.WRONG_REDUCTION
+        return cause
+
     def _borne_out(self, repair: repairs.Repair, before: Cause, *, accumulates: bool) -> Cause:
         """Return the cause that an edit shows, where calls of the candidate itself bear it out."""
         cause = repair.cause(before, accumulates=accumulates)
@@ -661,7 +757,11 @@ class _Experiments:
                 cause = Cause.WRONG_REDUCTION if repair.edit.ranged else before
         lost = (Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION)
         if before in lost and cause is before and repair.edit.exact:
-            return Cause.WRONG_VALUES  # no precision was gained, and the numbers are right
+            # No precision was gained, and the numbers are right: another number is one, a name
+            # or an operator that happens to repair it tells nothing.
+            number = repair.edit.kind is EditKind.NUMBER
+            shown = repair.cause(Cause.WRONG_VALUES, accumulates=False)
+            return shown if number else Cause.WRONG_VALUES
         if cause is Cause.INPUT_IGNORED and before is not Cause.INPUT_IGNORED:
             return Cause.TERM_OMITTED  # the argument reaches the output on another way
         return cause
@@ -749,6 +849,25 @@ class _Experiments:
             return () if recording is None else machine.execute(recording, scenario).launches
         except CuassayError:
             return ()
+
+    def _seen_fault(
+        self, launches: Sequence[LaunchEvidence]
+    ) -> tuple[Cause, SourceLine | None] | None:
+        """Return what the machine saw go wrong in a call, where no check of it has told.
+
+        A kernel that is wrong on every input is rejected before those checks run.
+        """
+        if any(f.cause in _SEEN_FAULTS.values() for f in self.wrong):
+            return None
+        for fault in (fault for launch in launches for fault in launch.faults):
+            cause = _SEEN_FAULTS.get(fault.kind)
+            if cause is None or fault.severity != "wrong":
+                continue
+            at = next((touch for touch in fault.touches if touch.line), None)
+            if at is None:
+                return cause, None
+            return cause, blamed_lines.source_line(self.candidate, at.file, at.line, what=at.what)
+        return None
 
     def _of_machine(self, cause: Cause) -> SourceLine | None:
         match cause:

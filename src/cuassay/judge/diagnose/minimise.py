@@ -25,6 +25,7 @@ from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Backward, Upstream
+from cuassay.model.told import told_apart
 from cuassay.sandbox.host.waits import run_now
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ def counterexample_text(
             lines.append(f"# upstream gradient: {_upstream_words(step)}")
     if place.got:
         index = ", ".join(str(i) for i in place.index)
-        lines.append(f"# {place.output}[{index}]: got {place.got}, expected {place.expected}")
+        got, expected = told_apart(place.got, place.expected)
+        lines.append(f"# {place.output}[{index}]: got {got}, expected {expected}")
     return "\n".join(lines)
 
 

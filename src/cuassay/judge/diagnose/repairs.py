@@ -41,7 +41,7 @@ class Repair:
     edit: Edit
     line: SourceLine
 
-    def cause(  # noqa: PLR0911  # one exhaustive match
+    def cause(  # noqa: C901, PLR0911  # one exhaustive match
         self, before: Cause, *, accumulates: bool
     ) -> Cause:
         """Return the cause of wrong numbers that this repair shows; `before` where it shows none.
@@ -61,6 +61,8 @@ class Repair:
                 return Cause.INPUT_MISREAD if self.edit.given else before
             case EditKind.OPERATOR | EditKind.FUNCTION if before is Cause.WRONG_VALUES:
                 return Cause.OTHER_FORM
+            case EditKind.AXIS if before in (Cause.WRONG_VALUES, Cause.SPECIAL_CASE):
+                return Cause.WRONG_REDUCTION
             case EditKind.FACTOR:
                 return Cause.INPUT_IGNORED
             case EditKind.PARAMETER:
@@ -79,6 +81,7 @@ class Repair:
             case (
                 EditKind.PART
                 | EditKind.NUMBER
+                | EditKind.AXIS
                 | EditKind.STATEMENT
                 | EditKind.DECORATOR
                 | EditKind.FILL

@@ -160,7 +160,7 @@ def export(
         load=_load(candidate),
         doubt=_doubt(finding),
         title=_quoted(f"{trial.problem.name}: {finding.title}"),
-        message=_quoted(finding.message),
+        message=_shown_by(finding),
         code=finding.code,
         folder=folder.name,
         function=candidate.entry_function,
@@ -248,6 +248,12 @@ class _Writer:
             return []
         torch.save(self._stored, self._file)
         return [self._file]
+
+
+def _shown_by(finding: Finding) -> str:
+    """Return what the program's inputs show: those of the smallest case, where there is one."""
+    lines = finding.counterexample.splitlines() or [finding.message]
+    return "\n".join(_quoted(line.removeprefix("# ")) for line in lines)
 
 
 def _quoted(text: str) -> str:

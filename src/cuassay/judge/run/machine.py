@@ -31,7 +31,7 @@ from cuassay.model.candidate import Candidate, Language
 from cuassay.model.device import CPU, Device
 from cuassay.model.digest import sha256_fields
 from cuassay.model.effort import Effort
-from cuassay.model.machine import LaunchCount, LaunchLimits, MachineEvidence
+from cuassay.model.machine import EditedCalls, LaunchCount, LaunchLimits, MachineEvidence
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.guest.items import host_memory
@@ -43,6 +43,7 @@ _MOST_S = 3600.0  # that all launches of a recording may take
 _KEPT = 64
 _FUNCTION = "cuassay.build.machine.replay:replay"
 _SAMPLE = "cuassay.build.machine.sampled:replay"
+_EDITED = "cuassay.build.machine.edited:edited"
 _SAMPLE_S = 10.0  # for some blocks of one launch
 
 
@@ -211,6 +212,18 @@ class Replayer:
             self._machine(), _SAMPLE, [host_memory(data), memoryview(wanted)], MachineEvidence,
             timeout_s=self._effort.machine_samples_s,
         )  # fmt: skip
+
+    def edited(self, recording: torch.Tensor, asked_for: Mapping[str, Any]) -> EditedCalls:
+        """Return what a recorded call (uint8) gives with edits of its instructions.
+
+        `asked_for` is the request of `build.machine.edited`. Raises CannotJudgeError where the
+        machine's process ends without an answer.
+        """
+        data, _ = self._keyed(recording)
+        wanted = json.dumps(asked_for).encode()
+        buffers = [host_memory(data), memoryview(wanted)]
+        timeout_s = 4 * float(asked_for["limit_s"]) + _SAMPLE_S
+        return asked(self._machine(), _EDITED, buffers, EditedCalls, timeout_s=timeout_s)
 
     def limits(self, recording: torch.Tensor) -> LaunchLimits:
         """Return which launches of a recording CUDA refuses. Raises CannotJudgeError."""

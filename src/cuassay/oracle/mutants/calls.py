@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -23,11 +24,13 @@ def misread(
     usual: Mapping[str, Value],
     *,
     sizes: Collection[str] = (),
+    suspects: bool = False,
 ) -> Iterator[Mutant]:
     """Yield mutants that misread an input; shapes, dtypes and index ranges stay as they are.
 
     `usual` are the values that scalars are usually passed, by name. Scalars that are `sizes` of the
-    tensors beside them stay: there is no call in which they are others.
+    tensors beside them stay: there is no call in which they are others. With `suspects` tensors are
+    also read in other orders, which a diagnosis alone asks for.
     """
     names = [*names, *(f"number {position}" for position in range(len(names), len(inputs)))]
 
@@ -43,7 +46,8 @@ def misread(
         name = names[position]
         if name in sizes:
             continue
-        for kind, words, shown_by, change in _changes(value, usual.get(name)):
+        further = _other_orders(value) if suspects and isinstance(value, Tensor) else ()
+        for kind, words, shown_by, change in (*_changes(value, usual.get(name)), *further):
             run = with_one(position, change)
             yield Mutant(kind, f"input {name} {words}", shown_by.format(name), run)
     # A wrong order of arguments goes unnoticed where two are alike.
@@ -90,6 +94,39 @@ def _changes(value: Value, usual: Value | None) -> Iterator[_Change]:
     if usual is not None and not isinstance(usual, Tensor):
         other = f"values of {{0}} other than {usual:g}"
         yield "input frozen", f"frozen at {usual:g}", other, lambda v: type(v)(usual)
+
+
+def _other_orders(value: Tensor) -> Iterator[_Change]:
+    """Yield a tensor read backwards, one place off, by columns, or with its halves for pairs."""
+    varied = "values of {0} that differ from each other"
+    long = [axis for axis, size in enumerate(value.shape) if size > 1]
+    for axis in long:
+        backwards = functools.partial(torch.flip, dims=(axis,))
+        yield "input rows", f"read backwards along axis {axis}", varied, backwards
+    for axis in long[1:]:
+        one_off = functools.partial(torch.roll, shifts=1, dims=axis)
+        yield "input rows", f"read one place off along axis {axis}", varied, one_off
+    if len(long) > 1 and value.dim() > 1:
+        yield "input rows", "read as if it were laid out by columns", varied, _by_columns
+    if long and long[-1] == value.dim() - 1 and value.shape[-1] % 2 == 0:
+        yield "input rows", "read in halves instead of pairs", varied, _halves
+        yield "input rows", "read in pairs instead of halves", varied, _pairs
+
+
+def _by_columns(value: Tensor) -> Tensor:
+    rows, columns = value.shape[-2:]
+    turned = value.reshape(*value.shape[:-2], columns, rows)
+    return turned.transpose(-1, -2).contiguous()
+
+
+def _halves(value: Tensor) -> Tensor:
+    turned = value.reshape(*value.shape[:-1], 2, -1).transpose(-1, -2)
+    return turned.reshape(value.shape)
+
+
+def _pairs(value: Tensor) -> Tensor:
+    turned = value.reshape(*value.shape[:-1], -1, 2).transpose(-1, -2)
+    return turned.reshape(value.shape)
 
 
 def answers(right: Implementation, inputs_list: Sequence[Sequence[Value]]) -> Iterator[Mutant]:

@@ -140,6 +140,6 @@ def mutants_of(
             Mutant(f.kind, f"{f.words} {site.words()}", f.shown_by, broken(site, f), site)
             for site, f in (recorder.sites() if exact else ())
         ),
-        *misread(right, inputs_list[0], names, usual, sizes=sizes),
+        *misread(right, inputs_list[0], names, usual, sizes=sizes, suspects=suspects),
         *answers(right, inputs_list),
     ]

@@ -86,7 +86,7 @@ def faults_of(
             "neighbour", "neighbouring row read", "rows that differ from their neighbours",
             lambda op, a, k: torch.roll(op(*a, **k), 1, 0),
         )  # fmt: skip
-    elif (terms := _weighted_terms(name, args, kwargs)) is not None:
+    elif (terms := weighted_terms(name, args, kwargs)) is not None:
         yield _dropped(terms.cut)
         yield from _low(terms)
         yield from _tiles(terms.cut)
@@ -358,7 +358,7 @@ _WEIGHTED = {
 }
 
 
-def _weighted_terms(name: str, args: Args, kwargs: Kwargs) -> _Terms | None:
+def weighted_terms(name: str, args: Args, kwargs: Kwargs) -> _Terms | None:
     """Return how an operation sums weighted or indexed terms; None where it does not."""
     terms = _WEIGHTED.get(name)
     if terms is None or any(kwargs.get(scale, 1) != 1 for scale in ("alpha", "beta")):

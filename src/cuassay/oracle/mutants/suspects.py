@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.oracle.mutants.faults import SIGNS, Args, Fault, Kwargs, name_of
+from cuassay.oracle.mutants.faults import SIGNS, Args, Fault, Kwargs, name_of, weighted_terms
 
 _SMALL = 1e-2  # a literal up to this size that is added guards a root or a quotient
 _GUARDS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)  # that kernels hold in the place of an argument
+_TILES = (16, 32, 64, 128, 256, 512, 1024)  # of kernels that have one tile for every size
 _ANY = "any varied input"
 _SIGNED: Mapping[str, Any] = {
     "add": torch.sub,
@@ -83,6 +84,12 @@ def suspects_of(  # noqa: C901, PLR0912  # a branch a kind of operation
         yield Fault("form", words, _ANY, lambda op, a, k: extreme(*a, **k))
     if name in ("sum", "mean", "amax", "amin", "var") and isinstance(args[0], Tensor):
         yield from _of_rows(name, args)
+    terms = weighted_terms(name, args, kwargs)
+    for tile in _TILES if terms is not None else ():
+        if terms is not None and terms.count(args) % tile:
+            cut = functools.partial(terms.cut, count=functools.partial(_in_whole_tiles, tile=tile))
+            words = f"last partial tile of {tile} left out"
+            yield Fault("tile", words, f"lengths that are no multiple of {tile}", cut)
     if name in _ADDED and len(args) > 3:
         copied = functools.partial(_stored_over, store=_ADDED[name])
         words = "rows stored over each other instead of added"
@@ -141,6 +148,50 @@ def _of_rows(name: str, args: Args) -> Iterator[Fault]:
     for place, said in ((0, "first"), (-1, "last")):
         missing = functools.partial(without, place=place)
         yield Fault("dropped", f"{said} term left out of the {name}", _ANY, missing)
+    count = args[0].shape[axis]
+    # A kernel has one number of terms, whatever their tile: the divisor stays that of all.
+    for tile in _TILES:
+        first = functools.partial(
+            _first_terms, axis=axis, kept=functools.partial(_at_most, tile=tile)
+        )
+        if count > tile:
+            words = f"terms beyond the first {tile} left out of the {name}"
+            yield Fault("dropped", words, f"more than {tile} terms", first)
+        if count % tile:
+            whole = functools.partial(
+                _first_terms, axis=axis, kept=functools.partial(_in_whole_tiles, tile=tile)
+            )
+            words = f"last partial tile of {tile} left out of the {name}"
+            yield Fault("tile", words, f"lengths that are no multiple of {tile}", whole)
+        if name == "mean" and count != tile:
+            words = f"divided by {tile}, whatever the number of terms"
+            scaled = functools.partial(_divided_by, axis=axis, divisor=tile)
+            yield Fault("divisor", words, f"lengths other than {tile}", scaled)
+
+
+def _at_most(count: int, *, tile: int) -> int:
+    return min(count, tile)
+
+
+def _in_whole_tiles(count: int, *, tile: int) -> int:
+    return count - count % tile
+
+
+def _first_terms(
+    op: Any, args: Args, kwargs: Kwargs, *, axis: int, kept: Callable[[int], int]
+) -> Tensor:
+    """Reduce with zeros for the terms from a place on."""
+    x = args[0].clone()
+    count = x.shape[axis]
+    low = kept(count)
+    x.narrow(axis, low, count - low).zero_()
+    result: Tensor = op(x, *args[1:], **kwargs)
+    return result
+
+
+def _divided_by(op: Any, args: Args, kwargs: Kwargs, *, axis: int, divisor: int) -> Tensor:
+    result: Tensor = op(*args, **kwargs) * (args[0].shape[axis] / divisor)
+    return result
 
 
 def _of_sign(name: str, args: Args, before: Before) -> Iterator[Fault]:

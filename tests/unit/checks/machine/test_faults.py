@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -18,6 +18,7 @@ from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.conditions import CONDITIONS
 from cuassay.model.diagnosis import Cause
 from cuassay.model.machine import (
+    EditedCalls,
     LaunchEvidence,
     LaunchLimits,
     MachineEvidence,
@@ -54,6 +55,9 @@ class FakeMachine:
 
     def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
         return self.execute(recording, scenario)
+
+    def edited(self, recording: torch.Tensor, asked_for: Mapping[str, object]) -> EditedCalls:
+        raise AssertionError("no check edits instructions")
 
     def limits(self, recording: torch.Tensor) -> LaunchLimits:
         return LaunchLimits(launches=self.evidence.made, refused=(), notes=())

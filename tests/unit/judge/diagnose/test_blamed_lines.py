@@ -110,6 +110,14 @@ def test_where_nothing_is_known_it_is_the_line_that_stores() -> None:
     assert _line(_range(5, wrong), _range(8, wrong, opcode="st.global.f32")) == 8
 
 
+def test_where_nothing_is_known_a_multiple_of_a_value_is_the_line() -> None:
+    """Twice the squares, and what follows from that."""
+    squares = 2 * X.square()
+    root = torch.rsqrt(squares.mean(-1, keepdim=True) + 1e-5)
+    floats = _range(4, X + 1.0), _range(6, squares), _range(9, root), _range(12, X * root)
+    assert _line(*floats) == 6
+
+
 def test_without_launches_nothing_is_said() -> None:
     case = Case(label="c", axes={"rows": 5, "cols": 40}, fills={}, seed=1)
     answer = WrongOutputs(case=case, outputs=(), truth=cast(Any, None))

@@ -99,3 +99,55 @@ def test_a_line_with_whose_edit_the_cases_tried_are_right_is_named(
     assert made.line is not None
     assert made.line.what.startswith("a copy with ")
     assert made.line.what.endswith(" was right on the cases tried")
+
+
+_SCALED = '''"""Rows of values with one scale for eight of them."""
+from typing import Annotated
+import torch
+from cuassay import problem, tensor
+
+T = torch.Tensor
+
+
+@problem(axes={"rows": (1, 512), "groups": (1, 64)}, workloads=[{"rows": 9, "groups": 5}])
+def scaled(
+    x: Annotated[T, tensor("float32", "rows", "groups*8")],
+    s: Annotated[T, tensor("float32", "rows", "groups")],
+) -> Annotated[T, tensor("float32", "rows", "groups*8", name="y")]:
+    return x * s.repeat_interleave(8, 1)
+'''
+_SCALED_KERNEL = """// cuassay-launch:
+// [[launches]]
+// kernel = "scaled"
+// grid = ["rows"]
+// block = [64]
+// arguments = ["x", "s", "y", "groups"]
+
+extern "C" __global__ void scaled(const float* x, const float* s, float* y,
+                                  long long groups) {
+  const int row = blockIdx.x;
+  for (int i = threadIdx.x; i < groups * 8; i += blockDim.x) {
+    const long long at = (long long)row * groups * 8 + i;
+    y[at] = x[at] * s[row * groups + i / SIZE];
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("size", "is_wrong"), [("16", True), ("8", False)])
+def test_an_edited_instruction_names_the_line_of_a_kernel_that_no_edit_of_its_text_reaches(
+    nursery: Nursery, tmp_path: Path, size: str, is_wrong: bool
+) -> None:
+    """One scale is used for two groups; the twin uses each for its own."""
+    (tmp_path / "problem.py").write_text(_SCALED)
+    kernel = tmp_path / "kernel.cu"
+    kernel.write_text(_SCALED_KERNEL.replace("SIZE", size))
+    problem = load_problem(f"{tmp_path / 'problem.py'}:scaled")
+    with Gate(causes=True, machine=True, nursery=nursery) as gate:
+        verdict = gate.judge(problem, kernel, seed=3, only=("NUM001", "SHP001")).verdict
+    assert bool(verdict.diagnoses) is is_wrong, verdict.reason
+    for made in verdict.diagnoses:
+        assert made.cause is Cause.INPUT_MISREAD
+        assert made.basis is Basis.REPAIR
+        assert made.line is not None
+        assert made.line.text == "y[at] = x[at] * s[row * groups + i / SIZE];".replace("SIZE", size)

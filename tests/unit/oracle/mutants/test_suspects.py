@@ -91,6 +91,28 @@ def _step_inside(x: torch.Tensor) -> torch.Tensor:
             lambda x: x - x[:, 1:].sum(-1, keepdim=True),
             "first term left out",
         ),
+        (
+            lambda x: x - x.mean(-1, keepdim=True),
+            lambda x: x - x[:, :32].sum(-1, keepdim=True) / 40,
+            "terms beyond the first 32 left out of the mean",
+        ),
+        (
+            lambda x: x - x.mean(-1, keepdim=True),
+            lambda x: x - x.sum(-1, keepdim=True) / 64,
+            "divided by 64",
+        ),
+        (
+            lambda x: x @ x.T,
+            lambda x: x[:, :0] @ x.T[:0],  # of one partial tile nothing is left
+            "last partial tile of 64 left out",
+        ),
+        (lambda x: x.cumsum(-1), lambda x: x.flip(-1).cumsum(-1), "backwards along axis 1"),
+        (lambda x: x.exp(), lambda x: x.exp().roll(1, -1), "one place off along axis 1"),
+        (
+            lambda x: x[:, :20] - x[:, 20:],
+            lambda x: x[:, ::2] - x[:, 1::2],
+            "read in pairs instead of halves",
+        ),
     ],
 )
 def test_a_suspect_gives_a_broken_kernels_numbers(

@@ -1,0 +1,334 @@
+"""Small edits of a kernel's PTX, each of which would repair one kind of fault.
+
+A kernel that is right after one edit is wrong at the line that the instruction comes from, in
+whatever language it is written and whatever it takes to build it again. An edit changes all
+instructions of a source line alike: the compiler unrolls loops and gives each thread several
+elements. Every instruction is exchanged for one, so labels stay where they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import struct
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from cuassay.model.machine import InstructionChange, InstructionEdit
+from ptxsan.lines import own_line
+from ptxsan.syntax import (
+    Address,
+    Function,
+    Immediate,
+    Instruction,
+    Module,
+    Operand,
+    Register,
+    Symbol,
+)
+
+_FLOATS = {"f32": "<f", "f64": "<d"}
+_BITS = {"f32": "<I", "f64": "<Q"}
+_LN2 = math.log(2.0)
+_GUARDS = (1e-5, 1e-6, 1e-8, 1e-12)
+_SMALL = 1e-2  # a constant up to this size that is added guards a root or a quotient
+_INTEGERS = frozenset(
+    f"{sign}{bits}" for sign in ("s", "u", "b") for bits in (16, 32, 64)
+)  # types of integer arithmetic
+_ARITHMETIC = frozenset({"add", "sub", "mul", "mad", "div", "rem", "shr", "shl", "min", "max"})
+_ROOTS = frozenset({"sqrt", "rsqrt", "rcp", "ex2", "lg2", "abs", "neg", "tanh", "sin", "cos"})
+_BOUNDS = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "lo": "ls", "ls": "lo", "hi": "hs",
+           "hs": "hi"}  # fmt: skip
+_SIGNS = {"s8": "u8", "u8": "s8", "s16": "u16", "u16": "s16", "s32": "u32", "u32": "s32"}
+_TURNED = {"add": "sub", "sub": "add", "min": "max", "max": "min"}
+_OTHERS = 6  # integers that are tried in the place of one
+_MOST = 4096  # edits of one kernel
+
+# An instruction, the kind of change, words for a reader, and a name for it that lasts.
+_Change = tuple[InstructionChange, str, Instruction]
+
+
+def edits_of(
+    module: Module,
+    kernel: str,
+    *,
+    ran: Collection[int],
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, float],
+) -> Iterator[tuple[InstructionEdit, Module]]:
+    """Yield edits of a kernel with the module that each of them gives.
+
+    `ran` are the PTX lines that were executed; `sizes` and `scalars` are those of the call. A key
+    names what is changed in the words of the source line, so that it is found again in a
+    compilation for other sizes.
+    """
+    groups: dict[str, tuple[InstructionEdit, dict[tuple[str, int], Instruction]]] = {}
+    for name, function in module.functions.items():
+        if function.entry and name != kernel:
+            continue
+        for place, instruction in enumerate(function.body):
+            source = own_line(instruction.source)
+            if instruction.line not in ran or source is None or not source.line:
+                continue
+            file = source.file.rpartition("/")[2]
+            for change, words, new in _changes(function, place, sizes=sizes, scalars=scalars):
+                key = f"{kernel} {file}:{source.line} {instruction.opcode} {change} {words}"
+                edit = InstructionEdit(
+                    change=change, file=file, line=source.line, words=words, key=key
+                )
+                groups.setdefault(key, (edit, {}))[1][name, place] = new
+        if len(groups) > _MOST:
+            break
+    for edit, exchanged in groups.values():
+        yield edit, _edited(module, edit, exchanged)
+
+
+def in_turns(edits: Iterable[InstructionEdit], *, near: int) -> list[InstructionEdit]:
+    """Return edits with their kinds in turns, in each the lines closest to `near` first."""
+    by_kind: dict[InstructionChange, list[InstructionEdit]] = {}
+    for edit in edits:
+        by_kind.setdefault(edit.change, []).append(edit)
+    groups = [sorted(group, key=lambda edit: abs(edit.line - near)) for group in by_kind.values()]
+    turn = 4
+    return [
+        edit
+        for start in range(0, max(map(len, groups), default=0), turn)
+        for group in groups
+        for edit in group[start : start + turn]
+    ]
+
+
+def _edited(
+    module: Module, edit: InstructionEdit, exchanged: Mapping[tuple[str, int], Instruction]
+) -> Module:
+    functions = dict(module.functions)
+    for name in {name for name, _ in exchanged}:
+        body = list(functions[name].body)
+        for (where, place), new in exchanged.items():
+            if where == name:
+                body[place] = new
+        functions[name] = dataclasses.replace(functions[name], body=tuple(body))
+    # A module is known by its text.
+    return dataclasses.replace(module, functions=functions, text=f"{module.text}\n// {edit.key}")
+
+
+def _changes(
+    function: Function, place: int, *, sizes: Mapping[str, int], scalars: Mapping[str, float]
+) -> Iterator[_Change]:
+    """Yield what may stand in the place of one instruction."""
+    one = function.body[place]
+    kind = one.parts[-1]
+    if one.base == "setp":
+        yield from _of_comparison(function, place)
+    if one.base == "ld" and "param" in one.parts:
+        yield from _of_parameter(function, one)
+        return
+    yield from _of_signs(one)
+    if one.base in ("ld", "st"):
+        yield from _of_places(one, sizes)
+    if one.base == "selp":
+        yield from _parts(one, one.operands[1:3])
+    yield from _of_floats(one, sizes, scalars)
+    if kind in ("f32", "f64"):
+        yield from _of_float_arithmetic(one)
+    elif kind in _INTEGERS and (one.base in _ARITHMETIC or one.base == "setp"):
+        yield from _of_integers(function, place, sizes)
+
+
+def _of_floats(
+    one: Instruction, sizes: Mapping[str, int], scalars: Mapping[str, float]
+) -> Iterator[_Change]:
+    """Yield other constants of floats."""
+    for number, operand in enumerate(one.operands[1:], 1):
+        if not isinstance(operand, Immediate) or operand.kind not in _FLOATS:
+            continue
+        form, bits = _FLOATS[operand.kind], _BITS[operand.kind]
+        (value,) = struct.unpack(form, struct.pack(bits, operand.bits))
+
+        def with_value(
+            new: float, number: int = number, operand: Immediate = operand
+        ) -> Instruction:
+            form, bits = _FLOATS[operand.kind], _BITS[operand.kind]
+            (pattern,) = struct.unpack(bits, struct.pack(form, new))
+            return _with(one, number, Immediate(pattern, operand.kind))
+
+        for name, scalar in scalars.items():
+            if scalar != value and value not in (0.0, math.inf, -math.inf):
+                yield InstructionChange.ARGUMENT, f"`{name}` for {value:.6g}", with_value(scalar)
+        for name, size in sizes.items():
+            if value > 1 and value == round(value) and size != value:
+                words = f"`{name}` for {value:.6g}"
+                yield InstructionChange.SIZE, words, with_value(float(size))
+            elif 0 < value < 1 and abs(1 / value - round(1 / value)) < 1e-3 and size * value != 1:
+                words = f"1 / `{name}` for {value:.6g}"
+                yield InstructionChange.SIZE, words, with_value(1.0 / size)
+        for new in _other_numbers(value):
+            yield InstructionChange.NUMBER, f"{new:.6g} for {value:.6g}", with_value(new)
+
+
+def _other_numbers(value: float) -> list[float]:
+    if value == 0:
+        return [1.0, -math.inf]
+    if math.isinf(value):
+        return [0.0]
+    near = [10 * value, value / 10, 100 * value, value / 100, 2 * value, value / 2, -value]
+    guards = [one for one in _GUARDS if 0 < value <= _SMALL]
+    usual = [0.0, 1.0, -1.0, 1 / _LN2, -1 / _LN2, _LN2]
+    return [new for new in dict.fromkeys((*near, *guards, *usual)) if new != value]
+
+
+def _of_float_arithmetic(one: Instruction) -> Iterator[_Change]:
+    """Yield an operation turned around, and parts of it."""
+    if one.base in _TURNED and len(one.operands) == 3:
+        turned = _TURNED[one.base]
+        new = _named(one, (turned, *one.parts[1:]))
+        yield InstructionChange.OPERATOR, f"`{turned}` for `{one.base}`", new
+    if one.base in _ROOTS:
+        yield from _parts(one, one.operands[1:2])
+    if one.base in ("add", "sub", "mul", "div", "min", "max"):
+        yield from _parts(one, one.operands[1:3])
+    if one.base == "fma":
+        target, a, b, c = one.operands
+        rest = tuple(part for part in one.parts[1:] if part in ("rn", "ftz", "f32", "f64"))
+        for words, name, operands in (
+            ("the product without the term", "mul", (target, a, b)),
+            ("without the second factor", "add", (target, a, c)),
+            ("without the first factor", "add", (target, b, c)),
+        ):
+            new = _named(dataclasses.replace(one, operands=operands), (name, *rest))
+            yield InstructionChange.PART, words, new
+        yield from _parts(one, (c,))
+
+
+def _parts(one: Instruction, operands: Sequence[Operand]) -> Iterator[_Change]:
+    """Yield an instruction that gives one of its operands as it is."""
+    bits = one.parts[-1].lstrip("fsub")
+    if not bits.isdigit() or int(bits) < 16:
+        return
+    for operand in operands:
+        side = list(one.operands).index(operand)
+        moved = dataclasses.replace(one, operands=(one.operands[0], operand))
+        exact = isinstance(operand, Immediate) and operand.kind != "int"
+        kind = f"f{bits}" if exact else f"b{bits}"
+        words = f"operand {side} of `{one.base}` alone"
+        yield InstructionChange.PART, words, _named(moved, ("mov", kind))
+
+
+def _of_comparison(function: Function, place: int) -> Iterator[_Change]:
+    one = function.body[place]
+    if len(one.parts) != 3 or len(one.operands) != 3 or not isinstance(one.operands[0], Register):
+        return
+    _, test, kind = one.parts
+    if test in _BOUNDS:
+        words = f"`{_BOUNDS[test]}` for `{test}`"
+        yield InstructionChange.BOUND, words, _named(one, ("setp", _BOUNDS[test], kind))
+    # A loop that never ends tells nothing.
+    back = {
+        item.predicate.name
+        for number, item in enumerate(function.body)
+        if item.base == "bra"
+        and item.predicate is not None
+        and isinstance(item.operands[0], Symbol)
+        and function.labels.get(item.operands[0].name, number) <= number
+    }
+    if one.operands[0].name in back:
+        return
+    nothing = Immediate(0, "int")
+    for words, test in (("always true", "eq"), ("never true", "ne")):
+        same = dataclasses.replace(one, operands=(one.operands[0], nothing, nothing))
+        yield InstructionChange.BRANCH, words, _named(same, ("setp", test, "s32"))
+
+
+def _of_parameter(function: Function, one: Instruction) -> Iterator[_Change]:
+    """Yield the reading of another parameter of the same type."""
+    address = one.operands[1]
+    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
+        return
+    own = next((p for p in function.params if p.name == address.base.name), None)
+    if own is None or address.offset or address.base.offset:
+        return
+    for number, other in enumerate(function.params):
+        if other is not own and (other.type, other.count) == (own.type, own.count):
+            words = f"parameter {number} for {list(function.params).index(own)}"
+            new = _with(one, 1, dataclasses.replace(address, base=Symbol(other.name)))
+            yield InstructionChange.PARAMETER, words, new
+
+
+def _of_signs(one: Instruction) -> Iterator[_Change]:
+    if one.base in ("cvt", "shr", "ld") and one.parts[-1] in _SIGNS:
+        other = _SIGNS[one.parts[-1]]
+        new = _named(one, (*one.parts[:-1], other))
+        yield InstructionChange.SIGN, f"`{other}` for `{one.parts[-1]}`", new
+
+
+def _of_places(one: Instruction, sizes: Mapping[str, int]) -> Iterator[_Change]:
+    """Yield other distances from the address of a load or a store, in elements."""
+    bits = one.parts[-1].lstrip("fsub")
+    width = int(bits) // 8 if bits.isdigit() else 0
+    for number, operand in enumerate(one.operands):
+        if not width or not isinstance(operand, Address) or not operand.offset:
+            continue
+        value = operand.offset // width
+        others = {str(new): new for new in (value + 1, value - 1, 2 * value, value // 2, 0)}
+        named = {f"`{name}`": size for name, size in sizes.items()}
+        for words, new in (*others.items(), *named.items()):
+            change = InstructionChange.SIZE if words in named else InstructionChange.INDEX
+            moved = dataclasses.replace(operand, offset=new * width)
+            if new != value:
+                yield change, f"{words} for {value}", _with(one, number, moved)
+
+
+def _of_integers(function: Function, place: int, sizes: Mapping[str, int]) -> Iterator[_Change]:
+    """Yield other constants and other integers in index arithmetic and in bounds."""
+    one = function.body[place]
+    shifts = one.base in ("shl", "shr")
+    index = InstructionChange.BOUND if _bounds(function, one) else InstructionChange.INDEX
+    for number, operand in enumerate(one.operands[1:], 1):
+        if isinstance(operand, Immediate) and operand.kind == "int":
+            value = operand.bits
+            others = [value + 1, value - 1]
+            others += [] if shifts else [2 * value, value // 2]
+            for new in dict.fromkeys(n for n in others if n != value and n >= -1):
+                words = f"{new} for {value}"
+                yield index, words, _with(one, number, Immediate(new, "int"))
+            for name, size in sizes.items() if not shifts else ():
+                if size != value:
+                    words = f"`{name}` for {value}"
+                    new_size = _with(one, number, Immediate(size, "int"))
+                    yield InstructionChange.SIZE, words, new_size
+        elif isinstance(operand, Register):
+            for rank, other in enumerate(_others(function, place, operand)):
+                words = f"another integer ({rank + 1}) for operand {number} of `{one.base}`"
+                yield InstructionChange.REGISTER, words, _with(one, number, other)
+
+
+def _bounds(function: Function, one: Instruction) -> bool:
+    """Whether an instruction compares, or what it gives is compared: the end of a loop, a mask."""
+    target = one.operands[0]
+    return one.base == "setp" or any(
+        target in other.operands[1:] for other in function.body if other.base == "setp"
+    )
+
+
+def _others(function: Function, place: int, register: Register) -> list[Register]:
+    """Return integers of a type that exist before an instruction: arguments, indices, sums."""
+    kind = function.registers.get(register.name)
+    found: list[str] = []
+    for item in function.body[:place]:
+        target = item.operands[0] if item.operands else None
+        if not isinstance(target, Register) or function.registers.get(target.name) != kind:
+            continue
+        whole = item.base in _ARITHMETIC and item.parts[-1] in _INTEGERS
+        given = item.base == "ld" and "param" in item.parts
+        if (whole or given or item.base == "mov") and target.name != register.name:
+            found.append(target.name)
+    near = [*dict.fromkeys(reversed(found))]
+    return [Register(name) for name in near[:_OTHERS]]
+
+
+def _with(one: Instruction, number: int, operand: Operand) -> Instruction:
+    operands = (*one.operands[:number], operand, *one.operands[number + 1 :])
+    return dataclasses.replace(one, operands=operands)
+
+
+def _named(one: Instruction, parts: tuple[str, ...]) -> Instruction:
+    return dataclasses.replace(one, opcode=".".join(parts), parts=parts)

@@ -1,0 +1,103 @@
+"""One edit of its instructions makes a wrong kernel right, and says which line it comes from."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from cuassay.build.cuda.nvrtc import find_nvrtc
+from cuassay.build.machine.edited import edited
+from cuassay.model import serial
+from cuassay.model.machine import EditedCall, EditedCalls, InstructionChange
+from cuassay.model.recording import RecordedLaunch, RecordedResult, Recording, Region, encode
+from ptxsan.nvrtc import compile_ptx
+
+pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
+SCALED = """extern "C" __global__ void k(const float* x, const float* s, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float scale = s[i / GROUP];
+  y[i] = x[i] * scale + TERM;
+}"""
+N = 300
+X = np.linspace(-2.0, 3.0, N, dtype=np.float32)
+S = np.linspace(1.0, 5.0, 40, dtype=np.float32)
+
+
+def _call(group: int, term: str, *, digest: str | None = None) -> bytes:
+    source = SCALED.replace("GROUP", str(group)).replace("TERM", term)
+    text = compile_ptx(source, arch="sm_90", flags=("-lineinfo",))
+    x, s, y = 1 << 20, 1 << 21, 1 << 22
+    launch = RecordedLaunch(
+        module=0,
+        kernel="k",
+        grid=(-(-N // 128), 1, 1),
+        block=(128, 1, 1),
+        shared_bytes=0,
+        arguments=(*(struct.pack("<Q", at) for at in (x, s, y)), struct.pack("<i", N)),
+        regions=(
+            Region(name="x", base=x, nbytes=4 * N),
+            Region(name="s", base=s, nbytes=4 * len(S)),
+            Region(name="y", base=y, nbytes=4 * N),
+        ),
+        contents={0: X.tobytes(), 1: S.tobytes(), 2: bytes(4 * N)},
+    )
+    left = _right(group, float(term.rstrip("f"))).tobytes()
+    result = RecordedResult(
+        name="y",
+        dtype="float32",
+        base=y,
+        offset=0,
+        shape=(N,),
+        strides=(4,),
+        digest=digest or hashlib.blake2b(left, digest_size=16).hexdigest(),
+    )
+    return encode(Recording(modules=(text,), launches=(launch,), results=(result,)))
+
+
+def _right(group: int, term: float) -> np.ndarray:
+    # A fused multiply and add rounds once.
+    exact = X.astype(np.float64) * S[np.arange(N) // group].astype(np.float64) + term
+    return exact.astype(np.float32)
+
+
+def _edited(recording: bytes, keys: list[str] | None = None) -> EditedCalls:
+    asked = {"limit_s": 30.0, "near": 5, "sizes": {"n": N}, "scalars": {}, "keys": keys}
+    data = edited(memoryview(recording), memoryview(json.dumps(asked).encode()))
+    found: EditedCalls = serial.loads(EditedCalls, data.decode())
+    return found
+
+
+def _repairs(calls: EditedCalls, group: int, term: float) -> list[EditedCall]:
+    want = _right(group, term).tobytes()
+    return [one for one in calls.calls if base64.b64decode(one.outputs[0]) == want]
+
+
+def test_a_group_of_another_size_is_repaired_at_its_line() -> None:
+    found = _repairs(_edited(_call(16, "0.5f")), 8, 0.5)
+    assert {one.edit.line for one in found} == {4}
+    assert InstructionChange.INDEX in {one.edit.change for one in found}
+
+
+def test_a_constant_ten_times_too_large_is_repaired_at_its_line() -> None:
+    found = _repairs(_edited(_call(8, "5.0f")), 8, 0.5)
+    assert {(one.edit.change, one.edit.line) for one in found} == {(InstructionChange.NUMBER, 5)}
+
+
+def test_of_keys_those_edits_alone_are_tried() -> None:
+    call = _call(8, "5.0f")
+    (first, *_) = _repairs(_edited(call), 8, 0.5)
+    assert [one.edit.key for one in _edited(call, [first.edit.key, "unknown"]).calls] == [
+        first.edit.key
+    ]
+
+
+def test_an_output_that_no_kernel_left_is_refused() -> None:
+    found = _edited(_call(8, "0.5f", digest="0" * 32))
+    assert not found.calls
+    assert found.refused
