@@ -102,7 +102,7 @@ def _merge(
     made: str,
 ) -> set[str]:
     """Merge a pair in every word that holds it; return the pairs whose counts changed."""
-    left, right = pair
+    left, right = pair[0], pair[1]
     changed: set[str] = set()
     for index in where.pop(pair):
         count, parts = weight[index], words[index].split(pair)

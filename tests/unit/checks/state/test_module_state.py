@@ -13,6 +13,7 @@ from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial, open_trial
+from cuassay.model.device import CPU
 from cuassay.model.diagnosis import Cause
 from cuassay.model.problem import Problem, StateSource
 from cuassay.model.scenario import Scenario
@@ -66,7 +67,7 @@ def trial(problem: Problem) -> JudgeTrial:
 
 def _opened(problem: Problem) -> JudgeTrial:
     reference = load_reference(problem)
-    return open_trial(problem, reference, profile=Profile.QUICK, device="cpu", root_seed=7)
+    return open_trial(problem, reference, profile=Profile.QUICK, device=CPU, root_seed=7)
 
 
 def _scenario(trial: JudgeTrial) -> Scenario:
@@ -82,8 +83,8 @@ def test_what_a_module_made_of_earlier_weights_is_found(
     # Under a name of its own: kernels of one process share their modules.
     file = trees.write(tmp_path / f"kernel_{list(_KERNELS).index(name)}.py", text)
     candidate, scenario = load_candidate(str(file), trial.problem), _scenario(trial)
-    built = build.load(candidate, trial.problem, device="cpu", folder=tmp_path)
-    runner = LocalRunner(built.call, trial.problem, device="cpu", convention=candidate.convention)
+    built = build.load(candidate, trial.problem, device=CPU, folder=tmp_path)
+    runner = LocalRunner(built.call, trial.problem, device=CPU, convention=candidate.convention)
     run = runner.run(scenario, trial.truths.inputs, trial.truths.answers)
     found = State001().judge(trial, scenario, run).findings
     if right:
@@ -104,7 +105,7 @@ def test_it_is_found_in_processes_of_their_own_too(
 ) -> None:
     file = trees.write(tmp_path / "kernel.py", _KERNELS[name][0])
     candidate, scenario = load_candidate(str(file), trial.problem), _scenario(trial)
-    with Executor(trial, candidate, device="cpu", nursery=nursery, spares=0) as executor:
+    with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0) as executor:
         run = executor(scenario)
     assert bool(State001().judge(trial, scenario, run).findings) is not right
 
