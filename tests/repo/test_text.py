@@ -39,6 +39,7 @@ _FOREIGN = {
     ("checks/endings/findings.py", "memory_fault"): "CUDA's",
     ("checks/interface/compiled.py", "_raises"): "torch's compiler's",
     ("formats/launches.py", "_toml"): "tomllib's",
+    ("judge/run/unwatched.py", "claims_no_resources"): "CUDA's",
     ("oracle/lift/run.py", "_unliftable"): "torch's",
     ("oracle/lift/session.py", "call"): "torch's",
     ("sandbox/guest/memory/guard_dispatch.py", "__torch_dispatch__"): "torch's",

@@ -100,11 +100,6 @@ class Truths:
 
         return self._memory.capped(lambda: self._generated.inputs(problem, case, make))
 
-    def host_inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
-        """Return fresh inputs of a case in the host's memory."""
-        values = self.inputs(case)
-        return {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
-
     def as_written(self, values: Sequence[torch.Tensor | Scalar]) -> tuple[torch.Tensor, ...]:
         """Run the reference as written; its outputs in the problem's order."""
         return self._memory.capped(

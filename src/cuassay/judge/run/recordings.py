@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cuassay.checks.machine.faults import recording_of
 from cuassay.closing import Closing
 from cuassay.judge.run.machine import HostNursery, Replayer
+from cuassay.judge.run.unwatched import host_inputs
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.device import CPU
@@ -98,8 +100,8 @@ class Recordings(Closing):
                 if self._asks_again and _recorded_nothing(run):
                     run = await self._pool.execute(scenario, inputs, fresh=True, parts=parts)
             else:
-                inputs = self._trial.truths.host_inputs
-                run = await self._recorder().execute(scenario, inputs, parts=parts)
+                on_host = partial(host_inputs, self._trial)
+                run = await self._recorder().execute(scenario, on_host, parts=parts)
             self._recorded[key] = run
             while len(self._recorded) > _KEPT:
                 self._recorded.popitem(last=False)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
+
+import torch
 
 from cuassay.build.python import speaks_of_a_gpu
 from cuassay.checks.endings.findings import claims_no_memory, claims_no_system, first_raised
@@ -13,7 +16,9 @@ from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.home import apart_dir
 from cuassay.inputs.geometry import tensor_bytes, tensor_inputs
 from cuassay.model.candidate import Candidate, Language
+from cuassay.model.case import Case
 from cuassay.model.device import Device
+from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Garbled, ScenarioResult
 from cuassay.model.verdict import Lane, Profile
@@ -106,7 +111,7 @@ class Unwatched(Closing):
             self._new_apart() as apart,
         ):
             try:
-                return await apart.execute(scenario, self._trial.truths.host_inputs, fresh=True)
+                return await apart.execute(scenario, partial(host_inputs, self._trial), fresh=True)
             except NotLoadedError as error:
                 end = Garbled(index=0, what=str(error)[:4096])
                 return Ran(ScenarioResult(records=(), termination=end), ())
@@ -141,6 +146,12 @@ class Unwatched(Closing):
             limits=DEFAULT_LIMITS,
             keep=apart_dir() / self._pool.digest,
         )
+
+
+def host_inputs(trial: JudgeTrial, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
+    """Return fresh inputs of a case in the host's memory."""
+    values = trial.truths.inputs(case)
+    return {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
 
 
 def claims_no_resources(run: Run) -> bool:
