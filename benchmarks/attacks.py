@@ -206,9 +206,11 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
             for kind in CLASSES
             if any(r.kind == kind for r in rows)
         },
-        "through": {row.name: row.wrong for row in rows if row.fate == "through"},
-        "undecided": {row.name: row.reason[:200] for row in rows if row.fate == "undecided"},
-        "fates": {row.name: [row.attacker, row.side, row.kind, row.fate] for row in rows},
+        "wrong_of_those_through": {row.name: row.wrong for row in rows if row.fate == "through"},
+        "reason_of_undecided": {
+            row.name: row.reason[:200] for row in rows if row.fate == "undecided"
+        },
+        "fates": {r.name: f"{r.attacker}, {r.side}, {r.kind}: {r.fate}" for r in rows},
         "looked_for_what_is_left": sum(row.left is not None for row in rows),
         "left": {row.name: row.left for row in rows if row.left},
         "seconds": round(sum(row.seconds for row in rows), 1),

@@ -64,7 +64,7 @@ def test_the_share_counts_what_was_judged(attacks: ModuleType) -> None:
     low, high = found["interval"]
     assert low < 0.4 < high
     assert found["classes"]["sizes"]["through"] == 1
-    assert found["through"] == {"through": "the tail", "b": "the tail"}
+    assert found["wrong_of_those_through"] == {"through": "the tail", "b": "the tail"}
     assert attacks.summary([])["share_through"] is None
 
 

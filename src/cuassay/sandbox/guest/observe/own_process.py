@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import re
 import sys
@@ -66,6 +67,7 @@ def watch(root: str) -> None:
         # What confines this process has imported it; only its first import raises an event.
         sys.modules.pop(_LIMITS, None)
     _root = os.path.realpath(root) + os.sep
+    _is_own.cache_clear()
 
 
 def asked() -> dict[str, str]:
@@ -159,10 +161,16 @@ def _way() -> list[str] | None:
         name = frame.f_code.co_filename
         installed = any(one in name for one in _INSTALLED)
         if not name.startswith("<") and (installed or not name.startswith(_LIBRARY)):
-            return way if os.path.realpath(name).startswith(_root) else None
+            return way if _is_own(name) else None
         way.append(name if name.startswith("<") else _module(name))
         frame = frame.f_back
     return None
+
+
+@functools.cache
+def _is_own(file: str) -> bool:
+    """Whether a file of code is the candidate's: looked up once, since frames ask often."""
+    return os.path.realpath(file).startswith(_root)
 
 
 def _module(file: str) -> str:
