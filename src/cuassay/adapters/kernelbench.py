@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from cuassay.adapters.stages import Stage, kept_source, stage_of
 from cuassay.errors import UsageError
 from cuassay.model.outcome import FindingClass
-from cuassay.verifier import Result, Verifier, verify
+from cuassay.verifier import Verifier, verify
 
 if TYPE_CHECKING:
     import torch
@@ -77,14 +77,6 @@ def eval_kernel_against_ref(
         result = verify(candidate, reference, device=where or None, **options)
     else:
         result = verifier.verify(candidate, reference, **options)
-    return _result(
-        result,
-        timed=measure_performance,
-        threshold=excessive_speedup_threshold if check_for_excessive_speedup else float("inf"),
-    )
-
-
-def _result(result: Result, *, timed: bool, threshold: float) -> Any:
     stage, verdict = stage_of(result), result.verdict
     metadata: dict[str, Any] = {
         "hardware": verdict.environment.get("device", "") if verdict is not None else "",
@@ -109,10 +101,11 @@ def _result(result: Result, *, timed: bool, threshold: float) -> Any:
         metadata=metadata,
     )
     speed = verdict.speed if verdict is not None else None
-    if timed and speed is not None:
+    if measure_performance and speed is not None:
         made.runtime = speed.candidate_us
         if speed.eager_us is not None:
             made.ref_runtime = speed.eager_us
-            if speed.eager_us > threshold * speed.candidate_us:
+            fast = speed.eager_us > excessive_speedup_threshold * speed.candidate_us
+            if check_for_excessive_speedup and fast:
                 made.metadata["excessive_speedup"] = True
     return made

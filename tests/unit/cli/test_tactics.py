@@ -93,6 +93,57 @@ def test_the_wrong_tactic_of_a_runner_is_rejected(
     assert len(digests) == 4  # each is a candidate of its own, for certificates
 
 
+# The third configuration's programs cover two blocks each, which the grid of the wrong kernel
+# forgets once there are more than a few elements.
+_TUNED = """import torch
+import triton
+import triton.language as tl
+
+_CONFIGS = [
+    triton.Config({"BLOCK": 256, "SPLIT": 1}, num_warps=4),
+    triton.Config({"BLOCK": 64, "SPLIT": 2}, num_warps=2),
+]
+
+
+@triton.autotune(configs=_CONFIGS, key=["count"])
+@triton.jit
+def _kernel(gate, up, y, count, BLOCK: tl.constexpr, SPLIT: tl.constexpr):
+    for part in range(SPLIT):
+        offsets = (tl.program_id(0) * SPLIT + part) * BLOCK + tl.arange(0, BLOCK)
+        inside = offsets < count
+        g = tl.load(gate + offsets, mask=inside, other=0.0)
+        u = tl.load(up + offsets, mask=inside, other=0.0)
+        tl.store(y + offsets, g / (1.0 + tl.exp(-g)) * u, mask=inside)
+
+
+def run(gate, up):
+    y = torch.empty_like(gate)
+    count = gate.numel()
+
+    def grid(meta):
+        programs = triton.cdiv(count, meta["BLOCK"] * meta["SPLIT"])
+        return (programs - (meta["SPLIT"] == 2 and count > 500),)
+
+    _kernel[grid](gate, up, y, count)
+    return y
+"""
+
+
+@pytest.mark.thorough
+def test_the_wrong_configuration_of_an_autotuner_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
+    (tmp_path / "kernel.py").write_text(_TUNED)
+    file = tmp_path / "allowed.json"
+    call = ["check", f"{tmp_path}/kernel.py", "--problem", "swiglu@float32", "--profile", "quick"]
+    assert main([*call, "--device", "cpu", "--tactics", str(file)]) == 1
+    document = json.loads(file.read_text())
+    assert document["kind"] == "autotuner"
+    assert [entry["verdict"] for entry in document["tactics"]] == ["ACCEPTED", "REJECTED"]
+    assert "BLOCK: 256" in document["allowed"][0]
+
+
 def _installed(
     monkeypatch: pytest.MonkeyPatch,
     listed: Mapping[str, Any],

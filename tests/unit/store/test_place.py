@@ -17,6 +17,8 @@ def test_paths_become_absolute_and_names_stay(
     assert str(locate("kernel.py")) == str(tmp_path / "kernel.py")
     assert absolute("kernel.py:run") == f"{tmp_path / 'kernel.py'}:run"
     assert absolute("kernel.py::run") == f"{tmp_path / 'kernel.py'}::run"
+    tactic = "kernel.py::run@_norm: BLOCK: 64"  # what follows two colons may hold more
+    assert absolute(tactic) == f"{tmp_path}/{tactic}"
     for name in ("", "rmsnorm", "package.module:function", "absent.py:run"):
         assert locate(name) is None
         assert absolute(name) == name
