@@ -51,7 +51,7 @@ def _unknown(words: list[str]) -> list[str]:
         command = command.commands[name]
     # click keeps the help option of a command's first context: it must be the one that users see
     context = click.Context(command, **cli.context_settings)
-    known = {option for p in command.get_params(context) for option in p.opts}
+    known = {o for p in command.get_params(context) for o in (*p.opts, *p.secondary_opts)}
     own = rest[: rest.index("--")] if "--" in rest else rest  # the rest is another program's
     given = [word.split("=")[0] for word in own if word.startswith("-")]
     return [option for option in given if option not in known]

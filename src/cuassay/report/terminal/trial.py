@@ -110,9 +110,9 @@ class TerminalReport:
         of the profile usually take is the estimate.
         """
         usual = _USUAL.get(profile, "")
-        self._estimate.whole = (
-            f"about {words.seconds(round(last_s))}" if last_s is not None else usual
-        )
+        if last_s is not None:
+            usual = f"about {words.seconds(last_s) if last_s >= 120 else f'{last_s:.0f} s'}"
+        self._estimate.whole = usual
         start = "starts the judge, loads torch and the problem"
         self._waiting.say(lambda _: f"{self._elapsed()}: {start}")
 

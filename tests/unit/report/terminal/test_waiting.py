@@ -85,7 +85,8 @@ def test_a_silent_check_says_what_may_take_so_long() -> None:
 @pytest.mark.parametrize(
     ("profile", "last_s", "told"),
     [
-        ("quick", 16.4, "1.0 s of about 16.0 s"),
+        ("quick", 16.4, "1.0 s of about 16 s"),
+        ("deep", 150.0, "1.0 s of about 2 min 30 s"),
         ("quick", None, "1.0 s of 10 to 60 s"),
         ("", None, "1.0 s"),
     ],
