@@ -1,10 +1,13 @@
 """Activations in the steps of a model's code, each of which may be stored.
 
 A fused activation is one operation whose result alone is rounded. A model's code may have it
-written out (GPT-2's GELU is), and in 16 bits each step is rounded then. What is an operation's last
-digit elsewhere is the whole of a result that cancels: 1 + tanh of a number far below zero.
+written out (GPT-2's GELU is, and timm's Mish and Swish), and in 16 bits each step is rounded then.
+What is an operation's last digit elsewhere is the whole of a result that cancels: 1 + tanh of a
+number far below zero. And it is the same for all of a tensor where the step is nearly constant: the
+softplus of small numbers is log 2, whose rounding is a gain of Mish.
 
-Formulas: Hendrycks and Gimpel, arXiv 1606.08415.
+Formulas: Hendrycks and Gimpel, arXiv 1606.08415; Misra, arXiv 1908.08681; Howard et al.,
+arXiv 1905.02244.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 Store: TypeAlias = Callable[[Tensor], Tensor]
 Steps: TypeAlias = Callable[[Mapping[str, Any], Store], Tensor]
@@ -34,4 +38,27 @@ def _gelu(named: Mapping[str, Any], store: Store) -> Tensor:
     return 0.5 * x * store(1.0 + bent)
 
 
-WRITTEN_OUT: Mapping[str, Steps] = {"gelu": _gelu}
+def _silu(named: Mapping[str, Any], store: Store) -> Tensor:
+    """Return x sigmoid(x)."""
+    x: Tensor = named["self"]
+    return x * store(torch.sigmoid(x))
+
+
+def _mish(named: Mapping[str, Any], store: Store) -> Tensor:
+    """Return x tanh(softplus(x))."""
+    x: Tensor = named["self"]
+    return x * store(torch.tanh(store(functional.softplus(x))))
+
+
+def _hardswish(named: Mapping[str, Any], store: Store) -> Tensor:
+    """Return x relu6(x + 3) / 6."""
+    x: Tensor = named["self"]
+    return x * store(functional.relu6(store(x + 3.0)) / 6.0)
+
+
+WRITTEN_OUT: Mapping[str, Steps] = {
+    "gelu": _gelu,
+    "silu": _silu,
+    "mish": _mish,
+    "hardswish": _hardswish,
+}

@@ -58,8 +58,34 @@ def test_other_functions_and_lost_tails_are_wrong(dtype: torch.dtype) -> None:
         assert not measure(wrong, truth).passed
 
 
+_FUSED: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "silu": (functional.silu, lambda x: x * torch.sigmoid(x)),
+    "mish": (functional.mish, lambda x: x * torch.tanh(functional.softplus(x))),
+    "hardswish": (functional.hardswish, lambda x: x * (functional.relu6(x + 3.0) / 6.0)),
+}
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+@pytest.mark.parametrize("size", [1e-3, 1.0, 4.0])
+@pytest.mark.parametrize("name", _FUSED)
+def test_other_activations_in_steps_belong_to_mixed(
+    name: str, size: float, dtype: torch.dtype
+) -> None:
+    fused, steps = _FUSED[name]
+    x = (normal(128, 96) * size).to(dtype)
+    named = spec(_TYPES[dtype].value, "rows", "hidden")
+    mixed = family_of(Precision.MIXED, _TYPES[dtype])
+    reference = lambda x: fused(x.float()).to(x.dtype)  # noqa: E731
+    truth = make_truth(reference, [x], [named], seed=3, family=mixed).outputs[0]
+    assert measure(steps(x), truth).passed
+    assert not measure(steps(x) * 1.03, truth).passed
+
+
 def test_steps_compute_what_the_operation_does() -> None:
     x = normal(4000).double() * 4.0
+    for name, (fused, _) in _FUSED.items():
+        found = WRITTEN_OUT[name]({"self": x}, lambda step: step)
+        torch.testing.assert_close(found, fused(x))
     for approximate in ("none", "tanh"):
         steps = WRITTEN_OUT["gelu"]({"self": x, "approximate": approximate}, lambda step: step)
         torch.testing.assert_close(steps, functional.gelu(x, approximate=approximate))
