@@ -450,7 +450,7 @@ class _Source:
 
     def _numbers(self, node: ast.Constant, value: float) -> Iterator[Edit]:
         said = self._of(node)
-        if self._about_axes(node):
+        if _about_axes(self._parent, node):
             if isinstance(value, int):
                 yield from self._axes(node, value)
             return
@@ -644,17 +644,6 @@ class _Source:
                 words = f"axis {'-' * signed}{other} for {'-' * signed}{value}"
                 yield self._edit(EditKind.AXIS, node, f"({other})", words)
 
-    def _about_axes(self, node: ast.AST) -> bool:
-        """Whether a number names an axis, not an amount."""
-        parent = self._parent.get(node)
-        if isinstance(parent, ast.UnaryOp):  # x.mean(-1)
-            parent = self._parent.get(parent)
-            if isinstance(parent, ast.Call):
-                return True
-        if isinstance(parent, ast.Subscript):
-            return _of_sizes(parent)
-        return isinstance(parent, ast.keyword) and parent.arg in _ABOUT_AXES
-
     def _of(self, node: ast.AST) -> str:
         start, end = self._span(node)
         return self._bytes[start:end].decode()
@@ -743,3 +732,15 @@ def _is_jit(decorator: ast.expr) -> bool:
         or (isinstance(n, ast.Name) and n.id in ("jit", "autotune", "heuristics"))
         for n in ast.walk(decorator)
     )
+
+
+def _about_axes(parents: Mapping[ast.AST, ast.AST], node: ast.AST) -> bool:
+    """Whether a number names an axis, not an amount."""
+    parent = parents.get(node)
+    if isinstance(parent, ast.UnaryOp):  # x.mean(-1)
+        parent = parents.get(parent)
+        if isinstance(parent, ast.Call):
+            return True
+    if isinstance(parent, ast.Subscript):
+        return _of_sizes(parent)
+    return isinstance(parent, ast.keyword) and parent.arg in _ABOUT_AXES

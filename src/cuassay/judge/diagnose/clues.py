@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
     from cuassay.model.candidate import Candidate
     from cuassay.model.machine import LaunchEvidence, MachineEvidence
+    from cuassay.model.problem import Problem
 
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
@@ -209,7 +210,7 @@ class _Experiments:
             self.ran.update(trace.ran if trace is not None else ())
             self.totals.update(blamed_lines.totals(trace) if trace is not None else ())
         launches = self._launches(telling.case) if trace is None else ()
-        if (fault := self._seen_fault(launches)) is not None:
+        if (fault := _seen_fault(self.candidate, self.wrong, launches)) is not None:
             cause, where = fault
             words = PAGES[cause].words
             return dataclasses.replace(
@@ -353,16 +354,11 @@ class _Experiments:
             problem=self.trial.problem,
             wrong=case,
             ordinary=next((c for c in self.trial.cases("small") if c.in_domain), None),
-            grows=self._lengths(),
+            grows=_lengths(self.trial, self.wrong),
             calls=calls,
             moved=moved,
             most_elements=max(_ASKED_ELEMENTS, 2 * elements(self.trial.problem, case.axes)),
         )
-
-    def _lengths(self) -> tuple[str, ...]:
-        """Return the axes that are reduced: those that a check lengthened, then all known ones."""
-        grown = [f.growth.axis for f in self.wrong if f.growth is not None]
-        return tuple(dict.fromkeys((*grown, *self.trial.planned.reduced)))
 
     def _wrong_later(self) -> Clues | None:
         """Return that earlier calls are at fault, where numbers are wrong after others alone."""
@@ -542,7 +538,7 @@ class _Experiments:
 
     def _at_other_sizes(self, case: Case) -> WrongOutputs | None:
         """Return the answer at larger sizes, reduced axes beyond the tiles of most kernels."""
-        problem, grows = self.trial.problem, self._lengths()
+        problem, grows = self.trial.problem, _lengths(self.trial, self.wrong)
         if not _may_grow(case):
             return None
         for most in (_LARGER, 2, 1):
@@ -583,7 +579,7 @@ class _Experiments:
             return lost
         if alike.systematic(answers[0]):
             return None
-        line = self._rounding_line()
+        line = _rounding_line(self.candidate, self.trial.problem, self.evidence)
         if line is not None:
             words = "this line loses the precision that the result needs"
             return Clue(cause=Cause.LOW_PRECISION, words=words, basis=Basis.MACHINE, line=line)
@@ -598,7 +594,7 @@ class _Experiments:
     def _lost_sum(self, answers: Sequence[WrongOutputs]) -> Clue | None:
         """Return that a sum loses terms, where the machine sees it or the error grows so."""
         cause = Cause.LOW_ACCUMULATION
-        line = self._sum_line()
+        line = _sum_line(self.candidate, self.evidence)
         if line is not None:
             return Clue(cause=cause, words=PAGES[cause].words, basis=Basis.MACHINE, line=line)
         grown = [f.scenario.cases[0] for f in self.wrong if f.growth is not None and f.scenario]
@@ -607,7 +603,7 @@ class _Experiments:
             said = self._tried(cause, self._subject(base))
             if said.ruling is Ruling.CONFIRMED:
                 words = f"{PAGES[cause].words}; {said.words}"
-                line = self._rounding_line()
+                line = _rounding_line(self.candidate, self.trial.problem, self.evidence)
                 return Clue(cause=cause, words=words, basis=Basis.CHECK, line=line)
         return None
 
@@ -820,24 +816,6 @@ class _Experiments:
             return None
         return self._answer(dataclasses.replace(plain, axes=case.axes), alone=False)
 
-    def _rounding_line(self) -> SourceLine | None:
-        """Return the line at which the machine saw more error made than one rounding makes."""
-        dtypes = {spec.dtype.value for spec in self.trial.problem.outputs}
-        least = max((_ROUNDOFF.get(name, 0.0) for name in dtypes), default=0.0)
-        lines = [
-            line
-            for one in self.evidence
-            for launch in one.launches
-            for line in launch.lines
-            if math.isfinite(line.made) and line.made > max(least, _ROUNDOFF["float32"])
-        ]
-        worst = max(lines, key=lambda line: line.made, default=None)
-        if worst is None:
-            return None
-        return blamed_lines.source_line(
-            self.candidate, worst.file, worst.line, what=f"relative error {worst.made:.1e}"
-        )
-
     def _launches(self, case: Case) -> tuple[LaunchEvidence, ...]:
         """Return what the machine sees in a call on a case; nothing where it cannot execute it."""
         machine = self.trial.machine
@@ -850,44 +828,75 @@ class _Experiments:
         except CuassayError:
             return ()
 
-    def _seen_fault(
-        self, launches: Sequence[LaunchEvidence]
-    ) -> tuple[Cause, SourceLine | None] | None:
-        """Return what the machine saw go wrong in a call, where no check of it has told.
-
-        A kernel that is wrong on every input is rejected before those checks run.
-        """
-        if any(f.cause in _SEEN_FAULTS.values() for f in self.wrong):
-            return None
-        for fault in (fault for launch in launches for fault in launch.faults):
-            cause = _SEEN_FAULTS.get(fault.kind)
-            if cause is None or fault.severity != "wrong":
-                continue
-            at = next((touch for touch in fault.touches if touch.line), None)
-            if at is None:
-                return cause, None
-            return cause, blamed_lines.source_line(self.candidate, at.file, at.line, what=at.what)
-        return None
-
     def _of_machine(self, cause: Cause) -> SourceLine | None:
         match cause:
             case Cause.LOW_ACCUMULATION:
-                return self._sum_line() or self._rounding_line()
+                return _sum_line(self.candidate, self.evidence) or _rounding_line(
+                    self.candidate, self.trial.problem, self.evidence
+                )
             case Cause.LOW_PRECISION:
-                return self._rounding_line()
+                return _rounding_line(self.candidate, self.trial.problem, self.evidence)
             case _:
                 return None
 
-    def _sum_line(self) -> SourceLine | None:
-        """Return the line of the sum that lost most bits in the machine."""
-        sums = [
-            (fault.measures["lost_bits"], fault.touches[0])
-            for one in self.evidence
-            for _, fault in one.faults
-            if "lost_bits" in fault.measures and fault.touches
-        ]
-        if not sums:
-            return None
-        bits, at = max(sums, key=lambda one: one[0])
-        what = f"its sum loses {bits:.1f} bits"
-        return blamed_lines.source_line(self.candidate, at.file, at.line, what=what)
+
+def _seen_fault(
+    candidate: Candidate, wrong: Sequence[Finding], launches: Sequence[LaunchEvidence]
+) -> tuple[Cause, SourceLine | None] | None:
+    """Return what the machine saw go wrong in a call, where no check of it has told.
+
+    A kernel that is wrong on every input is rejected before those checks run.
+    """
+    if any(f.cause in _SEEN_FAULTS.values() for f in wrong):
+        return None
+    for fault in (fault for launch in launches for fault in launch.faults):
+        cause = _SEEN_FAULTS.get(fault.kind)
+        if cause is None or fault.severity != "wrong":
+            continue
+        at = next((touch for touch in fault.touches if touch.line), None)
+        if at is None:
+            return cause, None
+        return cause, blamed_lines.source_line(candidate, at.file, at.line, what=at.what)
+    return None
+
+
+def _sum_line(candidate: Candidate, evidence: Sequence[MachineEvidence]) -> SourceLine | None:
+    """Return the line of the sum that lost most bits in the machine."""
+    sums = [
+        (fault.measures["lost_bits"], fault.touches[0])
+        for one in evidence
+        for _, fault in one.faults
+        if "lost_bits" in fault.measures and fault.touches
+    ]
+    if not sums:
+        return None
+    bits, at = max(sums, key=lambda one: one[0])
+    what = f"its sum loses {bits:.1f} bits"
+    return blamed_lines.source_line(candidate, at.file, at.line, what=what)
+
+
+def _rounding_line(
+    candidate: Candidate, problem: Problem, evidence: Sequence[MachineEvidence]
+) -> SourceLine | None:
+    """Return the line at which the machine saw more error made than one rounding makes."""
+    dtypes = {spec.dtype.value for spec in problem.outputs}
+    least = max((_ROUNDOFF.get(name, 0.0) for name in dtypes), default=0.0)
+    lines = [
+        line
+        for one in evidence
+        for launch in one.launches
+        for line in launch.lines
+        if math.isfinite(line.made) and line.made > max(least, _ROUNDOFF["float32"])
+    ]
+    worst = max(lines, key=lambda line: line.made, default=None)
+    if worst is None:
+        return None
+    return blamed_lines.source_line(
+        candidate, worst.file, worst.line, what=f"relative error {worst.made:.1e}"
+    )
+
+
+def _lengths(trial: JudgeTrial, wrong: Sequence[Finding]) -> tuple[str, ...]:
+    """Return the axes that are reduced: those that a check lengthened, then all known ones."""
+    grown = [f.growth.axis for f in wrong if f.growth is not None]
+    return tuple(dict.fromkeys((*grown, *trial.planned.reduced)))

@@ -151,3 +151,58 @@ def test_an_edited_instruction_names_the_line_of_a_kernel_that_no_edit_of_its_te
         assert made.basis is Basis.REPAIR
         assert made.line is not None
         assert made.line.text == "y[at] = x[at] * s[row * groups + i / SIZE];".replace("SIZE", size)
+
+
+_SCANNED = '''"""Sums of each row up to a place."""
+from typing import Annotated
+import torch
+from cuassay import problem, tensor
+
+T = torch.Tensor
+
+
+@problem(axes={"rows": (1, 64), "cols": (1, 128)}, workloads=[{"rows": 3, "cols": 100}])
+def scanned(
+    x: Annotated[T, tensor("float32", "rows", "cols")],
+) -> Annotated[T, tensor("float32", "rows", "cols", name="y")]:
+    return x.cumsum(1)
+'''
+_SCANNED_KERNEL = """// cuassay-launch:
+// [[launches]]
+// kernel = "scanned"
+// grid = ["rows"]
+// block = [128]
+// arguments = ["x", "y", "cols"]
+
+extern "C" __global__ void scanned(const float* x, float* y, long long cols) {
+  __shared__ float held[128];
+  const int t = threadIdx.x;
+  held[t] = t < cols ? x[blockIdx.x * cols + t] : 0.0f;
+  __syncthreads();
+  for (int step = 1; step < 128; step *= 2) {
+    const float left = t >= step ? held[t - step] : 0.0f;
+    BARRIER
+    held[t] += left;
+    __syncthreads();
+  }
+  if (t < cols) y[blockIdx.x * cols + t] = held[t];
+}
+"""
+
+
+@pytest.mark.parametrize(("barrier", "is_wrong"), [("", True), ("__syncthreads();", False)])
+def test_a_race_in_a_failing_call_is_its_cause_where_no_check_of_races_has_run(
+    nursery: Nursery, tmp_path: Path, barrier: str, is_wrong: bool
+) -> None:
+    (tmp_path / "problem.py").write_text(_SCANNED)
+    kernel = tmp_path / "kernel.cu"
+    kernel.write_text(_SCANNED_KERNEL.replace("BARRIER", barrier))
+    problem = load_problem(f"{tmp_path / 'problem.py'}:scanned")
+    with Gate(causes=True, machine=True, nursery=nursery) as gate:
+        verdict = gate.judge(problem, kernel, seed=3, only=("NUM001",)).verdict
+    assert bool(verdict.diagnoses) is is_wrong, verdict.reason
+    for made in verdict.diagnoses[:1]:
+        assert made.cause is Cause.RACE
+        assert made.basis is Basis.MACHINE
+        assert made.line is not None
+        assert "held[t" in made.line.text
