@@ -133,11 +133,16 @@ def _ready_mask(first: int, count: int, lane: int, stride: int) -> int:
 
 @native
 def _collect(first: int, count: int, block: int, launch: int) -> int:
-    """Carry out the collectives of a warp whose lanes have all come; return how many."""
-    stride, done = load_u32(block + L.BLOCK_STRIDE), 0
+    """Carry out the collectives of a warp whose lanes have all come; return how many.
+
+    -1 where there are none, and lanes ask who is with them.
+    """
+    stride, done, asks = load_u32(block + L.BLOCK_STRIDE), 0, False
     for lane in range(count):
         thread = first + lane * stride
-        if load_u32(thread + L.STATUS) != L.COLLECTIVE:
+        status = load_u32(thread + L.STATUS)
+        if status != L.COLLECTIVE:
+            asks = asks or status == L.MEETING
             continue
         mask = _ready_mask(first, count, lane, stride)
         if mask == 0:
@@ -159,17 +164,16 @@ def _collect(first: int, count: int, block: int, launch: int) -> int:
                 store_u32(partner + L.STATUS, L.READY)
                 store_u32(partner + L.MEETINGS, load_u32(partner + L.MEETINGS) + whole)
         done += 1
-    return done
+    return -1 if asks and done == 0 else done
 
 
 @native
-def _meet(first: int, count: int, block: int, launch: int) -> int:
+def _meet(first: int, count: int, block: int, launch: int) -> None:
     """Let lanes that ask who is with them go on, those at one instruction together.
 
-    No other lane of the warp can run, so whoever comes to that instruction has come. Returns how
-    many such groups there were.
+    No other lane of the warp can run, so whoever comes to that instruction has come.
     """
-    stride, done = load_u32(block + L.BLOCK_STRIDE), 0
+    stride = load_u32(block + L.BLOCK_STRIDE)
     for lane in range(count):
         thread = first + lane * stride
         if load_u32(thread + L.STATUS) != L.MEETING:
@@ -188,8 +192,6 @@ def _meet(first: int, count: int, block: int, launch: int) -> int:
             load_u64(record + L.C_HANDLER), first + L.EXCHANGE, stride, mask, inputs, inputs,
             load_u64(record + L.C_IMMEDIATE),
         )  # fmt: skip
-        done += 1
-    return done
 
 
 @native
@@ -218,9 +220,11 @@ def _run_warp(step: int, first: int, count: int, block: int, launch: int, rounds
         ran = _run_lanes(step, first, count, block, launch)
         best = max(best, ran)
         rounds -= 1
-        if _collect(first, count, block, launch) == 0 and ran != _RAN:
-            if _meet(first, count, block, launch) == 0:
+        met = _collect(first, count, block, launch)
+        if met <= 0 and ran != _RAN:
+            if met == 0:
                 break
+            _meet(first, count, block, launch)
             best = _RAN
         if rounds <= 0:
             break
