@@ -16,10 +16,7 @@ _MOST_ATTRIBUTES = 15
 _MOST_IMPORTS = 25
 
 _RECORD = "a frozen record: its fields are a document that is kept, shown or sent as a whole"
-_MANY_METHODS = {
-    "cuassay.diagnosis.edits._Source": "still to be split: places in a source, and edits of them",
-    "cuassay.judge.diagnose.clues._Experiments": "still to be split: a method an experiment",
-}
+_MANY_METHODS: dict[str, str] = {}
 _MANY_ATTRIBUTES = {
     **dict.fromkeys(
         (
