@@ -46,7 +46,7 @@ def zoo_kernel(site: str, name: str, *, folder: str = "bugs", precision: str = "
 
 def settings(site: str, kernel: Kernel, *, steps: int = 20, **more: object) -> Settings:
     """Return settings of a cell of the micro model."""
-    fields: dict[str, object] = {"preset": MICRO, "device": "cpu", "seed": 5} | more
+    fields: dict[str, object] = {"preset": MICRO, "device": CPU, "seed": 5} | more
     return Settings(site=site, kernel=kernel, steps=steps, **fields)  # type: ignore[arg-type]
 
 

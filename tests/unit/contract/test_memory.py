@@ -27,7 +27,7 @@ from cuassay.judge.plan.smoke import smallest_case
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
-from cuassay.model.device import CPU
+from cuassay.model.device import CPU, CUDA
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, TensorSpec
@@ -177,7 +177,7 @@ def test_cases_without_room_are_made_smaller_and_said(
     (said,) = plan_conditions(tight)
     assert said.startswith(f"memory: judged at rows={benchmark.axes['rows']}, cols=")
     assert "--gpu-memory" not in said  # of no use on a CPU
-    monkeypatch.setattr(tight.memory.room, "_device", "cuda")
+    monkeypatch.setattr(tight.memory.room, "_device", CUDA)
     tight.memory.room.note(problem, benchmark, benchmark)
     assert "--gpu-memory 2GiB" in plan_conditions(tight)[1]
 

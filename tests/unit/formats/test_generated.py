@@ -85,7 +85,7 @@ def test_bad_domains_are_one_message(domain: Domain, dtype: DType, message: str)
 
 def test_what_is_no_domain_at_all() -> None:
     wrong: Any = Real
-    with pytest.raises(ProblemError, match="is no domain; expected one of cuassay.domains"):
+    with pytest.raises(ProblemError, match=r"is no domain; expected one of cuassay\.domains"):
         check_domain(_spec(wrong), where="here")
 
 

@@ -183,6 +183,8 @@ def test_the_document_of_a_problem_is_plain_json() -> None:
         "type": "Real",
         "low": 0.0625,
         "high": 16.0,
+        "also": [],
+        "numbers_of": "",
         "structure": "general",
         "source": "inferred",
         "words": "real in [0.0625, 16.0]",

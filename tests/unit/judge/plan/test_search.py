@@ -170,7 +170,7 @@ def test_time_ends_the_search() -> None:
         time.sleep(0.02)
         return Answer(share=None, failed=False)
 
-    assert 1 <= len(asked(row_sum(), slow, effort)) < 100
+    assert len(asked(row_sum(), slow, effort)) < 100  # none where planning took the time
 
 
 def test_a_search_ends_where_it_need_not_go_on() -> None:
