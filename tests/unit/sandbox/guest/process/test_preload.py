@@ -17,8 +17,9 @@ cuda._is_in_bad_fork = lambda: cuda.started not in (None, os.getpid())
 torch = types.ModuleType("torch")
 torch.cuda = cuda
 sys.modules["torch"], sys.modules["torch.cuda"] = torch, cuda
+from cuassay.model.device import Device
 from cuassay.sandbox.guest.process.preload import preload_compiler
-preload_compiler(sys.argv[1], ("first", "second", "absent", "third"))
+preload_compiler(Device(sys.argv[1]), ("first", "second", "absent", "third"))
 print(sorted({"first", "second", "third"} & set(sys.modules)), cuda.started is not None)
 """
 
