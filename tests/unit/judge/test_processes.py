@@ -73,7 +73,7 @@ def worn_out() -> Function:
     def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
         nonlocal calls
         calls += 1
-        return x * gain + bias + float(calls > 400)
+        return x * gain + bias + float(calls > 900)
 
     return call
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from cuassay.model.device import CUDA
 from cuassay.model.reports import Repeats
 from cuassay.model.steps import Load, Repeat
 from cuassay.sandbox.guest.callers import hog, stress
@@ -16,7 +17,7 @@ from cuassay.sandbox.guest.callers import hog, stress
 class _Host:
     """A device on which a call that is waited for takes 20 ms, and one among others 0.5 ms."""
 
-    device = "cuda"
+    device = CUDA
 
     def __init__(self) -> None:
         self.calls = 0
