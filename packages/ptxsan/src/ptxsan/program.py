@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ptxsan import isa
-from ptxsan.dataflow import Block, basic_blocks
+from ptxsan.dataflow import Block, basic_blocks, uses
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
 from ptxsan.inline import flatten
@@ -25,6 +25,7 @@ LOCAL_WINDOW = 2 << 56
 PARAM_WINDOW = 3 << 56
 FUNCTION_WINDOW = 4 << 56  # addresses of device functions: nobody can read or write there
 WORKSPACE = "the grid's workspace"  # what cooperative launches find by %envreg1 and %envreg2
+CLOCKS = ("%clock", "%globaltimer")
 _FAR, _NEAR = 1 << 20, 1 << 12
 _FIRST = 1 << 10  # address 0 is nobody's
 _MOST = 1 << 27  # shared addresses above carry the rank of another block of the cluster
@@ -67,6 +68,16 @@ class Program:
     directives: dict[str, tuple[int, ...]]
     target: str
     functions: dict[str, int]
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """Every register that it reads, special ones among them."""
+        return frozenset(name for one in self.body for name in uses(one))
+
+    @cached_property
+    def reads_clocks(self) -> bool:
+        """Whether it looks at the time."""
+        return any(name.startswith(CLOCKS) for name in self.read)
 
     @cached_property
     def asynchronous(self) -> bool:

@@ -30,7 +30,6 @@ from ptxsan import (
 )
 from ptxsan.codegen import Code, generate
 from ptxsan.compile import Compiled, compile_code
-from ptxsan.dataflow import uses
 from ptxsan.emit.calls import TOO_DEEP_CODE
 from ptxsan.errors import LaunchError, MachineError
 from ptxsan.findings import (
@@ -47,7 +46,7 @@ from ptxsan.heap import module_heap
 from ptxsan.interplay import Interplay, interplay
 from ptxsan.launch import Launch
 from ptxsan.options import Options
-from ptxsan.program import Program, build
+from ptxsan.program import CLOCKS, Program, build
 from ptxsan.reach import barrier_reach
 from ptxsan.record import Record
 from ptxsan.records import LaunchState, prepare
@@ -61,7 +60,6 @@ _Ready = Callable[[LaunchState], None]
 _Key = tuple[str, str, str, bool, int, bool]
 _STUCK, _WAITS, _MOVED = 2, 4, 5  # what rt_run returns
 _MOST_LOADED = 512
-_CLOCKS = ("%clock", "%globaltimer")
 _ROUNDS_OF_CLOCKS, _ROUNDS_OF_CHANCE = 64, 16
 _FULL = {
     1: "more synchronisation events than the machine keeps track of",
@@ -89,16 +87,15 @@ NOT_COVERED = (
 )
 OVERLAP = "what overlaps with this launch (griddepcontrol does nothing within it)"
 _USES = (  # (how what reads it begins, what is not looked at)
-    (_CLOCKS, "time (a clock counts executed instructions)"),
+    (CLOCKS, "time (a clock counts executed instructions)"),
     (("%smid", "%nsmid"), "where blocks run (%smid is 0)"),
 )
 
 
 def _unmodelled(program: Program) -> Iterator[str]:
     """Yield what a kernel uses that has a meaning here, and not all of that on a GPU."""
-    read = {name for one in program.body for name in uses(one)}
     for words, text in _USES:
-        if any(name.startswith(words) for name in read):
+        if any(name.startswith(words) for name in program.read):
             yield text
     if any(one.base in isa.OVERLAPPING for one in program.body):
         yield OVERLAP
@@ -398,7 +395,7 @@ class _Run:
         gives_way = loaded.interplay is Interplay.ANY and workers == 1
         state.set32(L.GIVES_WAY, int(gives_way))
         state.set32(L.IDLE_ROUNDS, _idle_rounds(loaded.program, options, workers=workers))
-        state.set32(L.READS_CLOCKS, int(_reads_clocks(loaded.program)))
+        state.set32(L.READS_CLOCKS, int(loaded.program.reads_clocks))
         state.set64(L.CARRY_OUT, loaded.compiled.carry_out)
         if options.advice and suspects is None:
             state.observed = coalescing.table(loaded.program)
@@ -557,13 +554,9 @@ def _idle_rounds(program: Program, options: Options, *, workers: int) -> int:
     now and then, another host thread changes memory unseen, and a clock may end a loop: with each
     of those rounds twice as much time has passed.
     """
-    if _reads_clocks(program):
+    if program.reads_clocks:
         return _ROUNDS_OF_CLOCKS
     return _ROUNDS_OF_CHANCE if options.schedule == "random" or workers > 1 else 1
-
-
-def _reads_clocks(program: Program) -> bool:
-    return any(name.startswith(_CLOCKS) for one in program.body for name in uses(one))
 
 
 def _order(units: int, options: Options) -> Any:
