@@ -6,8 +6,8 @@ host, which are empty. Needs no GPU. Prints a line for each suite and writes
 benchmarks/results/suites-cpu.json, which keeps what was said of every case; suites whose folders
 are not given keep their rows.
 
-    PYTHONPATH=packages/ptxsan/tests python benchmarks/suites.py --indigo HiRace-Artifact-SC24/indigo --scor ScoR \\
-        --gpuverify gpuverify --litmus Dat3M --matrix MMA-Sim
+    PYTHONPATH=packages/ptxsan/tests python benchmarks/suites.py \\
+        --indigo HiRace-Artifact-SC24/indigo --scor ScoR --gpuverify gpuverify --litmus Dat3M --matrix MMA-Sim
 
 Whole programs are the business of suites_programs.py.
 
