@@ -7,7 +7,8 @@ benchmarks/results/suites-cpu.json, which keeps what was said of every case; sui
 are not given keep their rows.
 
     PYTHONPATH=packages/ptxsan/tests python benchmarks/suites.py \\
-        --indigo HiRace-Artifact-SC24/indigo --scor ScoR --gpuverify gpuverify --litmus Dat3M --matrix MMA-Sim
+        --indigo HiRace-Artifact-SC24/indigo --scor ScoR --gpuverify gpuverify \\
+        --litmus Dat3M --matrix MMA-Sim
 
 Whole programs are the business of suites_programs.py.
 
