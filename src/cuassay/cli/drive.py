@@ -35,11 +35,7 @@ def drive(events: Iterator[Event], output: Output, *, job: TrialJob | None = Non
     Raises CannotJudgeError where the events end without a verdict or a reason.
     """
     seen: list[Event] = []
-    report = terminal_report(output)
-    if job is not None:
-        report.begin(profile=job.profile.value, last_s=last_duration_s(job))
-    else:
-        report.begin()
+    report = begun_report(output, job)
     try:
         for event in events:
             if not isinstance(event, CaseFinished | Progress):
@@ -99,13 +95,13 @@ def waiting(text: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]
         yield shown.say
 
 
-def terminal_report(output: Output) -> TerminalReport:
-    """Return the consumer that shows a trial as it goes."""
+def begun_report(output: Output, job: TrialJob | None) -> TerminalReport:
+    """Return the consumer that shows a trial as it goes; it shows the estimate of `job` already."""
     from cuassay.home import runs_dir
     from cuassay.report.terminal.trial import TerminalReport, console
 
     progress = console(stderr=True, no_color=not output.color)
-    return TerminalReport(
+    report = TerminalReport(
         console(no_color=not output.color) if output.form == "terminal" else progress,
         progress=None if output.quiet else progress,
         quiet=output.quiet,
@@ -114,6 +110,13 @@ def terminal_report(output: Output) -> TerminalReport:
         replayed=output.replayed,
         runs=str(runs_dir()),
     )
+    if job is None:
+        report.begin()
+    else:
+        # The last runs are looked at only where somebody sees the estimate.
+        last_s = None if output.quiet else last_duration_s(job)
+        report.begin(profile=job.profile.value, last_s=last_s)
+    return report
 
 
 def _stopped(stopped: EngineStopped, seen: list[Event], output: Output) -> int:

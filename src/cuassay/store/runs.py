@@ -132,8 +132,8 @@ class RunFolder:
         """The folder's name, which is what `replay` takes."""
         return self.path.name
 
-    def job(self) -> RunJob:
-        """Return what was asked for, with the seed that was drawn. Raises UsageError."""
+    def asked(self) -> RunJob:
+        """Return what was asked for: without a seed, unless one was given. Raises UsageError."""
         try:
             text = (self.path / "job.json").read_text()
         except (OSError, UnicodeDecodeError) as error:
@@ -142,6 +142,11 @@ class RunFolder:
                 f"`cuassay check` made; run the check again"
             ) from None
         job: RunJob = serial.loads(RunJob, text)
+        return job
+
+    def job(self) -> RunJob:
+        """Return what was asked for, with the seed that was drawn. Raises UsageError."""
+        job = self.asked()
         started = next((e for e in self.events() if isinstance(e, EngineStarted)), None)
         return job if job.seed is not None or started is None else replace(job, seed=started.seed)
 
@@ -241,7 +246,7 @@ def last_duration_s(job: TrialJob) -> float | None:
     wanted = absolute(job.problem), job.profile, job.device
     for path in reversed(_known()[-_LOOKED_AT:]):
         try:
-            kept = RunFolder(path).job()
+            kept = RunFolder(path).asked()
             if isinstance(kept, TrialJob) and (kept.problem, kept.profile, kept.device) == wanted:
                 ended, began = (path / name for name in ("verdict.json", "job.json"))
                 return ended.stat().st_mtime - began.stat().st_mtime

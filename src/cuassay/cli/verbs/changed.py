@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cuassay.cli import manifest, options, sinks
-from cuassay.cli.drive import EXIT_CODES, terminal_report
+from cuassay.cli.drive import EXIT_CODES, begun_report
 from cuassay.cli.sinks import say
 from cuassay.errors import UsageError
 from cuassay.model.options import Options
@@ -113,10 +113,8 @@ def _judged(job: TrialJob, output: options.Output) -> tuple[Judged, int]:
     from cuassay.home import runs_dir
     from cuassay.model.events import EngineFinished, EngineStopped
     from cuassay.report.judged import Judged
-    from cuassay.store.runs import last_duration_s
 
-    report = terminal_report(output)
-    report.begin(profile=job.profile.value, last_s=last_duration_s(job))
+    report = begun_report(output, job)
     trial = Judged(path=job.candidate, root=sinks.root(), stopped="the trial ended with no word")
     code = 3
     try:
