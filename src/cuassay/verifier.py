@@ -80,6 +80,11 @@ class Result:
         """Whether the kernel may ship under the stated conditions."""
         return self.status is Status.ACCEPTED
 
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        """The findings of wrong results: what rejects a kernel."""
+        return tuple(f for f in self.findings if f.finding_class is FindingClass.WRONG)
+
     def __bool__(self) -> bool:
         raise TypeError("a result has four values: ask result.passed or result.status")
 

@@ -51,9 +51,9 @@ def eval_one_op(
 ) -> tuple[float, float, list[CorrectnessTestResult], list[PerformanceTestResult]]:
     """Judge `impl` against `op`; return BackendBench's scores and results.
 
-    The correctness score is the share of accepted kinds of calls; a kind is what the tests' calls
-    agree in apart from sizes. The speed is BackendBench's own, of accepted kernels alone: its clock
-    runs them in this process.
+    The correctness score is the share of accepted kinds of calls, of the first four; further ones
+    are not judged. A kind is what the tests' calls agree in apart from sizes. The speed is
+    BackendBench's own, of accepted kernels alone: its clock runs them in this process.
     """
     results = [
         _judged(op, impl, calls, profile=profile, device=device, budget_s=budget_s)

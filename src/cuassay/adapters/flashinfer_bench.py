@@ -25,12 +25,9 @@ from flashinfer_bench.bench.utils import make_eval
 from flashinfer_bench.compile import Runnable
 from flashinfer_bench.data import Correctness, Definition, Evaluation, EvaluationStatus
 
-from cuassay.adapters.stages import Stage, stage_of
+from cuassay.adapters.stages import Stage, kept_files, stage_of
 from cuassay.errors import CandidateError
-from cuassay.formats.callables import kept_folder
 from cuassay.model.diagnosis import Cause
-from cuassay.model.digest import sha256_fields
-from cuassay.model.outcome import FindingClass
 from cuassay.verifier import Result, verify
 
 PROFILE = "quick"
@@ -102,13 +99,13 @@ def evaluated(
     status = _status(result)
     if status is not EvaluationStatus.INCORRECT_NUMERICAL:
         correctness = None  # the schema wants none with any other status
-    text = f"cuassay: {result.status.value}: {result.reason}; cuassay report {result.run}"
+    report = f"; cuassay report {result.run}" if result.run else ""
     return correctness, make_eval(
         status=status,
         device=device,
         log_path=log_path,
         correctness=correctness,
-        extra_msg=text.removesuffix("; cuassay report "),
+        extra_msg=f"cuassay: {result.status.value}: {result.reason}{report}",
     )
 
 
@@ -121,10 +118,9 @@ def _status(result: Result) -> EvaluationStatus:
         return EvaluationStatus.TIMEOUT
     if stage in (Stage.UNDECIDED, Stage.NOTHING):
         return EvaluationStatus.RUNTIME_ERROR
-    wrong = [f for f in result.findings if f.finding_class is FindingClass.WRONG]
-    if any(finding.code.startswith("RUN") for finding in wrong):
+    if any(finding.code.startswith("RUN") for finding in result.wrong):
         return EvaluationStatus.RUNTIME_ERROR
-    if any(finding.cause is Cause.WRONG_STRUCTURE for finding in wrong):
+    if any(finding.cause is Cause.WRONG_STRUCTURE for finding in result.wrong):
         return EvaluationStatus.INCORRECT_SHAPE
     return EvaluationStatus.INCORRECT_NUMERICAL
 
@@ -165,7 +161,8 @@ def _solution(definition: Definition, runnable: Runnable, sources: dict[str, str
         },
         "sources": [{"path": path, "content": text} for path, text in sources.items()],
     }
-    return _kept({"solution.json": json.dumps(document).encode()}, "solution") / "solution.json"
+    files = {"solution.json": json.dumps(document).encode()}
+    return kept_files("flashinfer-bench-solution", files) / "solution.json"
 
 
 def _problem(definition: Definition, inputs: Sequence[Any]) -> Path:
@@ -195,9 +192,4 @@ def _problem(definition: Definition, inputs: Sequence[Any]) -> Path:
     }
     if stored:
         files["stored.safetensors"] = save(stored)
-    return _kept(files, "problem")
-
-
-def _kept(files: dict[str, bytes], kind: str) -> Path:
-    digest = sha256_fields(*files.values())[:32]
-    return kept_folder(f"flashinfer-bench-{kind}-{digest}", files)
+    return kept_files("flashinfer-bench-problem", files)

@@ -18,7 +18,6 @@ from pydantic import BaseModel
 
 from cuassay.adapters.stages import Stage, kept_source, stage_of
 from cuassay.errors import UsageError
-from cuassay.model.outcome import FindingClass
 from cuassay.verifier import Verifier, verify
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def eval_kernel_against_ref(
         "correctness_trials": f"({int(result.passed)} / 1)",
         "cuassay": result.agent(),
     }
-    wrong = [f for f in result.findings if f.finding_class is FindingClass.WRONG]
+    wrong = result.wrong
     if stage is Stage.NOT_BUILT:
         metadata["compilation_error_name"] = wrong[0].code
         metadata["compilation_error"] = wrong[0].message

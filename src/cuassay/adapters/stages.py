@@ -1,4 +1,4 @@
-"""How far a kernel came, in five words: what a program that is trained may hear of a trial.
+"""How far a kernel came, in six words: what a program that is trained may hear of a trial.
 
 A stage tells neither inputs nor seeds, nor limits, nor which sizes or values failed, nor by how
 much: a policy that learns from it can fit itself to nothing but the operator.
@@ -7,12 +7,12 @@ much: a policy that learns from it can fit itself to nothing but the operator.
 from __future__ import annotations
 
 import enum
-import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from cuassay.formats.callables import kept_folder
-from cuassay.model.outcome import FindingClass
+from cuassay.model.digest import sha256_fields
 from cuassay.verifier import Result, Status
 
 _BLOCK = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
@@ -42,7 +42,7 @@ def stage_of(result: Result) -> Stage:
         case Status.INVALID:
             return Stage.NOTHING
         case Status.REJECTED:
-            codes = {f.code for f in result.findings if f.finding_class is FindingClass.WRONG}
+            codes = {finding.code for finding in result.wrong}
             if _BUILD in codes:
                 return Stage.NOT_BUILT
             plain = _NUMBERS in codes or any(code.startswith(_ENDS) for code in codes)
@@ -57,6 +57,10 @@ def kernel_in(reply: str) -> str:
 
 def kept_source(name: str, text: str) -> Path:
     """Return the place of a file with this text, in a folder of its own among the runs."""
-    data = text.encode(errors="replace")
-    digest = hashlib.sha256(data).hexdigest()[:32]
-    return kept_folder(f"source-{digest}-{Path(name).stem}", {name: data}) / name
+    return kept_files("source", {name: text.encode(errors="replace")}) / name
+
+
+def kept_files(kind: str, files: Mapping[str, bytes]) -> Path:
+    """Return a folder among the runs with these files, named by `kind` and by what they hold."""
+    digest = sha256_fields(*(part for file in files.items() for part in file))
+    return kept_folder(f"{kind}-{digest[:32]}", files)
