@@ -24,6 +24,8 @@ INSTRUCTIONS = (
 )
 Problem = Annotated[str, Field(description="A catalogue name, or an allowed problem file")]
 
+FindingName = Annotated[str, Field(description="RUN/F1 as a finding names it, or last/F1")]
+
 
 def server(tools: Tools) -> MCPServer[Any]:
     """Return the server; its `run()` serves on stdin and stdout until they close."""
@@ -60,7 +62,7 @@ def server(tools: Tools) -> MCPServer[Any]:
 
     @made.tool()
     async def explain_finding(
-        finding: Annotated[str, Field(description="RUN/F1 as a finding names it, or last/F1")],
+        finding: FindingName,
     ) -> dict[str, Any]:
         """Say what is behind one finding: cause, line, smallest input, remedy, and its check."""
         found: dict[str, Any] = await _threaded(lambda: tools.explain_finding(finding))
@@ -74,7 +76,7 @@ def server(tools: Tools) -> MCPServer[Any]:
 
     @made.tool()
     async def replay(
-        finding: Annotated[str, Field(description="RUN/F1 as a finding names it, or last/F1")],
+        finding: FindingName,
     ) -> dict[str, Any]:
         """Run a recorded finding again: does it still show?"""
         found: dict[str, Any] = await _threaded(lambda: tools.replay(finding))
