@@ -6,7 +6,6 @@ of torch's operations, and bytes.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import math
@@ -20,7 +19,7 @@ from cuassay.build.machine.replay import furnish
 from cuassay.errors import CuassayError
 from cuassay.model import serial
 from cuassay.model.machine import EqualityEvidence
-from cuassay.model.recording import Argument, RecordedResult, Recording, decode
+from cuassay.model.recording import Argument, RecordedResult, Recording, decode, elements_digest
 from ptxsan.errors import MachineError
 
 if TYPE_CHECKING:
@@ -213,6 +212,7 @@ def _output(arena: StorageArena, result: RecordedResult) -> Output:
     """Return a result as memory that the kernels left."""
     import numpy as np
 
+    from cuassay.build.machine.memory import element_offsets
     from ptxsan.equivalence import Output
 
     held = arena.pointer(result.base + result.offset)
@@ -226,14 +226,11 @@ def _output(arena: StorageArena, result: RecordedResult) -> Output:
     last = sum((n - 1) * step for n, step in zip(result.shape, result.strides, strict=True))
     if not width or count > _MOST_ELEMENTS:
         raise MachineError(f"output '{result.name}' of {count} {result.dtype} cannot be compared")
-    offsets = np.full(result.shape, result.offset, np.int64)
-    for axis, step in enumerate(result.strides):
-        shape = [-1 if axis == each else 1 for each in range(len(result.shape))]
-        offsets += (np.arange(result.shape[axis], dtype=np.int64) * step).reshape(shape)
+    offsets = element_offsets(result)
     if count and result.offset + last + width > data.nbytes:
         raise MachineError(f"output '{result.name}' leaves its memory")
     elements = data[offsets.reshape(-1, 1) + np.arange(width)]
-    if hashlib.blake2b(elements.tobytes(), digest_size=16).hexdigest() != result.digest:
+    if elements_digest(elements.tobytes()) != result.digest:
         raise MachineError(
             f"output '{result.name}' was changed after the last kernel and operation, or comes out "
             "different when its kernels run again"

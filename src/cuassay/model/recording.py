@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -95,11 +96,16 @@ class RecordedLaunch:
     known: Mapping[int, bytes] = field(default_factory=dict)
 
 
+def elements_digest(data: bytes | memoryview) -> str:
+    """Return the digest of a result's elements in order: BLAKE2b, 16 bytes, hexadecimal."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedResult:
     """A tensor that the call returned: its place in the allocation at `base`, in bytes.
 
-    `digest` is that of its elements in order (BLAKE2b, 16 bytes, hexadecimal) after the call.
+    `digest` is that of its elements after the call (`elements_digest`).
     """
 
     name: str

@@ -7,7 +7,6 @@ operation of torch made of what the kernels left say nothing of an edit.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -15,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from cuassay.build.machine.instruction_edits import edits_of, in_turns
+from cuassay.build.machine.instruction_edits import Exchanged, edited_module, edits_of, ordered
 from cuassay.build.machine.launch import prepared
-from cuassay.build.machine.memory import StorageArena
+from cuassay.build.machine.memory import StorageArena, element_offsets
 from cuassay.build.machine.replay import furnish, set_variables
 from cuassay.errors import CuassayError
 from cuassay.model import serial
 from cuassay.model.dtype import DType
 from cuassay.model.machine import EditedCall, EditedCalls, InstructionEdit
-from cuassay.model.recording import RecordedResult, Recording, decode
+from cuassay.model.recording import RecordedResult, Recording, decode, elements_digest
 from ptxsan.errors import MachineError
 from ptxsan.findings import Severity
 from ptxsan.options import Options
@@ -64,26 +63,27 @@ def _execute(recording: Recording, asked: Mapping[str, Any]) -> EditedCalls:
     made = zip(outputs, recording.results, strict=True)
     # A GPU gives other last bits than the machine.
     if not outputs or any(
-        data is None or (not recording.device and _digest(data) != result.digest)
+        data is None or (not recording.device and elements_digest(data) != result.digest)
         for data, result in made
     ):
         return EditedCalls(refused="no kernel left an output as it was returned")
-    found: dict[str, tuple[InstructionEdit, int, Module]] = {}
+    found: dict[str, tuple[InstructionEdit, int, Exchanged]] = {}
     for (number, kernel), lines in ran.items():
         every = edits_of(
             modules[number], kernel, ran=lines, sizes=asked["sizes"], scalars=asked["scalars"]
         )
-        found |= {edit.key: (edit, number, module) for edit, module in every}
+        found |= {edit.key: (edit, number, exchanged) for edit, exchanged in every}
     wanted = asked["keys"]
-    order = in_turns((edit for edit, _, _ in found.values()), near=int(asked["near"]))
+    order = ordered((edit for edit, _, _ in found.values()), near=int(asked["near"]))
     if wanted is not None:
         order = [found[key][0] for key in wanted if key in found]
     calls: list[EditedCall] = []
     for edit in order[:_MOST_EDITS]:
         if time.process_time() > until:
             break
-        _, number, module = found[edit.key]
-        changed = [module if n == number else one for n, one in enumerate(modules)]
+        _, number, exchanged = found[edit.key]
+        changed = [*modules]
+        changed[number] = edited_module(modules[number], edit, exchanged)
         try:
             after = _launched(recording, changed)
         except (_NotToEndError, MachineError):
@@ -133,15 +133,8 @@ def _elements(arena: StorageArena, result: RecordedResult) -> bytes | None:
     if region is None:
         return None
     width, data = DType(result.dtype).itemsize, region.buffer.data
-    offsets = np.full(result.shape, result.offset, np.int64)
-    for axis, (count, step) in enumerate(zip(result.shape, result.strides, strict=True)):
-        along = [-1 if axis == each else 1 for each in range(len(result.shape))]
-        offsets += (np.arange(count, dtype=np.int64) * step).reshape(along)
+    offsets = element_offsets(result)
     if offsets.size and not 0 <= int(offsets.min()) <= int(offsets.max()) <= data.nbytes - width:
         return None
     elements: bytes = data[offsets.reshape(-1, 1) + np.arange(width)].tobytes()
     return elements
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -9,11 +9,13 @@ elements. Every instruction is exchanged for one, so labels stay where they are.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from cuassay.model.machine import InstructionChange, InstructionEdit
+from cuassay.model.turns import in_turns
 from ptxsan.lines import own_line
 from ptxsan.syntax import (
     Address,
@@ -26,8 +28,7 @@ from ptxsan.syntax import (
     Symbol,
 )
 
-_FLOATS = {"f32": "<f", "f64": "<d"}
-_BITS = {"f32": "<I", "f64": "<Q"}
+_FLOATS = {"f32": ("<f", "<I"), "f64": ("<d", "<Q")}  # of struct: the number, and its bits
 _LN2 = math.log(2.0)
 _GUARDS = (1e-5, 1e-6, 1e-8, 1e-12)
 _SMALL = 1e-2  # a constant up to this size that is added guards a root or a quotient
@@ -43,8 +44,21 @@ _TURNED = {"add": "sub", "sub": "add", "min": "max", "max": "min"}
 _OTHERS = 6  # integers that are tried in the place of one
 _MOST = 4096  # edits of one kernel
 
-# An instruction, the kind of change, words for a reader, and a name for it that lasts.
+# The kind of change, words for a reader, and the instruction that it gives.
 _Change = tuple[InstructionChange, str, Instruction]
+# Instructions for those at places of functions, by the names of these.
+Exchanged = dict[tuple[str, int], Instruction]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Tests:
+    """What is tested in a function: names of registers.
+
+    `loops` are predicates that a branch back goes by, `compared` what comparisons read.
+    """
+
+    loops: frozenset[str]
+    compared: frozenset[str]
 
 
 def edits_of(
@@ -54,23 +68,24 @@ def edits_of(
     ran: Collection[int],
     sizes: Mapping[str, int],
     scalars: Mapping[str, float],
-) -> Iterator[tuple[InstructionEdit, Module]]:
-    """Yield edits of a kernel with the module that each of them gives.
+) -> Iterator[tuple[InstructionEdit, Exchanged]]:
+    """Yield edits of a kernel with the instructions that each of them exchanges.
 
     `ran` are the PTX lines that were executed; `sizes` and `scalars` are those of the call. A key
     names what is changed in the words of the source line, so that it is found again in a
     compilation for other sizes.
     """
-    groups: dict[str, tuple[InstructionEdit, dict[tuple[str, int], Instruction]]] = {}
+    groups: dict[str, tuple[InstructionEdit, Exchanged]] = {}
     for name, function in module.functions.items():
         if function.entry and name != kernel:
             continue
+        tests = _tests(function)
         for place, instruction in enumerate(function.body):
             source = own_line(instruction.source)
             if instruction.line not in ran or source is None or not source.line:
                 continue
             file = source.file.rpartition("/")[2]
-            for change, words, new in _changes(function, place, sizes=sizes, scalars=scalars):
+            for change, words, new in _changes(function, place, tests, sizes, scalars):
                 key = f"{kernel} {file}:{source.line} {instruction.opcode} {change} {words}"
                 edit = InstructionEdit(
                     change=change, file=file, line=source.line, words=words, key=key
@@ -78,28 +93,20 @@ def edits_of(
                 groups.setdefault(key, (edit, {}))[1][name, place] = new
         if len(groups) > _MOST:
             break
-    for edit, exchanged in groups.values():
-        yield edit, _edited(module, edit, exchanged)
+    yield from groups.values()
 
 
-def in_turns(edits: Iterable[InstructionEdit], *, near: int) -> list[InstructionEdit]:
+def ordered(edits: Iterable[InstructionEdit], *, near: int) -> list[InstructionEdit]:
     """Return edits with their kinds in turns, in each the lines closest to `near` first."""
     by_kind: dict[InstructionChange, list[InstructionEdit]] = {}
     for edit in edits:
         by_kind.setdefault(edit.change, []).append(edit)
     groups = [sorted(group, key=lambda edit: abs(edit.line - near)) for group in by_kind.values()]
-    turn = 4
-    return [
-        edit
-        for start in range(0, max(map(len, groups), default=0), turn)
-        for group in groups
-        for edit in group[start : start + turn]
-    ]
+    return list(in_turns(groups, each=4))
 
 
-def _edited(
-    module: Module, edit: InstructionEdit, exchanged: Mapping[tuple[str, int], Instruction]
-) -> Module:
+def edited_module(module: Module, edit: InstructionEdit, exchanged: Exchanged) -> Module:
+    """Return the module with instructions exchanged."""
     functions = dict(module.functions)
     for name in {name for name, _ in exchanged}:
         body = list(functions[name].body)
@@ -111,14 +118,37 @@ def _edited(
     return dataclasses.replace(module, functions=functions, text=f"{module.text}\n// {edit.key}")
 
 
+def _tests(function: Function) -> _Tests:
+    back = {
+        item.predicate.name
+        for number, item in enumerate(function.body)
+        if item.base == "bra"
+        and item.predicate is not None
+        and isinstance(item.operands[0], Symbol)
+        and function.labels.get(item.operands[0].name, number) <= number
+    }
+    compared = {
+        operand.name
+        for item in function.body
+        if item.base == "setp"
+        for operand in item.operands[1:]
+        if isinstance(operand, Register)
+    }
+    return _Tests(loops=frozenset(back), compared=frozenset(compared))
+
+
 def _changes(
-    function: Function, place: int, *, sizes: Mapping[str, int], scalars: Mapping[str, float]
+    function: Function,
+    place: int,
+    tests: _Tests,
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, float],
 ) -> Iterator[_Change]:
     """Yield what may stand in the place of one instruction."""
     one = function.body[place]
     kind = one.parts[-1]
     if one.base == "setp":
-        yield from _of_comparison(function, place)
+        yield from _of_comparison(one, tests)
     if one.base == "ld" and "param" in one.parts:
         yield from _of_parameter(function, one)
         return
@@ -131,7 +161,7 @@ def _changes(
     if kind in ("f32", "f64"):
         yield from _of_float_arithmetic(one)
     elif kind in _INTEGERS and (one.base in _ARITHMETIC or one.base == "setp"):
-        yield from _of_integers(function, place, sizes)
+        yield from _of_integers(function, place, tests, sizes)
 
 
 def _of_floats(
@@ -141,16 +171,9 @@ def _of_floats(
     for number, operand in enumerate(one.operands[1:], 1):
         if not isinstance(operand, Immediate) or operand.kind not in _FLOATS:
             continue
-        form, bits = _FLOATS[operand.kind], _BITS[operand.kind]
+        form, bits = _FLOATS[operand.kind]
         (value,) = struct.unpack(form, struct.pack(bits, operand.bits))
-
-        def with_value(
-            new: float, number: int = number, operand: Immediate = operand
-        ) -> Instruction:
-            form, bits = _FLOATS[operand.kind], _BITS[operand.kind]
-            (pattern,) = struct.unpack(bits, struct.pack(form, new))
-            return _with(one, number, Immediate(pattern, operand.kind))
-
+        with_value = functools.partial(_with_float, one, number, operand.kind)
         for name, scalar in scalars.items():
             if scalar != value and value not in (0.0, math.inf, -math.inf):
                 yield InstructionChange.ARGUMENT, f"`{name}` for {value:.6g}", with_value(scalar)
@@ -213,24 +236,14 @@ def _parts(one: Instruction, operands: Sequence[Operand]) -> Iterator[_Change]:
         yield InstructionChange.PART, words, _named(moved, ("mov", kind))
 
 
-def _of_comparison(function: Function, place: int) -> Iterator[_Change]:
-    one = function.body[place]
+def _of_comparison(one: Instruction, tests: _Tests) -> Iterator[_Change]:
     if len(one.parts) != 3 or len(one.operands) != 3 or not isinstance(one.operands[0], Register):
         return
     _, test, kind = one.parts
     if test in _BOUNDS:
         words = f"`{_BOUNDS[test]}` for `{test}`"
         yield InstructionChange.BOUND, words, _named(one, ("setp", _BOUNDS[test], kind))
-    # A loop that never ends tells nothing.
-    back = {
-        item.predicate.name
-        for number, item in enumerate(function.body)
-        if item.base == "bra"
-        and item.predicate is not None
-        and isinstance(item.operands[0], Symbol)
-        and function.labels.get(item.operands[0].name, number) <= number
-    }
-    if one.operands[0].name in back:
+    if one.operands[0].name in tests.loops:  # a loop that never ends tells nothing
         return
     nothing = Immediate(0, "int")
     for words, test in (("always true", "eq"), ("never true", "ne")):
@@ -277,11 +290,16 @@ def _of_places(one: Instruction, sizes: Mapping[str, int]) -> Iterator[_Change]:
                 yield change, f"{words} for {value}", _with(one, number, moved)
 
 
-def _of_integers(function: Function, place: int, sizes: Mapping[str, int]) -> Iterator[_Change]:
+def _of_integers(
+    function: Function, place: int, tests: _Tests, sizes: Mapping[str, int]
+) -> Iterator[_Change]:
     """Yield other constants and other integers in index arithmetic and in bounds."""
     one = function.body[place]
     shifts = one.base in ("shl", "shr")
-    index = InstructionChange.BOUND if _bounds(function, one) else InstructionChange.INDEX
+    target = one.operands[0]
+    # What is compared is the end of a loop, or a mask.
+    bounds = one.base == "setp" or (isinstance(target, Register) and target.name in tests.compared)
+    index = InstructionChange.BOUND if bounds else InstructionChange.INDEX
     for number, operand in enumerate(one.operands[1:], 1):
         if isinstance(operand, Immediate) and operand.kind == "int":
             value = operand.bits
@@ -301,28 +319,27 @@ def _of_integers(function: Function, place: int, sizes: Mapping[str, int]) -> It
                 yield InstructionChange.REGISTER, words, _with(one, number, other)
 
 
-def _bounds(function: Function, one: Instruction) -> bool:
-    """Whether an instruction compares, or what it gives is compared: the end of a loop, a mask."""
-    target = one.operands[0]
-    return one.base == "setp" or any(
-        target in other.operands[1:] for other in function.body if other.base == "setp"
-    )
-
-
 def _others(function: Function, place: int, register: Register) -> list[Register]:
     """Return integers of a type that exist before an instruction: arguments, indices, sums."""
     kind = function.registers.get(register.name)
-    found: list[str] = []
-    for item in function.body[:place]:
+    found: dict[str, None] = {}  # the nearest first
+    for item in reversed(function.body[:place]):
+        if len(found) == _OTHERS:
+            break
         target = item.operands[0] if item.operands else None
         if not isinstance(target, Register) or function.registers.get(target.name) != kind:
             continue
         whole = item.base in _ARITHMETIC and item.parts[-1] in _INTEGERS
         given = item.base == "ld" and "param" in item.parts
         if (whole or given or item.base == "mov") and target.name != register.name:
-            found.append(target.name)
-    near = [*dict.fromkeys(reversed(found))]
-    return [Register(name) for name in near[:_OTHERS]]
+            found[target.name] = None
+    return [Register(name) for name in found]
+
+
+def _with_float(one: Instruction, number: int, kind: str, value: float) -> Instruction:
+    form, bits = _FLOATS[kind]
+    (pattern,) = struct.unpack(bits, struct.pack(form, value))
+    return _with(one, number, Immediate(pattern, kind))
 
 
 def _with(one: Instruction, number: int, operand: Operand) -> Instruction:

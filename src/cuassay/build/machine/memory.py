@@ -27,6 +27,7 @@ from cuassay.build import zones
 from cuassay.build.machine.operations import written_tensors
 from cuassay.build.recording.unwritten import UNWRITTEN
 from cuassay.dispatch_modes import UntracedMode, outside_of_compiler, tensors_in
+from cuassay.model.recording import RecordedResult
 from ptxsan.launch import Buffer, Pointer
 
 _POINTER = struct.Struct("<Q")
@@ -464,6 +465,15 @@ class _Reads(TorchFunctionMode):
         if func in _READS and any(map(self._arena.is_pending, tensors_in(args))):
             self._arena.results_read = True
         return func(*args, **(kwargs or {}))
+
+
+def element_offsets(result: RecordedResult) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the place of each element of a result in its allocation: bytes, int64 [*shape]."""
+    offsets = np.full(result.shape, result.offset, np.int64)
+    for axis, (count, step) in enumerate(zip(result.shape, result.strides, strict=True)):
+        along = [-1 if axis == each else 1 for each in range(len(result.shape))]
+        offsets += (np.arange(count, dtype=np.int64) * step).reshape(along)
+    return offsets
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> np.ndarray[Any, Any]:

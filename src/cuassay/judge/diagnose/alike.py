@@ -21,6 +21,7 @@ from cuassay.judge.diagnose.off_by import Relation, relations
 from cuassay.judge.measure.kills import all_mutants
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
+from cuassay.model.turns import in_turns
 from cuassay.oracle.compare.outputs import compare
 from cuassay.oracle.mutants.detect import CANNOT_RUN, Mutant, spread
 from cuassay.oracle.truth.make import Truth
@@ -107,7 +108,7 @@ def same_fault(
     except CuassayError:
         return None
     best: tuple[float, Mutant] | None = None
-    for mutant in _in_turns([m for m in mutants if m.kind in CAUSES]):
+    for mutant in _by_kind_in_turns([m for m in mutants if m.kind in CAUSES]):
         if time.monotonic() > until:
             break
         left = _left(trial, mutant, answers)
@@ -242,12 +243,11 @@ def wrong_elements(
             yield spec, wrong
 
 
-def _in_turns(mutants: Sequence[Mutant]) -> list[Mutant]:
+def _by_kind_in_turns(mutants: Sequence[Mutant]) -> Iterator[Mutant]:
     by_kind: dict[str, list[Mutant]] = {}
     for mutant in mutants:
         by_kind.setdefault(mutant.kind, []).append(mutant)
-    most = max(map(len, by_kind.values()), default=0)
-    return [group[n] for n in range(most) for group in by_kind.values() if n < len(group)]
+    return in_turns(by_kind.values())
 
 
 def _left(trial: JudgeTrial, mutant: Mutant, answers: Sequence[WrongOutputs]) -> float | None:

@@ -15,6 +15,7 @@ from cuassay.judge.measure.legal_search import SEARCH_SEED, search_cases
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
 from cuassay.model.precision import Precision
+from cuassay.model.turns import in_turns
 from cuassay.model.verdict import Power, Profile
 from cuassay.oracle.benchmark_rule import matched_ratio
 from cuassay.oracle.mutants.detect import (
@@ -198,7 +199,11 @@ def planned(trial: JudgeTrial, *, limit: int | None = None) -> list[Case]:
     while not all(purposes.values()) and most < _most_elements(trial):
         most = min(2 * most, _most_elements(trial))
         purposes = _by_purpose(trial, most)
-    return _in_turns(list(purposes.values()))
+    found: list[Case] = []
+    for case in in_turns(purposes.values()):
+        if case not in found:
+            found.append(case)
+    return found
 
 
 def _by_purpose(trial: JudgeTrial, most: int) -> dict[str, list[Case]]:
@@ -212,16 +217,6 @@ def _by_purpose(trial: JudgeTrial, most: int) -> dict[str, list[Case]]:
         for purpose in PURPOSES
         if trial.cases(purpose)
     }
-
-
-def _in_turns(purposes: Sequence[Sequence[Case]]) -> list[Case]:
-    """Return the distinct cases, one of each purpose in turn."""
-    found: list[Case] = []
-    for rank in range(max(map(len, purposes), default=0)):
-        for cases in purposes:
-            if rank < len(cases) and cases[rank] not in found:
-                found.append(cases[rank])
-    return found
 
 
 def _most_elements(trial: JudgeTrial) -> int:

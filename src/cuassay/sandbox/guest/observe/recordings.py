@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -119,7 +118,7 @@ def _recorded(around: Around) -> Recording:
 def _place(name: str, tensor: torch.Tensor) -> RecordedResult:
     """Return where a result lies; its elements' digest says whether somebody wrote to it later."""
     from cuassay.build.machine.operations import bytes_of
-    from cuassay.model.recording import RecordedResult
+    from cuassay.model.recording import RecordedResult, elements_digest
 
     storage, size = tensor.untyped_storage(), tensor.element_size()
     return RecordedResult(
@@ -129,5 +128,5 @@ def _place(name: str, tensor: torch.Tensor) -> RecordedResult:
         offset=int(tensor.storage_offset()) * size,
         shape=tuple(tensor.shape),
         strides=tuple(step * size for step in tensor.stride()),
-        digest=hashlib.blake2b(bytes_of(tensor.detach().cpu()), digest_size=16).hexdigest(),
+        digest=elements_digest(bytes_of(tensor.detach().cpu())),
     )
