@@ -43,7 +43,6 @@ from ptxsan.launch import Buffer, Launch, Texture
 from ptxsan.names import plain_name
 from ptxsan.options import Options
 from ptxsan.parser import parse
-from ptxsan.program import build
 from ptxsan.run import OVERLAP, Meanwhile, load
 from ptxsan.schedules import every, once
 from ptxsan.syntax import Module
@@ -52,7 +51,6 @@ from ptxsan.watching import Snapshot, snapshot
 _MOST_KIND = 2  # enum cudaChannelFormatKind: signed, unsigned, float; others are compressed
 _FATAL = {Kind.DEADLOCK: LAUNCH_FAILURE, Kind.TRAP: LAUNCH_FAILURE, Kind.ASSERT: ASSERTED}
 _PATIENCE_S = 2.0  # until the host goes on beside a kernel that works and may watch for its word
-_SPEAKS, _SYSTEM = ("atom", "red", "st", "ld", "membar", "fence"), frozenset(("sys", "volatile"))
 _ALLOCATES, _FREES = "cudaMallocAsync", "cudaFreeAsync"
 
 
@@ -156,7 +154,7 @@ class Sanitizer:
             return self._ended(begun, lambda: ())
         if not self._may_wait(begun):
             return self._ended(begun, lambda: work(None))
-        watches = _speaks_to_host(begun.module, begun.launch.kernel) and any(
+        watches = self._speaks_to_host(begun) and any(
             map(self._shared.holds, reached(begun.launch))
         )
         paused = Paused(work, patience_s=_PATIENCE_S if watches else None)
@@ -178,6 +176,9 @@ class Sanitizer:
         except MachineError:
             return False  # the launch itself will say so
         return loaded.interplay is Interplay.ANY
+
+    def _speaks_to_host(self, begun: _Begun) -> bool:
+        return load(begun.module, begun.launch.kernel, self._options).program.speaks_to_system
 
     def resume(self, token: int, *, last: bool) -> int:
         """Let a launch go on that waits; return CUDA's error code once it has ended, or STILL.
@@ -260,7 +261,7 @@ class Sanitizer:
         operation = self._runtime.order.operation(how.stream, launch=True, since=begun.since)
         deed = Deed(
             what=begun.name, place=how.place, operation=operation,
-            speaks_to_host=bool(touched) and _speaks_to_host(begun.module, begun.launch.kernel),
+            speaks_to_host=bool(touched) and self._speaks_to_host(begun),
         )  # fmt: skip
         return self._log(deed, touched)
 
@@ -483,17 +484,6 @@ class Sanitizer:
         verb, _, _ = one.text.partition(" at byte ")
         text = f"{verb} at byte {one.offset} of {one.allocation}"
         return replace(one, kind=Kind.FREED, text=text)
-
-
-def _speaks_to_host(module: Module, kernel: str) -> bool:
-    """Whether a kernel has strong accesses or fences whose scope is the system.
-
-    Volatile accesses are such: PTX ISA, "Memory Consistency Model", relaxed at .sys.
-    """
-    return any(
-        one.base in _SPEAKS and not _SYSTEM.isdisjoint(one.parts)
-        for one in build(module, kernel).body
-    )
 
 
 def _race(clash: Clash, name: str) -> MachineFinding:
