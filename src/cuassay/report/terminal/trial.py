@@ -39,7 +39,7 @@ _TOLD = ("inconclusive", "errored")  # what is said at once; a failure is said w
 _SILENT_S = 10.0  # without an event, after which the line says what may take so long
 _ENOUGH = 6  # checks after which their time says something of the rest
 # What trials of kernels take on two cores without a GPU, where none of the problem was kept.
-_USUAL = {"quick": "10 to 60 s", "standard": "1 to 5 min", "deep": "5 to 60 min"}
+_USUAL = {"quick": "10 to 60 s", "standard": "1 to 5 min"}  # deep was not measured
 
 
 class _Console(Console):
