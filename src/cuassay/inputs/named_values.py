@@ -7,7 +7,6 @@ What is read here decides nothing: it says which values are worth a case.
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -71,13 +70,18 @@ def _in_text(text: str) -> Iterator[float]:
 
 
 def _number(node: ast.expr, *, whole: bool) -> Iterator[float]:
-    """Yield the number that an expression is; a positive whole one only where `whole` says so."""
+    """Yield the number that an expression is; a positive whole one only where `whole` says so.
+
+    None beyond `_MOST`: a whole number may be too large for a float.
+    """
     match node:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            yield -float(value)
-        case ast.Constant(value=float() as value) if math.isfinite(value):
-            yield value
+            sign = -1.0
+        case ast.Constant(value=float() as value):
+            sign = 1.0
         case ast.Constant(value=int() as value) if whole and not isinstance(value, bool):
-            yield float(value)
+            sign = 1.0
         case _:
             return
+    if abs(value) <= _MOST:
+        yield sign * value

@@ -24,6 +24,8 @@ from cuassay.model.verdict import Profile
         ("if rows > 4096 and x > 0.5: pass", ()),
         ("y = x.clamp_min(1e-6); z = x.sum(-1); q = x[-3]", ()),
         ("if x == -7: pass", ()),
+        # A number that no float holds, as a hostile text may have it
+        (f"y = x.clamp({10**400}, 9); z = x < -{10**400}; q = x > 1e400", (9.0,)),
     ],
 )
 def test_thresholds_and_clamps_are_read(text: str, values: tuple[float, ...]) -> None:
