@@ -9,7 +9,6 @@ elements. Every instruction is exchanged for one, so labels stay where they are.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,8 +28,10 @@ from ptxsan.syntax import (
 )
 
 _FLOATS = {"f32": ("<f", "<I"), "f64": ("<d", "<Q")}  # of struct: the number, and its bits
+_LARGEST = {"f32": (2.0 - 2.0**-23) * 2.0**127, "f64": math.inf}
 _LN2 = math.log(2.0)
 _GUARDS = (1e-5, 1e-6, 1e-8, 1e-12)
+_SMALLEST = 1e-9  # of a number that is taken for one over a size
 _SMALL = 1e-2  # a constant up to this size that is added guards a root or a quotient
 _INTEGERS = frozenset(
     f"{sign}{bits}" for sign in ("s", "u", "b") for bits in (16, 32, 64)
@@ -173,19 +174,29 @@ def _of_floats(
             continue
         form, bits = _FLOATS[operand.kind]
         (value,) = struct.unpack(form, struct.pack(bits, operand.bits))
-        with_value = functools.partial(_with_float, one, number, operand.kind)
-        for name, scalar in scalars.items():
-            if scalar != value and value not in (0.0, math.inf, -math.inf):
-                yield InstructionChange.ARGUMENT, f"`{name}` for {value:.6g}", with_value(scalar)
-        for name, size in sizes.items():
-            if value > 1 and value == round(value) and size != value:
-                words = f"`{name}` for {value:.6g}"
-                yield InstructionChange.SIZE, words, with_value(float(size))
-            elif 0 < value < 1 and abs(1 / value - round(1 / value)) < 1e-3 and size * value != 1:
-                words = f"1 / `{name}` for {value:.6g}"
-                yield InstructionChange.SIZE, words, with_value(1.0 / size)
-        for new in _other_numbers(value):
-            yield InstructionChange.NUMBER, f"{new:.6g} for {value:.6g}", with_value(new)
+        for change, words, new in _other_floats(value, sizes, scalars):
+            if not math.isfinite(new) or abs(new) <= _LARGEST[operand.kind]:
+                yield change, words, _with_float(one, number, operand.kind, new)
+
+
+def _other_floats(
+    value: float, sizes: Mapping[str, int], scalars: Mapping[str, float]
+) -> Iterator[tuple[InstructionChange, str, float]]:
+    for name, scalar in scalars.items():
+        if scalar != value and value not in (0.0, math.inf, -math.inf):
+            yield InstructionChange.ARGUMENT, f"`{name}` for {value:.6g}", scalar
+    for name, size in sizes.items():
+        if value > 1 and math.isfinite(value) and value == round(value) and size != value:
+            yield InstructionChange.SIZE, f"`{name}` for {value:.6g}", float(size)
+        elif size and _is_reciprocal(value) and size * value != 1:
+            yield InstructionChange.SIZE, f"1 / `{name}` for {value:.6g}", 1.0 / size
+    for new in _other_numbers(value):
+        yield InstructionChange.NUMBER, f"{new:.6g} for {value:.6g}", new
+
+
+def _is_reciprocal(value: float) -> bool:
+    """Whether a number is one over a whole one, roughly."""
+    return _SMALLEST < value < 1 and abs(1 / value - round(1 / value)) < 1e-3
 
 
 def _other_numbers(value: float) -> list[float]:

@@ -101,3 +101,10 @@ def test_an_output_that_no_kernel_left_is_refused() -> None:
     found = _edited(_call(8, "0.5f", digest="0" * 32))
     assert not found.calls
     assert found.refused
+
+
+def test_a_constant_of_which_no_multiple_fits_its_type_is_edited_too() -> None:
+    """A maximum may begin at the least float."""
+    found = _edited(_call(16, "-3.0e38f"))
+    assert not found.refused
+    assert any(one.edit.line == 4 for one in found.calls)
