@@ -26,7 +26,6 @@ PARAM_WINDOW = 3 << 56
 FUNCTION_WINDOW = 4 << 56  # addresses of device functions: nobody can read or write there
 WORKSPACE = "the grid's workspace"  # what cooperative launches find by %envreg1 and %envreg2
 CLOCKS = ("%clock", "%globaltimer")
-_SPEAKS, _SYSTEM = ("atom", "red", "st", "ld", "membar", "fence"), frozenset(("sys", "volatile"))
 _FAR, _NEAR = 1 << 20, 1 << 12
 _FIRST = 1 << 10  # address 0 is nobody's
 _MOST = 1 << 27  # shared addresses above carry the rank of another block of the cluster
@@ -86,7 +85,7 @@ class Program:
 
         Volatile accesses are such: PTX ISA, "Memory Consistency Model", relaxed at .sys.
         """
-        return any(one.base in _SPEAKS and not _SYSTEM.isdisjoint(one.parts) for one in self.body)
+        return any(isa.scope_of(one) == "sys" for one in self.body)
 
     @cached_property
     def asynchronous(self) -> bool:
