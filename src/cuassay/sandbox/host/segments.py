@@ -9,9 +9,11 @@ handles are refused, CUDA tensors travel as bytes through a memfd.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,6 +32,7 @@ from cuassay.sandbox.host.unnamed import make_memory
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 _ALL_SEALS = _SIZE_SEALS | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 _CHUNK = 1 << 30
+_SEALING_S = (0.02, 0.1, 0.5)  # pauses between attempts to seal
 _LARGE = 2 << 30  # bytes of inputs beside which a worker needs all that is free
 
 
@@ -48,6 +51,25 @@ class Package:
         for fd in self.fds:
             os.close(fd)
         self.fds = ()
+
+
+def _seal(fd: int) -> None:
+    """Make what a memfd holds unchangeable.
+
+    Linux refuses with EBUSY while a page has a reader that it cannot name, which its own reclaim
+    is for a moment on a busy machine (mm/memfd.c waits 150 ms for it). A writable mapping is
+    refused in the same way and outlasts the pauses. Raises OSError.
+    """
+    for pause_s in _SEALING_S:
+        try:
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _ALL_SEALS)
+        except OSError as refused:
+            if refused.errno != errno.EBUSY:
+                raise
+            time.sleep(pause_s)
+        else:
+            return
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _ALL_SEALS)
 
 
 def _memfd(size: int) -> int:
@@ -115,7 +137,7 @@ class Segments:
             source, done = host_memory(host), 0
             while done < len(source):
                 done += os.pwrite(fd, source[done : done + _CHUNK], offset + done)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _ALL_SEALS)
+        _seal(fd)
         return Package(data | {"kind": "memfd"}, (fd,))
 
     def packed(self, make: Callable[[], Package | None]) -> Package | None:
@@ -158,7 +180,7 @@ class Segments:
         else:
             fd = package.fds[0]
             try:
-                fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _ALL_SEALS)
+                _seal(fd)
             except OSError:
                 raise StillWritableError from None
             size = os.fstat(fd).st_size
