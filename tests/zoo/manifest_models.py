@@ -53,6 +53,8 @@ rmsnorm_backward_saved_in_16_bits | rmsnorm_backward | sums_in_16_bits
 moe_experts_linear | moe_experts |
 gemm_torch | gemm | sums_in_16_bits
 attention_softcap_eager | attention_window_softcap |
+batchnorm_frozen | zoo:frozen_batchnorm | sign_lost shift_unscaled
+batchnorm_frozen_by_root | zoo:frozen_batchnorm |
 fp8_wgmma | fp8_gemm | sums_in_16_bits nine_bits sums_in_float16
 fp8_promote | fp8_gemm |
 fp8_exact | fp8_gemm | no_scale
@@ -62,7 +64,7 @@ fp8_block_deepgemm | fp8_gemm_block | sums_in_16_bits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A kernel of a catalogue problem as models write it; `faults` name what is planted in it."""
+    """A kernel of a problem as models write it; `faults` name what is planted in it."""
 
     name: str
     problem: str

@@ -17,7 +17,7 @@ import torch
 from cuassay.catalog import registry
 from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.model.digest import problem_digest
-from cuassay.model.domain import Index, Lengths, Mask, Offsets, Opaque, Real, Structure
+from cuassay.model.domain import Index, Lengths, Mask, Offsets, Opaque, Positive, Real, Structure
 from cuassay.model.problem import VarAxis
 
 _Rows = Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns")]
@@ -444,3 +444,26 @@ def padded_group_sums(
     owner = torch.searchsorted(offsets[1:].long().contiguous(), places, right=True)
     total = torch.zeros(len(offsets), x.shape[1], dtype=torch.float32, device=x.device)
     return total.index_add(0, owner, x.to(torch.float32))[:-1].to(x.dtype)
+
+
+_Channel = Annotated[torch.Tensor, tensor("bfloat16", "channels")]
+
+
+@problem(
+    axes={"batch": (1, 64), "channels": (1, 2048), "height": (1, 256), "width": (1, 256)},
+    workloads=({"batch": 2, "channels": 64, "height": 14, "width": 14},),
+)
+def frozen_batchnorm(
+    x: Annotated[torch.Tensor, tensor("bfloat16", "batch", "channels", "height", "width")],
+    weight: _Channel,
+    bias: _Channel,
+    mean: _Channel,
+    variance: Annotated[
+        torch.Tensor, tensor("bfloat16", "channels", domain=Positive(low=0.01, high=100.0))
+    ],
+    eps: Annotated[float, scalar("float32", low=1e-7, high=1e-3, default=1e-5)],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "batch", "channels", "height", "width", name="y")]:
+    """Batch norm with the statistics of training, as detectors freeze it."""
+    w, b, m, v = (t.to(torch.float32)[:, None, None] for t in (weight, bias, mean, variance))
+    scale = w * torch.rsqrt(v + eps)
+    return (x.to(torch.float32) * scale + (b - m * scale)).to(x.dtype)

@@ -189,9 +189,10 @@ class Stored:
         return (y, *made[1:])
 
     def _written_out(self, asked: Operation) -> object:
-        """Return an activation in the steps of a model's code."""
+        """Return a function in the steps of a model's code."""
         named, dtype = asked.named, self.family.intermediates
-        if dtype is None or self._kind(named["self"]) is not _Kind.LOW:
+        x = named["self"]
+        if dtype is None or not isinstance(x, Tensor) or self._kind(x) is not _Kind.LOW:
             return NotImplemented
         grid = GRIDS[dtype]
         return WRITTEN_OUT[asked.name](named, lambda step: self._rounder.intermediate(step, grid))

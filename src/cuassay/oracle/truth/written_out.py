@@ -1,10 +1,15 @@
-"""Activations in the steps of a model's code, each of which may be stored.
+"""Operations in the steps of a model's code, each of which may be stored.
 
 A fused activation is one operation whose result alone is rounded. A model's code may have it
 written out (GPT-2's GELU is, and timm's Mish and Swish), and in 16 bits each step is rounded then.
 What is an operation's last digit elsewhere is the whole of a result that cancels: 1 + tanh of a
 number far below zero. And it is the same for all of a tensor where the step is nearly constant: the
 softplus of small numbers is log 2, whose rounding is a gain of Mish.
+
+Other functions are written out as often (1 / sqrt), and torch itself stores their steps: its
+rsqrt, logit and some powers in 16 bits on a CPU round what they make on the way, which leaves
+results off by up to 1.4 spacings. That of a table, such as a channel's scale, is a gain of all
+that reads it.
 
 Formulas: Hendrycks and Gimpel, arXiv 1606.08415; Misra, arXiv 1908.08681; Howard et al.,
 arXiv 1905.02244.
@@ -21,7 +26,7 @@ from torch import Tensor
 from torch.nn import functional
 
 Store: TypeAlias = Callable[[Tensor], Tensor]
-Steps: TypeAlias = Callable[[Mapping[str, Any], Store], Tensor]
+Steps: TypeAlias = Callable[[Mapping[str, Any], Store], object]
 
 _ROOT = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715  # both of the tanh form
@@ -56,9 +61,37 @@ def _hardswish(named: Mapping[str, Any], store: Store) -> Tensor:
     return x * store(functional.relu6(store(x + 3.0)) / 6.0)
 
 
+def _rsqrt(named: Mapping[str, Any], store: Store) -> Tensor:
+    """Return 1 / sqrt(x)."""
+    return store(torch.sqrt(named["self"])).reciprocal()
+
+
+def _pow(named: Mapping[str, Any], store: Store) -> object:
+    """Return a power that is a few products and a root; NotImplemented for others."""
+    x, exponent = named["self"], named["exponent"]
+    if exponent == -0.5:
+        return _rsqrt(named, store)
+    if exponent == 3:
+        return store(x * x) * x
+    if exponent == -2:
+        return store(x * x).reciprocal()
+    return NotImplemented
+
+
+def _logit(named: Mapping[str, Any], store: Store) -> Tensor:
+    """Return log(x / (1 - x))."""
+    x: Tensor = named["self"]
+    if named["eps"] is not None:
+        x = x.clamp(named["eps"], 1.0 - named["eps"])
+    return torch.log(store(x / store(1.0 - x)))
+
+
 WRITTEN_OUT: Mapping[str, Steps] = {
     "gelu": _gelu,
     "silu": _silu,
     "mish": _mish,
     "hardswish": _hardswish,
+    "rsqrt": _rsqrt,
+    "pow": _pow,
+    "logit": _logit,
 }

@@ -1,4 +1,4 @@
-"""Activations written out in 16 bits, step by step, are members of `mixed`."""
+"""Functions written out in 16 bits, step by step, are members of `mixed`."""
 
 from __future__ import annotations
 
@@ -81,6 +81,39 @@ def test_other_activations_in_steps_belong_to_mixed(
     assert not measure(steps(x) * 1.03, truth).passed
 
 
+_FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "rsqrt": (torch.rsqrt, lambda v: 1.0 / v.sqrt()),
+    "pow -0.5": (lambda v: v.pow(-0.5), lambda v: v.sqrt().reciprocal()),
+    "pow -2": (lambda v: v.pow(-2), lambda v: (v * v).reciprocal()),
+    "pow 3": (lambda v: v.pow(3), lambda v: v * v * v),
+    "logit": (torch.logit, lambda v: torch.log(v / (1.0 - v))),
+}
+
+
+def _scaled(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, v: (x.float() * function(v.float())).to(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+@pytest.mark.parametrize("name", _FUNCTIONS)
+def test_a_function_of_a_table_in_steps_belongs_to_mixed(name: str, dtype: torch.dtype) -> None:
+    """All rows read one rounding of each channel's number: none averages it away."""
+    function, steps = _FUNCTIONS[name]
+    named = spec(_TYPES[dtype].value, "rows", "channels")
+    mixed = family_of(Precision.MIXED, _TYPES[dtype])
+    for seed in range(6):
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randn(300, 11, generator=generator).to(dtype)
+        v = (torch.rand(11, generator=generator) * 0.9 + 0.05).to(dtype)
+        truth = make_truth(_scaled(function), [x, v], [named], seed=seed, family=mixed).outputs[0]
+        for kernel in (x * steps(v), x * function(v)):
+            found = measure(kernel, truth)
+            assert found.passed, (seed, found.worst)
+        one = torch.ones_like(v)
+        one[seed] = 1.04
+        assert not measure(x * (steps(v) * one), truth).passed
+
+
 def test_steps_compute_what_the_operation_does() -> None:
     x = normal(4000).double() * 4.0
     for name, (fused, _) in _FUSED.items():
@@ -89,3 +122,14 @@ def test_steps_compute_what_the_operation_does() -> None:
     for approximate in ("none", "tanh"):
         steps = WRITTEN_OUT["gelu"]({"self": x, "approximate": approximate}, lambda step: step)
         torch.testing.assert_close(steps, functional.gelu(x, approximate=approximate))
+    positive = x.abs() + 0.01
+    for exponent in (-0.5, -2, 3):
+        steps = WRITTEN_OUT["pow"]({"self": positive, "exponent": exponent}, lambda step: step)
+        torch.testing.assert_close(steps, positive.pow(exponent))
+    assert WRITTEN_OUT["pow"]({"self": x, "exponent": 1.7}, lambda step: step) is NotImplemented
+    found = WRITTEN_OUT["rsqrt"]({"self": positive}, lambda step: step)
+    torch.testing.assert_close(found, positive.rsqrt())
+    share = positive.clamp(max=1.0)
+    for eps in (None, 1e-3):
+        steps = WRITTEN_OUT["logit"]({"self": share, "eps": eps}, lambda step: step)
+        torch.testing.assert_close(steps, torch.logit(share, eps))
