@@ -136,9 +136,11 @@ def random_offsets(request: Request) -> torch.Tensor:
 
 
 def ragged_offsets(request: Request) -> torch.Tensor:
-    """One sequence holds nearly everything, others are empty or of length 1."""
-    cuts = request.integers(2).reshape(-1).cumsum(0).clamp_(max=request.limit)
-    return _close(cuts, request)
+    """One sequence holds nearly everything, others are empty or of length 1, one is empty."""
+    steps = request.integers(2).reshape(-1)
+    if request.count > 2:  # two sequences or more
+        steps[1 + request.integers(request.count - 2, (1,))] = 0
+    return _close(steps.cumsum(0).clamp_(max=request.limit), request)
 
 
 def explicit_offsets(request: Request) -> torch.Tensor:
@@ -178,7 +180,12 @@ def uniform_lengths(request: Request) -> torch.Tensor:
 
 
 def edge_lengths(request: Request) -> torch.Tensor:
-    """The least length, one more, the full one, one less, and those beside the edge of a page."""
+    """The least length, one more, the full one, one less, and those beside the edge of a page.
+
+    Rows of the least and of the full length are there wherever there are two rows, and each other
+    edge as far as there are rows: a batch of four that draws its edges has no empty row in half of
+    all cases.
+    """
     low, high = _lengths(request)
     assert isinstance(request.spec.domain, Lengths)
     page = request.spec.domain.page
@@ -186,16 +193,23 @@ def edge_lengths(request: Request) -> torch.Tensor:
     if page > 1:
         turn = request.integers(max(high // page, 1), (1,)).item() + 1
         wished += [int(turn) * page + beside for beside in (0, -1, 1)]
-    legal = sorted({min(max(size, low), high) for size in wished})
-    return torch.tensor(legal, device=request.device)[request.integers(len(legal))]
+    others = sorted({min(max(size, low), high) for size in wished} - {low, high})
+    shuffled = [others[place] for place in request.permutation(len(others)).tolist()]
+    legal = torch.tensor([*dict.fromkeys((low, high)), *shuffled], device=request.device)
+    chosen = request.integers(len(legal)).reshape(-1)
+    first = min(len(legal), request.count) if request.count > 1 else 0
+    chosen[:first] = torch.arange(first, device=request.device)
+    return legal[chosen[request.permutation(request.count)]].reshape(request.shape)
 
 
 def one_long_length(request: Request) -> torch.Tensor:
-    """One row is full, the others have the least length or a few more."""
+    """One row is full, one has the least length, the others have that or a few more."""
     low, high = _lengths(request)
     short = request.integers(min(high - low, _EDGES) + 1) + low
-    if request.count:
-        short.view(-1)[request.integers(request.count, (1,))] = high
+    for place, length in zip(
+        request.permutation(request.count).tolist(), (high, low), strict=False
+    ):
+        short.view(-1)[place] = length
     return short
 
 

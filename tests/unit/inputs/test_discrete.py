@@ -51,6 +51,37 @@ def test_one_long_row_lies_among_short_ones() -> None:
     assert found[-2] <= 2
 
 
+@pytest.mark.parametrize("rows", [2, 3, 4, 9])
+@pytest.mark.parametrize("kind", ["edges", "one_long"])
+def test_a_small_batch_has_an_empty_row_and_a_full_one_under_every_seed(
+    kind: str, rows: int
+) -> None:
+    places = set()
+    for seed in range(20):
+        spec = TensorSpec(name="x", dtype=DType.INT32, shape=("batch",), domain=LENGTHS)
+        sizes = {**SIZES, "batch": rows}
+        found = make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device=CPU).tolist()
+        assert {0, 96} <= set(found), found
+        places.add(found.index(0))
+    assert len(places) > 1
+
+
+def test_few_edges_and_one_row_are_no_fault() -> None:
+    spec = TensorSpec(name="x", dtype=DType.INT32, shape=("batch",), domain=LENGTHS)
+    for tokens, rows in ((0, 3), (1, 3), (96, 1), (96, 0)):
+        for kind in ("edges", "one_long", "uniform"):
+            sizes = {"tokens": tokens, "batch": rows}
+            found = make(spec, Fill(kind=kind), sizes=sizes, seed=3, device=CPU)
+            assert found.shape == (rows,)
+            assert all(0 <= length <= tokens for length in found.tolist())
+
+
+def test_ragged_offsets_have_an_empty_sequence_under_every_seed() -> None:
+    for seed in range(20):
+        found = drawn(Offsets(axis="tokens"), "ragged", shape="ends", seed=seed)
+        assert 0 in found.diff().tolist()
+
+
 def test_lengths_that_the_axis_has_no_room_for_are_one_message() -> None:
     with pytest.raises(ProblemError, match="lengths of 97 or more, but its axis has size 96"):
         drawn(Lengths(axis="tokens", low=97), "uniform")
