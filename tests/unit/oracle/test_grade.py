@@ -1,0 +1,108 @@
+"""The least family that explains an error, also where a wider one does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision
+from cuassay.oracle.compare.outputs import Comparison, Statistic, measure
+from cuassay.oracle.grade import least_family
+from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.precision import family_of
+from cuassay.oracle.truth.types import OutputTruth
+from tests.support.oracle_cases import spec
+
+_FAMILIES = Precision.MIXED.families
+
+
+def _reference(q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> Tensor:
+    scores = (q.float() @ k.float().T) * decay
+    return (scores @ v.float()).to(q.dtype)
+
+
+def _cut(values: Tensor) -> Tensor:
+    """Return float32 numbers as tensor cores read them for TF32: the last 13 bits are dropped."""
+    return (values.view(torch.int32) & -(1 << 13)).view(torch.float32)
+
+
+def _on_tensor_cores(q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> Tensor:
+    scores = (q.float() @ k.float().T) * decay
+    return (_cut(scores) @ v.float()).to(q.dtype)
+
+
+def _sums_in_16_bits(q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> Tensor:
+    scores = _cut((q.float() @ k.float().T) * decay)
+    total = torch.zeros(len(q), v.shape[1], dtype=q.dtype)
+    for term in range(len(k)):
+        total = total + (scores[:, term, None] * v[term].float()).to(q.dtype)
+    return total
+
+
+def _truths(inputs: list[Tensor], seed: int) -> dict[Precision, OutputTruth]:
+    def made(precision: Precision) -> OutputTruth:
+        family = family_of(precision, DType.BFLOAT16)
+        named = spec("bfloat16", "rows", "columns")
+        return make_truth(_reference, inputs, [named], seed=seed, family=family).outputs[0]
+
+    return {precision: made(precision) for precision in _FAMILIES}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_operands_cut_off_for_tf32_belong_to_mixed_which_rounds_them(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    q, k, v = (torch.randn(size, 96, generator=generator).bfloat16() for size in (600, 64, 64))
+    decay = torch.rand(600, 64, generator=generator)
+    inputs = [q, k, v, decay]
+    truths = _truths(inputs, seed)
+
+    def judged(got: Tensor) -> Comparison:
+        found = measure(got, truths[Precision.STRICT])
+        return least_family(found, lambda family: measure(got, truths[family]), _FAMILIES)
+
+    cut = _on_tensor_cores(*inputs)
+    assert not measure(cut, truths[Precision.MIXED]).passed, "the case shows nothing"
+    found = judged(cut)
+    assert found.passed, found.worst
+    assert found.precision is Precision.TF32
+    for wrong in (_sums_in_16_bits(*inputs), _reference(*inputs) * 1.01):
+        assert not judged(wrong).passed
+
+
+def _of(name: str, share: float) -> Comparison:
+    statistic = Statistic(name=name, value=share, limit=1.0, group="whole tensor")
+    return Comparison(output="y", passed=share <= 1.0, share=share, statistics=(statistic,))
+
+
+@pytest.mark.parametrize(
+    ("widest", "asked", "passed"),
+    [
+        (_of("P", 1.2), [Precision.MIXED, Precision.TF32], True),
+        (_of("W", 1.2), [Precision.MIXED], False),
+        (_of("G", 1.2), [Precision.MIXED], False),
+        (_of("class", 2.0), [Precision.MIXED], False),
+        (Comparison(output="y", passed=False, share=2.0, mismatch="wrong shape"), None, False),
+    ],
+)
+def test_a_lesser_family_is_asked_where_a_projection_alone_is_beyond_the_widest(
+    widest: Comparison, asked: list[Precision] | None, passed: bool
+) -> None:
+    made: list[Precision] = []
+
+    def measured(family: Precision) -> Comparison:
+        made.append(family)
+        return widest if family is Precision.MIXED else _of("P", 0.7)
+
+    found = least_family(_of("P", 3.0), measured, _FAMILIES)
+    assert made == (asked or [Precision.MIXED])
+    assert found.passed is passed
+    assert found.precision is (Precision.TF32 if passed else Precision.STRICT)
+
+
+def test_what_no_family_explains_is_measured_by_the_widest() -> None:
+    found = least_family(_of("P", 3.0), lambda family: _of("P", 1.5), _FAMILIES)
+    assert not found.passed
+    assert found.share == 1.5
+    assert found.precision is Precision.STRICT
