@@ -2,11 +2,12 @@
 
     python benchmarks/dev_set.py FOLDER --jobs 2                       # all parts, CPU, quick
     python benchmarks/dev_set.py FOLDER --parts world --profile standard --seeds 3 --resume
+    python benchmarks/dev_set.py benchmarks/variants --jobs 2          # the same kinds, our own
 
 FOLDER is the development set; it is copied first, so that links can be made and nothing in it
-changes. What is right stands in dev_set_cases.py. A candidate is judged by `cuassay check`, a
-source executed by `ptxsan run`, each in a process of its own. Rows are written as they come;
-`--resume` runs the rest. Exit code 1 where something is not as it must be.
+changes. What is right stands in dev_set_cases.py, or in the folder's own cases.json. A candidate is
+judged by `cuassay check`, a source executed by `ptxsan run`, each in a process of its own. Rows are
+written as they come; `--resume` runs the rest. Exit code 1 where something is not as it must be.
 """
 
 from __future__ import annotations
@@ -173,8 +174,10 @@ class Bench:
             Path(path).unlink(missing_ok=True)
         command = [sys.executable, "-P", "-m", "cuassay", "check", str(candidate)]
         if case.problem:
-            own = self._folder / case.problem
-            command += ["--problem", str(own) if own.exists() else case.problem]
+            file, colon, function = case.problem.partition(":")
+            own = self._folder / file
+            named = f"{own}{colon}{function}" if own.exists() else case.problem
+            command += ["--problem", named]
         command += ["--profile", profile, "--device", self._given.device, "--json", *case.options]
         if case.folder:
             command = _in_folder(folder, [*command[:5], case.candidate, *command[6:]])
@@ -236,13 +239,25 @@ def _document(ended: Ended) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def sets_of(folder: Path) -> Mapping[str, Sequence[Case]]:
+    """Return the cases of a folder by part: those of its cases.json, or of the development set."""
+    listed = folder / "cases.json"
+    if not listed.is_file():
+        return SETS
+    rows = json.loads(listed.read_text(encoding="utf-8"))
+    cases = [Checked(**row | {"named": frozenset(row.get("named", ()))}) for row in rows]
+    return {
+        part: [one for one in cases if one.candidate.startswith(f"{part}/")]
+        for part in sorted({Path(one.candidate).parts[0] for one in cases})
+    }
+
+
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
     """Return counts by part, and the rows that are not as they must be."""
     parts = {}
-    for part in SETS:
+    for part in dict.fromkeys(row.part for row in rows):
         own = [row for row in rows if row.part == part]
-        if own:
-            parts[part] = {"cases": len(own), "right": sum(not row.wrong for row in own)}
+        parts[part] = {"cases": len(own), "right": sum(not row.wrong for row in own)}
     return {
         "parts": parts,
         "not_right": {row.key: list(row.wrong) for row in rows if row.wrong},
@@ -253,11 +268,12 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
 
 def wanted(given: argparse.Namespace) -> list[tuple[str, Case, str, int]]:
     """Return part, case, profile and number of every trial that the options ask for."""
+    sets = sets_of(given.folder)
     return [
         (part, case, profile, number)
         for number in range(given.seeds)
-        for part in given.parts
-        for case in SETS[part]
+        for part in given.parts or sets
+        for case in sets[part]
         if not given.only or any(text in case.name for text in given.only)
         for profile in given.profile or case.profiles
     ]
@@ -267,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Judge the cases, save the rows; 1 where one is not as it must be."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("folder", type=Path, help="the development set")
-    parser.add_argument("--parts", nargs="*", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--parts", nargs="*", help="none: all that the folder has")
     parser.add_argument("--only", nargs="*", help="cases whose name holds one of these")
     parser.add_argument("--profile", nargs="*", choices=("quick", "standard", "deep"))
     parser.add_argument("--seeds", type=int, default=1, help="secret seeds of each case")
@@ -280,8 +296,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--journal", type=Path, help="where rows go as they come")
     parser.add_argument("--home", type=Path, help="build caches kept between runs; else none are")
     given = parser.parse_args(arguments)
-    if not (given.folder / "world").is_dir():
-        parser.error(f"{given.folder} is not a development set: it has no folder 'world'")
+    if not any((given.folder / name).exists() for name in ("world", "cases.json")):
+        parser.error(f"{given.folder} has neither a folder 'world' nor a file cases.json")
+    unknown = set(given.parts or ()) - set(sets_of(given.folder))
+    if unknown:
+        known = ", ".join(sets_of(given.folder))
+        parser.error(f"--parts {' '.join(sorted(unknown))}: {given.folder} has {known}")
     todo = wanted(given)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "cases"
@@ -297,7 +317,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missing = sum(row_key(case.name, profile, n) not in judged for _, case, profile, n in todo)
     if missing > 0:
         print(f"{missing} cases are left: run again with --resume")
-    print(save("dev-set", found))
+    own = (given.folder / "cases.json").is_file()
+    print(save(f"dev-set-{given.folder.resolve().name}" if own else "dev-set", found))
     return 1 if found["not_right"] or missing > 0 else 0
 
 

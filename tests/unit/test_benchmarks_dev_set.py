@@ -98,3 +98,26 @@ def test_traces_are_seen(dev_set: ModuleType, tmp_path: Path) -> None:
 def test_no_case_is_named_twice(dev_set: ModuleType) -> None:
     names = [case.name for cases in dev_set.SETS.values() for case in cases]
     assert len(names) == len(set(names))
+
+
+def test_the_variants_are_there_each_with_a_problem_and_a_verdict(dev_set: ModuleType) -> None:
+    folder = Path(dev_set.__file__).parent / "variants"
+    sets = dev_set.sets_of(folder)
+    assert {part: len(cases) for part, cases in sets.items()} == {"right": 30, "wrong": 34}
+    files = {str(path.relative_to(folder)) for path in folder.glob("*/*.py")}
+    cases = [case for part in sets.values() for case in part]
+    assert {case.candidate for case in cases} == files
+    problems = (folder / "problems.py").read_text(encoding="utf-8")
+    for case in cases:
+        file, _, function = case.problem.partition(":")
+        assert file == "problems.py"
+        assert f"\ndef {function}(" in problems
+        assert case.verdict == ("ACCEPTED" if case.candidate.startswith("right/") else "REJECTED")
+
+
+def test_a_folder_without_cases_of_its_own_is_the_development_set(
+    dev_set: ModuleType, tmp_path: Path
+) -> None:
+    assert dev_set.sets_of(tmp_path) is dev_set.SETS
+    with pytest.raises(SystemExit):
+        dev_set.main([str(tmp_path)])

@@ -1,0 +1,5 @@
+import torch
+
+
+def run(x):
+    return (torch.ones(1, x.shape[0], device=x.device) @ x)[0]

@@ -1,0 +1,5 @@
+import torch
+
+
+def run(x, up):
+    return x * torch.sigmoid(x) * up

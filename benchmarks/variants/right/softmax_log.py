@@ -1,0 +1,5 @@
+import torch
+
+
+def run(x):
+    return torch.exp(torch.log_softmax(x, -1))

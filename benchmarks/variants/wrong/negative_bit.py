@@ -1,0 +1,5 @@
+import torch
+
+
+def run(x, factor):
+    return torch._neg_view(torch.tanh(x) + factor)
