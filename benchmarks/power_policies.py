@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
 import tempfile
 import time
@@ -141,6 +142,8 @@ def zoo(given: argparse.Namespace, limit_s: float) -> list[GateRow]:
         for pair in PAIRS
         if set(_PLAIN) & set(pair.codes) and not (pair.needs_gpu or pair.require or pair.triton)
     ]
+    if given.sample and given.sample < len(pairs):
+        pairs = random.Random(_SEED).sample(pairs, given.sample)
     trials = [
         Trial(
             kind=kind,
@@ -197,6 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default=cuda_or_cpu())
     parser.add_argument("--time-limit", type=float, default=0.0, help="seconds for all; 0: none")
     parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
+    parser.add_argument("--sample", type=int, default=0, help="so many pairs at random; 0: all")
     parser.add_argument("--parts", nargs="*", default=["catalogue", "zoo"])
     parser.add_argument("--journal", type=Path, default=ROOT / "build" / "power-policies")
     given = parser.parse_args(arguments)
