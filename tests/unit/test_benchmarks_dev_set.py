@@ -101,7 +101,7 @@ def test_no_case_is_named_twice(dev_set: ModuleType) -> None:
 
 
 def test_the_variants_are_there_each_with_a_problem_and_a_verdict(dev_set: ModuleType) -> None:
-    folder = Path(dev_set.__file__).parent / "variants"
+    folder = Path(str(dev_set.__file__)).parent / "variants"
     sets = dev_set.sets_of(folder)
     assert {part: len(cases) for part, cases in sets.items()} == {"right": 30, "wrong": 34}
     files = {str(path.relative_to(folder)) for path in folder.glob("*/*.py")}
