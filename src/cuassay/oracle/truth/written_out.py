@@ -69,6 +69,8 @@ def _rsqrt(named: Mapping[str, Any], store: Store) -> Tensor:
 def _pow(named: Mapping[str, Any], store: Store) -> object:
     """Return a power that is a few products and a root; NotImplemented for others."""
     x, exponent = named["self"], named["exponent"]
+    if isinstance(exponent, Tensor):
+        return NotImplemented
     if exponent == -0.5:
         return _rsqrt(named, store)
     if exponent == 3:

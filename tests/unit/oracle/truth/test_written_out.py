@@ -133,3 +133,9 @@ def test_steps_compute_what_the_operation_does() -> None:
     for eps in (None, 1e-3):
         steps = WRITTEN_OUT["logit"]({"self": share, "eps": eps}, lambda step: step)
         torch.testing.assert_close(steps, torch.logit(share, eps))
+
+
+def test_a_power_with_a_tensor_of_exponents_is_one_operation() -> None:
+    x, exponents = torch.rand(5, 3) + 0.5, torch.tensor([-0.5, 3.0, -2.0])
+    steps = WRITTEN_OUT["pow"]({"self": x, "exponent": exponents}, lambda step: step)
+    assert steps is NotImplemented
