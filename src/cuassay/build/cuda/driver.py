@@ -15,6 +15,7 @@ from cuassay.errors import MissingToolError
 
 if TYPE_CHECKING:
     from cuassay.build.cuda.tile_maps import Encoded
+    from ptxsan.syntax import Function
 
 OUT_OF_MEMORY, NOT_FOUND = 2, 500  # CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_FOUND
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -57,6 +58,21 @@ class DriverError(RuntimeError):
     def __init__(self, message: str, *, status: int) -> None:
         self.status = status
         super().__init__(message)
+
+
+def parameter_bytes(kernel: Function, arguments: Sequence[Parameter]) -> list[bytes]:
+    """Return what a kernel gets of each argument: as many bytes as its parameter has.
+
+    The driver is given addresses alone and copies that many, of a 64-bit integer the low half
+    where the kernel declares an int. An argument that is shorter than its parameter stays short.
+    """
+    from ptxsan.declarations import size_of
+
+    given = [bytes(argument) for argument in arguments]
+    sizes = [size_of(one.type) * one.count for one in kernel.params]
+    if len(sizes) != len(given):
+        return given  # who launches says so
+    return [raw[:size] for raw, size in zip(given, sizes, strict=True)]
 
 
 class Launcher(Protocol):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cuassay.build.cuda.driver import NOT_FOUND, DriverError
+from cuassay.build.cuda.driver import NOT_FOUND, DriverError, parameter_bytes
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
 from cuassay.build.machine.operations import (
     argument_of,
@@ -281,9 +281,9 @@ class MachineLauncher:
     ) -> None:
         """Run one launch of a raw kernel to its end; arguments are ctypes values."""
         text, name = self._functions[function]
-        raw = [bytes(argument) for argument in arguments]
         self(
-            text, name, grid=grid, block=block, shared_bytes=shared_bytes, arguments=raw,
+            text, name, grid=grid, block=block, shared_bytes=shared_bytes,
+            arguments=parameter_bytes(self.module(text).functions[name], arguments),
             cluster=cluster,
         )  # fmt: skip
 

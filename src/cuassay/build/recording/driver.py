@@ -8,16 +8,19 @@ nobody what it means.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from cuassay.build.cuda.driver import Launcher, Parameter
+from cuassay.build.cuda.driver import Launcher, Parameter, parameter_bytes
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
 from cuassay.build.recording import now as recording_now
 from cuassay.build.recording.recorder import SeenLaunch
+from cuassay.errors import MissingToolError
 
 if TYPE_CHECKING:
     import torch
+
+    from ptxsan.syntax import Module
 
 Dim3 = tuple[int, int, int]
 _MAPS = 64
@@ -76,11 +79,23 @@ class RecordedDriver:
             return
 
         def describe() -> SeenLaunch:
-            raw = [bytes(argument) for argument in arguments]
+            ptx = self._ptx()
+            raw = parameter_bytes(_module(ptx).functions[kernel], arguments)
             return SeenLaunch(
-                ptx=self._ptx(), kernel=kernel, grid=grid, block=block, cluster=cluster,
+                ptx=ptx, kernel=kernel, grid=grid, block=block, cluster=cluster,
                 shared_bytes=shared_bytes, tensors=self._tensors, sources=self._sources,
                 arguments=[self._maps.get(one, one) for one in raw],
             )  # fmt: skip
 
         recorder.launch(kernel, describe, go)
+
+
+@cache
+def _module(ptx: str) -> Module:
+    from ptxsan.errors import MachineError
+    from ptxsan.parser import parse
+
+    try:
+        return parse(ptx)
+    except MachineError as error:
+        raise MissingToolError(f"its PTX is not understood: {error}") from None

@@ -319,6 +319,21 @@ def test_a_raw_kernel_is_replayed_and_agrees_bit_by_bit() -> None:
 
 
 @needs_nvrtc
+def test_a_kernel_that_takes_an_int_gets_the_low_half_of_a_size() -> None:
+    pytest.importorskip("numba")
+    recording = recorded(
+        SOURCE.replace("long long count", "int count"),
+        LaunchRecorder(Wish(pattern=new_pattern()), TorchMemory()),
+    )
+    (launch,) = recording.launches
+    assert launch.arguments[-1] == (40).to_bytes(4, "little")
+    (seen_launch,) = execute(recording, {}).launches
+    assert seen_launch.faults == ()
+    assert seen_launch.agreement is not None
+    assert seen_launch.agreement[0].equal == seen_launch.agreement[0].nbytes
+
+
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("old", "new", "kind"),
     [
