@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import html.parser
 import json
 import math
 import re
@@ -11,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from cuassay.model.diagnosis import Cause
 from cuassay.model.events import EngineStopped
 from cuassay.model.verdict import Verdict
+from cuassay.report.html.verdict import render
 from cuassay.report.json_report import document, error_document, stopped_document
+from cuassay.report.terminal.trial import story
 from tests.support import samples
 
 _DOCS = Path(__file__).resolve().parents[3] / "docs" / "json-schema.md"
@@ -62,6 +67,65 @@ def test_document_of_the_known_story() -> None:
     assert {check["outcome"] for check in found["checks"]} == {
         "passed", "failed", "inconclusive", "skipped",
     }  # fmt: skip
+
+
+class _Seen(html.parser.HTMLParser):
+    """Collects what a reader of a page sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._hidden += tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in ("script", "style")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.text.append(data)
+
+
+def _in_one_line(text: str) -> str:
+    """Return a text without its line breaks, and without the marks of rows that go on."""
+    return " ".join(re.sub(r"\n\s*#  ", " ", text).split())
+
+
+_LONG = "y[5, 2434]: got -25.8284, expected -452.493, and the row that the generator made: " * 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"cause": Cause.WRONG_VALUES, "words": "wrong numbers: y[5, 7] is 0.52, expected 0.61"},
+        {"line": None, "words": "wrong at cols=11 and right at cols=128; " * 4},
+        {"example": f"# rms_norm with rows=5\nx = ones(5, 100)\n# {_LONG}"},
+    ],
+)
+def test_document_page_and_terminal_show_one_cause_one_line_and_one_input(
+    changed: dict[str, Any],
+) -> None:
+    made = dataclasses.replace(samples.diagnosis(), **changed)
+    verdict = dataclasses.replace(samples.told(), diagnoses=(made,))
+    first = document(verdict)["diagnoses"][0]
+    terminal = story(verdict, width=80)
+    page = _Seen()
+    page.feed(render(verdict))
+    shown = {
+        "terminal": _in_one_line(terminal),
+        "page": _in_one_line(" ".join(page.text)),
+    }
+    parts = [first["words"], *first["smallest_input"].splitlines(), first["remedy"]]
+    if first["line"] is not None:
+        place = first["line"]
+        parts += [f"{place['file']}:{place['line']}", place["text"], place["what"]]
+    for form, text in shown.items():
+        for part in parts:
+            assert _in_one_line(part) in text, (form, part)
+    assert all(len(row) <= 80 for row in terminal.splitlines())
 
 
 def test_numbers_that_json_cannot_hold_are_strings() -> None:
