@@ -161,7 +161,10 @@ def _changes(
     yield from _of_floats(one, sizes, scalars)
     if kind in ("f32", "f64"):
         yield from _of_float_arithmetic(one)
-    elif kind in _INTEGERS and (one.base in _ARITHMETIC or one.base == "setp"):
+    elif kind in _INTEGERS and one.base in ("and", "sub"):
+        # A size rounded down, or with something taken off: as it was.
+        yield from _parts(one, one.operands[1:2])
+    if kind in _INTEGERS and (one.base in _ARITHMETIC or one.base == "setp"):
         yield from _of_integers(function, place, tests, sizes)
 
 
@@ -331,18 +334,20 @@ def _of_integers(
 
 
 def _others(function: Function, place: int, register: Register) -> list[Register]:
-    """Return integers of a type that exist before an instruction: arguments, indices, sums."""
+    """Return integers of a type that exist before an instruction: arguments, indices, sums.
+
+    The nearest come first, and beyond these the arguments, which a kernel reads at its begin.
+    """
     kind = function.registers.get(register.name)
-    found: dict[str, None] = {}  # the nearest first
+    found: dict[str, None] = {}
     for item in reversed(function.body[:place]):
-        if len(found) == _OTHERS:
-            break
         target = item.operands[0] if item.operands else None
         if not isinstance(target, Register) or function.registers.get(target.name) != kind:
             continue
         whole = item.base in _ARITHMETIC and item.parts[-1] in _INTEGERS
         given = item.base == "ld" and "param" in item.parts
-        if (whole or given or item.base == "mov") and target.name != register.name:
+        near = len(found) < _OTHERS and (whole or item.base == "mov")
+        if (given or near) and target.name != register.name:
             found[target.name] = None
     return [Register(name) for name in found]
 

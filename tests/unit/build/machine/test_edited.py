@@ -12,10 +12,19 @@ import pytest
 
 from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.build.machine.edited import edited
+from cuassay.build.machine.instruction_edits import edits_of
 from cuassay.model import serial
 from cuassay.model.machine import EditedCall, EditedCalls, InstructionChange
-from cuassay.model.recording import RecordedLaunch, RecordedResult, Recording, Region, encode
+from cuassay.model.recording import (
+    RecordedLaunch,
+    RecordedResult,
+    Recording,
+    Region,
+    decode,
+    encode,
+)
 from ptxsan.nvrtc import compile_ptx
+from ptxsan.parser import parse
 
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
 SCALED = """extern "C" __global__ void k(const float* x, const float* s, float* y, int n) {
@@ -29,8 +38,15 @@ X = np.linspace(-2.0, 3.0, N, dtype=np.float32)
 S = np.linspace(1.0, 5.0, 40, dtype=np.float32)
 
 
-def _call(group: int, term: str, *, digest: str | None = None) -> bytes:
-    source = SCALED.replace("GROUP", str(group)).replace("TERM", term)
+def _call(
+    group: int,
+    term: str,
+    *,
+    digest: str | None = None,
+    source: str = SCALED,
+    left: np.ndarray | None = None,
+) -> bytes:
+    source = source.replace("GROUP", str(group)).replace("TERM", term)
     text = compile_ptx(source, arch="sm_90", flags=("-lineinfo",))
     x, s, y = 1 << 20, 1 << 21, 1 << 22
     launch = RecordedLaunch(
@@ -47,7 +63,7 @@ def _call(group: int, term: str, *, digest: str | None = None) -> bytes:
         ),
         contents={0: X.tobytes(), 1: S.tobytes(), 2: bytes(4 * N)},
     )
-    left = _right(group, float(term.rstrip("f"))).tobytes()
+    given = (_right(group, float(term.rstrip("f"))) if left is None else left).tobytes()
     result = RecordedResult(
         name="y",
         dtype="float32",
@@ -55,7 +71,7 @@ def _call(group: int, term: str, *, digest: str | None = None) -> bytes:
         offset=0,
         shape=(N,),
         strides=(4,),
-        digest=digest or hashlib.blake2b(left, digest_size=16).hexdigest(),
+        digest=digest or hashlib.blake2b(given, digest_size=16).hexdigest(),
     )
     return encode(Recording(modules=(text,), launches=(launch,), results=(result,)))
 
@@ -108,3 +124,34 @@ def test_a_constant_of_which_no_multiple_fits_its_type_is_edited_too() -> None:
     found = _edited(_call(16, "-3.0e38f"))
     assert not found.refused
     assert any(one.edit.line == 4 for one in found.calls)
+
+
+ROUNDED = """extern "C" __global__ void k(const float* x, const float* s, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = s[0];
+#pragma unroll 1
+  for (int j = 0;
+       j < END;
+       ++j) sum += 0.5f;
+  y[i] = x[i] * sum;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("end", "terms"), [("n / 32 * 32", 288), ("n - (int)blockDim.x / 16", 292)]
+)
+def test_a_size_that_is_rounded_down_is_repaired_at_its_line(end: str, terms: int) -> None:
+    def right(terms: int) -> np.ndarray:
+        return X * np.float32(S[0] + 0.5 * terms)
+
+    recording = _call(8, "0.5f", source=ROUNDED.replace("END", end), left=right(terms))
+    module = parse(decode(recording).modules[0])
+    every = edits_of(module, "k", ran=range(1000), sizes={}, scalars={})
+    taken = [edit for edit, _ in every if edit.change is InstructionChange.PART and edit.line == 7]
+    found = [
+        one
+        for one in _edited(recording, [edit.key for edit in taken]).calls
+        if base64.b64decode(one.outputs[0]) == right(N).tobytes()
+    ]
+    assert found
