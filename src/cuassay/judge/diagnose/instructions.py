@@ -106,7 +106,10 @@ def find_instruction_repair(
             return None
         limit_s = _FOR_ALL * (until - time.monotonic())
         calls = _edited(trial, machine, first, near=near, limit_s=limit_s)
-        kept = [call.edit for call in calls if _is_right(trial, first, call)][:_CHECKED]
+        repairing = [call.edit for call in calls if _is_right(trial, first, call)]
+        # A parameter is read at the head of a kernel: other edits say where it goes wrong.
+        kept = sorted(repairing, key=lambda edit: edit.change is InstructionChange.PARAMETER)
+        kept = kept[:_CHECKED]
         for case in (*order[1:], *right):
             if not kept:
                 return None
