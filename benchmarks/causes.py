@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
 
-from common import ROOT
+from common import ROOT, machine
 
 sys.path.insert(0, str(ROOT))
 
@@ -273,7 +273,7 @@ def main(arguments: Sequence[str]) -> int:
                 row.get("words", "")[:120],
                 flush=True,
             )
-            document = {"summary": summary(rows), "rows": rows}
+            document = {"machine": machine(), "summary": summary(rows), "rows": rows}
             chosen.out.parent.mkdir(parents=True, exist_ok=True)
             chosen.out.write_text(json.dumps(document, indent=1) + "\n")
     print(json.dumps(summary(rows), indent=1))
