@@ -228,6 +228,10 @@ def _of_sign(name: str, args: Args, before: Before) -> Iterator[Fault]:
         if guards:
             words = f"epsilon {factor:g} times as large"
         yield Fault(kind, words, "inputs at which it matters", scaled)
+    # One over a size where one over its root is meant, and the other way around.
+    for power, said in ((2.0, "square"), (0.5, "root")) if not guards and second > 0 else ():
+        other_power = functools.partial(_second_to_the, power=power)
+        yield Fault("constant", f"the {said} of `{second:.6g}` in its place", _ANY, other_power)
     for value in _GUARDS if guards else ():
         yield _with_literal(value, second, guards=True)
     if abs(second) > 1:
@@ -266,6 +270,10 @@ def _of_root(name: str, guard: float) -> Iterator[Fault]:
 
 def _second_scaled(op: Any, args: Args, kwargs: Kwargs, *, factor: float) -> Any:
     return op(args[0], args[1] * factor, *args[2:], **kwargs)
+
+
+def _second_to_the(op: Any, args: Args, kwargs: Kwargs, *, power: float) -> Any:
+    return op(args[0], args[1] ** power, *args[2:], **kwargs)
 
 
 def _guarded_outside(op: Any, args: Args, kwargs: Kwargs) -> tuple[Tensor, ...]:

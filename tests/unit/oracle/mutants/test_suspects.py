@@ -68,6 +68,12 @@ def _step_inside(x: torch.Tensor) -> torch.Tensor:
         (_step, _step_inside, "inside of the root"),
         (lambda x: torch.round(x * 127.0), lambda x: torch.trunc(x * 127.0), "`trunc`"),
         (lambda x: torch.round(x * 127.0), lambda x: torch.round(x * 128.0), "`128` for `127`"),
+        (
+            lambda x: torch.tanh(x * x.shape[-1] ** -0.5),
+            lambda x: torch.tanh(x / x.shape[-1]),
+            "the square of",
+        ),
+        (lambda x: torch.tanh(x / 40), lambda x: torch.tanh(x / 40**0.5), "the root of"),
         (lambda x: x - x.exp(), lambda x: x + x.exp(), "right side added"),
         (lambda x: x * x.exp(), lambda x: x * x.exp() * x.exp(), "used twice"),
         (lambda x: x.cumsum(-1), lambda x: x.cumsum(-1) - x, "without its own term"),
