@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cuassay.build.cuda.driver import Driver, DriverError
+from cuassay.build.cuda.driver import Driver, DriverError, parameter_bytes
+from ptxsan.parser import parse
 
 
 class FakeLibrary:
@@ -85,3 +86,19 @@ def test_module_is_loaded_once_in_the_primary_context() -> None:
 def test_failure_names_the_call_and_the_reason() -> None:
     with pytest.raises(DriverError, match="cuLaunchKernel returned 700: out of luck"):
         launch(driver(FakeLibrary(failing="cuLaunchKernel")))
+
+
+def test_a_kernel_gets_as_many_bytes_as_its_parameters_have() -> None:
+    """The driver is given addresses: it copies what the kernel declares."""
+    text = (
+        ".version 8.0\n.target sm_80\n.address_size 64\n"
+        ".visible .entry k(.param .u64 a, .param .u32 n, .param .u64 m) { ret; }"
+    )
+    kernel = parse(text).functions["k"]
+    given = [ctypes.c_uint64(7), ctypes.c_int64(2**32 + 5), ctypes.c_int32(3)]
+    assert parameter_bytes(kernel, given) == [
+        (7).to_bytes(8, "little"),
+        (5).to_bytes(4, "little"),
+        (3).to_bytes(4, "little"),
+    ]
+    assert len(parameter_bytes(kernel, given[:2])[1]) == 8
