@@ -101,6 +101,9 @@ def suspects_of(  # noqa: C901, PLR0912  # a branch a kind of operation
     if name in ("_softmax", "_log_softmax"):
         words = "soft-max to the base of two"
         yield Fault("form", words, _ANY, lambda op, a, k: op(a[0] * math.log(2.0), *a[1:], **k))
+    if name == "_log_softmax":
+        words = "`log2` for the `log` of the sum"
+        yield Fault("form", words, "sums other than one", _binary_log_of_sum)
     if name == "cumsum":
         words = "each sum without its own term"
         yield Fault("dropped", words, _ANY, lambda op, a, k: op(*a, **k) - a[0])
@@ -291,6 +294,11 @@ def _moved_mask(op: Any, args: Args, kwargs: Kwargs, *, places: int) -> Any:
     edge = 0 if places > 0 else -1
     mask[..., edge] = args[1][..., edge]
     return op(args[0], mask, *args[2:], **kwargs)
+
+
+def _binary_log_of_sum(op: Any, args: Args, kwargs: Kwargs) -> Tensor:
+    moved: Tensor = args[0] - args[0].amax(args[1], keepdim=True)
+    return moved - torch.log2(moved.exp().sum(args[1], keepdim=True))
 
 
 def _last_scaled(op: Any, args: Args, kwargs: Kwargs, *, factor: float) -> Any:

@@ -86,6 +86,11 @@ def _step_inside(x: torch.Tensor) -> torch.Tensor:
             "outside of the root",
         ),
         (lambda x: x.softmax(-1), lambda x: (x * math.log(2.0)).softmax(-1), "base"),
+        (
+            lambda x: F.log_softmax(x, -1),
+            lambda x: (y := x - x.amax(-1, keepdim=True)) - y.exp().sum(-1, keepdim=True).log2(),
+            "`log2` for the `log` of the sum",
+        ),
         (lambda x: F.gelu(x), lambda x: 0.5 * x * (1 + torch.erf(x)), "erf of x"),
         (
             lambda x: x / x.abs().amax(-1, keepdim=True),
