@@ -84,6 +84,22 @@ def test_what_the_scope_says_stands_once() -> None:
     assert _show(verdict, verbose=True).count("rows to 64 of 4,096") == 2
 
 
+def test_an_acceptance_begins_with_profile_device_and_scope_within_80_columns() -> None:
+    axes = (
+        AxisScope(axis="rows", declared=1_048_576, values=16_341),
+        AxisScope(axis="hidden", declared=65_536, values=8192),
+    )
+    scope = Scope(axes=axes, values=522_928, wanted=137_439_019_008)
+    verdict = dataclasses.replace(samples.accepted(), scope=scope)
+    rows = story(verdict, width=80).splitlines()
+    assert all(len(row) <= 80 for row in rows)
+    (first,) = (n for n, row in enumerate(rows) if row.startswith("ACCEPTED"))
+    labels = [row.split()[0] for row in rows[first + 1 :] if row[2:3].strip()]
+    assert labels[:2] == ["judged", "scope"]
+    assert rows[first + 1].split()[:4] == ["judged", "standard", "on", "cuda:"]
+    assert "rows to 16,341 of 1,048,576, hidden to 8,192 of 65,536" in "\n".join(rows)
+
+
 def test_quiet_is_one_line() -> None:
     text = _show(samples.told(), quiet=True)
     assert text.count("\n") == 1
