@@ -258,18 +258,24 @@ def _argument(
     name: str, value: Any, parameter: Declaration, buffers: dict[tuple[int, int], Buffer]
 ) -> Argument:
     """Return one argument as the machine takes it. Raises UsageError where it does not fit."""
-    size = parameter.count * size_of(parameter.type)
     match value:
-        case None:
-            return bytes(size)
-        case bytes():
-            data = value
-        case bool() | int() | float() | np.generic():
-            data = _packed(name, value, parameter, size)
+        case None | bytes() | bool() | int() | float() | np.generic():
+            return packed(name, value, parameter)
         case Fresh():
             return Pointer(buffer=_buffer(name, value.array, buffers, fresh=True))
         case _:
             return Pointer(buffer=_buffer(name, value, buffers, fresh=False))
+
+
+def packed(name: str, value: Any, parameter: Declaration) -> bytes:
+    """Return a scalar, bytes or None as the bytes of a parameter.
+
+    Raises UsageError where they do not fit.
+    """
+    size = parameter.count * size_of(parameter.type)
+    if value is None:
+        return bytes(size)
+    data = value if isinstance(value, bytes) else _packed(name, value, parameter, size)
     if len(data) != size:
         raise UsageError(f"argument '{name}' has {len(data)} bytes; its parameter takes {size}")
     return data

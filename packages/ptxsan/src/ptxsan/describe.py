@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from ptxsan import asynchronous, blind, isa, printed, roles
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
 from ptxsan.isa import Memory
-from ptxsan.launch import Dim3, Launch
+from ptxsan.launch import Launch, Part
 from ptxsan.lines import own_line
 from ptxsan.names import source_name
 from ptxsan.program import Program
@@ -64,7 +64,7 @@ class Describer:
     def finding(self, one: Record) -> MachineFinding | None:
         """Return the finding of a record; None for a mere suspicion."""
         if one.kind in (
-            L.K_BOUNDS, L.K_MISALIGNED, L.K_READ_ONLY, L.K_EXITED_SHARED, L.K_FREED
+            L.K_BOUNDS, L.K_MISALIGNED, L.K_READ_ONLY, L.K_EXITED_SHARED, L.K_FREED, L.K_PEER
         ):  # fmt: skip
             return self._memory(one)
         if one.kind == L.K_RACE:
@@ -133,6 +133,15 @@ class Describer:
         elif one.kind == L.K_FREED:
             kind = Kind.OUT_OF_BOUNDS
             text = f"{head} at byte {offset} of {name}, which was freed"
+            kind = Kind.FREED if self._launch.parts else kind
+        elif one.kind == L.K_PEER:
+            kind = Kind.PEER_ACCESS
+            device = self._launch.place(one.gid)[0]
+            text = (
+                f"{head} at byte {offset} of {name}, memory of another device to which device "
+                f"{device.device if device else 0} has no access: call cudaDeviceEnablePeerAccess "
+                "(CUDA: an illegal memory access)"
+            )
         elif one.kind == L.K_READ_ONLY:
             kind, text = Kind.READ_ONLY, f"{head} in {name}, which the kernel must not write"
         elif one.kind == L.K_EXITED_SHARED:
@@ -269,10 +278,11 @@ class Describer:
         where = f"the same bytes of {name} (offset {offset})"
         if one.kind == L.K_ACQUIRE:
             kind = Kind.ACQUIRE_FENCE
+            near = first.device == partner.device
+            fence = "__threadfence()" if near else "__threadfence_system()"
             text = (
                 f"{pair} touch {where}; {_who(first)} saw that the other had released them, but "
-                "has no fence behind the read that saw it: add __threadfence() there, or read with "
-                "acquire"
+                f"has no fence behind the read that saw it: add {fence} there, or read with acquire"
             )
         else:
             kind = Kind.UNORDERED
@@ -280,10 +290,11 @@ class Describer:
                 f"{pair} touch {where}, and nothing orders them: no data race by the PTX memory "
                 "model, but who comes first decides the result"
             )
+        far = kind is Kind.ACQUIRE_FENCE and first.device != partner.device
         return MachineFinding(
-            kind=kind, severity=Severity.NOTE, text=text, accesses=(first, partner),
-            space=_SPACES[one.space], address=one.address, allocation=name, offset=offset,
-            bytes=one.bytes, count=one.count,
+            kind=kind, severity=Severity.WRONG if far else Severity.NOTE, text=text,
+            accesses=(first, partner), space=_SPACES[one.space], address=one.address,
+            allocation=name, offset=offset, bytes=one.bytes, count=one.count,
         )  # fmt: skip
 
     def _other_noun(self, one: Record, site: int) -> str:
@@ -324,10 +335,10 @@ class Describer:
             text = f"{_who(first)} waits at {first.what}, {_who(partner)} at {partner.what}"
             text += f" on PTX line {partner.ptx_line}"
         elif one.kind == L.K_DIVERGENT_BARRIER:
-            _, thread = self._coordinates(one.other_gid)
+            _, _, thread = self._launch.place(one.other_gid)
             text = f"{_who(first)} waits at {first.what}, thread {thread} of its warp went past it"
         elif one.kind == L.K_DIVERGENT_COLLECTIVE and one.address == 2:
-            _, thread = self._coordinates(one.other_gid)
+            _, _, thread = self._launch.place(one.other_gid)
             text = f"{_who(first)} waits at {first.what} for thread {thread}, which went past it"
         elif one.kind == L.K_DIVERGENT_COLLECTIVE and one.address == 1:
             text = f"{_who(first)} executes {first.what} with a lane mask that leaves itself out"
@@ -353,16 +364,33 @@ class Describer:
         ended = self._state.get32(L.BLOCKS_DONE)
         blocks = math.prod(self._launch.grid)
         text += f"; {one.extra} of {blocks} blocks wait, {ended} have ended: nobody will change it"
+        text += self._progress()
         return MachineFinding(
             kind=Kind.DEADLOCK, severity=Severity.WRONG, text=text, accesses=tuple(accesses),
             space=_SPACES[one.space - 1] if name else "", address=one.address or None,
             allocation=name, offset=offset if name else None,
         )  # fmt: skip
 
+    def _progress(self) -> str:
+        """Return how far each of several devices has come."""
+        said = []
+        for device in sorted({one.device for one in self._launch.parts}):
+            own = [
+                (index, one) for index, one in enumerate(self._launch.parts)
+                if one.device == device and one.launch is not None
+            ]  # fmt: skip
+            left = [one for index, one in own if self._state.ended(index) < one.blocks]
+            if not left or left[0].launch is None:
+                said.append(f"all launches of device {device} have ended")
+            elif len(own) > 1:
+                name = source_name(left[0].launch.kernel)
+                said.append(f"device {device} is in launch {left[0].number}, {name}")
+        return f" ({'; '.join(said)})" if said else ""
+
     def _ended_before(self, one: Record) -> MachineFinding:
         """A barrier that opens without threads that have ended: PTX lets it, CUDA C++ does not."""
         first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
-        _, thread = self._coordinates(one.other_gid)
+        _, _, thread = self._launch.place(one.other_gid)
         text = (
             f"{_who(first)} waits at {first.what}, thread {thread} of its block has ended before: "
             "PTX counts threads that have ended as arrived, CUDA C++ wants all threads of the "
@@ -385,7 +413,7 @@ class Describer:
     def _access(self, what: str, site: int, gid: int) -> Access:
         instruction = self._instruction(site)
         source = own_line(instruction.source)
-        block, thread = self._coordinates(gid)
+        part, block, thread = self._launch.place(gid)
         return Access(
             what=what,
             ptx_line=instruction.line,
@@ -393,14 +421,16 @@ class Describer:
             source_line=source.line if source else None,
             block=block,
             thread=thread,
+            device=part.device if part else None,
+            launch=self._of_device(part) if part else "",
         )
 
-    def _coordinates(self, gid: int) -> tuple[Dim3, Dim3]:
-        width, height, depth = self._launch.block
-        block, thread = divmod(gid, width * height * depth)
-        return printed.unravel(block, self._launch.grid), printed.unravel(
-            thread, self._launch.block
-        )
+    def _of_device(self, part: Part) -> str:
+        """Return which of its device's launches one is; nothing where there is one."""
+        own = [one for one in self._launch.parts if one.device == part.device and one.launch]
+        if len(own) < 2 or part.launch is None:
+            return ""
+        return f"launch {part.number}, {source_name(part.launch.kernel)}"
 
 
 _UNINITIALISED = {
@@ -437,4 +467,7 @@ def _place(access: Access) -> str:
 
 
 def _who(access: Access) -> str:
-    return f"thread {access.thread} of block {access.block}"
+    text = f"thread {access.thread} of block {access.block}"
+    if access.device is None:
+        return text
+    return f"{text} on device {access.device}" + (f" ({access.launch})" if access.launch else "")

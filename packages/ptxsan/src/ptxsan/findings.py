@@ -42,6 +42,7 @@ class Kind(StrEnum):
     UNSEEN_ERROR = "unseen-error"
     UNWRITTEN_COPY = "uninitialised-copy"
     FREED = "use-after-free"
+    PEER_ACCESS = "no-peer-access"
     STREAM_RACE = "stream-race"
 
 
@@ -58,7 +59,8 @@ class Access:
     """One access or arrival: which thread did what on which line.
 
     `block` and `thread` are (x, y, z); `what` is `read`, `write`, `atomic` or the opcode. What the
-    host of a program does has no PTX line (0).
+    host of a program does has no PTX line (0). Where several devices run at once, `device` is the
+    thread's, and `launch` says which of that device's launches it belongs to.
     """
 
     what: str
@@ -67,6 +69,8 @@ class Access:
     source_line: int | None
     block: tuple[int, int, int]
     thread: tuple[int, int, int]
+    device: int | None = None
+    launch: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ EXTERNAL = {
     "free": (0, (8,)),
 }  # fmt: skip
 HEAP_CALLS = frozenset(("malloc", "free"))
+KERNEL = "%ptxsan_kernel"  # a special register: which of several kernels a thread runs
 TOO_DEEP = "ptxsan: too deep"  # what stands for a call that is not expanded
 
 
@@ -65,8 +66,10 @@ class _Names:
         return self.renamed.get(name, name)
 
 
-def flatten(module: Module, entry: Function) -> Flat:
-    """Return the entry's body with calls of functions that have a body expanded.
+def flatten(module: Module, *entries: Function) -> Flat:
+    """Return the entries' bodies with calls of functions that have a body expanded.
+
+    Several entries are one program: a thread goes to the one whose number KERNEL holds.
 
     A call through a pointer becomes a choice among the functions whose address is taken and whose
     parameters fit. Functions that call themselves are expanded several times; a call that would
@@ -75,13 +78,31 @@ def flatten(module: Module, entry: Function) -> Flat:
     for turns in _TURNS:
         flat = Flat(turns=turns, pointed=_address_taken(module))
         try:
-            _expand(module, entry, {}, flat, stack=())
+            for number, entry in enumerate(entries[1:], start=1):
+                _go_to(number, entry, flat)
+            for number, entry in enumerate(entries):
+                flat.labels[_beginning(number)] = len(flat.body)
+                _expand(module, entry, {}, flat, stack=())
         except _TooLong:
             continue
         return flat
     raise MachineError(
-        f"'{entry.name}' calls functions that call themselves in too many ways", line=entry.line
+        f"'{entries[0].name}' calls functions that call themselves in too many ways",
+        line=entries[0].line,
     )
+
+
+def _beginning(number: int) -> str:
+    return f"kernel@{number}"
+
+
+def _go_to(number: int, entry: Function, flat: Flat) -> None:
+    """Send threads of one of several entries to it."""
+    is_it = Register(f"%=kernel:{number}")
+    flat.registers[is_it.name] = "pred"
+    first = dataclasses.replace(entry.body[0], predicate=None)
+    flat.body.append(isa.equal(first, "u32", is_it, Register(KERNEL), Immediate(number, "int")))
+    flat.body.append(isa.jump(first, _beginning(number), when=is_it))
 
 
 class _TooLong(Exception):

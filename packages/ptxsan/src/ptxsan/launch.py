@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ class Buffer:
     the run. A write to a buffer with `writable=False` is a finding. `alignment` is that of the
     first byte's address. One buffer may be given to several launches in turn. `data` of another
     type is taken as its bytes, which it shares; raises MachineError where they are not contiguous.
+    `closed_to` are the devices that have no access to it, where several run at once.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Buffer:
     writable: bool = True
     alignment: int = 256
     shadow: NDArray[np.float32] | None = None
+    closed_to: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if getattr(self.data, "dtype", "uint8") == "uint8" and getattr(self.data, "ndim", 1) == 1:
@@ -211,7 +214,8 @@ class Launch:
     as bytes, with `pointers_inside` saying (argument index, byte offset, Pointer).
     `buffers` lists memory that is reachable only through pointers stored in other memory.
     `stored_pointers` are pointers stored in buffers: (holder, byte offset, Pointer); `textures`
-    are what handles of textures and surfaces mean.
+    are what handles of textures and surfaces mean. With `parts`, launches of several devices
+    that run at once, this one stands for all of them (ranks.py).
     """
 
     kernel: str
@@ -224,3 +228,41 @@ class Launch:
     buffers: tuple[Buffer, ...] = ()
     stored_pointers: tuple[tuple[Buffer, int, Pointer], ...] = field(default=())
     textures: tuple[Texture, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    def place(self, gid: int) -> tuple[Part | None, Dim3, Dim3]:
+        """Return the block and the thread of a number in the grid, and which of the parts."""
+        block, thread = divmod(gid, math.prod(self.block))
+        if not self.parts:
+            return None, unravel(block, self.grid), unravel(thread, self.block)
+        for part in self.parts:
+            if block < part.blocks:
+                break
+            block -= part.blocks
+        assert part.launch is not None
+        return part, unravel(block, part.launch.grid), unravel(thread, part.launch.block)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """One of several launches that run at once.
+
+    It runs on `device` when those with the numbers `after` have ended. Without a launch it only
+    waits for those, and frees `freed`. `number` counts the launches of a device from 1.
+    """
+
+    device: int
+    launch: Launch | None
+    number: int = 1
+    after: tuple[int, ...] = ()
+    freed: Buffer | None = None
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks it has."""
+        return math.prod(self.launch.grid) if self.launch is not None else 0
+
+
+def unravel(index: int, dims: Dim3) -> Dim3:
+    """Return the x, y and z of a number that counts x first."""
+    return index % dims[0], index // dims[0] % dims[1], index // (dims[0] * dims[1])

@@ -29,6 +29,9 @@ class Options:
     With `blocks` only the clusters with these numbers run, in this order, and buffers may be
     `pages.mirror`s: what is said of accesses to memory holds where no address depends on data.
     Neither shadows nor races are looked at then.
+
+    Where launches of several devices run at once, blocks of the devices in `held` take a turn only
+    when nobody else gets on.
     """
 
     schedule: str = "forward"
@@ -45,6 +48,7 @@ class Options:
     predict: bool = True
     footprints: bool = False
     blocks: tuple[int, ...] = ()
+    held: tuple[int, ...] = ()
 
     @property
     def kind(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 
-from ptxsan.launch import Dim3, Launch
+from ptxsan.launch import Launch
 from ptxsan.records import LaunchState
 from ptxsan.runtime import layout as L
 
@@ -32,11 +32,10 @@ def lines(launch: Launch, state: LaunchState) -> tuple[str, ...]:
         gid, _, size, text = _record(state, index)
         if size != L.P_ASSERTED and len(found) < MOST_LINES:
             data = _payload(state, index)[:size]
-            width, height, depth = launch.block
-            indices = divmod(gid, width * height * depth)
-            block, thread = unravel(indices[0], launch.grid), unravel(indices[1], launch.block)
+            part, block, thread = launch.place(gid)
+            device = f" on device {part.device}" if part else ""
             said = formatted(state, _string(state, text), data)
-            found.append(f"thread {thread} of block {block}: {said}")
+            found.append(f"thread {thread} of block {block}{device}: {said}")
     printed = calls - sum(_record(state, index)[2] == L.P_ASSERTED for index in range(kept))
     if printed > len(found):
         found.append(f"... and {printed - len(found)} calls more")
@@ -193,8 +192,3 @@ def _record(state: LaunchState, index: int) -> tuple[int, int, int, int]:
 def _payload(state: LaunchState, index: int) -> bytes:
     start = index * L.P_RECORD + L.P_DATA
     return state.prints[start : start + L.P_MOST].tobytes()
-
-
-def unravel(index: int, dims: Dim3) -> Dim3:
-    """Return the x, y and z of a number that counts x first."""
-    return index % dims[0], index // dims[0] % dims[1], index // (dims[0] * dims[1])

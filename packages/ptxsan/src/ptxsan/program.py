@@ -18,7 +18,7 @@ from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
 from ptxsan.inline import flatten
 from ptxsan.isa import Memory
-from ptxsan.syntax import Address, Declaration, Instruction, Module, Register, Symbol
+from ptxsan.syntax import Address, Declaration, Function, Instruction, Module, Register, Symbol
 
 SHARED_WINDOW = 1 << 56
 LOCAL_WINDOW = 2 << 56
@@ -26,6 +26,7 @@ PARAM_WINDOW = 3 << 56
 FUNCTION_WINDOW = 4 << 56  # addresses of device functions: nobody can read or write there
 WORKSPACE = "the grid's workspace"  # what cooperative launches find by %envreg1 and %envreg2
 CLOCKS = ("%clock", "%globaltimer")
+BESIDE = "|"  # between the names of kernels that run at once, as one program
 _FAR, _NEAR = 1 << 20, 1 << 12
 _FIRST = 1 << 10  # address 0 is nobody's
 _MOST = 1 << 27  # shared addresses above carry the rank of another block of the cluster
@@ -43,8 +44,9 @@ class Variable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A kernel parameter: its byte offset and size in parameter space."""
+    """A kernel parameter: whose it is, its byte offset and size in parameter space."""
 
+    kernel: str
     name: str
     offset: int
     bytes: int
@@ -109,15 +111,12 @@ class Program:
 
 
 def build(module: Module, kernel: str) -> Program:
-    """Return the program of one entry.
+    """Return the program of one entry, or of several whose names BESIDE joins.
 
-    Raises MachineError where the entry is unknown or cannot be flattened.
+    Raises MachineError where an entry is unknown or cannot be flattened.
     """
-    entry = module.functions.get(kernel)
-    if entry is None or not entry.entry:
-        known = ", ".join(module.entries) or "none"
-        raise MachineError(f"no kernel '{kernel}' in the module (kernels: {known})")
-    flat = flatten(module, entry)
+    entries = [_entry(module, name) for name in kernel.split(BESIDE)]
+    flat = flatten(module, *entries)
     every = {**module.variables, **flat.variables}
     body = tuple(flat.body)
     near = any(isa.row(one).near for one in body)
@@ -128,13 +127,15 @@ def build(module: Module, kernel: str) -> Program:
         for operand in one.operands
     )
     parameters, offset = [], 0
-    for parameter in entry.params:
+    for name, parameter in ((one.name, each) for one in entries for each in one.params):
         # `.ptr .align` is that of the memory behind a pointer, not the pointer's.
         item = size_of(parameter.type)
         align = item if item > 1 else max(parameter.align, 1)
         offset = -(-offset // align) * align
         size = parameter.count * item
-        parameters.append(Parameter(name=parameter.name, offset=offset, bytes=size, align=align))
+        parameters.append(
+            Parameter(kernel=name, name=parameter.name, offset=offset, bytes=size, align=align)
+        )
         offset += size
     return Program(
         name=kernel,
@@ -150,10 +151,18 @@ def build(module: Module, kernel: str) -> Program:
         ),
         params=tuple(parameters),
         granule={space: _granule(body, space) for space in ("global", "shared")},
-        directives=entry.directives,
+        directives=entries[0].directives if len(entries) == 1 else {},
         target=module.target,
         functions=function_addresses(module),
     )
+
+
+def _entry(module: Module, name: str) -> Function:
+    found = module.functions.get(name)
+    if found is None or not found.entry:
+        known = ", ".join(module.entries) or "none"
+        raise MachineError(f"no kernel '{name}' in the module (kernels: {known})")
+    return found
 
 
 def function_addresses(module: Module) -> dict[str, int]:

@@ -21,7 +21,7 @@ from ptxsan.errors import MachineError
 from ptxsan.heap import Heap
 from ptxsan.launch import Buffer, Launch, Pointer, TensorMap
 from ptxsan.options import Options
-from ptxsan.program import Program, Variable
+from ptxsan.program import BESIDE, Program, Variable
 from ptxsan.runtime import layout as L
 
 _FINDINGS, _VARIABLES, _LOG = 1024, 1 << 20, 1 << 21
@@ -59,6 +59,7 @@ class LaunchState:
     heap_records: NDArray[np.uint64] | None = None
     stats: list[NDArray[np.float64]] = field(default_factory=list)
     meta_names: list[str] = field(default_factory=list)
+    parts: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     def address(self) -> int:
         """Return the address of the launch record."""
@@ -79,6 +80,10 @@ class LaunchState:
     def get64(self, offset: int) -> int:
         """Return a 64-bit field of the launch record."""
         return int(struct.unpack_from("<Q", self.record.data, offset)[0])
+
+    def ended(self, part: int) -> int:
+        """Return how many blocks of one of several launches have ended."""
+        return int(struct.unpack_from("<I", self.parts.data, part * L.R_RECORD + L.R_DONE)[0])
 
     def allocation(self, index: int) -> Allocation:
         """Return the memory of a region of addresses: an allocation, or a block of the heap."""
@@ -153,7 +158,10 @@ def prepare(
         raise MachineError(f"{len(state.allocations)} buffers are too many (most: {_REGIONS})")
     _fill_allocations(state, program)
     _fill_tables(state, program, code, launch, options)
-    _fill_arguments(state, program, launch, places)
+    if launch.parts:
+        _fill_parts(state, program, launch, places, options)
+    else:
+        state.table(L.PARAMS, _arguments(program, launch, places))
     if heap is not None:
         state.heap = heap
         if options.races:
@@ -211,13 +219,18 @@ def _fill_allocations(state: LaunchState, program: Program) -> None:
                 one.init.ctypes.data,
                 one.shadow.ctypes.data,
                 one.meta.ctypes.data if one.meta.size else 0,
-                0 if one.writable else 1,
+                _flags(one),
                 shift,
             )
         )
     table = np.frombuffer(b"".join(rows) or bytes(L.A_RECORD), np.uint8).copy()
     state.table(L.ALLOCATIONS, table)
     state.set32(L.ALLOCATION_COUNT, len(rows))
+
+
+def _flags(one: Allocation) -> int:
+    closed = one.buffer.closed_to if one.buffer is not None else ()
+    return int(not one.writable) | sum(L.A_CLOSED << device for device in closed)
 
 
 def _fill_tables(
@@ -248,6 +261,8 @@ def _fill_tables(
     state.set32(L.SITE_SHIFT, max(0, (len(program.body) - 1).bit_length() - 13))
     state.set64(L.SEED, options.seed)
     state.set32(L.TOTAL_THREADS, math.prod(launch.grid) * math.prod(launch.block))
+    state.set32(L.BLOCK_GIDS, math.prod(launch.block))
+    state.set32(L.PARAM_BYTES, program.param_bytes)
     if not isinstance(options.shadow, bool):
         state.table(L.RESIDUES, options.shadow.table)
     state.set32(L.SCHEDULE, ("forward", "reverse", "random").index(options.schedule))
@@ -269,6 +284,7 @@ def _fill_tables(
     state.set32(L.VARIABLE_SLOTS, _VARIABLES)
     state.table(L.LOG, pages.zeros(_LOG * L.E_RECORD))
     state.set32(L.LOG_LIMIT, _LOG)
+    state.table(L.WALK, np.zeros(L.WALK_LIMIT, np.uint64))
 
 
 def _variables(variables: tuple[Variable, ...], dynamic_bytes: int) -> tuple[Bytes, int]:
@@ -281,16 +297,53 @@ def _variables(variables: tuple[Variable, ...], dynamic_bytes: int) -> tuple[Byt
     return np.frombuffer(b"".join(rows) or bytes(L.V_RECORD), np.uint8).copy(), offset + 16
 
 
-def _fill_arguments(
-    state: LaunchState, program: Program, launch: Launch, places: dict[int, int]
+def _fill_parts(
+    state: LaunchState, program: Program, launch: Launch, places: dict[int, int], options: Options
 ) -> None:
-    if len(launch.arguments) != len(program.params):
+    """Lay out launches that run at once: a record each, and the device of each block."""
+    parts = np.zeros(len(launch.parts) * L.R_RECORD, np.uint8)
+    kernels, first = program.name.split(BESIDE), 0
+    indices = {id(one.buffer): index for index, one in enumerate(state.allocations) if one.buffer}
+    for number, part in enumerate(launch.parts):
+        at = number * L.R_RECORD
+        if part.launch is not None:
+            one = part.launch
+            state.table(L.PARAMS, _arguments(program, one, places))
+            for offset, dims in ((L.BLOCK_DIM, one.block), (L.GRID_DIM, one.grid)):
+                for axis, value in enumerate(dims):
+                    state.set32(offset + 4 * axis, value)
+            table, _ = _variables(program.shared, one.dynamic_shared_bytes)
+            state.table(L.SHARED_TABLE, table)
+            fields = state.record[L.PARAMS : L.PARAMS + L.R_FIELDS_BYTES]
+            parts[at : at + L.R_FIELDS_BYTES] = fields
+            struct.pack_into("<I", parts.data, at + L.R_DYNAMIC, one.dynamic_shared_bytes)
+            struct.pack_into("<I", parts.data, at + L.R_KERNEL, kernels.index(one.kernel))
+        after = np.array(part.after or (0,), np.uint32)
+        state.keep.append(after)
+        struct.pack_into("<II", parts.data, at + L.R_FIRST, first, part.blocks)
+        struct.pack_into("<I", parts.data, at + L.R_DEVICE, part.device)
+        struct.pack_into("<QI", parts.data, at + L.R_AFTER, after.ctypes.data, len(part.after))
+        if part.freed is not None:
+            struct.pack_into("<I", parts.data, at + L.R_FREES, 1 + indices[id(part.freed)])
+        first += part.blocks
+    state.table(L.PARTS, parts)
+    state.parts = parts
+    state.set32(L.PART_COUNT, len(launch.parts))
+    devices = [np.full(one.blocks, one.device, np.uint8) for one in launch.parts]
+    state.table(L.DEVICES, np.concatenate(devices))
+    state.set32(L.HELD, sum(1 << one for one in options.held))
+
+
+def _arguments(program: Program, launch: Launch, places: dict[int, int]) -> Bytes:
+    """Return the parameters of a launch of a program, or of one of its kernels, as bytes."""
+    params = [one for one in program.params if one.kernel == launch.kernel]
+    if len(launch.arguments) != len(params):
         raise MachineError(
-            f"kernel '{program.name}' takes {len(program.params)} arguments, the launch gives "
+            f"kernel '{launch.kernel}' takes {len(params)} arguments, the launch gives "
             f"{len(launch.arguments)}"
         )
     raw = np.zeros(max(16, program.param_bytes + 16), np.uint8)
-    for index, (param, given) in enumerate(zip(program.params, launch.arguments, strict=True)):
+    for index, (param, given) in enumerate(zip(params, launch.arguments, strict=True)):
         if isinstance(given, Pointer):
             text = struct.pack("<Q", places[id(given.buffer)] + given.offset)
         elif isinstance(given, TensorMap):
@@ -299,13 +352,12 @@ def _fill_arguments(
             text = given
         if len(text) != param.bytes:
             raise MachineError(
-                f"argument {index} of kernel '{program.name}' has {len(text)} bytes, "
+                f"argument {index} of kernel '{launch.kernel}' has {len(text)} bytes, "
                 f"'{param.name}' takes {param.bytes}"
             )
         raw[param.offset : param.offset + len(text)] = np.frombuffer(text, np.uint8)
     for index, offset, pointer in launch.pointers_inside:
-        place = program.params[index].offset + offset
+        place = params[index].offset + offset
         text = struct.pack("<Q", places[id(pointer.buffer)] + pointer.offset)
         raw[place : place + 8] = np.frombuffer(text, np.uint8)
-    state.table(L.PARAMS, raw)
-    state.set32(L.PARAM_BYTES, program.param_bytes)
+    return raw

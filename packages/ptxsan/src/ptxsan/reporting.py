@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
 
 if TYPE_CHECKING:
+    from ptxsan import ranks
     from ptxsan.api import Report
 
 _BAR = "========= "
@@ -30,6 +31,7 @@ _TITLES = {
     Kind.UNSEEN_ERROR: "Unchecked CUDA error",
     Kind.UNWRITTEN_COPY: "Uninitialized memory is copied to the host",
     Kind.FREED: "Use of memory that was freed",
+    Kind.PEER_ACCESS: "Access to memory of another device without peer access",
     Kind.STREAM_RACE: "Race between streams detected",
 }
 _LEVELS = {Severity.WRONG: "error", Severity.NOTE: "note", Severity.ADVICE: "note"}
@@ -70,6 +72,20 @@ def text(report: Report) -> str:
     return "\n".join([*lines, f"{_BAR}{found}"])
 
 
+def ranks_text(report: ranks.Report) -> str:
+    """Return the report of launches of several ranks as lines."""
+    lines = [f"{_BAR}PTXSAN"]
+    for one in report.findings:
+        lines += lines_of(one, report.kernel)
+    if report.inconclusive:
+        lines += [f"{_BAR}Not executed to the end: {report.inconclusive}", _RULE]
+    count = len(report.wrong)
+    found = f"ERROR SUMMARY: {count} error{'' if count == 1 else 's'}"
+    found += "; no verdict" if report.inconclusive else ""
+    found += left_out(one for each in report.reports for one in each.left_out)
+    return "\n".join([*lines, f"{_BAR}{found}"])
+
+
 def left_out(texts: Iterable[str]) -> str:
     """Return the end of a last line: what launches use that was not looked at."""
     each = tuple(dict.fromkeys(texts))
@@ -89,7 +105,10 @@ def lines_of(one: MachineFinding, kernel: str, note: str = "", place: str = "") 
                 lines.append(f"{_BAR}    {access.what} at {line}")
             continue
         lines.append(f"{_BAR}    {access.what} at {_place(access, kernel)}")
-        lines.append(f"{_BAR}    by thread {_plain(access.thread)} in block {_plain(access.block)}")
+        device = "" if access.device is None else f" on device {access.device}"
+        device += f" ({access.launch})" if access.launch else ""
+        thread, block = _plain(access.thread), _plain(access.block)
+        lines.append(f"{_BAR}    by thread {thread} in block {block}{device}")
     if one.count > 1:
         lines.append(f"{_BAR}    {one.count} times")
     if place:
@@ -156,6 +175,7 @@ def row(one: MachineFinding, *, optimised: bool = True) -> dict[str, Any]:
                 "line": access.source_line,
                 "block": access.block,
                 "thread": access.thread,
+                **({} if access.device is None else {"device": access.device}),
             }
             for access in one.accesses
         ],

@@ -7,7 +7,7 @@ import functools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -189,17 +189,24 @@ def run(
             inconclusive=str(error),
             not_covered=NOT_COVERED,
         )
-    launch = clustered(loaded.program, launch)
+    if not launch.parts:
+        launch = accepted(loaded.program, launch, options)
+    budget.demand(loaded.program, loaded.code, launch, options)
+    run_ = _Run(module, loaded, launch, options, meanwhile)
+    return run_.report()
+
+
+def accepted(program: Program, launch: Launch, options: Options) -> Launch:
+    """Return the launch with its cluster; raise LaunchError where no GPU accepts it."""
+    launch = clustered(program, launch)
     refused = limits.refusal(
-        loaded.program.name, loaded.program.directives, grid=launch.grid, block=launch.block,
-        cluster=launch.cluster, static_bytes=sum(one.bytes for one in loaded.program.shared),
+        program.name, program.directives, grid=launch.grid, block=launch.block,
+        cluster=launch.cluster, static_bytes=sum(one.bytes for one in program.shared),
         dynamic_bytes=launch.dynamic_shared_bytes, arch=options.arch,
     )  # fmt: skip
     if refused is not None:
         raise LaunchError(refused.text)
-    budget.demand(loaded.program, loaded.code, launch, options)
-    run_ = _Run(module, loaded, launch, options, meanwhile)
-    return run_.report()
+    return launch
 
 
 def clustered(program: Program, launch: Launch) -> Launch:
@@ -249,7 +256,7 @@ class _Run:
         self._heap = module_heap(module, loaded.program)
         self._one_by_one = (
             loaded.interplay is Interplay.UPDATES and options.schedule != "random"
-            and math.prod(launch.cluster) == 1 and not options.blocks
+            and math.prod(launch.cluster) == 1 and not options.blocks and not launch.parts
         )  # fmt: skip
         again = options.races or self._one_by_one
         self._watch = watching.Snapshot(launch, self._variables, self._heap) if again else None
@@ -385,6 +392,7 @@ class _Run:
             loaded.interplay is Interplay.APART
             and options.schedule != "random"
             and suspects is None
+            and not launch.parts
         )
         workers = options.workers if parallel else 1
         places = contexts.make(
@@ -392,7 +400,7 @@ class _Run:
             one_by_one=one_by_one,
         )  # fmt: skip
         state.set32(L.APART, int(one_by_one))
-        gives_way = loaded.interplay is Interplay.ANY and workers == 1
+        gives_way = (loaded.interplay is Interplay.ANY or bool(launch.parts)) and workers == 1
         state.set32(L.GIVES_WAY, int(gives_way))
         state.set32(L.IDLE_ROUNDS, _idle_rounds(loaded.program, options, workers=workers))
         state.set32(L.READS_CLOCKS, int(loaded.program.reads_clocks))
@@ -431,7 +439,7 @@ class _Run:
         size = self._launch.cluster[0] * self._launch.cluster[1] * self._launch.cluster[2]
         grid = self._launch.grid
         units = grid[0] * grid[1] * grid[2] // size
-        order = _order(units, self._options)
+        order = _order([one.blocks for one in self._launch.parts] or [units], self._options)
         units = len(order)
         state.keep.append(order)
         function = _RUN(symbols.run_address())
@@ -500,6 +508,11 @@ class _Run:
         schedule = self._options.schedule
         if schedule == "random":
             schedule += f" {self._options.seed}"
+        if self._options.held:
+            many = "s" if len(self._options.held) > 1 else ""
+            schedule += f", device{many} {', '.join(map(str, self._options.held))} late"
+        if self._options.fuel == 1:
+            schedule += ", short turns"
         sites: tuple[precision.SiteNumbers, ...] = ()
         if self._options.kind == "float64":
             table = precision.merged(state.stats)
@@ -559,15 +572,21 @@ def _idle_rounds(program: Program, options: Options, *, workers: int) -> int:
     return _ROUNDS_OF_CHANCE if options.schedule == "random" or workers > 1 else 1
 
 
-def _order(units: int, options: Options) -> Any:
+def _order(counts: Sequence[int], options: Options) -> Any:
+    """Return the clusters in the order in which they begin, those of each launch for themselves."""
+    units, found, first = sum(counts), [], 0
     if options.blocks:
         return np.array([one for one in options.blocks if one < units], np.uint32)
-    order = np.arange(units, dtype=np.uint32)
-    if options.schedule == "reverse":
-        return order[::-1].copy()
-    if options.schedule == "random":
-        return np.random.default_rng(options.seed).permutation(order)
-    return order
+    generator = np.random.default_rng(options.seed)
+    for count in counts:
+        order = np.arange(first, first + count, dtype=np.uint32)
+        if options.schedule == "reverse":
+            order = order[::-1].copy()
+        elif options.schedule == "random":
+            order = generator.permutation(order)
+        found.append(order)
+        first += count
+    return np.concatenate(found)
 
 
 def _unique(findings: list[MachineFinding | None]) -> list[MachineFinding]:

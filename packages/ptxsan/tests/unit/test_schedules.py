@@ -119,5 +119,5 @@ def test_more_threads_than_race_records_can_name_are_refused() -> None:
     launch = dataclasses.replace(
         _launch(1, np.zeros(4, np.uint32), np.zeros(4, np.uint32)), grid=(1 << 21, 1, 1)
     )
-    with pytest.raises(MachineError, match="runs 67108864 at most"):
+    with pytest.raises(MachineError, match="runs 33554432 at most"):
         run(module, launch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptxsan.emit.context import Emit
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import Value
+from ptxsan.isa import scope_of
 from ptxsan.runtime import layout
 from ptxsan.syntax import Instruction
 
@@ -50,7 +51,5 @@ def emit_fence(cx: Emit, ins: Instruction) -> None:
         if any(part.startswith("async") for part in ins.parts):
             cx.call("void", "rt_fence_proxy", ("i64", "%thread.i"), ("i64", "%block.i"))
         return
-    scope = 0 if "cta" in ins.parts else 2
-    if "cluster" in ins.parts:
-        scope = 1
+    scope = ("cta", "cluster", "gpu", "sys").index(scope_of(ins))
     cx.call("void", "rt_fence", ("i64", "%thread.i"), ("i64", "%block.i"), ("i64", str(scope)))

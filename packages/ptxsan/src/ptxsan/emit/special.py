@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptxsan.emit.values import Value, width_of
+from ptxsan.inline import KERNEL
 from ptxsan.program import WORKSPACE
 from ptxsan.runtime import layout
 
@@ -46,6 +47,8 @@ def special_register(cx: Emit, name: str, type_: str) -> Value:
         bits = cx.let(f"lshr i64 {count}, 32") if high else count
         width = width_of(type_)
         return Value(type_, bits if width == 64 else cx.let(f"trunc i64 {bits} to i{width}"))
+    if name == KERNEL:
+        return _wide(cx, cx.load_field("%launch", layout.KERNEL), type_)
     if name in _WORKSPACE_BITS:
         return _wide(cx, str(cx.symbol(WORKSPACE) >> _WORKSPACE_BITS[name] & 0xFFFFFFFF), type_)
     text = _lane_register(cx, name)

@@ -5,27 +5,37 @@ from __future__ import annotations
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.native import native
 from ptxsan.runtime.raw import fill, load_u32, load_u64, store_u32, store_u64
+from ptxsan.runtime.together import begin_knowing, enter, part_of
 from ptxsan.runtime.waiting import FIRST_PATIENCE
 
 
 @native
 def _begin(block: int, launch: int, linear: int) -> None:
-    """Set up a context for a block: fresh threads, fresh shared memory."""
+    """Set up a context for a block: fresh threads, fresh shared memory.
+
+    Of several launches that run at once, blocks are numbered one launch after the other.
+    """
+    inside = linear
+    if load_u32(launch + L.PART_COUNT):
+        inside = linear - _begin_part(block, launch, linear)
     threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
     first = load_u64(block + L.BLOCK_THREAD0)
     width, height = load_u32(launch + L.GRID_DIM), load_u32(launch + L.GRID_DIM + 4)
     store_u32(block + L.BLOCK_LINEAR, linear)
-    store_u32(block + L.BLOCK_X, linear % width)
-    store_u32(block + L.BLOCK_X + 4, linear // width % height)
-    store_u32(block + L.BLOCK_X + 8, linear // (width * height))
-    store_u32(block + L.FIRST_GID, linear * threads)
+    store_u32(block + L.BLOCK_X, inside % width)
+    store_u32(block + L.BLOCK_X + 4, inside // width % height)
+    store_u32(block + L.BLOCK_X + 8, inside // (width * height))
+    gids = load_u32(launch + L.BLOCK_GIDS)
+    store_u32(block + L.FIRST_GID, linear * gids)
     store_u32(block + L.LIVE, threads)
     store_u32(block + L.BLOCK_STATE, 0)
     store_u32(block + L.PUBLISHED, 0)
+    store_u32(block + L.PUBLISHED_SYS, 0)
+    store_u32(block + L.KNOWN_BEFORE, 0)
     store_u32(block + L.BLOCK_FAR, 0)
     store_u32(block + L.KNOWS_ALL, 0)
     store_u32(block + L.LAST_RELEASE, 0)
-    fill(block + L.STATES, L.BLOCK_BYTES - L.STATES, 0)
+    fill(block + L.STATES, L.DEVICE - L.STATES, 0)
     store_u32(block + L.PATIENCE, min(FIRST_PATIENCE, load_u32(launch + L.MOST_FUEL)))
     store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B1)
     fill(block + L.ARRIVALS, 128, 0)
@@ -47,10 +57,26 @@ def _begin(block: int, launch: int, linear: int) -> None:
         store_u32(thread + L.TID_X, index % dim_x)
         store_u32(thread + L.TID_X + 4, index // dim_x % dim_y)
         store_u32(thread + L.TID_X + 8, index // (dim_x * dim_y))
-        store_u32(thread + L.GID, linear * threads + index)
+        store_u32(thread + L.GID, linear * gids + index)
         store_u32(thread + L.CLOCK, 1)
         store_u32(thread + L.BASE, 1)
         _begin_clocks(thread, block, index)
+    if load_u32(launch + L.PART_COUNT):
+        begin_knowing(block, launch, enter(launch, load_u32(block + L.PART)))
+
+
+@native
+def _begin_part(block: int, launch: int, linear: int) -> int:
+    """Set up what a block has of its launch, one of several; return that one's first block."""
+    number = part_of(launch, linear)
+    part = enter(launch, number)
+    device = load_u32(part + L.R_DEVICE)
+    threads = load_u32(launch + L.BLOCK_DIM) * load_u32(launch + L.BLOCK_DIM + 4)
+    store_u32(block + L.BLOCK_THREADS, threads * load_u32(launch + L.BLOCK_DIM + 8))
+    store_u32(block + L.PART, number)
+    store_u32(block + L.DEVICE, device)
+    store_u32(block + L.DENIED, L.A_FREED | L.A_CLOSED << device)
+    return load_u32(part + L.R_FIRST)
 
 
 @native
@@ -93,6 +119,8 @@ def _begin_objects(block: int) -> None:
 @native
 def _linear_of(launch: int, unit: int, rank: int) -> int:
     """Return the linear index of a block from its cluster and its rank there."""
+    if load_u32(launch + L.PART_COUNT):
+        return unit
     cx, cy = load_u32(launch + L.CLUSTER_DIM), load_u32(launch + L.CLUSTER_DIM + 4)
     cz = load_u32(launch + L.CLUSTER_DIM + 8)
     gx, gy = load_u32(launch + L.GRID_DIM), load_u32(launch + L.GRID_DIM + 4)

@@ -7,9 +7,9 @@ from ptxsan.runtime.clocks import learn, publish, share, tick
 from ptxsan.runtime.native import native
 from ptxsan.runtime.order import (
     append,
-    learn_in_block,
     learn_in_thread,
     release,
+    share_with_block,
     slot_of,
 )
 from ptxsan.runtime.raw import load_u8, load_u32, load_u64, store_u32, store_u64
@@ -181,16 +181,12 @@ def _know_all(block: int, launch: int) -> None:
         thread = first + index * stride
         latest = max(latest, load_u32(thread + L.CLOCK))
         unfenced |= load_u32(thread + L.UNFENCED)
+        share_with_block(thread, block, launch)
         for place in range(4):
-            far = thread + L.FAR + 8 * place
-            if load_u32(far) != 0:
-                fenced = thread + L.FAR_FENCED + 8 * place
-                learn_in_block(
-                    block, launch, load_u32(far), load_u32(far + 4), load_u32(fenced),
-                    load_u32(fenced + 4),
-                )  # fmt: skip
-                store_u64(far, 0)
-                store_u64(fenced, 0)
+            if load_u32(thread + L.FAR + 8 * place) != 0:
+                store_u64(thread + L.FAR + 8 * place, 0)
+                store_u64(thread + L.FAR_FENCED + 8 * place, 0)
+                store_u32(thread + L.FAR_SYS + 4 * place, 0)
     for index in range(threads):
         thread = first + index * stride
         store_u32(thread + L.BASE, latest + 1)
@@ -198,8 +194,10 @@ def _know_all(block: int, launch: int) -> None:
         store_u32(thread + L.PROXY_FRESH, 0)
     store_u32(block + L.BLOCK_TIME, latest + 1)
     share(block)
-    if unfenced == 0:
+    if unfenced & 1 == 0:
         store_u32(block + L.PUBLISHED, latest + 1)
+    if unfenced == 0:
+        store_u32(block + L.PUBLISHED_SYS, latest + 1)
     if latest + 2 >= 1 << 20:
         store_u32(launch + L.OVERFLOW, 2)
 
@@ -230,7 +228,7 @@ def _know_some(block: int, launch: int, number: int) -> None:
     for index in range(threads):
         thread = first + index * stride
         if waits_at(thread, number):
-            learn_in_thread(thread, block, launch, name, version, version, version)
+            learn_in_thread(thread, block, launch, name, version, version, version, version)
             store_u32(thread + L.CLOCK, load_u32(thread + L.CLOCK) + 1)
 
 
@@ -243,14 +241,7 @@ def _know_by_clocks(block: int, launch: int, number: int) -> None:
         thread = first + index * stride
         if waits_at(thread, number):
             publish(thread, block, clocks)
-            for place in range(4):
-                far = thread + L.FAR + 8 * place
-                if load_u32(far) != 0:
-                    fenced = thread + L.FAR_FENCED + 8 * place
-                    learn_in_block(
-                        block, launch, load_u32(far), load_u32(far + 4), load_u32(fenced),
-                        load_u32(fenced + 4),
-                    )  # fmt: skip
+            share_with_block(thread, block, launch)
     for index in range(threads):
         thread = first + index * stride
         if waits_at(thread, number):

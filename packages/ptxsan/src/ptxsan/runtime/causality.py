@@ -23,12 +23,12 @@ from ptxsan.runtime.native import native
 
 
 @native
-def morally_strong(narrow: bool, inside: bool) -> bool:
+def morally_strong(scope: int, needed: int) -> bool:
     """Whether two strong accesses of one granule are morally strong.
 
-    `narrow`: the scope of one of them is its block. `inside`: both are in one block.
+    `scope` is the narrower one of theirs, `needed` the least that includes both threads.
     """
-    return inside or not narrow
+    return scope >= needed
 
 
 @native

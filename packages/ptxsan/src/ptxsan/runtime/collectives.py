@@ -231,23 +231,27 @@ def _share_acquired(thread0: int, stride: int, mask: int) -> None:
             if load_u32(place) == 0:
                 continue
             fenced = thread0 + lane * stride + L.FAR_FENCED + 8 * index
+            system = load_u32(thread0 + lane * stride + L.FAR_SYS + 4 * index)
             for other in range(32):
                 if (mask >> other) & 1 and other != lane:
-                    _learn(thread0 + other * stride, place, fenced)
+                    _learn(thread0 + other * stride, place, fenced, system)
 
 
 @native
-def _learn(thread: int, source: int, fenced: int) -> None:
+def _learn(thread: int, source: int, fenced: int, system: int) -> None:
     """Keep what another lane saw of a variable; where no place is left, the first is given up."""
     name, found = load_u32(source), 0
     for index in range(3, -1, -1):
         if load_u32(thread + L.FAR + 8 * index) in (0, name):
             found = index
     place, own = thread + L.FAR + 8 * found, thread + L.FAR_FENCED + 8 * found
+    own_system = thread + L.FAR_SYS + 4 * found
     if load_u32(place) not in (0, name):
         store_u64(place, 0)
         store_u64(own, 0)
+        store_u32(own_system, 0)
     store_u32(place, name)
     store_u32(place + 4, max(load_u32(source + 4), load_u32(place + 4)))
     store_u32(own, max(load_u32(fenced), load_u32(own)))
     store_u32(own + 4, max(load_u32(fenced + 4), load_u32(own + 4)))
+    store_u32(own_system, max(system, load_u32(own_system)))

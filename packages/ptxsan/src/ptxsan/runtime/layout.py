@@ -20,7 +20,7 @@ WAIT_SITE = 44  # u32: instruction that waits
 WAIT_COUNT = 48  # u32: threads of a counted barrier; 0: all
 WAIT_VALUE = 52  # u32: operand of bar.red; result afterwards
 LAST_BLOCK = 56  # u32: last basic block before the end, other than a bare `ret`
-UNFENCED = 60  # u32: wrote to global memory since its last fence
+UNFENCED = 60  # u32: 1: wrote to global memory since its last fence of its GPU; 2: of the system
 COUNT = 64  # u64: instructions executed
 FENCE_BASE = 72  # u32: BASE at the last fence; 0: no fence yet
 FENCE_CLOCK = 76  # u32: CLOCK at the last fence
@@ -55,12 +55,15 @@ TILE_OFFSETS = 724  # u32 x 3: im2col offsets of it
 MEETINGS = 736  # u32: collectives that every lane of the warp took part in
 FAR_FENCED = 768  # 4 x (u32 version that a fence has followed, u32 one that any fence has)
 MET = 800  # u64: the record that an access meets
-EXCHANGE = 832  # slots of collectives, then local memory, then spilled registers
+SYS_FENCED = 832  # u32 x 32: KNOWN at the last fence of the system
+SYS_BASE = 960  # u32: BASE at the last fence of the system; 0: no such fence yet
+FAR_SYS = 964  # 4 x u32: the version of FAR that a fence of the system has followed
+EXCHANGE = 1024  # slots of collectives, then local memory, then spilled registers
 
 SLOT = 32  # bytes of one exchange slot: u64 bits, f64 x 2 shadow, u32 poison, u32 unused
 
 LAST_TIME = (1 << 20) - 64  # race records have 20 bits for a thread's time
-MOST_THREADS = 1 << 26  # and 26 for the thread
+MOST_THREADS = 1 << 25  # and 25 for the thread
 
 # thread states
 READY, COLLECTIVE, BARRIER, EXITED, ARRIVED, MBARRIER, CLUSTER, MEETING = 0, 1, 2, 3, 4, 5, 6, 7
@@ -129,7 +132,13 @@ STATES = (
 STATE_TURN = 1536  # u32: which of STATES is the oldest
 PATIENCE = 1540  # u32: rounds, and iterations of a thread's loop, after which the block gives way
 WAITS_SINCE = 1544  # u64: 1 + changes of memory when the block was found to wait; 0: it does not
-BLOCK_BYTES = 1600
+DEVICE = 1552  # u32: the device that runs the block
+PART = 1556  # u32: which of the launches that run at once
+DENIED = 1560  # u32: bits of A_FLAGS that close an allocation to the block; 0 for one launch
+PUBLISHED_SYS = 1564  # u32: PUBLISHED by fences of the system
+FAR_LIST_SYS = 1568  # 64 x u32: FAR_SYS of FAR_LIST
+KNOWN_BEFORE = 1824  # u32: how many of FAR_LIST tell of the launches before
+BLOCK_BYTES = 1856
 MOST_STATES = 16
 
 # mbarrier record
@@ -221,7 +230,15 @@ GIVES_WAY = 492  # u32: 1: blocks may wait for others, so that all of them give 
 IDLE_ROUNDS = 496  # u32: rounds without any progress after which there will never be any
 PAUSES = 500  # u32: 1: somebody outside may change the memory that all blocks wait for
 READS_CLOCKS = 504  # u32: 1: a loop may end because time passes
-LAUNCH_BYTES = 512
+BLOCK_GIDS = 508  # u32: numbers of threads that each block has for itself
+WALK = 512  # u64: room for the walks through the log, WALK_LIMIT words of 64 bits
+WALKS = 520  # u32: how many there were
+PART_COUNT = 524  # u32: launches that run at once; 0: this is one launch
+PARTS = 528  # u64: their records
+DEVICES = 536  # u64: the device of each block (u8), 0: one device
+HELD = 544  # u32: devices whose blocks wait until nobody else gets on
+KERNEL = 548  # u32: which of the kernels that are one program
+LAUNCH_BYTES = 576
 OBSERVED = 4  # executions of each instruction that are observed
 
 # pending cp.async: 128 bytes of scratch, then entries of u64 target, u64 source bytes, flags and
@@ -233,7 +250,17 @@ COPY_RING = 128 + COPY_ENTRIES * COPY_RECORD
 E_PREVIOUS, E_BLOCK, E_BASE, E_WARP, E_LINKS, E_SCOPE = 0, 4, 8, 12, 16, 20
 E_CLOCKS, E_LINK = 32, 160
 E_SNAPSHOT = 24  # u64: a vector clock, 0: none, 1: everything
-E_RECORD, E_MOST_LINKS = 256, 24
+E_VISIT = 280  # u32: the last walk that came here
+E_RECORD, E_MOST_LINKS = 288, 30
+WALK_LIMIT = 1 << 14
+
+# record of one of several launches that run at once: the fields of the launch record from PARAMS
+# to LOCAL_TABLE and DYNAMIC_BYTES as they are for it; its blocks, its device, the launches before
+R_FIELDS, R_FIELDS_BYTES, R_DYNAMIC = 0, 72, 72
+R_FIRST, R_BLOCKS, R_NEXT, R_DONE, R_DEVICE = 76, 80, 84, 88, 92  # u32 each
+R_AFTER, R_AFTER_COUNT, R_FREES = 96, 104, 108  # u64 (u32 each), u32, u32: 1 + an allocation
+R_KERNEL = 112  # u32
+R_RECORD = 120
 MOST_FAR = 64  # entries of FAR_LIST
 
 # watched granules: u32 slots, u32 nodes, u32 limit, u32 accesses so far, u64 nodes, then slots of
@@ -249,6 +276,8 @@ A_RECORD = 80
 REGION_SHIFT = 38  # each allocation has 256 GiB of addresses for itself, its bytes in the middle
 
 A_FREED = 4  # of A_FLAGS: beside 1, read-only
+A_CLOSED = 256  # of A_FLAGS: to device 0; the next bits are for the next devices
+MOST_DEVICES = 16
 
 # the heap of device malloc: u64 allocation records, u32 how many, u32 at most, u64 bytes used and
 # in all, u64 bytes that are not free and how many CUDA grants, u64 bytes, flags, shadows, race
@@ -325,6 +354,7 @@ K_UNORDERED, K_ACQUIRE = 37, 38
 K_FREED, K_BAD_FREE, K_FREED_TWICE = 39, 40, 41
 K_NO_TEXTURE, K_SURFACE, K_SURFACE_ALIGNMENT = 42, 43, 44
 K_ENDED_BEFORE = 45
+K_PEER = 46
 K_EXITED_SHARED, K_POISON_BRANCH, K_POISON_ADDRESS, K_POISON_STORE, K_SUSPECT = 12, 13, 14, 15, 16
 
 INSIDE = 256  # added to the kind of a race in global memory between threads of one block

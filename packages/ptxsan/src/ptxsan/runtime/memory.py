@@ -156,10 +156,14 @@ def rt_access_global(
         return _fault(thread, launch, L.K_BOUNDS, info, address, index, L.S_GLOBAL, out)
     if nbytes > 1 and address & (nbytes - 1) and nbytes & (nbytes - 1) == 0:
         return _fault(thread, launch, L.K_MISALIGNED, info, address, index, L.S_GLOBAL, out)
+    closed = load_u32(record + L.A_FLAGS) & load_u32(block + L.DENIED)
+    if closed:  # of several devices alone
+        what = L.K_FREED if closed & L.A_FREED else L.K_PEER
+        return _fault(thread, launch, what, info, address, index, L.S_GLOBAL, out)
     if _is_write(kind):
         if load_u32(record + L.A_FLAGS) & 1:
             return _fault(thread, launch, L.K_READ_ONLY, info, address, index, L.S_GLOBAL, out)
-        store_u32(thread + L.UNFENCED, 1)
+        store_u32(thread + L.UNFENCED, 3)
         _note_store(block, kind)
     if kind >= L.ATOMIC:
         _note_strong(thread, info, address, L.S_GLOBAL)

@@ -5,6 +5,10 @@ which the whole block is covered, and the lanes of one warp beyond that. A stron
 far the log had come, and a fence behind it (or its own `.acquire`) up to where that counts as
 acquired. Logs only grow, so what was acquired stays as it was.
 
+A release and what acquires it count where their scopes include each other: the block, its GPU, or
+the system where blocks of several devices run at once. What a releasing block had acquired itself
+comes with it, each part by its own scope.
+
 Functions that say whether something is known return NOT, YES, or UNFENCED: a strong read saw the
 release, but no fence of wide enough scope stands behind that read.
 """
@@ -12,11 +16,12 @@ release, but no fence of wide enough scope stands behind that read.
 from __future__ import annotations
 
 from ptxsan.runtime import layout as L
-from ptxsan.runtime.clocks import entry_of, seen, seen_block, snapshot
+from ptxsan.runtime.clocks import block_of, entry_of, seen, seen_block, snapshot
 from ptxsan.runtime.native import export, native
 from ptxsan.runtime.raw import (
     add_u32,
     copy_bytes,
+    load_u8,
     load_u32,
     load_u64,
     store_u32,
@@ -24,7 +29,6 @@ from ptxsan.runtime.raw import (
 )
 
 _NOBODY = 0xFFFFFFFF
-_STEPS = 1 << 14
 NOT, YES, UNFENCED = 0, 1, 2
 
 
@@ -64,12 +68,14 @@ def _acquired(thread: int, block: int, launch: int, gid: int, clock: int, lanes:
     best = NOT
     for index in range(4 + load_u32(block + L.BLOCK_FAR)):
         place, fenced = thread + L.FAR + 8 * index, thread + L.FAR_FENCED + 8 * index
+        system = thread + L.FAR_SYS + 4 * index
         if index >= 4:
             place = block + L.FAR_LIST + 8 * (index - 4)
             fenced = block + L.FAR_LIST_FENCED + 8 * (index - 4)
+            system = block + L.FAR_LIST_SYS + 4 * (index - 4)
         if load_u32(place + 4) == 0:
             continue
-        found = _through(block, launch, place, fenced, gid, clock, lanes)
+        found = _through(block, launch, place, fenced, system, gid, clock, lanes)
         if found == YES:
             return YES
         best = max(best, found)
@@ -78,17 +84,15 @@ def _acquired(thread: int, block: int, launch: int, gid: int, clock: int, lanes:
 
 @native
 def _through(
-    block: int, launch: int, place: int, fenced: int, gid: int, clock: int, lanes: int
-) -> int:
+    block: int, launch: int, place: int, fenced: int, system: int, gid: int, clock: int, lanes: int
+) -> int:  # fmt: skip
     """Whether what was seen of one variable covers an access."""
-    version, counts = load_u32(place + 4), load_u32(fenced)
-    first = load_u32(block + L.FIRST_GID)
-    if first <= gid < first + load_u32(block + L.BLOCK_THREADS):
-        counts = max(counts, load_u32(fenced + 4))
+    version, wide, narrow = load_u32(place + 4), load_u32(fenced), load_u32(fenced + 4)
+    far = load_u32(system) if load_u64(launch + L.DEVICES) else wide
     found = NOT
-    if counts != 0 and _covered(launch, block, counts, gid, clock, lanes, 0) > 0:
+    if max(narrow, wide) and _covered(launch, block, narrow, wide, far, gid, clock, lanes):
         found = YES
-    elif counts != version and _covered(launch, block, version, gid, clock, lanes, 0) > 0:
+    elif version != far and _covered(launch, block, version, version, version, gid, clock, lanes):
         found = UNFENCED
     if found != NOT:
         slot = load_u64(launch + L.VARIABLES) + 16 * (load_u32(place) - 1)
@@ -119,37 +123,86 @@ def _in_snapshot(entry: int, launch: int, threads: int, gid: int, clock: int) ->
 
 
 @native
+def device_of(launch: int, linear: int) -> int:
+    """Return the device that runs a block."""
+    table = load_u64(launch + L.DEVICES)
+    return load_u8(table + linear) if table else 0
+
+
+@native
+def scope_between(launch: int, linear: int, other: int) -> int:
+    """Return the least scope that includes two blocks."""
+    if linear == other:
+        return L.SCOPE_CTA
+    same = device_of(launch, linear) == device_of(launch, other)
+    return L.SCOPE_CLUSTER if same else L.SCOPE_SYS
+
+
+@native
+def scope_to(launch: int, block: int, gid: int) -> int:
+    """Return the least scope that includes a block and a thread, or an agent of a block."""
+    first = load_u32(block + L.FIRST_GID)
+    if first <= gid < first + load_u32(block + L.BLOCK_THREADS):
+        return L.SCOPE_CTA
+    if load_u64(launch + L.DEVICES) == 0:
+        return L.SCOPE_CLUSTER
+    other = block_of(launch, load_u32(launch + L.BLOCK_GIDS), gid)
+    return max(L.SCOPE_CLUSTER, scope_between(launch, load_u32(block + L.BLOCK_LINEAR), other))
+
+
+@native
 def _covered(
-    launch: int, block: int, version: int, gid: int, clock: int, lanes: int, depth: int
-) -> int:
-    """Walk the log from a version backwards, and into the logs that its entries had acquired."""
-    log = load_u64(launch + L.LOG)
-    threads = load_u32(block + L.BLOCK_THREADS)
-    owner, index = gid // threads, gid % threads
-    outside = owner != load_u32(block + L.BLOCK_LINEAR)
-    stack_0, stack_1, stack_2, stack_3 = version, 0, 0, 0
-    lost = 0
-    for _ in range(_STEPS):
-        if stack_0 == 0:
-            if stack_1 == 0:
-                return lost
-            stack_0, stack_1, stack_2, stack_3 = stack_1, stack_2, stack_3, 0
-        entry = log + stack_0 * L.E_RECORD
-        narrow = outside and load_u32(entry + L.E_SCOPE) == L.SCOPE_CTA
-        if not narrow and _entry_covers(entry, owner, index, clock, lanes):
-            return 1
-        if load_u64(entry + L.E_SNAPSHOT) and _in_snapshot(entry, launch, threads, gid, clock):
-            return 1
-        for link in range(load_u32(entry + L.E_LINKS)):
-            target = load_u32(entry + L.E_LINK + 4 * link)
-            if target != 0 and target not in (stack_1, stack_2, stack_3):
-                lost |= 1 if stack_3 != 0 else 0
-                stack_3, stack_2, stack_1 = stack_2, stack_1, target
-        if lost:
-            store_u32(launch + L.LENIENT, 1)
-        stack_0 = load_u32(entry + L.E_PREVIOUS)
+    launch: int, block: int, narrow: int, wide: int, far: int, gid: int, clock: int, lanes: int
+) -> bool:  # fmt: skip
+    """Walk the log from a version backwards, and into the logs that its entries had acquired.
+
+    Versions up to `narrow` count where this block released them, up to `wide` where another one
+    of its device did, up to `far` where another device did. The walk keeps, of each entry to come,
+    its number and who acquired it: 0 for this block itself, else 1 plus the block.
+    """
+    log, walk = load_u64(launch + L.LOG), load_u64(launch + L.WALK)
+    gids, own = load_u32(launch + L.BLOCK_GIDS), load_u32(block + L.BLOCK_LINEAR)
+    owner, index = gid // gids, gid % gids
+    mark = (load_u32(launch + L.WALKS) + 1) & 0xFFFFFFFF
+    store_u32(launch + L.WALKS, mark)
+    store_u64(walk, max(narrow, wide, far))
+    count = 1
+    for _ in range(L.WALK_LIMIT):
+        if count == 0:
+            return False
+        count -= 1
+        item = load_u64(walk + 8 * count)
+        number, by = item & 0xFFFFFFFF, item >> 32
+        entry = log + number * L.E_RECORD
+        if number == 0 or load_u32(entry + L.E_VISIT) == mark:
+            continue
+        releaser = load_u32(entry + L.E_BLOCK)
+        needed = scope_between(launch, releaser, own if by == 0 else by - 1)
+        counts = load_u32(entry + L.E_SCOPE) >= needed
+        if by == 0:
+            limit = far
+            if needed == L.SCOPE_CTA:
+                limit = max(narrow, wide)
+            elif needed == L.SCOPE_CLUSTER:
+                limit = wide
+            counts = counts and number <= limit
+        if counts:
+            store_u32(entry + L.E_VISIT, mark)
+            if _entry_covers(entry, owner, index, clock, lanes):
+                return True
+            if load_u64(entry + L.E_SNAPSHOT) and _in_snapshot(entry, launch, gids, gid, clock):
+                return True
+            links = load_u32(entry + L.E_LINKS)
+            if count + links + 1 >= L.WALK_LIMIT:
+                break
+            for link in range(links):
+                target = load_u32(entry + L.E_LINK + 4 * link)
+                store_u64(walk + 8 * count, target | (1 + releaser) << 32)
+                count += 1
+        store_u64(walk + 8 * count, load_u32(entry + L.E_PREVIOUS) | by << 32)
+        count += 1
     store_u32(launch + L.LENIENT, 1)  # too long a history to follow: no alarm without proof
-    return 1
+    return True
 
 
 # ---- variables and their logs
@@ -216,7 +269,7 @@ def append(
     """
     previous = load_u32(slot + 8) if follows else 0
     alike = clocks == 0 and scope != L.SCOPE_CTA and _acquired_nothing(thread, block)
-    shared = _same_release(block, launch, previous, base) if alike else 0
+    shared = _same_release(block, launch, previous, base, scope) if alike else 0
     if shared:
         store_u32(slot + 8, shared)
         return
@@ -246,13 +299,14 @@ def append(
 def _acquired_nothing(thread: int, block: int) -> bool:
     """Whether a release of this thread would tell of its own block alone."""
     found = load_u64(thread + L.CLOCKS) != 0 or load_u32(block + L.BLOCK_FAR) != 0
+    found = found or load_u32(block + L.KNOWN_BEFORE) != 0
     for index in range(4):
         found = found or load_u32(thread + L.FAR + 8 * index + 4) != 0
     return not found
 
 
 @native
-def _same_release(block: int, launch: int, previous: int, base: int) -> int:
+def _same_release(block: int, launch: int, previous: int, base: int, scope: int) -> int:
     """Return the entry that says the same behind `previous`, or 0: that one, or the block's last.
 
     An entry of the same block up to the same BASE adds nothing behind another one.
@@ -267,7 +321,7 @@ def _same_release(block: int, launch: int, previous: int, base: int) -> int:
             and load_u32(entry + L.E_BLOCK) == load_u32(block + L.BLOCK_LINEAR)
             and load_u32(entry + L.E_BASE) == base
             and load_u32(entry + L.E_WARP) == _NOBODY
-            and load_u32(entry + L.E_SCOPE) != L.SCOPE_CTA
+            and load_u32(entry + L.E_SCOPE) == scope
             and load_u32(entry + L.E_LINKS) == 0
             and load_u64(entry + L.E_SNAPSHOT) == 0
         ):
@@ -314,10 +368,21 @@ def release(
 def _release_fenced(
     thread: int, block: int, launch: int, key: int, follows: int, scope: int
 ) -> None:
+    """Publish what fences stand behind, each part by the scope of its fence and of the access."""
     fence, published = load_u32(thread + L.FENCE_BASE), load_u32(block + L.PUBLISHED)
-    narrow = load_u32(thread + L.CTA_BASE)
+    narrow, far = load_u32(thread + L.CTA_BASE), load_u32(thread + L.SYS_BASE)
+    everywhere = load_u32(block + L.PUBLISHED_SYS)
     if (key >> 56) & 255 == 1 and load_u64(block + L.BLOCK_PEERS) == 0:
-        published = 0  # shared memory: who can acquire there has passed the same barriers
+        published = everywhere = 0  # who can acquire there has passed the same barriers
+    if load_u64(launch + L.DEVICES) == 0:
+        far = everywhere = 0
+    before = load_u32(block + L.KNOWN_BEFORE)
+    if fence == 0 and published == 0 and narrow == 0 and before != 0:
+        slot = slot_of(launch, key)
+        if slot:
+            append(thread, block, launch, slot, 1, 0, follows, scope)
+            _link_before(block, load_u64(launch + L.LOG) + load_u32(slot + 8) * L.E_RECORD)
+        return
     if fence == 0 and published == 0 and narrow == 0:
         if not follows:  # a store that publishes nothing ends what others had released here
             slot = find_slot(launch, key)
@@ -327,10 +392,16 @@ def _release_fenced(
     slot = slot_of(launch, key)
     if slot == 0:
         return
-    if fence != 0 or published != 0:
+    if scope == L.SCOPE_SYS and (far != 0 or everywhere != 0):
+        clocks = thread + L.SYS_FENCED if far != 0 else 0
+        append(thread, block, launch, slot, max(far, everywhere), clocks, follows, scope)
+        follows = 1
+    if (fence != 0 or published != 0) and (
+        follows == 0 or not _as_far(thread, fence, published, far, everywhere, scope)
+    ):
         clocks = thread + L.FENCED if fence != 0 else 0
-        base = max(fence, published)
-        append(thread, block, launch, slot, base, clocks, follows, scope)
+        near = min(scope, L.SCOPE_GPU)
+        append(thread, block, launch, slot, max(fence, published), clocks, follows, near)
         follows = 1
     if narrow != 0:
         clocks = thread + L.CTA_FENCED
@@ -338,13 +409,35 @@ def _release_fenced(
 
 
 @native
+def _link_before(block: int, entry: int) -> None:
+    """Let a release without a fence tell of the launches before alone: they ended with one."""
+    count = load_u32(block + L.KNOWN_BEFORE)
+    for index in range(min(count, L.E_MOST_LINKS)):
+        store_u32(entry + L.E_LINK + 4 * index, load_u32(block + L.FAR_LIST + 8 * index + 4))
+    store_u32(entry + L.E_LINKS, min(count, L.E_MOST_LINKS))
+
+
+@native
+def _as_far(
+    thread: int, fence: int, published: int, far: int, everywhere: int, scope: int
+) -> bool:  # fmt: skip
+    """Whether the system's fences stand behind all that those of the GPU do."""
+    if scope != L.SCOPE_SYS or far == 0 or fence != far or published > max(far, everywhere):
+        return False
+    for lane in range(32):
+        if load_u32(thread + L.FENCED + 4 * lane) != load_u32(thread + L.SYS_FENCED + 4 * lane):
+            return False
+    return True
+
+
+@native
 def acquire(
-    thread: int, block: int, launch: int, key: int, wide: int, narrow: int, updates: int
+    thread: int, block: int, launch: int, key: int, acquires: int, scope: int, updates: int
 ) -> None:
     """See what was released at a variable so far.
 
-    `wide`, `narrow`: the access acquires by itself, from anybody or from its own block. `updates`:
-    an atomic, so that who came first decided what it read.
+    `acquires`: the access acquires by itself, from those in its scope. `updates`: an atomic, so
+    that who came first decided what it read.
     """
     store_u32(thread + L.PROXY_FRESH, 0)
     slot = find_slot(launch, key)
@@ -356,37 +449,45 @@ def acquire(
     if updates:
         store_u32(slot + 12, 1)
     name = (slot - load_u64(launch + L.VARIABLES)) // 16 + 1
-    learn_in_thread(
-        thread, block, launch, name, version, version if wide else 0, version if narrow else 0
-    )
+    narrow = version if acquires else 0
+    wide = narrow if scope != L.SCOPE_CTA else 0
+    system = narrow if scope == L.SCOPE_SYS else 0
+    learn_in_thread(thread, block, launch, name, version, wide, narrow, system)
 
 
 @native
 def learn_in_thread(
-    thread: int, block: int, launch: int, name: int, version: int, wide: int, narrow: int
-) -> None:
+    thread: int, block: int, launch: int, name: int, version: int, wide: int, narrow: int,
+    system: int,
+) -> None:  # fmt: skip
     """Keep what a thread saw of a variable, and up to where fences have followed."""
     index = 0
     while index < 4 and load_u32(thread + L.FAR + 8 * index) not in (0, name):
         index += 1
     if index == 4:
-        learn_in_block(block, launch, name, version, wide, narrow)
+        learn_in_block(block, launch, name, version, wide, narrow, system)
         return
     place = thread + L.FAR + 8 * index
     store_u32(place, name)
     _raise_far(place, thread + L.FAR_FENCED + 8 * index, version, wide, narrow)
+    _raise(thread + L.FAR_SYS + 4 * index, system)
+
+
+@native
+def _raise(cell: int, value: int) -> None:
+    store_u32(cell, max(value, load_u32(cell)))
 
 
 @native
 def _raise_far(place: int, fenced: int, version: int, wide: int, narrow: int) -> None:
-    store_u32(place + 4, max(version, load_u32(place + 4)))
-    store_u32(fenced, max(wide, load_u32(fenced)))
-    store_u32(fenced + 4, max(narrow, load_u32(fenced + 4)))
+    _raise(place + 4, version)
+    _raise(fenced, wide)
+    _raise(fenced + 4, narrow)
 
 
 @native
 def learn_in_block(
-    block: int, launch: int, name: int, version: int, wide: int, narrow: int
+    block: int, launch: int, name: int, version: int, wide: int, narrow: int, system: int
 ) -> None:
     """Give every thread of the block what one of them saw."""
     count = load_u32(block + L.BLOCK_FAR)
@@ -395,6 +496,7 @@ def learn_in_block(
         if load_u32(place) == name:
             fenced = block + L.FAR_LIST_FENCED + 8 * index
             _raise_far(place, fenced, version, wide, narrow)
+            _raise(block + L.FAR_LIST_SYS + 4 * index, system)
             return
     if count >= L.MOST_FAR:
         store_u32(block + L.KNOWS_ALL, 1)
@@ -404,22 +506,39 @@ def learn_in_block(
     store_u32(block + L.FAR_LIST + 8 * count + 4, version)
     store_u32(block + L.FAR_LIST_FENCED + 8 * count, wide)
     store_u32(block + L.FAR_LIST_FENCED + 8 * count + 4, narrow)
+    store_u32(block + L.FAR_LIST_SYS + 4 * count, system)
     store_u32(block + L.BLOCK_FAR, count + 1)
 
 
 @native
-def _fence_what_was_seen(thread: int, block: int, wide: int) -> None:
+def share_with_block(thread: int, block: int, launch: int) -> None:
+    """Give every thread of the block what one thread has seen so far of all variables."""
+    for index in range(4):
+        far, fenced = thread + L.FAR + 8 * index, thread + L.FAR_FENCED + 8 * index
+        if load_u32(far) != 0:
+            learn_in_block(
+                block, launch, load_u32(far), load_u32(far + 4), load_u32(fenced),
+                load_u32(fenced + 4), load_u32(thread + L.FAR_SYS + 4 * index),
+            )  # fmt: skip
+
+
+@native
+def _fence_what_was_seen(thread: int, block: int, scope: int) -> None:
     """Let what strong reads of this thread, or its block's before a barrier, saw be acquired."""
     for index in range(4 + load_u32(block + L.BLOCK_FAR)):
         place, fenced = thread + L.FAR + 8 * index, thread + L.FAR_FENCED + 8 * index
+        system = thread + L.FAR_SYS + 4 * index
         if index >= 4:
             place = block + L.FAR_LIST + 8 * (index - 4)
             fenced = block + L.FAR_LIST_FENCED + 8 * (index - 4)
+            system = block + L.FAR_LIST_SYS + 4 * (index - 4)
         version = load_u32(place + 4)
         if version != 0:
             store_u32(fenced + 4, version)
-            if wide:
+            if scope >= L.SCOPE_GPU:
                 store_u32(fenced, version)
+            if scope == L.SCOPE_SYS:
+                store_u32(system, version)
 
 
 @export("void(int64, int64, int64, int64, int64)")
@@ -434,15 +553,13 @@ def rt_synchronise(thread: int, block: int, launch: int, address: int, flags: in
         follows = 1 - ((flags >> 3) & 1)
         release(thread, block, launch, key, (flags >> 2) & 1, follows, (flags >> 8) & 3)
     if flags & 1:
-        narrow = flags & 16
-        wide = narrow if (flags >> 8) & 3 != L.SCOPE_CTA else 0
-        acquire(thread, block, launch, key, wide, narrow, flags & 32)
+        acquire(thread, block, launch, key, flags & 16, (flags >> 8) & 3, flags & 32)
 
 
 @export("void(int64, int64, int64)")
 def rt_fence(thread: int, block: int, scope: int) -> None:
     """Remember what is known now: later strong accesses publish it."""
-    _fence_what_was_seen(thread, block, 1 if scope >= L.SCOPE_GPU else 0)
+    _fence_what_was_seen(thread, block, scope)
     lane = load_u32(thread + L.TID) & 31
     clock = load_u32(thread + L.CLOCK)
     store_u32(thread + L.KNOWN + 4 * lane, clock)
@@ -450,8 +567,12 @@ def rt_fence(thread: int, block: int, scope: int) -> None:
     if scope >= L.SCOPE_GPU:
         copy_bytes(thread + L.FENCED, thread + L.KNOWN, 128)
         store_u32(thread + L.FENCE_BASE, load_u32(thread + L.BASE))
-        store_u32(thread + L.UNFENCED, 0)
+        unfenced = load_u32(thread + L.UNFENCED)
+        store_u32(thread + L.UNFENCED, unfenced & 2 if scope == L.SCOPE_GPU else 0)
         store_u32(thread + L.CTA_BASE, 0)
     else:
         copy_bytes(thread + L.CTA_FENCED, thread + L.KNOWN, 128)
         store_u32(thread + L.CTA_BASE, load_u32(thread + L.BASE))
+    if scope == L.SCOPE_SYS:
+        copy_bytes(thread + L.SYS_FENCED, thread + L.KNOWN, 128)
+        store_u32(thread + L.SYS_BASE, load_u32(thread + L.BASE))

@@ -3,7 +3,7 @@
 A granule has two records: its last plain write, and those who read it (or updated it by strong
 operations) since. A record says who, at which local time, from which instruction:
 
-    thread in the grid (26 bits) | time (20) | instruction (13) | flags (5)
+    thread in the grid (25 bits) | time (20) | instruction (13) | flags (6)
 
 A thread knows everything of its block before its BASE (the last barrier of the whole block), its
 warp's lanes up to KNOWN, and others through releases that it acquired (order.py): base causality
@@ -23,7 +23,7 @@ from ptxsan.runtime import layout as L
 from ptxsan.runtime.causality import morally_strong, sees
 from ptxsan.runtime.clocks import culprit
 from ptxsan.runtime.native import native
-from ptxsan.runtime.order import NOT, UNFENCED, YES, knows, knows_block
+from ptxsan.runtime.order import NOT, UNFENCED, YES, knows, knows_block, scope_to
 from ptxsan.runtime.raw import (
     exchange_u64,
     load_u32,
@@ -35,11 +35,13 @@ from ptxsan.runtime.reports import last_copy_wait, report_pair, same_so_far
 from ptxsan.runtime.roles import nothing_orders, role_of
 from ptxsan.runtime.watch import check_watched
 
-MANY, BLOCKS, STRONG_WRITES, PLAIN_READS, NARROW = 1, 2, 4, 8, 16
+MANY, BLOCKS, STRONG_WRITES, PLAIN_READS, NARROW, NEAR = 1, 2, 4, 8, 16, 32
+# (NARROW: at the scope of a block, NEAR: at that of a cluster or GPU; else at the system's)
 SAW = BLOCKS  # of a record without MANY: strong writes that nothing orders are before this one
 BOTH = STRONG_WRITES | PLAIN_READS
-_GID, _CLOCK, _SITE = 38, 18, 5
-_GID_MASK, _CLOCK_MASK, _SITE_MASK = (1 << 26) - 1, (1 << 20) - 1, (1 << 13) - 1
+_GID, _CLOCK, _SITE = 39, 19, 6
+_GID_MASK, _CLOCK_MASK, _SITE_MASK = (1 << 25) - 1, (1 << 20) - 1, (1 << 13) - 1
+_FLAGS = (1 << _SITE) - 1
 
 
 @native
@@ -73,16 +75,29 @@ def holds_strong_writes(record: int) -> bool:
 
 
 @native
-def _sees(record: int, me: int, block: int) -> bool:
+def _strong_together(record: int, me: int, block: int, launch: int) -> bool:
+    """Whether a strong access `me` and the strong ones of a record are morally strong.
+
+    A record of several blocks names one of them; the others may run on any device.
+    """
+    flags, scope = (record | me) & (NARROW | NEAR), L.SCOPE_SYS
+    if flags:
+        scope = L.SCOPE_CTA if flags & NARROW else L.SCOPE_GPU
+    needed = scope_to(launch, block, gid_of(record))
+    if record & BLOCKS and record & MANY and load_u64(launch + L.DEVICES):
+        needed = L.SCOPE_SYS
+    return morally_strong(scope, needed)
+
+
+@native
+def _sees(record: int, me: int, block: int, launch: int) -> bool:
     """Whether a strong read or atomic `me` sees strong writes, and a record holds nothing else.
 
     It sees the last one, and through atomics those before (observation order).
     """
     if record & (MANY | PLAIN_READS) or record & STRONG_WRITES == 0:
         return False
-    first = load_u32(block + L.FIRST_GID)
-    inside = first <= gid_of(record) < first + load_u32(block + L.BLOCK_THREADS)
-    return morally_strong((record | me) & NARROW != 0, inside)
+    return _strong_together(record, me, block, launch)
 
 
 @native
@@ -111,7 +126,7 @@ def _ordered(record: int, thread: int, block: int, launch: int) -> int:
 
 
 @native
-def _collides(record: int, kind: int, me: int, block: int, born: int) -> bool:
+def _collides(record: int, kind: int, me: int, block: int, launch: int, born: int) -> bool:
     """Whether an access of this kind makes a data race with what the second record holds.
 
     `born`: a strong read of memory that held nothing before a strong write. It may still see that
@@ -127,9 +142,7 @@ def _collides(record: int, kind: int, me: int, block: int, born: int) -> bool:
         return False
     if born:
         return True
-    first = load_u32(block + L.FIRST_GID)
-    inside = first <= gid_of(record) < first + load_u32(block + L.BLOCK_THREADS)
-    return not morally_strong((record | me) & NARROW != 0, inside)
+    return not _strong_together(record, me, block, launch)
 
 
 @native
@@ -165,7 +178,7 @@ def _race(
     store_u32(place + L.F_SPACE, space)
     store_u32(place + L.F_BYTES, info & 0xFFFF)
     store_u32(place + L.F_WHAT, (info >> 16) & 15)
-    store_u32(place + L.F_OTHER_WHAT, record & 31)
+    store_u32(place + L.F_OTHER_WHAT, record & _FLAGS)
     store_u32(place + L.F_EXTRA, 0)
     store_u32(place + L.F_COPY_WAIT, last_copy_wait(thread))
     store_u64(place + L.F_ADDRESS, address)
@@ -194,15 +207,15 @@ def _strong_pair(launch: int, record: int, info: int, kind: int) -> bool:
 def merged(old: int, me: int, block: int) -> int:
     """Return the record of several unordered threads: of two instructions it names the later."""
     first = load_u32(block + L.FIRST_GID)
-    gid, flags = gid_of(old), me & 31 | MANY
+    gid, flags = gid_of(old), me & _FLAGS | MANY
     # Who knows the one that saw the others knows them: of a block it says no more than that.
-    flags |= old & 31 if old & MANY else old & 31 & ~SAW
+    flags |= old & _FLAGS if old & MANY else old & _FLAGS & ~SAW
     if holds_strong_writes(old):
         flags |= STRONG_WRITES
     if not first <= gid < first + load_u32(block + L.BLOCK_THREADS):
         flags |= BLOCKS
     clock = max(clock_of(old), clock_of(me))
-    return (me & ~(_CLOCK_MASK << _CLOCK | 31)) | clock << _CLOCK | flags
+    return (me & ~(_CLOCK_MASK << _CLOCK | _FLAGS)) | clock << _CLOCK | flags
 
 
 @native
@@ -239,7 +252,8 @@ def _says_so_already(old: int, me: int, block: int, kind: int) -> bool:
     (Which of several blocks it names means nothing: none of them is known to be before.)
     """
     if kind == L.ATOMIC:
-        return (old | me & NARROW) & 31 == MANY | BLOCKS | STRONG_WRITES
+        as_wide = (me & ~old) & (NARROW | NEAR) == 0
+        return as_wide and old & ~NEAR & _FLAGS == MANY | BLOCKS | STRONG_WRITES
     if kind != L.READ or old & (MANY | PLAIN_READS | STRONG_WRITES) != MANY | PLAIN_READS:
         return False
     if old & BLOCKS:
@@ -269,7 +283,7 @@ def _take_place(launch: int, place: int, old: int, me: int, block: int) -> None:
     new = me | (old & SAW if own else SAW)
     if load_u32(launch + L.RACES) & 2:
         seen = exchange_u64(place + 8, new)
-        if seen != old and seen != 0 and not _sees(seen, me, block):
+        if seen != old and seen != 0 and not _sees(seen, me, block, launch):
             store_u64(place + 8, merged(seen, me, block))
     else:
         store_u64(place + 8, new)
@@ -282,7 +296,7 @@ def _other(
 ) -> int:  # fmt: skip
     """Record another access; put the record that it meets at `out` and return what that makes."""
     old = load_u64(place + 8)
-    saw = sees(kind) and _sees(old, me, block)
+    saw = sees(kind) and _sees(old, me, block, launch)
     if saw and kind == L.ATOMIC and not _strong_pair(launch, old, info, kind):
         _take_place(launch, place, old, me, block)
         return int(_after_write(thread, block, launch, place, out))
@@ -307,7 +321,7 @@ def _other(
     found = _after_write(thread, block, launch, place, out)
     if found != 0 or order == YES:
         return int(found)
-    collides = _collides(old, kind, me, block, (info >> 22) & 1)
+    collides = _collides(old, kind, me, block, launch, (info >> 22) & 1)
     if collides or _strong_pair(launch, old, info, kind):
         store_u64(out, old)
         if order == UNFENCED:
@@ -331,8 +345,9 @@ def check_races(
         flags = PLAIN_READS
     elif kind >= L.ATOMIC:
         flags = STRONG_WRITES if kind != L.STRONG_READ else 0
-        if (info >> 20) & 3 == L.SCOPE_CTA:
-            flags |= NARROW
+        scope = (info >> 20) & 3
+        if scope != L.SCOPE_SYS:
+            flags |= NARROW if scope == L.SCOPE_CTA else NEAR
     site = (info >> 24) >> load_u32(launch + L.SITE_SHIFT)
     me = record_of(load_u32(thread + L.GID), load_u32(thread + L.CLOCK), site, flags)
     raced = 0

@@ -26,6 +26,7 @@ from ptxsan.runtime.raw import (
 )
 from ptxsan.runtime.reports import report_pair
 from ptxsan.runtime.stuck import may_be_over, report_stuck, report_waiting, time_out
+from ptxsan.runtime.together import all_ended, end_knowing, enter, is_held, next_block
 from ptxsan.runtime.waiting import changes, repeats
 
 _RAN, _YIELDED, _WAITED = 2, 1, 0
@@ -286,6 +287,8 @@ def _advance(step: int, context: int, size: int, launch: int, outside: int) -> i
     """Run the blocks of a cluster for a while; return as run_block does for all of them."""
     ended = yielded = waiting = 0
     before = changes(context, 1, 0, size)
+    if load_u32(launch + L.PART_COUNT):
+        enter(launch, load_u32(context + L.PART))
     for rank in range(size):
         block = context + rank * L.BLOCK_BYTES
         if load_u32(block + L.BLOCK_STATE) == 0:
@@ -296,6 +299,8 @@ def _advance(step: int, context: int, size: int, launch: int, outside: int) -> i
             if state == 1:
                 if load_u64(launch + L.ENDING):
                     call_handler(load_u64(launch + L.ENDING), block, launch, 0, 0, 0, 0)
+                if load_u32(launch + L.PART_COUNT):
+                    end_knowing(block, launch)
                 _count(block, launch)
             yielded = 3 if state in (1, 3) else yielded
             waiting += 1 if state == 4 else 0
@@ -332,7 +337,8 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
     Each turn begins one cluster more; as many as there are where all of them wait, since the one
     that they wait for may be the last. Those that wait are passed over until memory changes.
     Every other turn goes the other way, as chains of blocks that wait may do. Where all wait, time
-    passes faster and faster, for loops that end by a clock.
+    passes faster and faster, for loops that end by a clock. Blocks of HELD devices take a turn only
+    after one in which nobody else got on.
     """
     size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
     size *= load_u32(launch + L.CLUSTER_DIM + 8)
@@ -340,17 +346,18 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
     idle = turn = 0
     active, pauses = _resumed(contexts, room, group), load_u32(launch + L.PAUSES)
     total, moved = changes(contexts, room, group, size), active == 0
+    held = 1 if load_u32(launch + L.HELD) else 0
     while load_u32(launch + L.STOP) == 0:
         wanted = min(max(1, active) if idle else 1, room - active)
-        started = _start(contexts, room, size, launch, order, units, wanted)
+        started = _start(contexts, room, size, launch, order, units, wanted, idle > 0)
         active += started
-        if active == 0:
+        if active == 0 and (load_u32(launch + L.PART_COUNT) == 0 or all_ended(launch)):
             finish(contexts, launch, True)
             return 0
-        if started == 0 and idle >= load_u32(launch + L.IDLE_ROUNDS):
+        if started == 0 and idle >= load_u32(launch + L.IDLE_ROUNDS) + held:
             if pauses:
                 return 5 if moved else 4
-            if load_u32(launch + L.NEXT) >= units:
+            if load_u32(launch + L.NEXT) >= units or active < room:
                 report_waiting(contexts, room, group, size, launch)
             else:
                 store_u32(launch + L.OVERFLOW, L.TOO_MANY_WAIT)
@@ -361,6 +368,8 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
         for index in range(room):
             context = contexts + (index if turn & 1 else room - 1 - index) * group
             if load_u8(context + L.IN_USE) == 0:
+                continue
+            if held and idle == 0 and is_held(launch, load_u32(context + L.DEVICE)):
                 continue
             if size == 1 and load_u64(context + L.WAITS_SINCE) == 1 + total:
                 continue
@@ -398,12 +407,19 @@ def _resumed(contexts: int, room: int, group: int) -> int:
 
 @native
 def _start(
-    contexts: int, room: int, size: int, launch: int, order: int, units: int, wanted: int
+    contexts: int, room: int, size: int, launch: int, order: int, units: int, wanted: int,
+    helps: bool,
 ) -> int:  # fmt: skip
-    """Begin clusters from the shared counter, as many as wanted; return how many there were."""
+    """Begin clusters from the shared counter, as many as wanted; return how many there were.
+
+    Of several launches, the first one that may begin has its next block begin.
+    """
     group, count = size * L.BLOCK_BYTES, 0
     while count < wanted:
-        number = add_u32(launch + L.NEXT, 1)
+        if load_u32(launch + L.PART_COUNT):
+            number = next_block(launch, units, helps)
+        else:
+            number = add_u32(launch + L.NEXT, 1)
         if number >= units:
             break
         place = contexts + _free(contexts, room, group) * group

@@ -12,7 +12,7 @@ from ptxsan.runtime import layout as L
 from ptxsan.runtime.causality import hides, morally_strong, sees
 from ptxsan.runtime.clocks import block_of, culprit, rank_in
 from ptxsan.runtime.native import native
-from ptxsan.runtime.order import UNFENCED, YES, knows
+from ptxsan.runtime.order import UNFENCED, YES, knows, scope_between, scope_to
 from ptxsan.runtime.raw import add_u32, load_u32, load_u64, store_u32, store_u64
 from ptxsan.runtime.reports import report_pair
 from ptxsan.runtime.roles import nothing_orders, role_of
@@ -36,8 +36,10 @@ def _head(watch: int, place: int) -> int:
 
 
 @native
-def _opposed(launch: int, info: int, other: int, same_block: bool) -> int:
+def _opposed(launch: int, info: int, other: int, needed: int) -> int:
     """What two accesses are to each other when nothing orders them: a kind of finding, or 0.
+
+    `needed` is the least scope that includes both threads.
 
     Two plain writes are compared as they come (races.py), where it is known whether their values
     are the same.
@@ -51,7 +53,7 @@ def _opposed(launch: int, info: int, other: int, same_block: bool) -> int:
         return 0
     if kind < L.ATOMIC or other_kind < L.ATOMIC:
         return L.K_RACE
-    if not morally_strong(L.SCOPE_CTA in ((info >> 20) & 3, (other >> 20) & 3), same_block):
+    if not morally_strong(min((info >> 20) & 3, (other >> 20) & 3), needed):
         return L.K_RACE
     roles = role_of(launch, info >> 24), role_of(launch, other >> 24)
     return L.K_UNORDERED if nothing_orders(roles[0], roles[1]) else 0
@@ -77,7 +79,8 @@ def check_watched(
         other = load_u32(node + 8)
         other_info = load_u64(node + 16)
         inside = first <= other < first + count
-        what = _opposed(launch, info, other_info, inside) if other != gid else 0
+        needed = scope_to(launch, block, other)
+        what = _opposed(launch, info, other_info, needed) if other != gid else 0
         passed += 1
         if passed > _MANY and known == 1 + (other_info >> 24):
             what = 0  # thousands of threads race there by these two instructions: it was said
@@ -109,14 +112,15 @@ def _was_seen(thread: int, block: int, launch: int, head: int, written: int) -> 
         if number < other < limit and hides((load_u64(node + 16) >> 16) & 15):
             limit = other
         node = load_u64(node)
-    gid, threads = load_u32(written + 8), load_u32(block + L.BLOCK_THREADS)
-    narrow = (load_u64(written + 16) >> 20) & 3 == L.SCOPE_CTA
+    gids = load_u32(launch + L.BLOCK_GIDS)
+    writer = block_of(launch, gids, load_u32(written + 8))
+    scope = (load_u64(written + 16) >> 20) & 3
     node = load_u64(head)
     while node != 0:
         other, info = load_u32(node + 24), load_u64(node + 16)
         if number < other < limit and sees((info >> 16) & 15):
-            inside = load_u32(node + 8) // threads == gid // threads
-            together = morally_strong(narrow or (info >> 20) & 3 == L.SCOPE_CTA, inside)
+            needed = scope_between(launch, block_of(launch, gids, load_u32(node + 8)), writer)
+            together = morally_strong(min(scope, (info >> 20) & 3), needed)
             reader, clock = load_u32(node + 8), load_u32(node + 12)
             if together and knows(thread, block, launch, reader, clock) == YES:
                 store_u32(launch + L.CHOSEN, 1)
@@ -128,7 +132,7 @@ def _was_seen(thread: int, block: int, launch: int, head: int, written: int) -> 
 @native
 def _gone(launch: int, block: int, gid: int) -> bool:
     """Whether a thread or agent belongs to a cluster that ran before."""
-    linear = block_of(launch, load_u32(block + L.BLOCK_THREADS), gid)
+    linear = block_of(launch, load_u32(launch + L.BLOCK_GIDS), gid)
     return rank_in(launch, linear, load_u32(block + L.BLOCK_LINEAR)) < 0
 
 
