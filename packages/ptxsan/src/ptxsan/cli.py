@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ptxsan.api import Report
 
 OK, FOUND, USAGE, NO_VERDICT = 0, 1, 2, 3
+MOST_DEVICES = 16  # of runtime/layout.py, which is not loaded for --help
 _EPILOG = """\
 Arguments, one --arg for each parameter of the kernel, in their order (names are for the report):
   --arg x=f32[1000]        an array of normal random numbers (integers: 0 to 99)
@@ -86,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--schedules", type=int, default=1, metavar="N",
                      help="orders of blocks, warps and lanes to try: 1 to 32")  # fmt: skip
+    run.add_argument("--devices", type=_devices, default=1, metavar="N",
+                     help="GPUs that a whole program finds: 1 to 16, whose launches run at "
+                     "once")  # fmt: skip
     run.add_argument("--no-debug-build", action="store_true",
                      help="do not compare with the build without optimisation (-G)")  # fmt: skip
     run.add_argument(
@@ -116,11 +120,21 @@ def _sizes(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"'{text}'; expected 4, or 4,2,1") from None
 
 
+def _devices(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_DEVICES:
+        raise argparse.ArgumentTypeError(f"'{text}'; expected 1 to {MOST_DEVICES}")
+    return int(text)
+
+
 def _run(options: argparse.Namespace, program: list[str]) -> int:
     if options.grid is None:
         return _run_program(options, program)
     if len(options.file) > 1:
         raise UsageError(f"{len(options.file)} files; expected one, which has the kernel")
+    if options.devices > 1:
+        raise UsageError(
+            "--devices is for a whole program; leave out --grid, or call ptxsan.ranks.check"
+        )
     import numpy as np
 
     from ptxsan import api
@@ -173,6 +187,7 @@ def _run_program(options: argparse.Namespace, program: list[str]) -> int:
         paths=options.file, arguments=program, flags=options.flag,
         schedules=api.schedules(options.schedules), launch_limit_s=options.limit,
         limit_s=max(600.0, 10 * options.limit), strict_order=options.strict_order,
+        devices=options.devices,
     )  # fmt: skip
     report = programs.run_whole(wish)
     if options.sarif is not None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from ptxsan import asynchronous, blind, isa, printed, roles
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
 from ptxsan.isa import Memory
-from ptxsan.launch import Launch, Part
+from ptxsan.launch import Launch
 from ptxsan.lines import own_line
 from ptxsan.names import source_name
 from ptxsan.program import Program
@@ -422,15 +422,9 @@ class Describer:
             block=block,
             thread=thread,
             device=part.device if part else None,
-            launch=self._of_device(part) if part else "",
+            launch=part.number if part else 0,
+            kernel=source_name(part.launch.kernel) if part and part.launch else "",
         )
-
-    def _of_device(self, part: Part) -> str:
-        """Return which of its device's launches one is; nothing where there is one."""
-        own = [one for one in self._launch.parts if one.device == part.device and one.launch]
-        if len(own) < 2 or part.launch is None:
-            return ""
-        return f"launch {part.number}, {source_name(part.launch.kernel)}"
 
 
 _UNINITIALISED = {
@@ -467,7 +461,4 @@ def _place(access: Access) -> str:
 
 
 def _who(access: Access) -> str:
-    text = f"thread {access.thread} of block {access.block}"
-    if access.device is None:
-        return text
-    return f"{text} on device {access.device}" + (f" ({access.launch})" if access.launch else "")
+    return f"thread {access.thread} of block {access.block}{access.on_device}"

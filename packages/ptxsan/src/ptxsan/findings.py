@@ -60,7 +60,7 @@ class Access:
 
     `block` and `thread` are (x, y, z); `what` is `read`, `write`, `atomic` or the opcode. What the
     host of a program does has no PTX line (0). Where several devices run at once, `device` is the
-    thread's, and `launch` says which of that device's launches it belongs to.
+    thread's, `launch` the number of its launch there, from 1, and `kernel` what was launched.
     """
 
     what: str
@@ -70,7 +70,15 @@ class Access:
     block: tuple[int, int, int]
     thread: tuple[int, int, int]
     device: int | None = None
-    launch: str = ""
+    launch: int = 0
+    kernel: str = ""
+
+    @property
+    def on_device(self) -> str:
+        """Where several devices run at once, which of them and which launch, in words."""
+        if self.device is None:
+            return ""
+        return f" on device {self.device} (launch {self.launch}, {self.kernel})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +229,7 @@ class MachineReport:
     `sites` has the numbers of every float instruction that ran, where shadows were carried.
     `printed` has a line a call of printf with its thread, `output` the text alone.
     `touched` says which bytes of which buffers were accessed, where `Options.footprints` asks.
+    `unended` are the numbers of those of several launches at once that have not ended.
     `inconclusive` is None, or why the launch could not be executed to its end (an unknown
     instruction with its line, a limit); its findings up to there are still true. `not_covered` is
     what no run looks at, `left_out` what this launch uses and was not looked at.
@@ -238,6 +247,7 @@ class MachineReport:
     left_out: tuple[str, ...] = ()
     sites: tuple[SiteNumbers, ...] = ()
     touched: tuple[Touched, ...] = ()
+    unended: tuple[int, ...] = ()
 
     @property
     def wrong(self) -> tuple[MachineFinding, ...]:

@@ -120,7 +120,7 @@ def build(module: Module, kernel: str) -> Program:
     every = {**module.variables, **flat.variables}
     body = tuple(flat.body)
     near = any(isa.row(one).near for one in body)
-    used = {one.name for one in _symbols(body)} | set(flat.variables)
+    used = {one.name for one in symbols_in(body)} | set(flat.variables)
     asks_for_workspace = any(
         isinstance(operand, Register) and operand.name in ("%envreg1", "%envreg2")
         for one in body
@@ -179,7 +179,8 @@ def _in(variables: dict[str, Declaration], space: str, used: set[str]) -> list[D
     return sorted(found, key=lambda one: one.extern)  # the dynamic array comes last
 
 
-def _symbols(body: Iterable[Instruction]) -> Iterable[Symbol]:
+def symbols_in(body: Iterable[Instruction]) -> Iterable[Symbol]:
+    """Yield what instructions name: variables, parameters, labels, functions."""
     for instruction in body:
         for operand in instruction.operands:
             if isinstance(operand, Symbol):

@@ -23,7 +23,8 @@ _OPENMP = "-fopenmp"
 class Wish:
     """How a program is run: `flags` are -D, -I and -std of its compilers, limits are in seconds.
 
-    With `strict_order`, missing order of strong accesses is an error (`findings.ORDER`).
+    With `strict_order`, missing order of strong accesses is an error (`findings.ORDER`). `devices`
+    is how many the program finds.
     """
 
     paths: Sequence[Path]
@@ -33,6 +34,7 @@ class Wish:
     launch_limit_s: float = 60.0
     limit_s: float = 600.0
     strict_order: bool = False
+    devices: int = 1
 
 
 def run_whole(wish: Wish) -> ProgramReport:
@@ -52,7 +54,7 @@ def run_whole(wish: Wish) -> ProgramReport:
         wish.paths, wish.arguments, defines=defines, folders=folders,
         standard=standards[-1] if standards else "", schedules=wish.schedules,
         host_flags=[_OPENMP] if _OPENMP in wish.flags else [],
-        launch_limit_s=wish.launch_limit_s, timeout_s=wish.limit_s,
+        launch_limit_s=wish.launch_limit_s, timeout_s=wish.limit_s, devices=wish.devices,
     )  # fmt: skip
     if not wish.strict_order:
         return report

@@ -33,7 +33,7 @@ from ptxsan.launch import Argument, Buffer, Launch, Part, Pointer
 from ptxsan.names import source_name
 from ptxsan.options import Options
 from ptxsan.parser import parse
-from ptxsan.program import BESIDE, build
+from ptxsan.program import BESIDE, WORKSPACE, Program, build, symbols_in
 from ptxsan.records import buffers_of
 from ptxsan.run import accepted, run
 from ptxsan.runtime import layout as L
@@ -61,6 +61,11 @@ def together(module: Module, parts: Sequence[Part], options: Options) -> Launch:
             raise MachineError(
                 f"kernel '{one.kernel}' has clusters; the machine runs kernels without clusters "
                 "on several devices at once"
+            )
+        for name in _of_each_device(program):
+            raise MachineError(
+                f"kernel '{one.kernel}' uses the variable '{source_name(name)}', of which each "
+                "device has its own and the machine one for all; pass it as memory of each device"
             )
         if program.asynchronous and len(sizes) > 1:
             raise MachineError(
@@ -90,6 +95,19 @@ class Order:
 
     late: tuple[int, ...] = ()
     turn: int | None = None
+
+
+def _of_each_device(program: Program) -> list[str]:
+    """Return the variables of the module that a program uses and that may differ by device.
+
+    Strings ($str), tables of virtual functions (_ZTV) and constants with a value are the same.
+    """
+    named = {one.name for one in symbols_in(program.body)} | {WORKSPACE}
+    return [
+        one.name for one in program.globals
+        if one.name in named and not one.name.startswith(("$", "_ZTV"))
+        and (one.space == "global" or (one.initial is None and not one.addresses))
+    ]  # fmt: skip
 
 
 def orders(devices: Sequence[int]) -> tuple[Order, ...]:

@@ -105,10 +105,8 @@ def lines_of(one: MachineFinding, kernel: str, note: str = "", place: str = "") 
                 lines.append(f"{_BAR}    {access.what} at {line}")
             continue
         lines.append(f"{_BAR}    {access.what} at {_place(access, kernel)}")
-        device = "" if access.device is None else f" on device {access.device}"
-        device += f" ({access.launch})" if access.launch else ""
         thread, block = _plain(access.thread), _plain(access.block)
-        lines.append(f"{_BAR}    by thread {thread} in block {block}{device}")
+        lines.append(f"{_BAR}    by thread {thread} in block {block}{access.on_device}")
     if one.count > 1:
         lines.append(f"{_BAR}    {one.count} times")
     if place:
@@ -120,7 +118,7 @@ def _place(access: Access, kernel: str) -> str:
     line = f"PTX line {access.ptx_line}"
     if access.source_line:
         line = f"{access.source_file}:{access.source_line} ({line})"
-    return f"{line} in {kernel}"
+    return f"{line} in {access.kernel or kernel}"
 
 
 def _plain(place: tuple[int, int, int]) -> str:
@@ -175,7 +173,11 @@ def row(one: MachineFinding, *, optimised: bool = True) -> dict[str, Any]:
                 "line": access.source_line,
                 "block": access.block,
                 "thread": access.thread,
-                **({} if access.device is None else {"device": access.device}),
+                **(
+                    {}
+                    if access.device is None
+                    else {"device": access.device, "launch": access.launch}
+                ),
             }
             for access in one.accesses
         ],

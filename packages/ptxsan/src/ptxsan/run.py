@@ -523,8 +523,12 @@ class _Run:
             data_dependent=loaded.dependent, schedule=schedule, inconclusive=inconclusive,
             not_covered=NOT_COVERED, left_out=left_out, sites=sites,
             printed=printed.lines(self._launch, state), output=printed.output(state),
-            touched=touched,
+            touched=touched, unended=_unended(self._launch, state),
         )  # fmt: skip
+
+
+def _unended(launch: Launch, state: LaunchState) -> tuple[int, ...]:
+    return tuple(index for index, one in enumerate(launch.parts) if state.ended(index) < one.blocks)
 
 
 def _depends_on_order(state: LaunchState) -> bool:

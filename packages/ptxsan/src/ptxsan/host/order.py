@@ -39,6 +39,7 @@ class Operation:
 @dataclass(slots=True)
 class _Stream:
     blocking: bool
+    device: int = 0
     clock: Clock = field(default_factory=dict)
     launched: Clock | None = None  # what its last operation knew, if that was a launch
 
@@ -63,10 +64,21 @@ class Order:
         """Whether there is another stream than the legacy default stream."""
         return len(self._streams) > 1
 
-    def create(self, stream: int, *, blocking: bool) -> None:
-        """Learn of a stream; a blocking one waits for the legacy default stream, and it for it."""
+    def create(self, stream: int, *, blocking: bool, device: int = 0) -> None:
+        """Learn of a stream; a blocking one waits for the legacy default stream, and it for it.
+
+        Each device has a legacy default stream: LEGACY plus its number.
+        """
         if stream not in self.same:
-            self._streams[stream] = _Stream(blocking=blocking)
+            self._streams[stream] = _Stream(blocking=blocking, device=device)
+
+    def device_of(self, stream: int) -> int:
+        """Return the device of a stream."""
+        return self._streams[self.same.get(stream, stream)].device
+
+    def event(self, event: int) -> Mapping[int, int]:
+        """Return what an event stands for."""
+        return self._events.get(event, {})
 
     def operation(
         self, stream: int, *, launch: bool = False, since: Mapping[int, int] | None = None
@@ -140,12 +152,13 @@ class Order:
         """Return what is before the next operation of a stream."""
         one = self._streams[stream]
         known = dict(one.clock)
-        if stream == LEGACY:
+        legacy = LEGACY + one.device
+        if stream == legacy:
             for other in self._streams.values():
-                if other.blocking:
+                if other.blocking and other.device == one.device:
                     _join(known, other.clock)
         elif one.blocking:
-            _join(known, self._streams[LEGACY].clock)
+            _join(known, self._streams[legacy].clock)
         return known
 
 

@@ -65,7 +65,7 @@ class Paused(Generic[_Result]):
 
     def end(self) -> None:
         """Let it run to its end, which is a deadlock if it waits and nobody changes memory."""
-        if self.go_on() is not Progress.ENDED and _has_other_threads():
+        if self.go_on() is not Progress.ENDED and has_other_threads():
             until = time.monotonic() + _OTHERS_S
             while time.monotonic() < until and self.go_on() is not Progress.ENDED:
                 pass
@@ -112,6 +112,6 @@ class Paused(Generic[_Result]):
             self._changed.notify_all()
 
 
-def _has_other_threads() -> bool:
-    """Whether the process has threads that Python did not make: the program's own."""
+def has_other_threads() -> bool:
+    """Return whether the process has threads that Python did not make: the program's own."""
     return len(list(Path("/proc/self/task").iterdir())) > threading.active_count()

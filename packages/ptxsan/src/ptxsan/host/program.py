@@ -124,11 +124,13 @@ def run_program(
     launch_limit_s: float = 60.0,
     timeout_s: float = 600.0,
     folder: Path | None = None,
+    devices: int = 1,
 ) -> ProgramReport:
     """Compile and run a CUDA program; every launch is executed by the machine with its checks.
 
     The program runs in `folder`, else in the current one, with the rights of the caller. Each
-    launch runs under all `schedules`; the program goes on with what the first one leaves. Raises
+    launch runs under all `schedules`; the program goes on with what the first one leaves. With
+    several `devices` launches run together (host/devices.py), in orders of their own. Raises
     CompileError and UsageError as `build_program` does.
     """
     started = time.perf_counter()
@@ -141,7 +143,7 @@ def run_program(
         build_s = time.perf_counter() - started
         ran = run_built(
             linked, paths[0], arguments, schedules=schedules, launch_limit_s=launch_limit_s,
-            timeout_s=timeout_s, folder=folder,
+            timeout_s=timeout_s, folder=folder, devices=devices,
         )  # fmt: skip
         return dataclasses.replace(ran, build_s=build_s)
 
@@ -155,6 +157,7 @@ def run_built(
     launch_limit_s: float = 60.0,
     timeout_s: float = 600.0,
     folder: Path | None = None,
+    devices: int = 1,
 ) -> ProgramReport:
     """Run what `build_program` made, under the name `program`; see `run_program`."""
     started = time.perf_counter()
@@ -165,6 +168,7 @@ def run_built(
             "library": linked.library, "runtime": str(runtime), "program": str(program),
             "arguments": list(arguments), "schedules": list(schedules),
             "limit_s": launch_limit_s, "report": str(scratch / "report.jsonl"),
+            "devices": devices,
         }  # fmt: skip
         request = scratch / "request.json"
         request.write_text(json.dumps(wish))
@@ -208,12 +212,15 @@ def _serve(request: Path) -> int:
     wish = json.loads(request.read_text())
     options = RunOptions(limit_s=wish["limit_s"], shadow=False)
     schedules = [(name, seed) for name, seed in wish["schedules"]]
-    linked = Linked.read(Path(wish["library"]))
+    linked, devices = Linked.read(Path(wish["library"])), int(wish["devices"])
     sanitizer = Sanitizer(
-        options, schedules, Path(wish["report"]), concurrent=linked.is_concurrent,
-        library=Path(linked.library),
+        options, schedules, Path(wish["report"]), concurrent=linked.is_concurrent and devices == 1,
+        library=Path(linked.library), several_devices=devices > 1,
     )  # fmt: skip
-    runtime = Runtime(Path(wish["runtime"]), sanitizer, strict=True, resumes=sanitizer.resume)
+    runtime = Runtime(
+        Path(wish["runtime"]), sanitizer, strict=True, resumes=sanitizer.resume, devices=devices,
+        settles=sanitizer.settle,
+    )  # fmt: skip
     sanitizer.connect(runtime)
     code = runtime.register(linked)
     words = [wish["program"], *wish["arguments"]]

@@ -8,6 +8,7 @@ import enum
 import math
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from ptxsan.globals import adopt, module_memory
 from ptxsan.host.build import ANCHOR, Linked
 from ptxsan.host.journal import Place
 from ptxsan.host.order import Order
+from ptxsan.host.paused import has_other_threads
 from ptxsan.limits import Limit
 from ptxsan.names import plain_name
 from ptxsan.program import build
@@ -30,7 +32,8 @@ from ptxsan.syntax import Function, Module
 Dim3 = tuple[int, int, int]
 # CUDA Runtime API, enum cudaError
 SUCCESS, INVALID_VALUE, INVALID_CONFIGURATION, INVALID_FUNCTION = 0, 1, 9, 98
-ASSERTED, LAUNCH_FAILURE, COOPERATIVE_TOO_LARGE, NOT_SUPPORTED = 710, 719, 720, 801
+ILLEGAL_ADDRESS, ASSERTED, LAUNCH_FAILURE, COOPERATIVE_TOO_LARGE = 700, 710, 719, 720
+NOT_SUPPORTED = 801
 _ERRORS = {
     Limit.EXTENTS: INVALID_CONFIGURATION, Limit.THREADS: INVALID_CONFIGURATION,
     Limit.CLUSTER: INVALID_CONFIGURATION, Limit.BOUND: INVALID_VALUE,
@@ -41,11 +44,13 @@ _ERRORS = {
 # token from here on, by which it is resumed, then whether it got on. `kFirstToken` and its
 # neighbors of native/host_runtime.h.
 STILL, MOVED, FIRST_TOKEN = 10000, 10001, 10002
+EVERYTHING = 0  # `kEverything` of native/host_runtime.h: all streams of a device
 _MANAGED = re.compile(r"\.attribute\s*\(\s*\.managed\s*\)[^;={\n]*?([\w$]+)\s*[\[;=]")
 _ARCH = 90
 _REGISTERS = 32  # a thread's: what ptxas would give is not known here
 _COOPERATIVE, _PROGRAMMATIC = 1, 2
 _NO_LIMIT = -1
+_OTHERS_S, _LOOK_S = 2.0, 0.005  # how long other threads may take to launch, how often to look
 
 
 class Kept(enum.IntEnum):
@@ -290,13 +295,32 @@ class Resumes(Protocol):
         """Return CUDA's error code of a launch that has ended, STILL or MOVED."""
 
 
+class Settle(enum.IntEnum):
+    """Who needs what launches leave: `Settle` of native/host_runtime.h."""
+
+    FOR_WORK = 0
+    FOR_HOST = 1
+    FOR_EVENT = 2
+
+
+class Settles(Protocol):
+    """Who executes launches of several devices together: `Sanitizer.settle`."""
+
+    def __call__(self, what: int, how: Settle, device: int, *, last: bool) -> int:
+        """Execute what somebody needs; return CUDA's error code.
+
+        STILL where launches wait for others, and, not `last`, another thread may launch those.
+        """
+
+
 class Runtime:
     """The CUDA runtime of this process, connected to an executor.
 
     An exception that the executor raises ends the launch with an error code, as host code
     expects, and is kept in `failure` for who called the host code. `orders` are told what the
     program's streams and events put in order; `order` is the first of them. With `resumes` a
-    launch may wait for what the host does after it.
+    launch may wait for what the host does after it. With several `devices` launches are only
+    taken down, until `settles` is told that somebody needs what they leave.
     """
 
     def __init__(
@@ -307,10 +331,13 @@ class Runtime:
         multiprocessors: int = 4,
         strict: bool = False,
         resumes: Resumes | None = None,
+        devices: int = 1,
+        settles: Settles | None = None,
     ) -> None:
         self.failure: BaseException | None = None
         self.orders = [Order()]
-        self._executor, self._resumes = executor, resumes
+        self._executor, self._resumes, self._settles = executor, resumes, settles
+        self._devices, self._issued = devices, 0
         self._lock = threading.RLock()
         self._code = ctypes.CDLL(str(library))
         self._functions: list[tuple[int, int, str, str]] = []  # start, end, name, PTX
@@ -332,10 +359,13 @@ class Runtime:
             (ctypes.CFUNCTYPE(integer, ctypes.POINTER(Texels)), self._textured),
             (ctypes.CFUNCTYPE(None, ctypes.c_uint64), executor.untextured),
             (ctypes.CFUNCTYPE(integer, number, integer), self._resume),
+            (ctypes.CFUNCTYPE(integer, number, integer), self._settle),
         )  # fmt: skip
         self._alive = [kind(function) for kind, function in functions]
         table = (pointer * len(functions))(*(ctypes.cast(one, pointer) for one in self._alive))
         self._code.cuda_host_connect(table, ctypes.byref(_limits(multiprocessors)), int(strict))
+        if devices > 1:
+            self._code.cuda_host_devices(devices)
 
     def register(self, linked: Linked) -> ctypes.CDLL:
         """Load a library of host code and learn its kernels."""
@@ -453,6 +483,32 @@ class Runtime:
                 self.failure = self.failure or error
                 return LAUNCH_FAILURE
 
+    def _settle(self, what: int, how: int) -> int:
+        try:
+            assert self._settles is not None
+            device, last = self.device(), not has_other_threads()
+            while True:
+                with self._lock:
+                    code, issued = self._settles(what, Settle(how), device, last=last), self._issued
+                if code != STILL:
+                    return code
+                until = time.monotonic() + _OTHERS_S
+                while self._issued == issued and time.monotonic() < until:
+                    time.sleep(_LOOK_S)
+                last = self._issued == issued
+        except BaseException as error:
+            self.failure = self.failure or error
+            return LAUNCH_FAILURE
+
+    def device(self) -> int:
+        """Return the calling thread's device."""
+        return int(self._code.cuda_host_device())
+
+    def without_access(self, owner: int) -> tuple[int, ...]:
+        """Return the devices that have no access to a device's memory."""
+        every = range(self._devices)
+        return tuple(one for one in every if not self._code.cuda_host_reaches(one, owner))
+
     def drain(self) -> None:
         """Bring everything to its end that waits: nobody is left who could help it."""
         self._code.cuda_host_drain()
@@ -461,6 +517,7 @@ class Runtime:
         found = self._entry(call.function)
         if found is None:
             return INVALID_FUNCTION
+        self._issued += 1
         name, ptx, entry = found
         grid, block, cluster = (
             (int(call.extents[i]), int(call.extents[i + 1]), int(call.extents[i + 2]))
@@ -621,7 +678,7 @@ _HOST_WAITS = (_Ordered.HOST_WAITS_STREAM, _Ordered.HOST_WAITS_EVENT, _Ordered.H
 def _put_in_order(order: Order, what: _Ordered, first: int, second: int) -> None:
     match what:
         case _Ordered.CREATED:
-            order.create(first, blocking=not second)
+            order.create(first, blocking=not second & 1, device=second >> 1)
         case _Ordered.DESTROYED:
             pass  # what it was given is still under way
         case _Ordered.RECORDED:

@@ -195,6 +195,7 @@ cudaError_t check_copy(const Copy& one) {
 cudaError_t run_copy(const Copy& one, std::uint64_t stream, bool host_waits, const char* api) {
   const cudaError_t error = check_copy(one);
   if (error != cudaSuccess || one.width == 0 || one.rows == 0) return error;
+  if (const cudaError_t failed = settle(stream, kForWork)) return failed;
   watch_open();
   const bool to_host = knows_every_allocation ? !is_device(one.to)
                                               : one.kind == cudaMemcpyDeviceToHost;
@@ -219,6 +220,7 @@ cudaError_t run_fill(void* to, int value, std::size_t width, std::size_t rows, s
   if (to == nullptr || !fits(to, (rows - 1) * pitch + width) ||
       (knows_every_allocation && !is_device(to)))
     return result(cudaErrorInvalidValue);
+  if (const cudaError_t failed = settle(stream, kForWork)) return failed;
   watch_open();
   for (std::size_t row = 0; row < rows; ++row) {
     char* line = static_cast<char*>(to) + row * pitch;
@@ -281,11 +283,13 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, std::size_t shar
                    dim3 cluster = dim3(1, 1, 1)) {
   if (lost != cudaSuccess) return result(lost);
   if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
+  const Stream* object = stream_of(stream);
+  if (object != nullptr && object->device != current_device)
+    return result(cudaErrorInvalidResourceHandle);
   LaunchCall call{function,
                   {grid.x, grid.y, grid.z, block.x, block.y, block.z, cluster.x, cluster.y,
                    cluster.z},
                   flags, shared, arguments, 0, nullptr, 0, 0};
-  const Stream* object = stream_of(stream);
   const bool captured = object != nullptr && object->capture != nullptr;
   call.may_wait = !captured;
   if (!captured && !is_held(stream_id(stream)))
@@ -509,6 +513,7 @@ EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* count, con
 }
 EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   return enqueue(stream, cudaGraphNodeTypeHost, [function, data](std::uint64_t id) {
+    if (const cudaError_t failed = settle(id, kForWork)) return failed;
     order(kHostFunction, id, 1);
     function(data);
     order(kHostFunction, id, 0);
@@ -518,6 +523,7 @@ EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function
 EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function,
                                          void* data, unsigned) {
   return enqueue(stream, cudaGraphNodeTypeHost, [stream, function, data](std::uint64_t id) {
+    if (const cudaError_t failed = settle(id, kForWork)) return failed;
     order(kHostFunction, id, 1);
     function(stream, cudaSuccess, data);
     order(kHostFunction, id, 0);
@@ -1108,17 +1114,6 @@ EXPORT cudaError_t cudaDeviceReset() {
   lost = cudaSuccess;
   return cudaSuccess;
 }
-EXPORT cudaError_t cudaSetDevice(int device) {
-  return result(device <= 0 ? cudaSuccess : cudaErrorInvalidDevice);
-}
-EXPORT cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
-  return result(cudaSuccess);
-}
-EXPORT cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return cudaSuccess;
-}
 EXPORT cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) {
   *device = 0;
   return cudaSuccess;
@@ -1130,27 +1125,20 @@ EXPORT cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit) {
   *value = 8 << 20;
   return cudaSuccess;
 }
-EXPORT cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
-  *can = 0;
-  return cudaSuccess;
+namespace {
+bool are_devices(int one, int other) {
+  return one >= 0 && one < device_count && other >= 0 && other < device_count;
 }
-// There is one device, and no other is its peer.
-EXPORT cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
-  return result(cudaErrorInvalidDevice);
-}
-EXPORT cudaError_t cudaDeviceDisablePeerAccess(int) { return result(cudaErrorInvalidDevice); }
-EXPORT cudaError_t cudaDeviceGetP2PAttribute(int*, cudaDeviceP2PAttr, int, int) {
-  return result(cudaErrorInvalidDevice);
-}
+}  // namespace
 EXPORT cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
                                        std::size_t bytes, cudaStream_t stream) {
-  if (to_device != 0 || from_device != 0) return result(cudaErrorInvalidDevice);
+  if (!are_devices(to_device, from_device)) return result(cudaErrorInvalidDevice);
   return copy_later(Copy{to, from, bytes, 1, 0, 0, cudaMemcpyDeviceToDevice}, stream,
                     "cudaMemcpyPeerAsync");
 }
 EXPORT cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device,
                                   std::size_t bytes) {
-  if (to_device != 0 || from_device != 0) return result(cudaErrorInvalidDevice);
+  if (!are_devices(to_device, from_device)) return result(cudaErrorInvalidDevice);
   return copy_now(Copy{to, from, bytes, 1, 0, 0, cudaMemcpyDeviceToDevice}, "cudaMemcpyPeer");
 }
 EXPORT cudaError_t cudaCtxResetPersistingL2Cache() { return result(cudaSuccess); }

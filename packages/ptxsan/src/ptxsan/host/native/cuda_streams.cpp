@@ -22,12 +22,13 @@ Stream* plain(cudaStream_t stream) { return reinterpret_cast<Stream*>(stream); }
 
 std::uint64_t thread_stream() {
   static std::atomic<std::uint64_t> threads{0};
-  thread_local const std::uint64_t own = [] {
-    const std::uint64_t made = 0x100 + ++threads;
-    order(kCreated, made, 0);
-    return made;
-  }();
-  return own;
+  thread_local std::uint64_t own[kMostDevices] = {};
+  std::uint64_t& made = own[current_device];
+  if (made == 0) {
+    made = 0x100 + ++threads;
+    order(kCreated, made, static_cast<std::uint64_t>(current_device) << 1);
+  }
+  return made;
 }
 
 bool is_legacy(cudaStream_t stream) {
@@ -49,19 +50,20 @@ std::uint64_t event_id(cudaEvent_t event) { return reinterpret_cast<std::uint64_
 
 cudaError_t create(cudaStream_t* stream, unsigned flags, int priority) {
   if (stream == nullptr) return result(cudaErrorInvalidValue);
-  auto* made = new Stream{flags, priority};
+  auto* made = new Stream{flags, priority, current_device};
   {
     std::lock_guard<std::mutex> lock(guard);
     streams.insert(made);
   }
   *stream = reinterpret_cast<cudaStream_t>(made);
-  order(kCreated, stream_id(*stream), flags & cudaStreamNonBlocking ? 1 : 0);
+  order(kCreated, stream_id(*stream),
+        (flags & cudaStreamNonBlocking ? 1 : 0) | static_cast<std::uint64_t>(current_device) << 1);
   return result(cudaSuccess);
 }
 }  // namespace
 
 std::uint64_t stream_id(cudaStream_t stream) {
-  if (is_legacy(stream)) return kLegacy;
+  if (is_legacy(stream)) return kLegacy + current_device;
   if (stream == nullptr || stream == cudaStreamPerThread) return thread_stream();
   return reinterpret_cast<std::uint64_t>(stream);
 }
@@ -194,6 +196,7 @@ void go_on() {
   while (!held.empty() && advance()) {}
 }
 void wait_for(std::uint64_t stream) {
+  settle(stream, kForHost);
   std::lock_guard<std::recursive_mutex> lock(line);
   wait_until_gone(before(stream));
 }
@@ -308,7 +311,8 @@ EXPORT cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) 
 }
 EXPORT cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
   if (!is_stream(stream)) return result(cudaErrorInvalidResourceHandle);
-  *device = 0;
+  const Stream* object = stream_of(stream);
+  *device = object != nullptr ? object->device : current_device;
   return result(cudaSuccess);
 }
 EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -432,6 +436,7 @@ EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   Event* one = event_of(event);
   if (one == nullptr) return result(cudaErrorInvalidResourceHandle);
   if (one->capture != nullptr) return result(cudaErrorCapturedEvent);
+  settle(event_id(event), kForEvent);
   {
     std::lock_guard<std::recursive_mutex> lock(line);
     wait_until_gone({one->held});

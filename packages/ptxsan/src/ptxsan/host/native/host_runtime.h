@@ -50,7 +50,7 @@ struct Texels;  // textures.h
 
 enum Memory { kDevice = 0, kPinned = 1, kManaged = 2, kRegistered = 3 };
 enum Order {
-  kCreated = 0,       // a: stream, b: 1 where it is non-blocking
+  kCreated = 0,       // a: stream, b: 1 where it is non-blocking, plus twice its device
   kDestroyed,         // a: stream
   kRecorded,          // a: event, b: stream
   kWaitsEvent,        // a: stream, b: event
@@ -84,6 +84,7 @@ struct Callbacks {
   int (*textured)(const Texels* texels);
   void (*untextured)(std::uint64_t handle);
   int (*resume)(std::uint64_t token, int last);
+  int (*settle)(std::uint64_t what, int how);
 };
 
 extern Callbacks connected;
@@ -109,6 +110,7 @@ struct Capture {
 struct Stream {
   unsigned flags = 0;
   int priority = 0;
+  int device = 0;
   bool alive = true;
   Capture* capture = nullptr;
   std::vector<Node*> tail;  // what a capture's next node on it comes after
@@ -116,7 +118,19 @@ struct Stream {
 
 constexpr std::uint64_t kLegacy = 1;
 
-// The number by which a stream is known: that of the legacy default stream is kLegacy.
+// Devices (cuda_devices.cpp) ----------------------------------------------------------------------
+
+constexpr int kMostDevices = 16;
+extern int device_count;
+extern thread_local int current_device;
+// Of several devices, launches are executed together, once somebody needs what they leave: the next
+// work of a stream, or the host, which waits for a stream (kEverything: for the current device) or
+// for an event.
+enum Settle { kForWork = 0, kForHost, kForEvent };
+cudaError_t settle(std::uint64_t what, Settle how);
+
+// The number by which a stream is known: that of a device's legacy default stream is kLegacy plus
+// the device's number.
 std::uint64_t stream_id(cudaStream_t stream);
 // The object behind a handle; null for default streams and for what is none.
 Stream* stream_of(cudaStream_t stream);

@@ -1,0 +1,153 @@
+"""Launches of several devices: taken down as the host issues them, executed together.
+
+Work of different devices runs at once, and may wait for each other. So launches run when somebody
+needs what they leave: the host that waits for them, or a copy behind them. Then all that were
+taken down run, in every order of `ranks.orders`, and the streams' and events' own order is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ptxsan.errors import MachineError
+from ptxsan.findings import Kind, MachineFinding
+from ptxsan.host.order import Operation
+from ptxsan.host.runtime import HostLaunch
+from ptxsan.launch import Buffer, Launch, Part, Pointer
+from ptxsan.options import Options
+from ptxsan.ranks import run_parts, together
+from ptxsan.schedules import once
+from ptxsan.syntax import Module
+from ptxsan.watching import snapshot
+
+_GOES_ON = (
+    "launches that the host has not waited for wait for launches that it has not issued yet, and "
+    "it needs what others leave: what all of them do then is not executed"
+)
+Stored = Sequence[tuple[Buffer, int, Pointer]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A launch that was taken down, or (`asked` is None) memory that was freed meanwhile."""
+
+    device: int
+    number: int = 0
+    asked: HostLaunch | None = None
+    module: Module | None = None
+    launch: Launch | None = None
+    operation: Operation | None = None
+    freed: Buffer | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What came out of launches that were executed together.
+
+    `waits`: some wait for launches that may yet come; then memory is as it was before.
+    """
+
+    taken: Sequence[Taken] = ()
+    findings: Sequence[MachineFinding] = ()
+    inconclusive: str = ""
+    run_s: float = 0.0
+    left_out: Sequence[str] = ()
+    output: str = ""
+    waits: bool = False
+
+
+class Devices:
+    """What several devices were given and has not been executed."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = replace(options, footprints=False, workers=1)
+        self._taken: list[Taken] = []
+        self._numbers: dict[int, int] = {}
+
+    def take(
+        self, asked: HostLaunch, module: Module, launch: Launch, operation: Operation, device: int
+    ) -> None:
+        """Take a launch down."""
+        self._numbers[device] = self._numbers.get(device, 0) + 1
+        self._taken.append(
+            Taken(
+                device=device, number=self._numbers[device], asked=asked, module=module,
+                launch=launch, operation=operation,
+            )
+        )  # fmt: skip
+
+    def freed(self, buffer: Buffer, device: int) -> None:
+        """Learn that memory is freed that launches not executed yet may use."""
+        if self._taken:
+            self._taken.insert(0, Taken(device=device, freed=buffer))
+
+    def settle(
+        self, known: Callable[[int, int], bool], buffers: Sequence[Buffer], stored: Stored, *,
+        host_waits: bool, last: bool,
+    ) -> Settled | None:  # fmt: skip
+        """Execute everything, if somebody needs what is `known` (timeline, time); None if not."""
+        needed = {
+            index for index, one in enumerate(self._taken)
+            if one.operation is not None and known(one.operation.timeline, one.operation.time)
+        }  # fmt: skip
+        if not needed:
+            return None
+        taken = tuple(self._taken)
+        modules = {id(one.module): one.module for one in taken if one.module is not None}
+        (module, *others) = modules.values()
+        try:
+            if others:
+                raise MachineError(
+                    "kernels of several source files run on several devices at once; put them "
+                    "into one file"
+                )
+            parts = _parts(taken, buffers, stored)
+            before = snapshot(module, together(module, parts, self._options))
+            reports = run_parts(module, parts, self._options)
+        except MachineError as error:
+            self._taken.clear()
+            return Settled(taken=taken, inconclusive=str(error))
+        findings, why = once(reports), ""
+        stuck = [one.unended for one in reports if one.unended]
+        if any(one.kind is Kind.DEADLOCK for one in findings):
+            if not last:
+                before.restore()
+                return Settled(waits=True)
+            if not host_waits or any(needed.isdisjoint(one) for one in stuck):
+                findings = tuple(one for one in findings if one.kind is not Kind.DEADLOCK)
+                why = _GOES_ON
+        self._taken.clear()
+        why = why or next((one.inconclusive for one in reports if one.inconclusive), None) or ""
+        return Settled(
+            taken=taken, findings=findings, inconclusive=why, output=reports[0].output,
+            run_s=sum(one.statistics.run_s for one in reports), left_out=reports[0].left_out,
+        )  # fmt: skip
+
+
+def _parts(taken: Sequence[Taken], buffers: Sequence[Buffer], stored: Stored) -> list[Part]:
+    """Return launches with what each comes after, less what those come after themselves."""
+    found: list[Part] = []
+    before: list[set[int]] = []
+    for index, one in enumerate(taken):
+        after: list[int] = []
+        known: set[int] = set()
+        if one.operation is not None:
+            for other in reversed(range(index)):
+                earlier = taken[other].operation
+                if earlier is None or other in known:
+                    continue
+                if one.operation.is_after(earlier.timeline, earlier.time):
+                    after.append(other)
+                    known |= {other, *before[other]}
+        before.append(known)
+        launch = one.launch
+        if launch is not None and not any(each.launch for each in found):
+            launch = replace(launch, buffers=tuple(buffers), stored_pointers=tuple(stored))
+        found.append(
+            Part(
+                device=one.device, launch=launch, number=one.number, after=tuple(after),
+                freed=one.freed,
+            )
+        )  # fmt: skip
+    return found
