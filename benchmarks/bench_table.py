@@ -93,6 +93,10 @@ BENCHES: tuple[Bench, ...] = (
         command=_script("machine_power"), result="machine-power", about_s=300, limit_s=1200,
     ),
     Bench(
+        name="machine-ranks", what="faults between devices found in the machine, twins clean",
+        command=_script("machine_ranks"), result="machine-ranks", about_s=60, limit_s=300,
+    ),
+    Bench(
         name="machine-kernels", what="the corpus on a GPU and in the machine, byte by byte",
         command=_script("machine_kernels_gpu", "--launches", "200"), result="machine-kernels",
         about_s=330, limit_s=500, gpus=1, least_s=200,

@@ -31,6 +31,7 @@ from bench_table import BENCHES, Bench
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 RESULTS = Path(os.environ.get("CUASSAY_RESULTS", HERE / "results"))
+_FOLDERS = tuple(str(ROOT / one) for one in ("src", ".", "packages/ptxsan/tests"))
 _GRACE_S = 5.0  # between the request to end and the kill
 
 
@@ -92,9 +93,7 @@ def run(bench: Bench, limit_s: float, logs: Path) -> Ending:
     """Run one in a process group of its own; what it leaves behind is ended with it."""
     started = time.monotonic()
     environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(
-            filter(None, [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
-        ),
+        "PYTHONPATH": os.pathsep.join(filter(None, [*_FOLDERS, os.environ.get("PYTHONPATH", "")])),
         "PYTHONUNBUFFERED": "1",
     }
     with open(logs / f"{bench.name}.log", "w", encoding="utf-8") as log:

@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan import sources
+from ptxsan import isa, sources
 from ptxsan.api import Dim, Fresh, dim, packed
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError, UsageError
 from ptxsan.findings import MachineFinding, MachineReport, Severity, strict
+from ptxsan.inline import HEAP_CALLS
 from ptxsan.launch import Argument, Buffer, Launch, Part, Pointer
 from ptxsan.names import source_name
 from ptxsan.options import Options
@@ -61,6 +62,11 @@ def together(module: Module, parts: Sequence[Part], options: Options) -> Launch:
             raise MachineError(
                 f"kernel '{one.kernel}' has clusters; the machine runs kernels without clusters "
                 "on several devices at once"
+            )
+        if any(isa.is_call(each) and HEAP_CALLS & set(each.parts) for each in program.body):
+            raise MachineError(
+                f"kernel '{one.kernel}' calls malloc or free on the device; the machine has one "
+                "heap, and several devices have one each: pass it memory"
             )
         for name in _of_each_device(program):
             raise MachineError(

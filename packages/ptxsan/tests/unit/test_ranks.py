@@ -242,6 +242,26 @@ extern "C" __global__ void __cluster_dims__(2) k(float *x) { x[blockIdx.x] = 1.f
 """
 
 
+_OWN = """
+__device__ int calls;
+__constant__ float known = 2.f;
+extern "C" __global__ void counts(float *x) { x[0] = ++calls; }
+extern "C" __global__ void keeps(float *x) { x[0] = *(float *)malloc(4); }
+extern "C" __global__ void knows(float *x) { x[threadIdx.x] = known; printf("%d", threadIdx.x); }
+"""
+
+
+def test_memory_that_each_device_has_for_itself_is_refused() -> None:
+    one = np.zeros(4, np.float32)
+    with pytest.raises(MachineError, match="uses the variable 'calls'"):
+        ranks.check(_OWN, [[ranks.Call("counts", 1, 1, {"x": one})]])
+    with pytest.raises(MachineError, match="calls malloc or free"):
+        ranks.check(_OWN, [[ranks.Call("keeps", 1, 1, {"x": one})]])
+    report = ranks.check(_OWN, [[ranks.Call("knows", 1, 2, {"x": one})]])
+    assert report.ok, report.text
+    assert one.tolist() == [2, 2, 0, 0]
+
+
 def test_what_cannot_run_at_once_is_refused() -> None:
     one = np.zeros(4, np.float32)
     with pytest.raises(MachineError, match="has clusters"):

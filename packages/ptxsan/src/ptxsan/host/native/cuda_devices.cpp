@@ -29,6 +29,8 @@ EXPORT int cuda_host_reaches(int device, int other) {
 }
 
 EXPORT cudaError_t cudaSetDevice(int device) {
+  // (Extensions take the device of a tensor, and that of one on the CPU is -1.)
+  if (device < 0 && device_count == 1) return result(cudaSuccess);
   if (!is_device_number(device)) return result(cudaErrorInvalidDevice);
   current_device = device;
   return result(cudaSuccess);
