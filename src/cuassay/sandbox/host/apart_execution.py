@@ -55,6 +55,7 @@ from cuassay.sandbox.ran import renumbered
 from cuassay.sandbox.syscalls import read_memory_into
 
 _OFTEN = "often"  # the name of the result of each of many calls
+_LATER_S = 40 * 24 * 3600  # by which clocks go on between two calls, as if production went on
 
 
 class ApartExecution(Execution):
@@ -85,6 +86,7 @@ class ApartExecution(Execution):
         self._candidate, self._baseline = candidate, baseline
         self._shared: dict[str, SharedArguments] = {}
         self._results: dict[str, tuple[Described, ...]] = {}
+        self._called = False
 
     def _beginning(self) -> dict[str, Any]:
         return {"do": "begin"}
@@ -180,7 +182,8 @@ class ApartExecution(Execution):
         held.places = [one if isinstance(one, int) else 0 for one in found]
         return StepDone(index=self._index, items=held.described)
 
-    async def _call(self, step: Call) -> StepRecord:
+    async def _call(self, step: Call, *, before: int = 0) -> StepRecord:
+        """Call, after `before` calls on the same arguments whose results nobody keeps."""
         held = self._slot(step.slot)
         if isinstance(held, StepRaised):
             return held
@@ -190,7 +193,10 @@ class ApartExecution(Execution):
             "slot": step.slot,
             "result": step.result,
             "outputs": held.outputs,
+            "before": before,
+            "later_s": _LATER_S if self._called else 0,
         }
+        self._called = True
         rewritten = held.restore()
         byte = byte_of(step.poison)
         if self._scenario.mode is not Mode.APART and byte is not None:
@@ -237,8 +243,10 @@ class ApartExecution(Execution):
         found: list[Holding] = []
         calls = 0
         for count in spans(step):
-            for _ in range(count):
-                made = await self._call(Call(slot=step.slot, result=_OFTEN))
+            # What a call updates is put back before the next one, by this side.
+            messages, each = (count, 1) if self._problem.updated else (1, count)
+            for _ in range(messages):
+                made = await self._call(Call(slot=step.slot, result=_OFTEN), before=each - 1)
                 if isinstance(made, StepRaised):
                     return made
             calls += count

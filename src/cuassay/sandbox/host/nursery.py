@@ -361,8 +361,9 @@ class Plain(ForkServer):
             # A folder of other packages, as where cuassay is installed, stays.
             "forget": [] if ROOT in sysconfig.get_paths().values() else [ROOT],
         }
-        if mode is Mode.APART:  # the state before a candidate is loaded, to compare with
-            request["look"] = STATE
+        if mode is Mode.APART:
+            request["guise"] = "cuassay.sandbox.guest.process.guise"
+            request["look"] = STATE  # from before a candidate is loaded, to compare with
         self._tell(request, (channel, output))
         return self._count, folder
 
