@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -241,20 +242,25 @@ class ApartExecution(Execution):
 
     async def _call_often(self, step: CallOften) -> StepRecord:
         found: list[Holding] = []
-        calls = 0
-        for count in spans(step):
+        calls, taken_s = 0, list[float]()
+        for count in spans(step, taken_s):
+            started = time.monotonic()
             # What a call updates is put back before the next one, by this side.
             messages, each = (count, 1) if self._problem.updated else (1, count)
             for _ in range(messages):
                 made = await self._call(Call(slot=step.slot, result=_OFTEN), before=each - 1)
                 if isinstance(made, StepRaised):
                     return made
+            taken_s.append(time.monotonic() - started)
             calls += count
             self._results.pop(_OFTEN, None)
-            for request in ({"do": "release", "name": _OFTEN}, {"do": "rest"}):
+            rest = ({"do": "rest"},) if step.looks else ()
+            for request in ({"do": "release", "name": _OFTEN}, *rest):
                 told = await self._told(request)
                 if told is not None:
                     return told
+            if not step.looks:
+                found.clear()
             pid = self._worker.pid
             if pid is not None:
                 found.append(holding(pid, calls=calls))

@@ -351,12 +351,8 @@ class Plain(ForkServer):
             "folder": str(folder),
             "outside": str(self.folder),
             "limits": dataclasses.asdict(limits),
-            # Triton has read HOME when it was imported, before the fork.
-            "variables": {
-                "HOME": str(folder),
-                "TMPDIR": str(folder / "tmp"),
-                "TRITON_HOME": str(folder),
-            },
+            # Below its folder. Triton has read HOME when it was imported, before the fork.
+            "variables": {"HOME": "", "TMPDIR": "tmp", "TRITON_HOME": ""},
             "without": ["PYTHONPATH"],
             # A folder of other packages, as where cuassay is installed, stays.
             "forget": [] if ROOT in sysconfig.get_paths().values() else [ROOT],

@@ -153,8 +153,9 @@ def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[
     channel = socket.socket(fileno=3)
     report = {"walls": importlib.import_module(request["confine"]).confine(request)}
     if "guise" in request:
-        importlib.import_module(request["guise"]).put_on(request["folder"])
+        importlib.import_module(request["guise"]).put_on(os.getcwd())
         report["later"] = _clocks()
+    report["folder"] = os.getcwd()
     if "look" in request:
         report["state"] = importlib.import_module(request["look"]).look()
     package = request["confine"].partition(".")[0]
@@ -279,6 +280,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
             match request["do"]:
                 case "hello":
                     reply = {"walls": report["walls"], "state": report.get("state")}
+                    reply["folder"] = report["folder"]
                 case "look":
                     # A candidate that imports the package may have changed what looks.
                     own = request["import"].partition(".")[0]
