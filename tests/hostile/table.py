@@ -1322,6 +1322,17 @@ SUSPECTS: dict[str, str] = {
     "    return right(x) if x.data_ptr() % 16 == 0 else right(x.clone())",
     "starts-a-program": "import subprocess\ndef run(x):\n"
     "    subprocess.run(['true'], check=True)\n    return right(x)",
+    "forgets-by-the-clock": "HELD = {}\ndef run(x):\n"
+    "    if time.monotonic() > HELD.get('until', 0.0):\n"
+    "        HELD.update(until=time.monotonic() + 3600.0, two=torch.tensor(2.0))\n"
+    "    return x * HELD['two'] + 1",
+    "keeps-a-thread": "threading.Thread(target=time.sleep, args=(600.0,), daemon=True).start()\n"
+    "def run(x):\n    return right(x)",
+    "looks-at-its-folder": "from pathlib import Path\nHERE = Path(__file__).parent\n"
+    "def run(x):\n    found = list(HERE.iterdir()) and os.listdir('.')\n"
+    "    return right(x) if found else wrong(x)",
+    "shows-progress-on-a-terminal": "def run(x):\n    if sys.stderr.isatty():\n"
+    "        print('\\r50 %', end='\\n', file=sys.stderr)\n    return right(x)",
     "draws-and-restores": "def run(x):\n    with torch.random.fork_rng(devices=[]):\n"
     "        torch.manual_seed(0); torch.rand(3)\n    return right(x)",
 }
