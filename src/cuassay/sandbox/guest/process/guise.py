@@ -51,11 +51,11 @@ def put_on(folder: str) -> None:
     except KeyError:  # a container without an entry for its user
         user = "user"
     own = {"USER": user, "LOGNAME": user, "SHELL": "/bin/bash", "TERM": "xterm-256color"}
-    own |= {"LANG": "C.UTF-8", "SHLVL": "1", "_": sys.executable} | dict(os.environ)
+    own |= {"LANG": "C.UTF-8", "SHLVL": "1", "_": sys.orig_argv[0]} | dict(os.environ)
     os.environ.update(own | {"PWD": folder})
     program = os.path.join(folder, _PROGRAM)
     sys.argv[:] = [program]
-    sys.orig_argv[:] = [sys.executable, program]
+    sys.orig_argv[1:] = [program]
     sys.modules["__main__"].__file__ = program
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = False
