@@ -172,7 +172,7 @@ class Proc001(Check):
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
     ) -> Iterable[Finding]:
         """Report each kind of change once, with what brought it about."""
-        if scenario.label in (StateTrying.KEPT, StateTrying.MANY):
+        if any(isinstance(step, CallOften) for step in scenario.steps):
             for record in run.result.records:
                 if isinstance(record, StepDone) and isinstance(record.report, Holdings):
                     for what in _kept(record.report.found):
