@@ -79,6 +79,8 @@ class Effort:
     reordered_tensors = _Row(3, 6, 12)
     serving_s = _Row(0.15, 0.6, 2.0)
     leak_s = _Row(0.4, 2.0, 2.0)
+    many_s = _Row(1.5, 6.0, 20.0)
+    many_calls = _Row(2_000, 10_000, 50_000)  # in each of three spans, where the time is enough
     settings_apart = _Row(1, 2, 4)
     training_steps = _Row[tuple[int, ...]]((), (2, 8, 16), (0, 4, 8, 12, 16, 24, 32, 40))
     training_data = _Row[tuple[str, ...]]((), ("real",), ("real", "zipf1.0"))

@@ -217,8 +217,9 @@ class CallOften(StepBase):
 
     The report says what the process holds after the first calls, after two spans of a few calls,
     and after three of as many as fit into `budget_s`, `most` each. Garbage is collected
-    before each look. A kernel whose call takes long is looked at once. With `result` one more
-    call is made at the end, whose result is held under that name.
+    before each look. A kernel whose call takes long is looked at once. Without `looks` there is
+    one look, after the last span. With `result` one more call is made at the end, whose result is
+    held under that name.
     """
 
     words: ClassVar = "being called many times"
@@ -226,6 +227,7 @@ class CallOften(StepBase):
     slot: str
     most: int = 512
     budget_s: float = 0.5
+    looks: bool = True
     result: str = ""
 
     def follow(self, held: Held) -> int | None:

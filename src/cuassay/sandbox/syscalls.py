@@ -16,6 +16,7 @@ CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 _MS_REC, _MS_PRIVATE, _MS_NOSUID, _MS_NODEV = 0x4000, 0x40000, 2, 4
+_MS_BIND = 0x1000
 _SYS_LANDLOCK = 444  # create_ruleset, add_rule, restrict_self follow one another everywhere
 _CAPABILITY_VERSION = 0x20080522
 _LAST_CAPABILITY = 63
@@ -72,6 +73,12 @@ def cover(path: str) -> None:
     flags = _MS_NOSUID | _MS_NODEV
     result = _libc.mount(b"none", os.fsencode(path), b"tmpfs", flags, b"size=1g,mode=700")
     _check(result, f"mount over {path}")
+
+
+def bind(path: str, place: str) -> None:
+    """Let a folder be found at another place too, which is a folder. Raises OSError."""
+    result = _libc.mount(os.fsencode(path), os.fsencode(place), None, _MS_BIND, None)
+    _check(result, f"mount at {place}")
 
 
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:

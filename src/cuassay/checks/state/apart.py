@@ -34,7 +34,10 @@ class Apart001(Check):
     What it does
         Calls the kernel in a process that holds nothing of cuassay: no module, no environment
         variable, no path, no allocator of its own. The judge owns the memory that the inputs lie
-        in, decides the order of the calls, and reads inputs and results itself.
+        in, decides the order of the calls, and reads inputs and results itself. The process looks
+        like one that a user started from a terminal: variables of a login, standard streams,
+        arguments and flags of Python, more than one thread. Between two calls Python's clocks go
+        forward by 40 days.
 
     Why it matters
         A kernel that recognizes its judge can behave while it is watched: it answers right where
@@ -47,7 +50,8 @@ class Apart001(Check):
 
     Can it be wrong?
         It uses the oracle's limits, and bytes. It does not see a kernel that recognizes its judge
-        by a clock, by counting calls, or by the values themselves. Only kernels that Python loads
+        by counting calls, by the values themselves, or by what no process apart can imitate
+        (docs/trust.md). Only kernels that Python loads
         can be called so, and without a GPU only those that need none.
 
     Example

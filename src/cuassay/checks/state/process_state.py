@@ -37,6 +37,7 @@ class StateTrying(enum.StrEnum):
     GENERATORS = "process: random numbers"
     REFUSED = "process: after a call that may be refused"
     KEPT = "process: what calls keep"
+    MANY = "process: after thousands of calls"
     UNWATCHED = "process: where nothing of cuassay is"
 
 
@@ -55,7 +56,9 @@ class Proc001(Check):
         of `/proc/self` the kernel's own Python code has opened, and whether it has made a
         socket, or has asked for frames of its callers, objects of the process, its limits or
         functions of the C library. It counts threads, child processes, open files and memory
-        while the same call is repeated, in 0.4 seconds at `quick` and two above.
+        while the same call is repeated, in 0.4 seconds at `quick` and two above. The smallest
+        call is made 6,000 times in a row at `quick`, 30,000 times at `standard`, unless that takes
+        longer than 1.5 or 6 seconds; its last result is judged.
 
     Why it matters
         A kernel that switches TF32 on for the whole process changes every other float32 matmul
@@ -144,6 +147,16 @@ class Proc001(Check):
         yield Scenario(
             label=StateTrying.KEPT, cases=(placed(small[0], dict(largest)),), steps=often
         )
+        effort = trial.effort
+        many = CallOften(
+            slot="a",
+            budget_s=effort.many_s,
+            most=effort.many_calls,
+            looks=False,
+            result="last",
+        )
+        steps_of_many = (*often[:3], many, *often[4:])
+        yield Scenario(label=StateTrying.MANY, cases=small[:1], steps=steps_of_many)
         calls = [step for step in steps if not isinstance(step, ReadState)]
         if trial.device.on_gpu and trial.profile is Profile.QUICK:
             return  # another CUDA context, and all that Triton compiles once more
@@ -159,7 +172,7 @@ class Proc001(Check):
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
     ) -> Iterable[Finding]:
         """Report each kind of change once, with what brought it about."""
-        if scenario.label == StateTrying.KEPT:
+        if any(isinstance(step, CallOften) for step in scenario.steps):
             for record in run.result.records:
                 if isinstance(record, StepDone) and isinstance(record.report, Holdings):
                     for what in _kept(record.report.found):

@@ -192,12 +192,12 @@ class Apart(Closing):
                 raise CannotJudgeError(walls.why_not_run(worker.walls))
             if self._keep is not None and bare:
                 kept_kernels.lay_out(self._keep, worker.folder)
-            root = write_sources(self._candidate, worker.folder)
+            root = write_sources(self._candidate, worker.folder).relative_to(worker.folder)
             reply = await worker.ask(
                 {
                     "do": "load",
                     "device": self._device,
-                    "root": str(root),
+                    "root": str(PurePosixPath(hello["folder"]) / root),
                     "file": str(PurePosixPath(self._candidate.entry_file)),
                     "name": self._candidate.entry_function,
                     # Some hold a problem beside the kernel, as they would where they are used.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -55,6 +56,7 @@ from cuassay.sandbox.ran import renumbered
 from cuassay.sandbox.syscalls import read_memory_into
 
 _OFTEN = "often"  # the name of the result of each of many calls
+_LATER_S = 40 * 24 * 3600  # by which clocks go on between two calls, as if production went on
 
 
 class ApartExecution(Execution):
@@ -85,6 +87,7 @@ class ApartExecution(Execution):
         self._candidate, self._baseline = candidate, baseline
         self._shared: dict[str, SharedArguments] = {}
         self._results: dict[str, tuple[Described, ...]] = {}
+        self._called = False
 
     def _beginning(self) -> dict[str, Any]:
         return {"do": "begin"}
@@ -180,7 +183,8 @@ class ApartExecution(Execution):
         held.places = [one if isinstance(one, int) else 0 for one in found]
         return StepDone(index=self._index, items=held.described)
 
-    async def _call(self, step: Call) -> StepRecord:
+    async def _call(self, step: Call, *, before: int = 0) -> StepRecord:
+        """Call, after `before` calls on the same arguments whose results nobody keeps."""
         held = self._slot(step.slot)
         if isinstance(held, StepRaised):
             return held
@@ -190,7 +194,10 @@ class ApartExecution(Execution):
             "slot": step.slot,
             "result": step.result,
             "outputs": held.outputs,
+            "before": before,
+            "later_s": _LATER_S if self._called else 0,
         }
+        self._called = True
         rewritten = held.restore()
         byte = byte_of(step.poison)
         if self._scenario.mode is not Mode.APART and byte is not None:
@@ -235,18 +242,25 @@ class ApartExecution(Execution):
 
     async def _call_often(self, step: CallOften) -> StepRecord:
         found: list[Holding] = []
-        calls = 0
-        for count in spans(step):
-            for _ in range(count):
-                made = await self._call(Call(slot=step.slot, result=_OFTEN))
+        calls, taken_s = 0, list[float]()
+        for count in spans(step, taken_s):
+            started = time.monotonic()
+            # What a call updates is put back before the next one, by this side.
+            messages, each = (count, 1) if self._problem.updated else (1, count)
+            for _ in range(messages):
+                made = await self._call(Call(slot=step.slot, result=_OFTEN), before=each - 1)
                 if isinstance(made, StepRaised):
                     return made
+            taken_s.append(time.monotonic() - started)
             calls += count
             self._results.pop(_OFTEN, None)
-            for request in ({"do": "release", "name": _OFTEN}, {"do": "rest"}):
+            rest = ({"do": "rest"},) if step.looks else ()
+            for request in ({"do": "release", "name": _OFTEN}, *rest):
                 told = await self._told(request)
                 if told is not None:
                     return told
+            if not step.looks:
+                found.clear()
             pid = self._worker.pid
             if pid is not None:
                 found.append(holding(pid, calls=calls))

@@ -9,6 +9,7 @@ import os
 import select
 import socket
 import time
+import tty
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,16 @@ class UnbornError(NurseryError):
     """A worker ended before anything of a candidate was loaded: not the candidate's doing."""
 
 
+def _terminal() -> tuple[int, int]:
+    """Return both ends of a terminal that changes nothing of what is written; else of a pipe."""
+    try:
+        ours, theirs = os.openpty()
+    except OSError:  # a system without them
+        return os.pipe2(os.O_CLOEXEC)
+    tty.setraw(theirs)
+    return ours, theirs
+
+
 class WorkerHandle:
     """One forked worker with its channel and its output pipe."""
 
@@ -65,7 +76,7 @@ class WorkerHandle:
         self._cache = cache if cache != nursery.folder else None
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel.setblocking(False)
-        self._output, write_end = os.pipe2(os.O_CLOEXEC)
+        self._output, write_end = _terminal() if mode is Mode.APART else os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._output, False)
         try:
             self._id, self.folder = nursery.spawn(
@@ -235,6 +246,8 @@ class WorkerHandle:
             data = os.read(self._output, 1 << 18)
         except BlockingIOError:
             return False
+        except OSError:  # a terminal whose other end is closed
+            data = b""
         if not data:
             self._output_open = False
             return False

@@ -351,18 +351,15 @@ class Plain(ForkServer):
             "folder": str(folder),
             "outside": str(self.folder),
             "limits": dataclasses.asdict(limits),
-            # Triton has read HOME when it was imported, before the fork.
-            "variables": {
-                "HOME": str(folder),
-                "TMPDIR": str(folder / "tmp"),
-                "TRITON_HOME": str(folder),
-            },
+            # Below its folder. Triton has read HOME when it was imported, before the fork.
+            "variables": {"HOME": "", "TMPDIR": "tmp", "TRITON_HOME": ""},
             "without": ["PYTHONPATH"],
             # A folder of other packages, as where cuassay is installed, stays.
             "forget": [] if ROOT in sysconfig.get_paths().values() else [ROOT],
         }
-        if mode is Mode.APART:  # the state before a candidate is loaded, to compare with
-            request["look"] = STATE
+        if mode is Mode.APART:
+            request["guise"] = "cuassay.sandbox.guest.process.guise"
+            request["look"] = STATE  # from before a candidate is loaded, to compare with
         self._tell(request, (channel, output))
         return self._count, folder
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -11,9 +12,10 @@ from cuassay.checks.state.process_kinds import StateKind, changes_of, kind_of
 from cuassay.checks.state.process_state import Proc001, StateTrying
 from cuassay.judge.decide.verdict import condition_key
 from cuassay.model.conditions import CONDITIONS
+from cuassay.model.device import CPU
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.reports import Holding, Holdings
-from cuassay.model.scenario import Allocate, Scenario
+from cuassay.model.scenario import Allocate, ReadResult, Scenario
 from cuassay.model.steps import CallOften, ReadState
 from cuassay.model.trace import (
     Finished,
@@ -24,6 +26,7 @@ from cuassay.model.trace import (
     StepRecord,
 )
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.guest.callers.timing import spans
 from tests.support.fake_trial import FakeTrial, scaled_add
 
 State = Mapping[str, str]
@@ -190,9 +193,10 @@ def test_only_the_reads_around_the_import_take_a_process(profile: Profile) -> No
         StateTrying.GENERATORS,
         StateTrying.REFUSED,
         StateTrying.KEPT,
+        StateTrying.MANY,
         StateTrying.UNWATCHED,
     ]
-    assert [scenario.fresh for scenario in made.values()] == [True, False, False, False, True]
+    assert [scenario.fresh for scenario in made.values()] == [True, False, False, False, False, True]
 
 
 def _kept(*counts: tuple[int, int, int], spans: Sequence[int] = (2, 2, 2, 8, 8)) -> list[Finding]:
@@ -231,3 +235,73 @@ def test_calls_are_repeated_at_a_size_whose_leaks_show() -> None:
     assert dict(scenario.cases[0].axes) in [dict(of) for of in sizes]
     assert isinstance(scenario.steps[0], Allocate)
     assert any(isinstance(step, CallOften) for step in scenario.steps)
+
+
+def _served(first: float, last: float) -> list[Finding]:
+    """Return what is found where thousands of calls lie between two results."""
+    trial = scaled_add()
+    scenario = scenarios(trial)[StateTrying.MANY]
+    (case,) = scenario.cases
+    truth = trial.exact(case)[0]
+    values = (truth * first, truth * first, truth * last)
+    reads = [n for n, step in enumerate(scenario.steps) if isinstance(step, ReadResult)]
+    records: list[StepRecord] = [StepDone(index=n) for n in range(len(scenario.steps))]
+    for number, index in enumerate(reads):
+        records[index] = StepDone(index=index, items=(_item(truth, number),))
+    looks = (Holding(calls=6023, threads=1, processes=0, files=4, host_bytes=0),)
+    often = next(n for n, step in enumerate(scenario.steps) if isinstance(step, CallOften))
+    records[often] = StepDone(index=often, report=Holdings(found=looks))
+    run = Served(tuple(records), tuple(value.to(torch.float32) for value in values))
+    return list(Proc001().judge(trial, scenario, run).findings)
+
+
+def _item(truth: torch.Tensor, buffer: int) -> ResultItem:
+    return ResultItem(
+        kind="tensor",
+        type_name="torch.Tensor",
+        dtype="float32",
+        shape=tuple(truth.shape),
+        strides=truth.stride(),
+        device=CPU,
+        buffer=buffer,
+    )
+
+
+@dataclass(frozen=True)
+class Served:
+    """A run whose results are given."""
+
+    records: tuple[StepRecord, ...]
+    values: tuple[torch.Tensor, ...]
+
+    @property
+    def result(self) -> ScenarioResult:
+        return ScenarioResult(records=self.records, termination=Finished())
+
+    def tensor(self, item: ResultItem) -> torch.Tensor:
+        return self.values[item.buffer]
+
+
+def test_a_result_that_is_wrong_after_thousands_of_calls_is_wrong() -> None:
+    assert _served(1.0, 1.0) == []
+    (found,) = _served(1.0, 2.0)
+    assert found.finding_class is FindingClass.WRONG
+    assert found.message.startswith("right at first, wrong after 6023 calls on the same tensors")
+
+
+@pytest.mark.parametrize(("profile", "least"), [(Profile.QUICK, 6000), (Profile.STANDARD, 30_000)])
+def test_thousands_of_calls_are_tried_without_a_look_in_between(
+    profile: Profile, least: int
+) -> None:
+    trial = scaled_add()
+    trial.profile = profile
+    scenario = scenarios(trial)[StateTrying.MANY]
+    (often,) = (step for step in scenario.steps if isinstance(step, CallOften))
+    assert 3 * often.most >= least
+    assert not often.looks
+    taken_s: list[float] = []
+    calls = 0
+    for count in spans(often, taken_s):
+        taken_s.append(count * 20e-6)
+        calls += count
+    assert calls >= least

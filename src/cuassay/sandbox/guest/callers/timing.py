@@ -6,7 +6,7 @@ import dataclasses
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -40,18 +40,19 @@ def time_calls(host: Host, step: Time) -> Made:
     return Made()
 
 
-def spans(step: CallOften) -> Iterator[int]:
-    """Yield how many calls to make before each look at what the process holds."""
+def spans(step: CallOften, taken_s: Sequence[float]) -> Iterator[int]:
+    """Yield how many calls to make before each look at what the process holds.
+
+    The caller adds to `taken_s` what the calls of each span took, without the look.
+    """
     yield 2  # what a first call builds
-    started = time.monotonic()
     yield 2
     yield 2
-    if time.monotonic() - started > step.budget_s / 2:
+    if sum(taken_s[1:]) > step.budget_s / 2:
         return
-    started = time.monotonic()
     yield _FEW
     yield _FEW
-    a_call_s = (time.monotonic() - started) / (2 * _FEW)
+    a_call_s = sum(taken_s[-2:]) / (2 * _FEW)
     many = max(_FEW, min(step.most, int(step.budget_s / 3 / max(a_call_s, 1e-9))))
     yield many  # what was free in the heap is used up
     yield many
@@ -61,13 +62,18 @@ def spans(step: CallOften) -> Iterator[int]:
 def call_often(host: Host, step: CallOften) -> Made:
     """Execute a CallOften; each call gets outputs of its own where it is given any."""
     found: list[Holding] = []
-    calls = 0
-    for count in spans(step):
+    calls, taken_s = 0, list[float]()
+    for count in spans(step, taken_s):
+        started = time.monotonic()
         for _ in range(count):
             host.invoke(step.slot, host.destinations(step.slot, Poison.NAN))
-        calls += count
         settle(host)
-        gc.collect()
+        taken_s.append(time.monotonic() - started)
+        calls += count
+        if step.looks:
+            gc.collect()
+        else:
+            found.clear()
         on_device = torch.cuda.memory_allocated() if host.device.on_gpu else 0
         seen = holding(os.getpid(), calls=calls, device_bytes=on_device)
         # What cuassay keeps of each launch is memory of this process too.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import datetime
 import gc
 import importlib
 import importlib.util
@@ -22,6 +23,8 @@ import signal
 import socket
 import struct
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 _HEAD = struct.Struct("<I")
@@ -142,12 +145,17 @@ def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((null, 0), (fds[1], 1), (fds[1], 2), (fds[0], 3)):
+    first = fds[1] if "guise" in request else null
+    for source, target in ((first, 0), (fds[1], 1), (fds[1], 2), (fds[0], 3)):
         os.dup2(source, target)
     os.closerange(4, 4096)
     os.set_inheritable(3, False)
     channel = socket.socket(fileno=3)
     report = {"walls": importlib.import_module(request["confine"]).confine(request)}
+    if "guise" in request:
+        importlib.import_module(request["guise"]).put_on(os.getcwd())
+        report["later"] = _clocks()
+    report["folder"] = os.getcwd()
     if "look" in request:
         report["state"] = importlib.import_module(request["look"]).look()
     package = request["confine"].partition(".")[0]
@@ -164,6 +172,40 @@ def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[
     gc.collect()
     gc.unfreeze()  # as in a process that was not forked
     return channel, report
+
+
+def _clocks() -> Callable[[int], None]:
+    """Return what sets the clocks of Python's `time` and `datetime` ahead by some seconds.
+
+    Their functions stay the same objects: it is the code behind them that another one replaces.
+    """
+    head, word = object.__basicsize__, ctypes.sizeof(ctypes.c_void_p)
+    word_at, number_at = ctypes.c_void_p.from_address, ctypes.c_int.from_address
+    plain, of_type, with_words = 0x04, 0x14, 0x92  # METH_* in methodobject.h
+    ahead_s = 0
+
+    def shift(function: Any, flags: int, arguments: int, unit: Any) -> None:
+        entry = word_at(id(function) + head).value or 0  # its PyMethodDef
+        if number_at(entry + 2 * word).value != flags:
+            return  # another version of Python
+        kind = ctypes.PYFUNCTYPE(ctypes.py_object, *[ctypes.c_void_p] * arguments)
+        place = word_at(entry + word)
+        real = kind(place.value or 0)
+        made = kind(lambda *given: real(*given) + ahead_s * unit)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # for as long as the process lives
+        place.value = ctypes.cast(made, ctypes.c_void_p).value
+
+    def later(seconds: int) -> None:
+        nonlocal ahead_s
+        ahead_s += seconds
+
+    for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
+        shift(getattr(time, name), plain, 2, 1)
+        shift(getattr(time, f"{name}_ns"), plain, 2, 10**9)
+    second = datetime.timedelta(seconds=1)
+    shift(datetime.datetime.now, with_words, 4, second)
+    shift(vars(datetime.datetime)["utcnow"].__get__(None, datetime.datetime), of_type, 2, second)
+    return later
 
 
 def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be replaced
@@ -207,6 +249,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
     reading = ("__getitem__", "__iter__", "__len__")
     least, most, chunk, text_most = min, _MOST, _CHUNK, _TEXT
     perturb = get(ctypes.CDLL(None), "mallopt", None)
+    later = report.pop("later", None)
     modules, importer, util = sys.modules, importlib.import_module, importlib.util
     for name in [name for name in globals() if name[:2] != "__"]:
         del globals()[name]
@@ -237,6 +280,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
             match request["do"]:
                 case "hello":
                     reply = {"walls": report["walls"], "state": report.get("state")}
+                    reply["folder"] = report["folder"]
                 case "look":
                     # A candidate that imports the package may have changed what looks.
                     own = request["import"].partition(".")[0]
@@ -299,7 +343,11 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                     byte = request.get("fill")
                     if byte is not None and perturb is not None:
                         perturb(-6, byte ^ 0xFF or 0x100)
+                    if later is not None:
+                        later(request["later_s"])
                     try:
+                        for _ in range(request["before"]):
+                            function(*arguments)
                         returned = function(*arguments)
                     finally:
                         if byte is not None and perturb is not None:

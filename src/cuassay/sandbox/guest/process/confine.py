@@ -9,8 +9,9 @@ import tempfile
 from typing import Any
 
 from cuassay.model.device import Device
+from cuassay.model.walls import SHARED
 from cuassay.sandbox import syscalls as kernel
-from cuassay.sandbox.guest.process import walls
+from cuassay.sandbox.guest.process import guise, walls
 from cuassay.sandbox.limits import Limits
 
 
@@ -21,17 +22,20 @@ def confine(request: dict[str, Any]) -> dict[str, str]:
     """
     kernel.set_dumpable(True)
     kernel.die_with_parent(signal.SIGKILL)
-    os.environ.update(request["variables"])
+    folder, device = request["folder"], Device(request["device"])
+    namespaces = walls.enter_namespaces(request["hide"])
+    if "guise" in request and namespaces[SHARED] == walls.OK:
+        folder = guise.move(folder)
+    for name, place in request["variables"].items():
+        os.environ[name] = os.path.normpath(os.path.join(folder, place))
     for name in request["without"]:
         os.environ.pop(name, None)
-    os.chdir(request["folder"])
+    os.chdir(folder)
     tempfile.tempdir = None
-    device = Device(request["device"])
-    namespaces = walls.enter_namespaces(request["hide"])
     report = namespaces | walls.restrict(
         Limits(**request["limits"]),
         device=device,
-        writable=(request["folder"],),
+        writable=(folder,),
         readable=request["readable"],
         namespaces=namespaces,
     )
