@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 
 # Packages whose kernels are Triton's: a candidate may run them without a word of Triton itself.
 _TRITON_LIBRARIES = ("liger_kernel", "flag_gems", "unsloth", "gemlite", "helion")
+_IMPORTED = re.compile(r"^\s*(?:from|import)\s+(?:fla|conch|cut_cross_entropy)\b", re.MULTILINE)
 
 
 # What a Python source says where it compiles kernels by another compiler than Triton's: numba,
@@ -25,7 +27,8 @@ TACTIC = "@"  # between a function's name and that of a tactic, in FILE::FUNCTIO
 
 def speaks_of_triton(text: str) -> bool:
     """Whether a Python source may launch Triton kernels, its own or a library's."""
-    return any(word in text for word in ("triton", *_TRITON_LIBRARIES))
+    named = any(word in text for word in ("triton", *_TRITON_LIBRARIES))
+    return named or _IMPORTED.search(text) is not None
 
 
 class Language(enum.StrEnum):

@@ -93,9 +93,25 @@ class Examined:
 
 @dataclass(slots=True)
 class Rejected:
-    """Whether some check of a trial has found the candidate wrong: all its examinations know it."""
+    """Whether some check of a trial has found the candidate wrong: all its examinations know it.
+
+    `judged`: some output of it was compared. `undecided`: some check could tell nothing.
+    """
 
     is_so: bool = False
+    judged: bool = False
+    undecided: bool = False
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether checks ran the candidate, and none of its runs could be judged."""
+        return self.undecided and not self.judged
+
+    def note(self, report: CheckReport, *, judged: bool) -> None:
+        """Take note of what a check reports, and whether it compared any output."""
+        self.is_so = self.is_so or bool(report.wrong)
+        self.judged = self.judged or judged
+        self.undecided = self.undecided or isinstance(report.outcome, Inconclusive)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +278,7 @@ class Examination:
             clean=tally.clean,
             withheld=tally.too_little,
         )
-        self._rejected.is_so = self._rejected.is_so or bool(report.wrong)
+        self._rejected.note(report, judged=bool(tally.judged))
         return Examined(
             report=report,
             comparisons=tuple(tally.comparisons),
@@ -307,6 +323,9 @@ class Examination:
             reason = _NOTHING_TO_SEARCH
         if not reason and check.needs.when is When.AFTER_CLEAN and self._rejected.is_so:
             reason = "other checks rejected the kernel already"
+        if not reason and check.needs.when is When.AFTER_CLEAN and self._rejected.never_ran:
+            # A process that cannot say what this machine lacks would blame the kernel for it.
+            reason = "no other check could run the kernel"
         if reason:
             return Skipped(reason=reason, applicable=False)
         missing = check.missing()

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from cuassay.checks.gradients.backward import Grad001
 from cuassay.checks.numeric.values import Num001
+from cuassay.checks.state.apart import Apart001
+from cuassay.errors import MissingToolError
 from cuassay.judge.assemble import plan_conditions
 from cuassay.judge.decide.tally import Tally
 from cuassay.model.case import Case, Fill
@@ -140,3 +142,16 @@ def test_a_check_that_a_run_shows_not_to_apply_is_skipped_and_lacks_nothing() ->
     assert Tally(inapplicable="nothing", undecided=["something"]).outcome() == Inconclusive(
         reason="something"
     )
+
+
+def test_a_process_apart_is_no_evidence_where_no_other_check_could_run_the_kernel() -> None:
+    def needs_a_gpu(logits: Tensor) -> tuple[Tensor, Tensor]:
+        raise MissingToolError("the candidate needs an NVIDIA GPU")
+
+    numbers, apart = bench(router(), needs_a_gpu).examine(Num001(), Apart001())
+    assert isinstance(numbers.outcome, Inconclusive)
+    assert isinstance(apart.outcome, Skipped)
+    assert apart.outcome.reason == "no other check could run the kernel"
+    numbers, apart = bench(router(), route).examine(Num001(), Apart001())
+    assert isinstance(numbers.outcome, Passed)
+    assert not isinstance(apart.outcome, Skipped)
