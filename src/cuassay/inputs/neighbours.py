@@ -1,4 +1,4 @@
-"""Shapes beside the listed ones: v-1, v+1, 1, 2, 3, primes, tiles +-1, and 0 where legal."""
+"""Shapes beside the listed ones: v-1, v+1, 1, 2, 3, 24, primes, tiles +-1 and -2, 0 where legal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ from cuassay.model.problem import Problem, VarAxis
 TILES = (16, 32, 64, 128, 256)
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 61, 97, 127, 131, 257, 521, 1031)
 # All axes at once finds most shape faults in a handful of cases; one axis at a time follows.
-_JOINT = ("v-1", "v+1", "1", "prime", "tile+1", "2", "half tile", "tile-1", "3")
+# Axes of 24 are of one size, where a transposed operand has the right shape, and of whole vectors
+# of 8 with half of a tile of 16. Two short of a tile is even, as pairs of elements ask for.
+_JOINT = (
+    "v-1", "v+1", "1", "prime", "24", "tile+1", "tile-2", "2", "half tile", "tile-1", "3",
+)  # fmt: skip
 _WIDE_TILE = 128  # its odd half is a residue of its own: kernels work in two steps of 64
 _MOST_ROWS = 4096  # of sizes of all axes that pairs are chosen from
 _LEVELS = 6  # sizes of one axis in them, at most, beside the small one
@@ -346,7 +350,7 @@ def _by_rule(rule: str, size: int, position: int) -> int:
             return below[max(len(below) - 1 - position, 0)]
         case "half tile":
             return max(size // _WIDE_TILE, 1) * _WIDE_TILE + _WIDE_TILE // 2
-        case "tile+1" | "tile-1":
+        case "tile+1" | "tile-1" | "tile-2":
             fitting = [tile for tile in TILES if tile <= max(size, TILES[0])]
             return fitting[max(len(fitting) - 1 - position, 0)] + int(rule[4:])
         case _:
@@ -356,7 +360,7 @@ def _by_rule(rule: str, size: int, position: int) -> int:
 def _zeros(planner: Planner) -> Iterator[tuple[str, dict[str, int]]]:
     """Size 0: within the domain where the minimum says so, else advice on undeclared axes."""
     for axis in planner.problem.var_axes():
-        if axis.minimum == 0 or (not axis.declared and planner.budget.shape_cases > 6):
+        if axis.minimum == 0 or (not axis.declared and planner.budget.shape_cases > 8):
             yield f"{axis.name}=0", {axis.name: 0}
 
 

@@ -14,6 +14,7 @@ from cuassay.errors import UnknownNameError
 from cuassay.inputs.constraints import constraint_holds
 from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, least, legal
 from cuassay.inputs.materialise import materialise
+from cuassay.inputs.neighbours import TILES
 from cuassay.inputs.plan import PURPOSES, plan_cases
 from cuassay.model.case import Case
 from cuassay.model.device import CPU, CUDA
@@ -138,7 +139,7 @@ def test_a_listed_size_that_no_call_has_room_for_is_tried_alone() -> None:
     first, *others = plan_cases(listed, "shapes", profile=Profile.QUICK, root_seed=1)
     assert dict(first.axes) == {"rows": 2, "hidden": 4000}
     assert first.in_domain
-    assert len(others) == 6
+    assert len(others) == 8
     assert all(case.axes["hidden"] < 1024 for case in others)
     assert all("as listed" not in case.label for case in plan("rmsnorm", "shapes"))
 
@@ -338,3 +339,10 @@ def test_elements_and_sizes_that_equal_a_scalar_are_planned() -> None:
             cases[f"window equals {axis}"].scalars["window"]
             == cases[f"window equals {axis}"].axes[axis]
         )
+
+
+def test_axes_of_one_size_and_sizes_two_short_of_a_tile_are_tried_at_quick() -> None:
+    """There b may be taken for its transpose, and pairs of elements have no rest."""
+    cases = plan("gemm", "shapes")
+    assert any(set(case.axes.values()) == {24} for case in cases)
+    assert any(all(size + 2 in TILES for size in case.axes.values()) for case in cases)

@@ -23,9 +23,9 @@ class Shp001(Check):
 
     What it does
         Calls the kernel at neighbours of the workloads' sizes: one less, one more, 1, 2, 3,
-        primes, tile sizes plus and minus one, and 0 where the domain includes it, for every
-        var axis, together and one at a time. Then beside numbers that the candidate's sources
-        compare sizes with: each by itself, and those of two axes at once.
+        primes, tile sizes plus and minus one and minus two, one size for all axes, and 0 where the
+        domain includes it, for every var axis, together and one at a time. Then beside numbers that
+        the candidate's sources compare sizes with: each by itself, and those of two axes at once.
 
     Why it matters
         A kernel written for seven benchmark lengths may bake in strides, tile counts or a
