@@ -101,7 +101,8 @@ class Row:
     `joins`: it waits for, or speaks to, other threads; `suspends`: the thread may stop there.
     `copies`: the result is operand 1; `sums`: it adds; `rows`: it touches whole rows of 16 bytes.
     `objects`: it names an mbarrier or completes on one; `clocks`: vector clocks have to be kept;
-    `discards`: what memory held is lost; `fetches`: the result is what textures or surfaces hold;
+    `discards`: what memory held is lost; `fetches`: the result is what textures, surfaces or tensor
+    memory hold; `tensor`: it works on tensor memory;
     `near`: shared addresses go into fields of descriptors, and so have to be small; `part`: where
     the result's type is spelt.
     """
@@ -126,6 +127,7 @@ class Row:
     near: bool = False
     calls: bool = False
     fetches: bool = False
+    tensor: bool = False
     discards: bool = False
     part: int = -1
     arch: int = 50
@@ -148,6 +150,15 @@ _OBJECT: dict[str, Any] = {
     "arch": 80,
 }
 _BULK: dict[str, Any] = {"objects": True, "clocks": True, "near": True, "arch": 90}
+_TENSOR: dict[str, Any] = {
+    "objects": True,
+    "clocks": True,
+    "tensor": True,
+    "steers": (ALL,),
+    "arch": 100,
+    "family": True,
+    "cost": 4,
+}
 _COPY: dict[str, Any] = {"result": _N, "memory": Memory.COPY, "steers": (ALL,), "arch": 80}
 
 TABLE: tuple[Row, ...] = (
@@ -269,6 +280,31 @@ TABLE: tuple[Row, ...] = (
             family=True)
         for form in ("fence", "commit_group", "wait_group")
     ),
+    # tensor memory
+    Row(base="tcgen05", form=("alloc",), result=_N, memory=Memory.WRITE, space="shared",
+        joins=True, suspends=True, **_TENSOR),
+    *(
+        Row(base="tcgen05", form=(form,), result=_N, joins=True, suspends=True, **_TENSOR)
+        for form in ("dealloc", "relinquish_alloc_permit", "st")
+    ),
+    Row(base="tcgen05", form=("ld",), fetches=True, shadow=Shadow.PRODUCED,
+        defined=Defined.OTHERS, joins=True, suspends=True, **_TENSOR),
+    *(
+        Row(base="tcgen05", form=(form,), result=_N, orders=Orders.COPIES, joins=True,
+            suspends=True, **_TENSOR)
+        for form in ("wait::ld", "wait::st")
+    ),
+    *(
+        Row(base="tcgen05", form=(form,), result=_N, memory=Memory.READ, space="shared",
+            rows=True, near=True, joins=True, **_TENSOR)
+        for form in ("mma", "cp")
+    ),
+    Row(base="tcgen05", form=("shift",), result=_N, **_TENSOR),
+    Row(base="tcgen05", form=("commit",), result=_N, orders=Orders.OBJECT, **_TENSOR),
+    *(
+        Row(base="tcgen05", form=(form,), result=_N, orders=Orders.SCOPE, **_TENSOR)
+        for form in ("fence::before_thread_sync", "fence::after_thread_sync")
+    ),
 )  # fmt: skip
 BASES = frozenset(row.base for row in TABLE)
 OVERLAPPING = frozenset({"griddepcontrol"})  # what orders a launch among others, not within it
@@ -382,6 +418,21 @@ def in_cluster(one: Instruction) -> bool:
 def is_asynchronous(one: Instruction) -> bool:
     """Whether vector clocks have to be kept for it: mbarriers, bulk copies, clusters."""
     return row(one).clocks or in_cluster(one)
+
+
+def is_of_tensor_memory(one: Instruction) -> bool:
+    """Whether it works on tensor memory, or waits for what does."""
+    return row(one).tensor
+
+
+def loads_tensor_memory(one: Instruction) -> bool:
+    """Whether its results are there once the thread has waited for its loads."""
+    return row(one).tensor and row(one).fetches
+
+
+def waits_for_tensor_loads(one: Instruction) -> bool:
+    """Whether the loads of tensor memory before it have ended."""
+    return one.base == "tcgen05" and "wait::ld" in one.parts
 
 
 def is_waited_copy(one: Instruction) -> bool:

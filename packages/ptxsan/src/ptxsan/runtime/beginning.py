@@ -40,6 +40,9 @@ def _begin(block: int, launch: int, linear: int) -> None:
     store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B1)
     fill(block + L.ARRIVALS, 128, 0)
     _begin_objects(block)
+    tensor = load_u64(block + L.TENSOR)
+    if tensor:
+        fill(tensor + L.TM_INIT, L.TM_LOADS - L.TM_INIT + 4 * L.TM_SITES * threads, 0)
     size = load_u32(launch + L.SHARED_BYTES)
     fill(load_u64(block + L.SHARED_INIT), size, 0)
     fill(load_u64(block + L.SHARED_DATA), size, 0xFF)
@@ -87,9 +90,7 @@ def _begin_clocks(thread: int, block: int, index: int) -> None:
         return
     row = rows + 4 * words * index
     fill(row, 4 * words, 0)
-    first = load_u32(block + L.CLUSTER_RANK) * (
-        load_u32(block + L.BLOCK_THREADS) + L.MOST_MBARRIERS
-    )
+    first = load_u32(block + L.CLUSTER_RANK) * (load_u32(block + L.BLOCK_THREADS) + L.MOST_AGENTS)
     store_u64(thread + L.CLOCKS, row)
     store_u32(thread + L.CLOCK_WORDS, words)
     store_u32(thread + L.CLOCK_FIRST, first)
