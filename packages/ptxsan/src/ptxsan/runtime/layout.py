@@ -53,7 +53,7 @@ CLUSTER_CAME = 692  # u32: 1 + the phase of the cluster's barrier arrived at; 0:
 TILE_AT = 704  # i32 x 5: coordinates of a tensor copy
 TILE_OFFSETS = 724  # u32 x 3: im2col offsets of it
 MEETINGS = 736  # u32: collectives that every lane of the warp took part in
-TENSOR_FRESH = 740  # u32: 1: tcgen05.fence::after_thread_sync since others were learnt of
+TENSOR_FRESH = 740  # u32: 1: tcgen05.fence::after_thread_sync since it learned anything
 FAR_FENCED = 768  # 4 x (u32 version that a fence has followed, u32 one that any fence has)
 MET = 800  # u64: the record that an access meets
 SYS_FENCED = 832  # u32 x 32: KNOWN at the last fence of the system
@@ -82,10 +82,10 @@ MOST_PIPES = 8  # threads of a block that start operations of its tensor core
 MOST_AGENTS = MOST_MBARRIERS + MOST_PIPES
 
 # tensor memory: cells of 32 bits by lane and column, a flag for each, records for 16 lanes of a
-# column (last write, three reads); of each unit of 32 columns u32 state, first unit, units, site; of
-# each pipe u32 thread + 1, u32 operations; u32 whether the permit to allocate is given up; u64 for
-# each register of an access; for each warp u32 count and what it has not waited for (u32 address,
-# shape, site, u32 unused); for each thread u32 address + 1 of loads, by their number
+# column (last write, three reads); of 32 columns u32 state, first unit, units, site; of each pipe
+# u32 thread + 1, u32 operations; u32 whether the permit to allocate is given up; u64 for each
+# register of an access; for each warp u32 count and what it has not waited for (u32 address, shape,
+# site, where 16x32bx2 goes on); for each thread u32 address + 1 of loads, by their number
 TM_LANES, TM_COLUMNS, TM_UNIT, TM_READERS = 128, 512, 32, 3
 TM_DATA = 0
 TM_INIT = TM_DATA + 4 * TM_LANES * TM_COLUMNS
