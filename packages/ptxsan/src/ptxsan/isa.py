@@ -23,8 +23,11 @@ DECLARED_SPACES = (*SPACES, "reg", "tex")
 FLOATS = frozenset(
     ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3", "e5m2", "e4m3x2", "e5m2x2")
 )
-# What CUDA sources spell where they need sm_90a.
-SIGNS_OF_90A = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait", "cuTensorMap")
+# What CUDA sources spell where they need an architecture, the latest first.
+_SIGNS = {
+    "sm_100a": ("tcgen05",),
+    "sm_90a": ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait", "cuTensorMap"),
+}
 _STRONG = ("volatile", "relaxed", "acquire", "release", "mmio")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 
@@ -489,6 +492,12 @@ def value_stored(one: Instruction) -> Operand | None:
     """Return the operand that a store of one thread writes; None for anything else."""
     found = row(one)
     return one.operands[1] if found.memory is Memory.WRITE and not found.joins else None
+
+
+def architecture_of(source: str, default: str) -> str:
+    """Return the architecture to compile a CUDA source for, by what it spells."""
+    found = (arch for arch, signs in _SIGNS.items() if any(sign in source for sign in signs))
+    return next(found, default)
 
 
 def demands(one: Instruction) -> str:

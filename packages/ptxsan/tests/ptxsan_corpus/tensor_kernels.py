@@ -229,15 +229,17 @@ def execute(
 
 def moved(
     *, kind: str, described: int, a: int, b: int, columns: int, image: int, lane: int = 0,
-    inside: int = 0, rest: str = "", enable: bool = True, repeats: str = "",
+    inside: int = 0, scales: int = 0, rest: str = "", repeats: str = "",
 ) -> str:  # fmt: skip
     """Return a kernel of one product from images of shared memory, its sums from and to `d`.
 
     `a`, `b`: what descriptors hold beside the start; `image`: bytes of each operand's image;
-    `inside`: columns of A in tensor memory, as `a` gives them; `rest`: operands behind the
-    instruction descriptor; `repeats`: what follows the first product.
+    `inside`: columns of A in tensor memory, as `a` gives them; `scales`: columns of scales, behind
+    the image in `a`, those of A in the first four; `rest`: operands behind the instruction
+    descriptor; `repeats`: what follows the last operand.
     """
-    width = max(32, 1 << (columns + inside - 1).bit_length())
+    more = inside or scales
+    width = max(32, 1 << (columns + more - 1).bit_length())
     copies = "\n".join(
         f"add.u32 %r20, %r3, {2048 * turn}; setp.lt.u32 %p4, %r20, {image}; cvt.u64.u32 %rd20, %r20;"
         f"add.u64 %rd21, %{source}, %rd20; mov.u32 %r21, tile; add.u32 %r21, %r21, %r20;"
@@ -248,14 +250,13 @@ def moved(
     )
     load = "\n".join(f"ld.global.b32 %v{at}, [%rd9+{4 * at}];" for at in range(columns))
     fill = (
-        "\n".join(f"ld.global.b32 %v{at}, [%rd22+{4 * at}];" for at in range(inside))
+        "\n".join(f"ld.global.b32 %v{at}, [%rd22+{4 * at}];" for at in range(more))
         + f"\nadd.u32 %r24, %r11, {columns};\n"
-        + f"tcgen05.st.sync.aligned.32x32b.x{inside}.b32 [%r24], {names(inside)};\n"
+        + f"tcgen05.st.sync.aligned.32x32b.x{more}.b32 [%r24], {names(more)};\n"
         + "tcgen05.wait::st.sync.aligned;\n"
-        if inside
+        if more
         else ""
     )
-    enabled = _ALWAYS if enable else _NEVER
     first = "[%r25]" if inside else "%rd7"
     count = columns
     body = f"""{_ALLOC.replace("64;", f"{width};")}
@@ -271,15 +272,17 @@ add.u32 %r8, %r8, {image}; shr.u32 %r22, %r8, 4; cvt.u64.u32 %rd8, %r22; or.b64 
 mov.b32 %r9, {described};
 and.b32 %r10, %r2, 3; shl.b32 %r10, %r10, 21; add.u32 %r11, %r7, %r10;
 mul.lo.u32 %r12, %r1, {4 * columns}; cvt.u64.u32 %rd9, %r12; add.u64 %rd9, %rd3, %rd9;
-mul.lo.u32 %r23, %r1, {4 * max(inside, 1)}; cvt.u64.u32 %rd22, %r23; add.u64 %rd22, %rd1, %rd22;
+mul.lo.u32 %r23, %r1, {4 * max(more, 1)}; cvt.u64.u32 %rd22, %r23; add.u64 %rd22, %rd1, %rd22;
+add.u64 %rd22, %rd22, {image if scales else 0};
 {fill}{load}
 tcgen05.st.sync.aligned.32x32b.x{count}.b32 [%r11], {names(count)};
 tcgen05.wait::st.sync.aligned;
 {_BEFORE}
 bar.sync 0;
 {_AFTER}
-{enabled}
+{_ALWAYS}
 add.u32 %r25, %r7, {columns}; add.u32 %r26, %r7, {lane << 16};
+add.u32 %r27, %r25, 4;
 @%p2 tcgen05.mma.cta_group::1.kind::{kind} [%r26], {first}, %rd8, %r9, {rest}%p5{repeats};
 {_COMMIT}
 {waits("0", "first")}
@@ -291,3 +294,76 @@ tcgen05.wait::ld.sync.aligned;
 bar.sync 0;
 {_DEALLOC.replace("64;", f"{width};")}"""
     return module(body, shared=2 * image)
+
+
+def paired(text: str, *, images: int, cells: int) -> str:
+    """Return a kernel of `moved` for a pair of blocks: the first one starts the product for both.
+
+    `images`: bytes between the images of the blocks in `a` and `b`; `cells`: bytes between theirs
+    in `d`.
+    """
+    both = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;"
+    places = (
+        "mov.u32 %r40, %ctaid.x;\n"
+        + "".join(
+            f"mul.wide.u32 %rd30, %r40, {step}; add.u64 %{name}, %{name}, %rd30;\n"
+            for name, step in (("rd1", images), ("rd2", images), ("rd3", cells))
+        )
+        + "setp.eq.u32 %p7, %r40, 0;\nand.pred %p7, %p7, %p2;\n"
+    )
+    text = text.replace("bar.sync 0;", both).replace("cta_group::1", "cta_group::2")
+    text = text.replace("@%p2 tcgen05.mma", "@%p7 tcgen05.mma")
+    text = text.replace(
+        "@%p2 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [bar];",
+        "mov.b16 %h1, 3;\n@%p7 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster"
+        ".multicast::cluster.b64 [bar], %h1;",
+    )
+    text = text.replace(".reg .pred %p<8>;", ".reg .pred %p<8>; .reg .b16 %h<4>;")
+    return text.replace("mov.u32 %r1, %tid.x;", places + "mov.u32 %r1, %tid.x;", 1).replace(
+        "setp.eq.u32 %p7, %r40, 0;\nand.pred %p7, %p7, %p2;\n", "", 1
+    ).replace(
+        "setp.eq.u32 %p2, %r1, 0;",
+        "setp.eq.u32 %p2, %r1, 0; setp.eq.u32 %p7, %r40, 0; and.pred %p7, %p7, %p2;", 1,
+    )  # fmt: skip
+
+
+def copied(*, shape: str, descriptor: int, image: int, columns: int) -> str:
+    """Return a kernel that copies an image of shared memory to tensor memory, and that to `d`.
+
+    Cells that no copy reaches keep 7.
+    """
+    body = f"""{_ALLOC.replace("64;", "32;")}
+@%p2 mbarrier.init.shared::cta.b64 [bar], 1;
+shl.b32 %r3, %r1, 4;
+{
+        chr(10).join(
+            f"add.u32 %r20, %r3, {2048 * turn}; setp.lt.u32 %p4, %r20, {image}; cvt.u64.u32 %rd20, %r20; "
+            "add.u64 %rd21, %rd1, %rd20; mov.u32 %r21, tile; add.u32 %r21, %r21, %r20; "
+            "@%p4 ld.global.v4.b32 {%v0, %v1, %v2, %v3}, [%rd21]; "
+            "@%p4 st.shared.v4.b32 [%r21], {%v0, %v1, %v2, %v3};"
+            for turn in range(-(-image // 2048))
+        )
+    }
+fence.proxy.async;
+bar.sync 0;
+ld.shared.b32 %r7, [where];
+mov.u32 %r8, tile; shr.u32 %r22, %r8, 4; cvt.u64.u32 %rd7, %r22; or.b64 %rd7, %rd7, {descriptor};
+and.b32 %r10, %r2, 3; shl.b32 %r10, %r10, 21; add.u32 %r11, %r7, %r10;
+mul.lo.u32 %r12, %r1, {4 * columns}; cvt.u64.u32 %rd9, %r12; add.u64 %rd9, %rd3, %rd9;
+{chr(10).join(f"mov.b32 %v{at}, 7;" for at in range(columns))}
+tcgen05.st.sync.aligned.32x32b.x{columns}.b32 [%r11], {names(columns)};
+tcgen05.wait::st.sync.aligned;
+{_BEFORE}
+bar.sync 0;
+{_AFTER}
+@%p2 tcgen05.cp.cta_group::1.{shape} [%r7], %rd7;
+{_COMMIT}
+{waits("0", "first")}
+{_AFTER}
+tcgen05.ld.sync.aligned.32x32b.x{columns}.b32 {names(columns)}, [%r11];
+tcgen05.wait::ld.sync.aligned;
+{chr(10).join(f"st.global.b32 [%rd9+{4 * at}], %v{at};" for at in range(columns))}
+{_BEFORE}
+bar.sync 0;
+{_DEALLOC.replace("64;", "32;")}"""
+    return module(body, shared=image)

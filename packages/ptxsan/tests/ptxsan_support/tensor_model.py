@@ -6,6 +6,8 @@ description of Blackwell's adder in "MMA-Sim" (Microsoft, 2025); nothing is shar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,10 +51,17 @@ def sums(
     All terms are cut to `bits` bits below the largest exponent, added, and cut to float32 or
     rounded to float16.
     """
-    half = c.dtype == np.float16
     with np.errstate(all="ignore"):
         terms = a[0][:, None, :] * b[0][None, :, :]
-        exponents = a[1][:, None, :] + b[1][None, :, :]
+    return added(terms, a[1][:, None, :] + b[1][None, :, :], c, bits=bits)
+
+
+def added(
+    terms: Floats, exponents: NDArray[np.int64], c: NDArray[np.floating], *, bits: int
+) -> NDArray[np.floating]:
+    """Return C + the terms [M, N, count], cut `bits` bits below the largest exponent."""
+    half = c.dtype == np.float16
+    with np.errstate(all="ignore"):
         own = c.astype(np.float64)
         least = -14 if half else -126
         place = np.maximum(np.frexp(own)[1] - 1, least)
@@ -65,6 +74,33 @@ def sums(
         total = np.trunc(terms / unit[:, :, None]).sum(axis=2) + np.trunc(own / unit)
         total = np.where(broken, plain, total * unit)
         return total.astype(np.float16) if half else cut(total)
+
+
+def scaled_sums(
+    a: Factors, b: Factors, c: NDArray[np.float32], scales: Sequence[NDArray[np.int64]], kind: str
+) -> NDArray[np.floating]:
+    """Return C + A B^T where blocks along K have scales ([M, count], [N, count]; ue8m0 or ue4m3).
+
+    With 32 factors a scale belongs to all of them. With 64 the products of 16 are added exactly,
+    and have the exponents of their scales.
+    """
+    significand, power = [], []
+    for codes in scales:
+        if kind == "ue8m0":
+            power.append(codes - 127)
+            significand.append(np.ones(codes.shape))
+        else:
+            power.append(np.maximum(codes >> 3 & 15, 1) - 7)
+            significand.append(decode(codes, "e4m3")[0] / 2.0 ** power[-1])
+    if a[0].shape[1] == 32:
+        x, y = ((one[0] * 2.0**e, one[1] + e) for one, e in zip((a, b), power, strict=True))
+        return sums(x, y, c)
+    groups = a[0].shape[1] // 16
+    each = [np.repeat(one, groups // one.shape[1], axis=1) for one in (*significand, *power)]
+    x, y = (one[0].reshape(-1, groups, 16) for one in (a, b))
+    terms = np.einsum("mgk,ngk->mng", x, y) * each[0][:, None] * each[1][None]
+    exponents = each[2][:, None] + each[3][None]
+    return added(terms * 2.0**exponents, exponents, c, bits=35)
 
 
 def cut(value: Floats) -> NDArray[np.float32]:

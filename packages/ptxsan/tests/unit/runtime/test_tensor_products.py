@@ -211,3 +211,113 @@ def test_what_is_not_covered_is_named(old: str, new: str, said: str) -> None:
     report, _ = K.execute(text, (a, b, np.zeros((128, 64), np.float32)))
     assert report.inconclusive is not None
     assert re.search(said, report.inconclusive)
+
+
+@pytest.mark.parametrize("rows", [128, 256])
+def test_a_pair_of_blocks_shares_a_product(rows: int) -> None:
+    random = np.random.default_rng(rows)
+    columns, half = 32, rows // 2
+    a = random.standard_normal((rows, 16)).astype(np.float16)
+    b = random.standard_normal((columns, 16)).astype(np.float16)
+    c = random.standard_normal((rows, columns)).astype(np.float32)
+    images = [
+        [_image(one.view(np.uint16).astype(np.int64), "f16", 16, False) for one in parts]
+        for parts in ((a[:half], a[half:]), (b[:16], b[16:]))
+    ]
+    wide = 32 if rows == 256 else 16
+
+    def cells_of(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A block has 128 rows, or 64 whose upper columns lie in the lanes from 64 on."""
+        if rows == 256:
+            return matrix.reshape(2, 128, 32)
+        return matrix.reshape(2, 64, 2, 16).transpose(0, 2, 1, 3).reshape(2, 128, 16)
+
+    described = 1 << 4 | columns // 8 << 17 | rows // 16 << 24
+    text = K.moved(
+        kind="f16", described=described, a=images[0][0][1], b=images[1][0][1], columns=wide,
+        image=_IMAGE,
+    )  # fmt: skip
+    text = K.paired(text, images=_IMAGE, cells=128 * 4 * wide)
+    arrays = [np.concatenate([one for one, _ in operand]) for operand in images]
+    cells = np.ascontiguousarray(cells_of(c))
+    report, buffers = K.execute(text, (*arrays, cells), cluster=2, blocks=2)
+    assert (report.inconclusive, report.findings) == (None, ())
+    x, y = (M.decode(one.view(np.uint16), "f16") for one in (a, b))
+    found = buffers[2].data.view(np.float32).reshape(cells.shape)
+    np.testing.assert_array_equal(found, cells_of(M.sums(x, y, c).astype(np.float32)))
+
+
+_SCALED = (
+    ("mxf8f6f4", "scale_vec::1X", "e4m3", "ue8m0"), ("mxf8f6f4", "block32", "e2m1", "ue8m0"),
+    ("mxf4", "scale_vec::2X", "e2m1", "ue8m0"), ("mxf4nvf4", "scale_vec::4X", "e2m1", "ue4m3"),
+    ("mxf4nvf4", "block16", "e2m1", "ue8m0"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "vector", "form", "scale"), _SCALED)
+def test_blocks_along_k_have_scales(kind: str, vector: str, form: str, scale: str) -> None:
+    random = np.random.default_rng(len(kind) + len(vector))
+    columns, depth = 64, 32 if kind == "mxf8f6f4" else 64
+    count = {"mxf8f6f4": 1, "mxf4": 2, "mxf4nvf4": 4}[kind]
+    a, b = (_codes(random, form, (rows, depth), False) for rows in (128, columns))
+    c = (random.standard_normal((128, columns)) * 16).astype(np.float32)
+    if scale == "ue8m0":
+        scales = [random.integers(120, 134, (rows, count)) for rows in (128, columns)]
+    else:
+        scales = [random.integers(0, 127, (rows, count)) for rows in (128, columns)]
+    if kind == "mxf8f6f4":
+        (a_image, fields), (b_image, _) = (_image(one, form, 16, False) for one in (a, b))
+    else:
+        packed = [(one[:, ::2] | one[:, 1::2] << 4).astype(np.uint8) for one in (a, b)]
+        a_image, b_image = (M.k_major(one, 16, _IMAGE) for one in packed)
+        fields = _descriptor(16, False, 128, 1)[0]
+    words = np.zeros((128, 8), np.uint32)  # lane row % 32, column row / 32, a byte a block
+    for first, codes in zip((0, 4), scales, strict=True):
+        for (row, index), code in np.ndenumerate(codes):
+            for quarter in range(4):
+                words[row % 32 + 32 * quarter, first + row // 32] |= np.uint32(code) << 8 * index
+    field = 1 if depth == 64 else _FIELDS[form][1]
+    described = field << 7 | field << 10 | columns // 8 << 17 | 1 << 27
+    described |= (scale == "ue8m0") << 23
+    text = K.moved(
+        kind=f"{kind}.block_scale.{vector}", described=described, a=fields, b=fields,
+        columns=columns, image=_IMAGE, scales=8, rest="[%r25], [%r27], ",
+    )  # fmt: skip
+    image = np.concatenate([a_image, words.view(np.uint8).ravel()])
+    report, buffers = K.execute(text, (image, b_image, c.view(np.uint32)))
+    assert (report.inconclusive, report.findings) == (None, ())
+    found = buffers[2].data.view(np.float32).reshape(c.shape)
+    expected = M.scaled_sums(M.decode(a, form), M.decode(b, form), c, scales, scale)
+    np.testing.assert_array_equal(found, expected)
+
+
+_COPIES = {
+    "128x256b": [[(row, row)] for row in range(128)],
+    "128x128b": [[(row, row)] for row in range(128)],
+    "64x128b.warpx2::02_13": [[(row, row), (row, row + 64)] for row in range(64)],
+    "64x128b.warpx2::01_23": [
+        [(row, row % 32 + 64 * (row // 32) + 32 * copy) for copy in range(2)] for row in range(64)
+    ],
+    "32x128b.warpx4": [[(row, row + 32 * copy) for copy in range(4)] for row in range(32)],
+}
+
+
+@pytest.mark.parametrize("shape", sorted(_COPIES))
+def test_rows_are_copied_to_their_lanes(shape: str) -> None:
+    random = np.random.default_rng(len(shape))
+    cells = 8 if "256b" in shape else 4
+    rows = len(_COPIES[shape])
+    matrix = random.integers(0, 256, (rows, 32), np.uint8)
+    matrix[:, 4 * cells :] = 0
+    image = M.k_major(matrix, 16, 8192)
+    text = K.copied(
+        shape=shape, descriptor=_descriptor(16, False, rows, 2)[0], image=8192, columns=8
+    )
+    given = np.zeros((128, 8), np.uint32)
+    report, buffers = K.execute(text, (image, given, given))
+    assert (report.inconclusive, report.findings) == (None, ())
+    expected = np.full((128, 8), 7, np.uint32)
+    for lanes in _COPIES[shape]:
+        for row, lane in lanes:
+            expected[lane, :cells] = matrix[row].view(np.uint32)[:cells]
+    np.testing.assert_array_equal(buffers[2].data.view(np.uint32).reshape(128, 8), expected)
