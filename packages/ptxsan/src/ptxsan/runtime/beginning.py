@@ -40,9 +40,6 @@ def _begin(block: int, launch: int, linear: int) -> None:
     store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B1)
     fill(block + L.ARRIVALS, 128, 0)
     _begin_objects(block)
-    tensor = load_u64(block + L.TENSOR)
-    if tensor:
-        fill(tensor + L.TM_INIT, L.TM_LOADS - L.TM_INIT + 4 * L.TM_SITES * threads, 0)
     size = load_u32(launch + L.SHARED_BYTES)
     fill(load_u64(block + L.SHARED_INIT), size, 0)
     fill(load_u64(block + L.SHARED_DATA), size, 0xFF)
@@ -99,7 +96,7 @@ def _begin_clocks(thread: int, block: int, index: int) -> None:
 
 @native
 def _begin_objects(block: int) -> None:
-    """Forget the mbarriers, copies and cluster barriers of the block before."""
+    """Forget the mbarriers, copies, tensor memory and cluster barriers of the block before."""
     words = 4 * load_u32(block + L.BLOCK_WORDS)
     if load_u64(block + L.NAMED_CLOCKS):
         fill(load_u64(block + L.NAMED_CLOCKS), 16 * words, 0)
@@ -110,6 +107,9 @@ def _begin_objects(block: int) -> None:
     store_u32(block + L.PROXY_BASE, 0)
     store_u64(block + L.ASYNC_COUNT, 0)
     store_u32(block + L.ASYNC_TOP, 0)
+    tensor, threads = load_u64(block + L.TENSOR), load_u32(block + L.BLOCK_THREADS)
+    if tensor:
+        fill(tensor + L.TM_INIT, L.TM_LOADS - L.TM_INIT + 4 * L.TM_SITES * threads, 0)
     objects = load_u64(block + L.MBARRIERS)
     if objects:
         for index in range(L.MOST_MBARRIERS):

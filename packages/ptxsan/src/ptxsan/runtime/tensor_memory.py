@@ -100,9 +100,8 @@ def _is_late(thread: int, block: int, launch: int, record: int, pipe: int) -> in
     if gid < total:
         if clock_of(record) == STARTED:
             return 2
-        threads = load_u32(block + L.BLOCK_THREADS)
-        near = gid // threads == mine // threads
-        if near and gid % threads // 32 == mine % threads // 32:
+        first = load_u32(block + L.FIRST_GID)
+        if first <= gid and (gid - first) // 32 == (mine - first) // 32:
             return 0  # the same warp, which has waited
     return 1 if knows(thread, block, launch, gid, clock_of(record)) == NOT else 0
 
