@@ -97,8 +97,8 @@ def scaled_sums(
         return sums(x, y, c)
     groups = a[0].shape[1] // 16
     each = [np.repeat(one, groups // one.shape[1], axis=1) for one in (*significand, *power)]
-    x, y = (one[0].reshape(-1, groups, 16) for one in (a, b))
-    terms = np.einsum("mgk,ngk->mng", x, y) * each[0][:, None] * each[1][None]
+    blocks = [one[0].reshape(-1, groups, 16) for one in (a, b)]
+    terms = np.einsum("mgk,ngk->mng", *blocks) * each[0][:, None] * each[1][None]
     exponents = each[2][:, None] + each[3][None]
     return added(terms * 2.0**exponents, exponents, c, bits=35)
 

@@ -89,16 +89,14 @@ def emit_allocation(cx: Emit, ins: Instruction) -> None:
     """Allocate columns and write their address to shared memory, or release them."""
     _refuse(cx)
     _together(cx, ins)
-    columns = wide(cx, ins.operands[1])
+    columns = ("i64", wide(cx, ins.operands[1]))
     if ins.parts[1] == "alloc":
-        to = object_address(cx, ins.operands[0], isa.space_of(ins))
+        to = ("i64", object_address(cx, ins.operands[0], isa.space_of(ins)))
         group = ("i64", str(_group(ins)))
-        given = (("i64", to), ("i64", columns), group)
-        cx.call("void", "rt_tensor_alloc", *_HERE, *given, site_of(cx))
+        cx.call("void", "rt_tensor_alloc", *_HERE, to, columns, group, site_of(cx))
     else:
-        at = wide(cx, ins.operands[0])
-        given = (("i64", at), ("i64", columns))
-        cx.call("void", "rt_tensor_dealloc", *_HERE, *given, site_of(cx))
+        at = ("i64", wide(cx, ins.operands[0]))
+        cx.call("void", "rt_tensor_dealloc", *_HERE, at, columns, site_of(cx))
 
 
 @emits("tcgen05", where=lambda ins: ins.parts[1] == "relinquish_alloc_permit")
@@ -109,7 +107,7 @@ def emit_relinquish(cx: Emit, ins: Instruction) -> None:
     cx.call("void", "rt_tensor_relinquish", *_HERE[:2])
 
 
-def _access(cx: Emit, ins: Instruction) -> tuple[int, list[Operand], Operand, str]:
+def _access(cx: Emit, ins: Instruction) -> tuple[int, tuple[Operand, ...], Operand, str]:
     """Return (shape, registers, address, where 16x32bx2 goes on) of a load or store."""
     load = ins.parts[1] == "ld"
     place, values = (ins.operands[1], ins.operands[0]) if load else (ins.operands[0], None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,7 +60,9 @@ def _descriptor(span: int, turned: bool, rows: int, size: int) -> tuple[int, int
     return fields, leading
 
 
-def _codes(random: np.random.Generator, name: str, shape: tuple[int, int], wild: bool):  # type: ignore[no-untyped-def]
+def _codes(
+    random: np.random.Generator, name: str, shape: tuple[int, int], wild: bool
+) -> NDArray[np.int64]:
     bits = M.FORMATS[name][0] if name in M.FORMATS else 8
     found = random.integers(0, 1 << bits, shape)
     if wild or name not in M.FORMATS:
@@ -125,6 +128,8 @@ def test_a_product_is_that_of_the_model(case: _Case) -> None:
     a_image, a_fields = _image(a, case.a, case.a_span, case.a_turned)
     b_image, b_fields = _image(b, case.b, case.b_span, case.b_turned)
     shape = case.rows, case.columns
+    c: NDArray[Any]
+    expected: NDArray[Any]
     if case.a in ("u8", "s8"):
         x, y = (
             one.astype(np.uint8).view(np.int8 if name == "s8" else np.uint8).astype(np.int64)
