@@ -140,9 +140,10 @@ def test_a_product_is_that_of_the_model(case: _Case) -> None:
     else:
         c = random.standard_normal(shape).astype(np.float16 if case.half else np.float32)
         c[::3] *= c.dtype.type(2.0**6)
-        x, y = M.decode(a, case.a), M.decode(b, case.b)
+        decoded = M.decode(a, case.a), M.decode(b, case.b)
         signs = [-1.0 if one else 1.0 for one in case.negated]
-        expected = M.sums((x[0] * signs[0], x[1]), (y[0] * signs[1], y[1]), c)
+        factors = [(one[0] * sign, one[1]) for one, sign in zip(decoded, signs, strict=True)]
+        expected = M.sums(factors[0], factors[1], c)
     lanes, cells = _lanes(case.rows, case.lane), np.full((128, case.columns), 7, np.uint32)
     cells[lanes] = _bits(c)
     text = K.moved(
