@@ -13,6 +13,8 @@ PREFIX = "CUASSAY_"
 # Who makes the numbers of Triton kernels where there is no GPU.
 TRITON = "CUASSAY_TRITON"
 MACHINE, INTERPRETER = TRITON_WAYS = "machine", "interpreter"
+# The architecture that Triton kernels are compiled for where there is no GPU.
+MACHINE_ARCH = "CUASSAY_MACHINE_ARCH"
 _told: dict[str, str] | None = None
 
 

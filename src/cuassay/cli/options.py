@@ -230,6 +230,13 @@ def memory_gib(value: str | None, *, option: str) -> float | None:
     return size
 
 
+def architecture(value: str, *, option: str) -> str:
+    """Return an architecture such as sm_100. Raises UsageError for anything else."""
+    if not re.fullmatch(r"sm_\d{2,3}[af]?", value):
+        raise UsageError(f"{option} '{value}' is not an architecture; expected one such as sm_100")
+    return value
+
+
 def required_conditions(value: str) -> tuple[str, ...]:
     """Return the required conditions. Raises UnknownNameError for one that no check covers."""
     return required((n.strip() for n in value.split(",") if n.strip()), option="--require")

@@ -36,7 +36,7 @@ _PASSED = (
     "MKL_NUM_THREADS",
     "PYTHONPYCACHEPREFIX",
 )
-_SETTINGS = ("CUASSAY_TRITON", "CUASSAY_MACHINE_ARCH", "CUASSAY_CUDA_COMPILER")
+_SETTINGS = ("CUASSAY_TRITON", settings.MACHINE_ARCH, "CUASSAY_CUDA_COMPILER")
 
 
 def scrubbed(source: Mapping[str, str], *, device: Device, folder: Path) -> dict[str, str]:

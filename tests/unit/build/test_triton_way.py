@@ -69,6 +69,12 @@ def test_the_verdict_says_why_the_interpreter_made_the_numbers() -> None:
     assert executed_by(wrapper, CUDA, "python") == ""
 
 
+def test_the_verdict_names_the_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUASSAY_MACHINE_ARCH", "sm_100")
+    said = executed_by(candidate(WRAPPER), CPU, "python+ptx-machine")
+    assert said == f"{IN_MACHINE}; it was compiled for sm_100"
+
+
 def test_a_call_whose_launches_take_too_long_is_not_covered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,7 +7,7 @@ import math
 import struct
 from collections.abc import Collection, Iterator
 
-from ptxsan import asynchronous, blind, isa, printed, roles
+from ptxsan import asynchronous, blind, isa, printed, roles, tensor_findings
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
 from ptxsan.isa import Memory
 from ptxsan.launch import Launch
@@ -85,6 +85,8 @@ class Describer:
             return self._plain(one, kind, text)
         if one.kind in asynchronous.KINDS:
             return self._asynchronous(one)
+        if one.kind in tensor_findings.KINDS:
+            return self._tensor(one)
         return self._waiting(one)
 
     def _waiting(self, one: Record) -> MachineFinding | None:
@@ -106,11 +108,35 @@ class Describer:
             accesses.append(self._access(opcode, one.other_site, one.other_gid))
         name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
         kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
+        if one.kind == L.K_PROXY and self._is_copied_tile(one):
+            severity = Severity.NOTE
         return MachineFinding(
             kind=kind, severity=severity, text=text, accesses=tuple(accesses), count=one.count,
             space=_SPACES[one.space] if name else "", allocation=name, offset=offset,
             address=one.address or None,
         )  # fmt: skip
+
+    def _is_copied_tile(self, one: Record) -> bool:
+        """Whether a tensor core reads what cp.async wrote, for which compilers give no fence."""
+        reader = self._instruction(one.site)
+        writer = self._instruction(self._memory_site(one.other_site))
+        return isa.is_of_tensor_memory(reader) and isa.is_waited_copy(writer)
+
+    def _tensor(self, one: Record) -> MachineFinding:
+        """Return a finding about tensor memory (tensor_findings.py)."""
+        accesses = [self._access(self._instruction(one.site).opcode, one.site, one.gid)]
+        if one.other_site != _NOBODY:
+            opcode = self._instruction(one.other_site).opcode
+            accesses.append(self._access(opcode, one.other_site, one.other_gid))
+        kind, severity, text = tensor_findings.describe(one, tuple(accesses))
+        return MachineFinding(
+            kind=kind,
+            severity=severity,
+            text=text,
+            accesses=tuple(accesses),
+            count=one.count,
+            space="tensor",
+        )
 
     def _uninitialised(self, one: Record) -> MachineFinding:
         found = self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])

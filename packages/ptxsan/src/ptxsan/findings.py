@@ -32,6 +32,8 @@ class Kind(StrEnum):
     MBARRIER = "mbarrier-misuse"
     PROXY_FENCE = "missing-proxy-fence"
     BAD_COPY = "invalid-bulk-copy"
+    TENSOR_MEMORY = "tensor-memory-misuse"
+    TENSOR_FENCE = "missing-tensor-fence"
     TRAP = "trap"
     ASSERT = "assert"
     ADDRESS_OVERFLOW = "address-overflow"
@@ -133,7 +135,7 @@ class MachineFinding:
 
 
 _PAIRS = 6  # of lines that a finding names
-ORDER = frozenset((Kind.UNORDERED, Kind.ACQUIRE_FENCE))
+ORDER = frozenset((Kind.UNORDERED, Kind.ACQUIRE_FENCE, Kind.TENSOR_FENCE))
 """What is no error by itself: order that only scopes, fences, acquire and release would give."""
 
 

@@ -23,8 +23,11 @@ DECLARED_SPACES = (*SPACES, "reg", "tex")
 FLOATS = frozenset(
     ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3", "e5m2", "e4m3x2", "e5m2x2")
 )
-# What CUDA sources spell where they need sm_90a.
-SIGNS_OF_90A = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait", "cuTensorMap")
+# What CUDA sources spell where they need an architecture, the latest first.
+_SIGNS = {
+    "sm_100a": ("tcgen05",),
+    "sm_90a": ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait", "cuTensorMap"),
+}
 _STRONG = ("volatile", "relaxed", "acquire", "release", "mmio")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 
@@ -101,7 +104,8 @@ class Row:
     `joins`: it waits for, or speaks to, other threads; `suspends`: the thread may stop there.
     `copies`: the result is operand 1; `sums`: it adds; `rows`: it touches whole rows of 16 bytes.
     `objects`: it names an mbarrier or completes on one; `clocks`: vector clocks have to be kept;
-    `discards`: what memory held is lost; `fetches`: the result is what textures or surfaces hold;
+    `discards`: what memory held is lost; `fetches`: the result is what textures, surfaces or tensor
+    memory hold; `tensor`: it works on tensor memory;
     `near`: shared addresses go into fields of descriptors, and so have to be small; `part`: where
     the result's type is spelt.
     """
@@ -126,6 +130,7 @@ class Row:
     near: bool = False
     calls: bool = False
     fetches: bool = False
+    tensor: bool = False
     discards: bool = False
     part: int = -1
     arch: int = 50
@@ -148,6 +153,15 @@ _OBJECT: dict[str, Any] = {
     "arch": 80,
 }
 _BULK: dict[str, Any] = {"objects": True, "clocks": True, "near": True, "arch": 90}
+_TENSOR: dict[str, Any] = {
+    "objects": True,
+    "clocks": True,
+    "tensor": True,
+    "steers": (ALL,),
+    "arch": 100,
+    "family": True,
+    "cost": 4,
+}
 _COPY: dict[str, Any] = {"result": _N, "memory": Memory.COPY, "steers": (ALL,), "arch": 80}
 
 TABLE: tuple[Row, ...] = (
@@ -269,6 +283,31 @@ TABLE: tuple[Row, ...] = (
             family=True)
         for form in ("fence", "commit_group", "wait_group")
     ),
+    # tensor memory
+    Row(base="tcgen05", form=("alloc",), result=_N, memory=Memory.WRITE, space="shared",
+        joins=True, suspends=True, **_TENSOR),
+    *(
+        Row(base="tcgen05", form=(form,), result=_N, joins=True, suspends=True, **_TENSOR)
+        for form in ("dealloc", "relinquish_alloc_permit", "st")
+    ),
+    Row(base="tcgen05", form=("ld",), fetches=True, shadow=Shadow.PRODUCED,
+        defined=Defined.OTHERS, joins=True, suspends=True, **_TENSOR),
+    *(
+        Row(base="tcgen05", form=(form,), result=_N, orders=Orders.COPIES, joins=True,
+            suspends=True, **_TENSOR)
+        for form in ("wait::ld", "wait::st")
+    ),
+    *(
+        Row(base="tcgen05", form=(form,), result=_N, memory=Memory.READ, space="shared",
+            rows=True, near=True, joins=True, **_TENSOR)
+        for form in ("mma", "cp")
+    ),
+    Row(base="tcgen05", form=("shift",), result=_N, **_TENSOR),
+    Row(base="tcgen05", form=("commit",), result=_N, orders=Orders.OBJECT, **_TENSOR),
+    *(
+        Row(base="tcgen05", form=(form,), result=_N, orders=Orders.SCOPE, **_TENSOR)
+        for form in ("fence::before_thread_sync", "fence::after_thread_sync")
+    ),
 )  # fmt: skip
 BASES = frozenset(row.base for row in TABLE)
 OVERLAPPING = frozenset({"griddepcontrol"})  # what orders a launch among others, not within it
@@ -384,6 +423,21 @@ def is_asynchronous(one: Instruction) -> bool:
     return row(one).clocks or in_cluster(one)
 
 
+def is_of_tensor_memory(one: Instruction) -> bool:
+    """Whether it works on tensor memory, or waits for what does."""
+    return row(one).tensor
+
+
+def loads_tensor_memory(one: Instruction) -> bool:
+    """Whether its results are there once the thread has waited for its loads."""
+    return row(one).tensor and row(one).fetches
+
+
+def waits_for_tensor_loads(one: Instruction) -> bool:
+    """Whether the loads of tensor memory before it have ended."""
+    return one.base == "tcgen05" and "wait::ld" in one.parts
+
+
 def is_waited_copy(one: Instruction) -> bool:
     """Whether it starts a copy that a thread waits for by groups: cp.async from global memory."""
     apart = {"bulk", "commit_group", "wait_group", "wait_all", "mbarrier", "reduce"}
@@ -438,6 +492,12 @@ def value_stored(one: Instruction) -> Operand | None:
     """Return the operand that a store of one thread writes; None for anything else."""
     found = row(one)
     return one.operands[1] if found.memory is Memory.WRITE and not found.joins else None
+
+
+def architecture_of(source: str, default: str) -> str:
+    """Return the architecture to compile a CUDA source for, by what it spells."""
+    found = (arch for arch, signs in _SIGNS.items() if any(sign in source for sign in signs))
+    return next(found, default)
 
 
 def demands(one: Instruction) -> str:

@@ -22,11 +22,12 @@ _TABLE = inflight.SCRATCH + inflight.ENTRIES * inflight.RECORD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objects:
-    """What a kernel needs: `words` entries in each vector clock (0: none), and tables or not."""
+    """What a kernel needs: `words` entries in a vector clock (0: none), tables, tensor memory."""
 
     words: int
     threads: int
     tables: bool
+    tensor: bool
 
     @property
     def block_bytes(self) -> int:
@@ -35,7 +36,12 @@ class Objects:
         size = 4 * self.words * clocks
         if self.tables:
             size += L.MOST_MBARRIERS * L.M_RECORD + _TABLE
-        return -(-size // 64) * 64
+        return -(-size // 64) * 64 + self._tensor_bytes
+
+    @property
+    def _tensor_bytes(self) -> int:
+        size = L.TM_LOADS + 4 * L.TM_SITES * self.threads
+        return -(-size // 64) * 64 if self.tensor else 0
 
     def place(self, blocks: NDArray[np.uint8], index: int, start: int) -> None:
         """Point a block's record to its part of memory, which begins at address `start`."""
@@ -56,6 +62,8 @@ class Objects:
             table = clocks + 2 * row * L.MOST_MBARRIERS
             point(L.MBARRIERS, table)
             point(L.ASYNC, table + L.MOST_MBARRIERS * L.M_RECORD)
+        if self.tensor:
+            point(L.TENSOR, start + self.block_bytes - self._tensor_bytes)
 
 
 def of(program: Program, launch: Launch, options: Options) -> Objects:
@@ -63,8 +71,10 @@ def of(program: Program, launch: Launch, options: Options) -> Objects:
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
     wanted = options.races and (cluster > 1 or program.asynchronous)
-    words = cluster * (threads + L.MOST_MBARRIERS) if wanted else 0
-    return Objects(words=words, threads=threads, tables=program.has_objects)
+    words = cluster * (threads + L.MOST_AGENTS) if wanted else 0
+    return Objects(
+        words=words, threads=threads, tables=program.has_objects, tensor=program.has_tensor_memory
+    )
 
 
 def fill_tables(objects: Objects, blocks: NDArray[np.uint8], memory: NDArray[np.uint8]) -> None:

@@ -104,6 +104,11 @@ class Program:
         """Whether it has mbarriers or bulk copies."""
         return any(isa.row(one).objects for one in self.body)
 
+    @cached_property
+    def has_tensor_memory(self) -> bool:
+        """Whether it uses tensor memory."""
+        return any(map(isa.is_of_tensor_memory, self.body))
+
     @property
     def param_bytes(self) -> int:
         """The bytes of all parameters."""

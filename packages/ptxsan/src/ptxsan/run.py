@@ -73,6 +73,19 @@ _FULL = {
     L.TOO_MANY_WAIT: (
         "blocks wait for blocks that have not begun, and more do not fit into the machine at once"
     ),
+    L.TOO_MANY_STARTED: (
+        "more loads and stores of tensor memory, or threads that start operations of the tensor "
+        "core, than the machine keeps track of"
+    ),
+    L.BAD_DESCRIPTOR: (
+        "a descriptor of tcgen05 with a base offset, an absolute leading dimension or 128-byte "
+        "swizzling in units of 32 bytes"
+    ),
+    L.BAD_DESCRIPTOR + 1: "a sparse product of tcgen05",
+    L.BAD_DESCRIPTOR + 2: (
+        "a product of tcgen05 with A in tensor memory and elements of 4 or 6 bits, or 64 rows a "
+        "block"
+    ),
     7: "an im2col copy that begins outside of its bounding box, of which no documentation tells",
 }
 _ONE_ORDER = "other orders of what atomics ordered: one run took too long for a second"

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ptxsan.errors import CompileError, UsageError
-from ptxsan.isa import SIGNS_OF_90A
+from ptxsan.isa import architecture_of
 from ptxsan.names import plain_name
 from ptxsan.nvrtc import compile_named
 from ptxsan.syntax import Function, Module
@@ -61,7 +61,7 @@ def of_cuda(
     """
     given, arch = (
         arch,
-        arch or ("sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_80"),
+        arch or architecture_of(text, "sm_80"),
     )
     wanted = (kernel,) if "<" in kernel else ()
 

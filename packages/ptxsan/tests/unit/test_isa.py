@@ -130,8 +130,8 @@ def test_forms_are_told_apart(opcode: str, memory: Memory, space: str) -> None:
 
 
 def test_an_unknown_instruction_is_named_with_its_line() -> None:
-    one = Instruction(opcode="tcgen05.mma", parts=("tcgen05", "mma"), operands=(), line=7)
-    with pytest.raises(MachineError, match=re.escape("PTX line 7: 'tcgen05.mma' is an instr")):
+    one = Instruction(opcode="tcgen06.mma", parts=("tcgen06", "mma"), operands=(), line=7)
+    with pytest.raises(MachineError, match=re.escape("PTX line 7: 'tcgen06.mma' is an instr")):
         isa.row(one)
 
 

@@ -183,11 +183,11 @@ def _launcher(candidate: Candidate) -> MachineLauncher:
 
 def _ptx(candidate: Candidate, folder: Path) -> str:
     from cuassay.build.cuda.nvrtc import compile_ptx
-    from ptxsan.isa import SIGNS_OF_90A
+    from ptxsan.isa import architecture_of
 
     write_sources(candidate, folder)
     source = raw_kernel.inline_sources(candidate, folder / "src", lines=True)
-    arch = "sm_90a" if any(sign in source for sign in SIGNS_OF_90A) else "sm_80"
+    arch = architecture_of(source, "sm_80")
     flags = candidate.flags.cuda_cflags
     file = folder / f"{sha256_fields(source, arch, *flags)[:32]}.ptx"
     with build_lock(folder):

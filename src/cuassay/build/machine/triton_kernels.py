@@ -61,7 +61,7 @@ def architecture_for(text: str) -> int:
     80 unless the sources speak of what only 90 has or does as the GPU of the facade does;
     CUASSAY_MACHINE_ARCH (sm_80, sm_89 or sm_90) decides where it is set.
     """
-    wanted = settings.get("CUASSAY_MACHINE_ARCH")
+    wanted = settings.get(settings.MACHINE_ARCH)
     if wanted:
         return int(wanted.removeprefix("sm_").rstrip("a"))
     # Before 90 an atomic sum in bfloat16 is a loop of exchanges, in which no shadow sees a sum.

@@ -57,6 +57,7 @@ class Mem101(MachineCheck):
             "address-overflow",
             "shared-memory-of-exited-block",
             "invalid-bulk-copy",
+            "tensor-memory-misuse",
             "invalid-free",
         }
     )

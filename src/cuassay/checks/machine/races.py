@@ -13,7 +13,7 @@ from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
 
 _SHOWN = 3
-_UNORDERED = ("unordered", "missing-acquire-fence")
+_UNORDERED = ("unordered", "missing-acquire-fence", "missing-tensor-fence")
 _ORDER = (
     "order: its results may depend on which of two strong accesses (volatile, relaxed, atomic) "
     "comes first: no fence, acquire or release orders them"
@@ -66,7 +66,14 @@ class Race101(MachineCheck):
     cause = Cause.RACE
     classes = ("C1", "C2", "C3", "C7")
     kinds = frozenset(
-        {"race", "same-value-race", "missing-proxy-fence", "unordered", "missing-acquire-fence"}
+        {
+            "race",
+            "same-value-race",
+            "missing-proxy-fence",
+            "unordered",
+            "missing-acquire-fence",
+            "missing-tensor-fence",
+        }
     )
     clean_words = "no unordered conflicting accesses"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from cuassay import settings
 from cuassay.cli import early, options
 from cuassay.cli.defaults import Defaults, read_defaults
 from cuassay.cli.drive import EXIT_CODES, drive, waiting
@@ -17,6 +19,7 @@ from cuassay.cli.sinks import say
 from cuassay.cli.tactics import judge_tactics
 from cuassay.cli.watch import Check, watch
 from cuassay.errors import UsageError
+from cuassay.model.device import CPU
 from cuassay.model.options import Options
 from cuassay.model.verdict import Decision, Profile
 
@@ -49,6 +52,13 @@ _FOR_PROGRAMS = frozenset(("agent", "github"))
     metavar="SIZE",
     help="GPU memory that cuassay plans for itself, such as 8GiB. Default at quick: 8GiB.",
 )
+@click.option(
+    "--arch",
+    default="",
+    metavar="ARCH",
+    help="Compile Triton kernels for a GPU that is not there, such as sm_100, and judge them on "
+    "the CPU.",
+)
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @options.own_problem_option
 @click.option(
@@ -80,6 +90,7 @@ def check(
     fail_fast: bool | None,
     recorded: str,
     gpu_memory: str | None,
+    arch: str,
     budget: str | None,
     strict: bool,
     no_sandbox: bool,
@@ -110,6 +121,11 @@ def check(
         formats=formats,
         path=path,
     )
+    if arch:
+        if judging.device is not None and judging.device.on_gpu:
+            raise UsageError(f"--arch judges on the CPU; leave --device {judging.device} out")
+        os.environ[settings.MACHINE_ARCH] = options.architecture(arch, option="--arch")
+        judging = replace(judging, device=CPU)
     stated = read_defaults(path)
     if stated.profile and context.get_parameter_source("profile") is ParameterSource.DEFAULT:
         judging = replace(judging, profile=Profile(stated.profile))

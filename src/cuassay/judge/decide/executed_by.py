@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cuassay import settings
 from cuassay.build import INTERPRETER, MACHINE
 from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.model.candidate import Candidate, Language
@@ -29,8 +30,11 @@ def executed_by(candidate: Candidate, device: Device, kind: str, *, because: str
     """
     if device.on_gpu:
         return ""
-    if candidate.language is Language.CUDA_KERNEL or kind.endswith(MACHINE):
+    if candidate.language is Language.CUDA_KERNEL:
         return IN_MACHINE
+    if kind.endswith(MACHINE):
+        arch = settings.get(settings.MACHINE_ARCH)
+        return f"{IN_MACHINE}; it was compiled for {arch}" if arch else IN_MACHINE
     if not kind.endswith(INTERPRETER) and not candidate.names_triton:
         return ""
     reason = cleaned_text(because, _REASON)

@@ -20,6 +20,8 @@ _CODES = {
     "same-value-race": "RACE101",
     "missing-proxy-fence": "RACE101",
     "invalid-bulk-copy": "MEM101",
+    "missing-tensor-fence": "RACE101",
+    "tensor-memory-misuse": "MEM101",
     "precision": "PREC101",
 }
 _MARKS = 40

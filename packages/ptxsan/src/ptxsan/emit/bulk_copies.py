@@ -63,11 +63,11 @@ def _linear(cx: Emit, ins: Instruction) -> None:
     barrier = object_address(cx, ins.operands[3])
     text = str(how)
     if "multicast::cluster" in ins.parts:
-        text = cx.let(f"or i64 {_blocks(cx, ins.operands[4], 24)}, {how | 2}")
+        text = cx.let(f"or i64 {blocks_of(cx, ins.operands[4], 24)}, {how | 2}")
     cx.call("void", "rt_bulk_in", *arguments, ("i64", barrier), ("i64", text), site_of(cx))
 
 
-def _blocks(cx: Emit, operand: Operand, shift: int) -> str:
+def blocks_of(cx: Emit, operand: Operand, shift: int) -> str:
     """Return the mask of the blocks that a copy serves, shifted."""
     mask = cx.read(operand, "u16")
     if mask.poison != "false":
@@ -131,7 +131,7 @@ def _tensor(cx: Emit, ins: Instruction) -> None:
     barrier = object_address(cx, ins.operands[2])
     how_text = str(mode)
     if "multicast::cluster" in ins.parts:
-        how_text = cx.let(f"or i64 {_blocks(cx, ins.operands[3 + columns], 8)}, {mode}")
+        how_text = cx.let(f"or i64 {blocks_of(cx, ins.operands[3 + columns], 8)}, {mode}")
     arguments = (("i64", shared), ("i64", where), ("i64", barrier), ("i64", how_text))
     cx.call("void", "rt_tile_in", *_HERE, *arguments, site_of(cx))
 

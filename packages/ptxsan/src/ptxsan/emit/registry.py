@@ -49,6 +49,7 @@ _FAMILIES = (
     "small_dots",
     "calls",
     "textures",
+    "tensor_memory",
 )
 
 

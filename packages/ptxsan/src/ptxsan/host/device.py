@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ptxsan.errors import CompileError
 from ptxsan.host.tokens import Kind, tokenize
-from ptxsan.isa import SIGNS_OF_90A
+from ptxsan.isa import architecture_of
 from ptxsan.nvrtc import compile_named, include_folders
 
 _OF_TWO = ("atan2", "copysign", "fdim", "fmax", "fmin", "fmod", "hypot", "pow", "remainder")
@@ -112,7 +112,7 @@ def compile_device(
     Raises CompileError with NVRTC's log, which speaks of the lines of the source.
     """
     if not arch:
-        arch = "sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_90"
+        arch = architecture_of(text, "sm_90")
     known = {**_HEADERS, **_integers(), **(headers or {})}
     options = [*(f"--pre-include={one}" for one in _ALWAYS), *flags]
 

@@ -93,8 +93,14 @@ def exponent_in(code: int, index: int) -> int:
         field, rest, top, lowest = (code >> 3) & 0xF, code & 0x7, 0x10, -6
         if field == 0xF and rest == 0x7:
             return SPECIAL
-    else:
+    elif index == 5:
         field, rest, top, lowest = (code >> 2) & 0x1F, code & 0x3, 0x1F, -14
+    elif index == 7:
+        field, rest, top, lowest = (code >> 1) & 0x3, code & 0x1, 0x10, 0
+    elif index == 8:
+        field, rest, top, lowest = (code >> 2) & 0x7, code & 0x3, 0x10, -2
+    else:
+        field, rest, top, lowest = (code >> 3) & 0x3, code & 0x7, 0x10, 0
     if field == top:
         return SPECIAL
     if field == 0:

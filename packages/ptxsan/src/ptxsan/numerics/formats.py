@@ -79,6 +79,19 @@ F64 = FloatFormat(
     max_finite=(2.0 - 2.0**-52) * 2.0**1023, nan=0xFFF8000000000000,
     infinity=0x7FF0000000000000,
 )  # fmt: skip
+# Formats without infinities and NaN: a NaN becomes the largest number (PTX ISA, cvt).
+E2M1 = FloatFormat(
+    name="e2m1", index=7, bits=4, precision=2, min_exponent=0, max_finite=6.0, nan=0x7,
+    infinity=None,
+)  # fmt: skip
+E3M2 = FloatFormat(
+    name="e3m2", index=8, bits=6, precision=3, min_exponent=-2, max_finite=28.0, nan=0x1F,
+    infinity=None,
+)  # fmt: skip
+E2M3 = FloatFormat(
+    name="e2m3", index=9, bits=6, precision=4, min_exponent=0, max_finite=7.5, nan=0x1F,
+    infinity=None,
+)  # fmt: skip
 
-ALL = (F16, BF16, F32, TF32, E4M3, E5M2, F64)
+ALL = (F16, BF16, F32, TF32, E4M3, E5M2, F64, E2M1, E3M2, E2M3)
 BY_NAME = {format_.name: format_ for format_ in ALL}

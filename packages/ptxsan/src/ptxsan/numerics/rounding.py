@@ -10,8 +10,8 @@ from __future__ import annotations
 from ptxsan.numerics.native import bits64, float64, native
 
 # The columns of the format table, by FloatFormat.index (f64 is never a target here).
-PRECISION = (11, 8, 24, 11, 4, 3)
-MIN_EXPONENT = (-14, -126, -126, -126, -6, -14)
+PRECISION = (11, 8, 24, 11, 4, 3, 53, 2, 3, 4)
+MIN_EXPONENT = (-14, -126, -126, -126, -6, -14, -1022, 0, -2, 0)
 MAX_FINITE = (
     65504.0,
     (2.0 - 2.0**-7) * 2.0**127,
@@ -19,12 +19,30 @@ MAX_FINITE = (
     (2.0 - 2.0**-10) * 2.0**127,
     448.0,
     57344.0,
+    0.0,
+    6.0,
+    28.0,
+    7.5,
 )
-_NAN = (0x7FFF, 0x7FFF, 0x7FFFFFFF, 0x7FFFFFFF, 0x7F, 0x7F)
-_INFINITY = (0x7C00, 0x7F80, 0x7F800000, 0x7F800000, 0x7F, 0x7C)
-_MAX_CODE = (0x7BFF, 0x7F7F, 0x7F7FFFFF, 0x7F7FE000, 0x7E, 0x7B)
-_SIGN_BIT = (15, 15, 31, 31, 7, 7)
-_STORED_BITS = (10, 7, 23, 23, 3, 2)  # significand bits in the code; tf32 keeps 13 zeros below
+_NAN = (0x7FFF, 0x7FFF, 0x7FFFFFFF, 0x7FFFFFFF, 0x7F, 0x7F, 0, 0x7, 0x1F, 0x1F)
+_NEVER = 0x100  # no code of a format without infinities and NaN
+_INFINITY = (
+    0x7C00, 0x7F80, 0x7F800000, 0x7F800000, 0x7F, 0x7C, 0, _NEVER, _NEVER, _NEVER
+)  # fmt: skip
+_MAX_CODE = (0x7BFF, 0x7F7F, 0x7F7FFFFF, 0x7F7FE000, 0x7E, 0x7B, 0, 0x7, 0x1F, 0x1F)
+_SIGN_BIT = (15, 15, 31, 31, 7, 7, 63, 3, 5, 5)
+_STORED_BITS = (
+    10,
+    7,
+    23,
+    23,
+    3,
+    2,
+    52,
+    1,
+    2,
+    3,
+)  # significand bits in the code; tf32 keeps 13 zeros below
 
 SATFINITE, RELU, FLUSH = 1, 2, 4  # flags of `encode`
 

@@ -87,9 +87,7 @@ def _begin_clocks(thread: int, block: int, index: int) -> None:
         return
     row = rows + 4 * words * index
     fill(row, 4 * words, 0)
-    first = load_u32(block + L.CLUSTER_RANK) * (
-        load_u32(block + L.BLOCK_THREADS) + L.MOST_MBARRIERS
-    )
+    first = load_u32(block + L.CLUSTER_RANK) * (load_u32(block + L.BLOCK_THREADS) + L.MOST_AGENTS)
     store_u64(thread + L.CLOCKS, row)
     store_u32(thread + L.CLOCK_WORDS, words)
     store_u32(thread + L.CLOCK_FIRST, first)
@@ -98,7 +96,7 @@ def _begin_clocks(thread: int, block: int, index: int) -> None:
 
 @native
 def _begin_objects(block: int) -> None:
-    """Forget the mbarriers, copies and cluster barriers of the block before."""
+    """Forget the mbarriers, copies, tensor memory and cluster barriers of the block before."""
     words = 4 * load_u32(block + L.BLOCK_WORDS)
     if load_u64(block + L.NAMED_CLOCKS):
         fill(load_u64(block + L.NAMED_CLOCKS), 16 * words, 0)
@@ -109,6 +107,9 @@ def _begin_objects(block: int) -> None:
     store_u32(block + L.PROXY_BASE, 0)
     store_u64(block + L.ASYNC_COUNT, 0)
     store_u32(block + L.ASYNC_TOP, 0)
+    tensor, threads = load_u64(block + L.TENSOR), load_u32(block + L.BLOCK_THREADS)
+    if tensor:
+        fill(tensor + L.TM_INIT, L.TM_LOADS - L.TM_INIT + 4 * L.TM_SITES * threads, 0)
     objects = load_u64(block + L.MBARRIERS)
     if objects:
         for index in range(L.MOST_MBARRIERS):

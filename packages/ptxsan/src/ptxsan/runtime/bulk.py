@@ -199,7 +199,7 @@ def land(entry: int, home: int, launch: int, agent: int, clock: int) -> None:
             else:
                 move(base, out, 0, _CHUNK)
             mark(load_u64(out + 8), _CHUNK, 255 - L.LEAVING, 0)
-            _read_by(load_u64(out + 24), launch, agent, clock, load_u32(entry + F.SITE), home)
+            read_by(load_u64(out + 24), launch, agent, clock, load_u32(entry + F.SITE), home)
         site = load_u32(entry + F.SITE)
         if load_u32(entry + F.REDUCE):
             reduced_by(load_u64(base + 24), launch, agent, clock, site, _CHUNK, home)
@@ -242,7 +242,7 @@ def written_by(meta: int, launch: int, agent: int, clock: int, site: int, nbytes
 
 
 @native
-def _read_by(meta: int, launch: int, agent: int, clock: int, site: int, home: int) -> None:
+def read_by(meta: int, launch: int, agent: int, clock: int, site: int, home: int) -> None:
     """Add an agent to the readers of a chunk."""
     if meta == 0:
         return

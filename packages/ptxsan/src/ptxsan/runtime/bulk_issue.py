@@ -218,6 +218,6 @@ def finish(block: int, launch: int) -> None:
             if load_u32(entry + F.FLAGS) & F.DONE == 0:
                 report_pair(launch, L.K_LEFT_READING, site, issuer, 0, 0xFFFFFFFF, issuer)
             bulk.land_outward(entry, thread, block, launch, 1)
-        elif state != F.COPIES:
+        elif state not in (F.COPIES, F.COMMIT):
             report_pair(launch, L.K_LEFT_BEHIND, site, issuer, 0, 0xFFFFFFFF, issuer)
         F.end(block, entry)

@@ -36,7 +36,7 @@ def rank_in(launch: int, linear: int, of: int) -> int:
 def block_of(launch: int, threads: int, gid: int) -> int:
     """Return the block of a thread or of an mbarrier's agent."""
     total = load_u32(launch + L.TOTAL_THREADS)
-    return (gid - total) // L.MOST_MBARRIERS if gid >= total else gid // threads
+    return (gid - total) // L.MOST_AGENTS if gid >= total else gid // threads
 
 
 @native
@@ -45,9 +45,9 @@ def entry_of(launch: int, threads: int, of: int, gid: int) -> int:
     total = load_u32(launch + L.TOTAL_THREADS)
     inner = gid % threads
     if gid >= total:
-        inner = threads + (gid - total) % L.MOST_MBARRIERS
+        inner = threads + (gid - total) % L.MOST_AGENTS
     rank = rank_in(launch, block_of(launch, threads, gid), of)
-    return rank if rank < 0 else rank * (threads + L.MOST_MBARRIERS) + inner
+    return rank if rank < 0 else rank * (threads + L.MOST_AGENTS) + inner
 
 
 @native
@@ -127,6 +127,7 @@ def learn(thread: int, block: int, source: int) -> None:
     join(row, source, load_u32(thread + L.CLOCK_WORDS))
     store_u32(block + L.CLOCKS_NEW, 1)
     store_u32(thread + L.PROXY_FRESH, 0)
+    store_u32(thread + L.TENSOR_FRESH, 0)
 
 
 @native
@@ -185,11 +186,14 @@ def culprit(launch: int, block: int, gid: int) -> int:
     total = load_u32(launch + L.TOTAL_THREADS)
     if gid < total or load_u64(block + L.MBARRIERS) == 0:
         return gid
-    linear, number = (gid - total) // L.MOST_MBARRIERS, (gid - total) % L.MOST_MBARRIERS
+    linear, number = (gid - total) // L.MOST_AGENTS, (gid - total) % L.MOST_AGENTS
     owner, peers = block, load_u64(block + L.BLOCK_PEERS)
     if peers != 0:
         size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
         for rank in range(size * load_u32(launch + L.CLUSTER_DIM + 8)):
             if load_u32(load_u64(peers + 8 * rank) + L.BLOCK_LINEAR) == linear:
                 owner = load_u64(peers + 8 * rank)
+    if number >= L.MOST_MBARRIERS:
+        pipe = load_u64(owner + L.TENSOR) + L.TM_PIPES + 8 * (number - L.MOST_MBARRIERS)
+        return load_u32(pipe) - 1
     return load_u32(load_u64(owner + L.MBARRIERS) + number * L.M_RECORD + L.M_ISSUER)

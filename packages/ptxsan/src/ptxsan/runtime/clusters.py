@@ -8,6 +8,7 @@ from ptxsan.runtime.clocks import learn, publish, tick
 from ptxsan.runtime.native import export, native
 from ptxsan.runtime.raw import copy_bytes, fill, load_u32, load_u64, store_u32
 from ptxsan.runtime.reports import report_pair
+from ptxsan.runtime.tensor_memory import check_released
 
 
 @native
@@ -96,6 +97,7 @@ def leave(thread: int, block: int, launch: int) -> None:
 def rt_end_block(block: int, launch: int, _a: int, _b: int, _c: int, _d: int) -> None:
     """A block has ended: what it leaves in flight, and who used its memory without order."""
     finish(block, launch)
+    check_released(block, launch)
     remote, clocks = load_u64(block + L.REMOTE), load_u64(block + L.NAMED_CLOCKS)
     words = load_u32(block + L.BLOCK_WORDS)
     if remote == 0 or load_u64(block + L.BLOCK_PEERS) == 0:
@@ -108,8 +110,8 @@ def rt_end_block(block: int, launch: int, _a: int, _b: int, _c: int, _d: int) ->
         time = load_u32(remote + 8 * entry)
         if time > load_u32(clocks + 4 * entry):
             rank, inner = (
-                entry // (threads + L.MOST_MBARRIERS),
-                entry % (threads + L.MOST_MBARRIERS),
+                entry // (threads + L.MOST_AGENTS),
+                entry % (threads + L.MOST_AGENTS),
             )
             peer = load_u64(load_u64(block + L.BLOCK_PEERS) + 8 * rank)
             gid, site = load_u32(peer + L.FIRST_GID) + inner, load_u32(remote + 8 * entry + 4)

@@ -15,6 +15,23 @@ def swizzled(address: int, span: int) -> int:
     return address ^ (((address >> 7) & (span // 16 - 1)) << 4)
 
 
+@native
+def in_canonical_layout(
+    start: int, leading: int, stride: int, span: int, outer: int, inner: int, how: int
+) -> int:  # fmt: skip
+    """Return the address of a chunk; `span`: bytes of a row that are swizzled, 16: none."""
+    if (how & 1) == 0:
+        if span == 16:
+            return start + (outer >> 3) * stride + (inner >> 4) * leading + (outer & 7) * 16
+        plain = start + (outer >> 3) * stride + (outer & 7) * span + inner
+        return swizzled(plain, span)
+    place = outer * (how >> 1)  # bytes along M or N
+    if span == 16:
+        return start + (place >> 4) * stride + (inner >> 3) * leading + (inner & 7) * 16
+    plain = start + place // span * leading + place % span
+    return swizzled(plain + (inner >> 3) * stride + (inner & 7) * span, span)
+
+
 @export("int64(int64, int64, int64, int64)")
 def group_address(descriptor: int, outer: int, inner: int, how: int) -> int:
     """Return the shared address of a chunk of 16 bytes.
@@ -27,13 +44,4 @@ def group_address(descriptor: int, outer: int, inner: int, how: int) -> int:
     leading, stride = ((descriptor >> 16) & 0x3FFF) << 4, ((descriptor >> 32) & 0x3FFF) << 4
     mode = (descriptor >> 62) & 3
     span = 16 if mode == 0 else 256 >> mode
-    if (how & 1) == 0:
-        if mode == 0:
-            return start + (outer >> 3) * stride + (inner >> 4) * leading + (outer & 7) * 16
-        plain = start + (outer >> 3) * stride + (outer & 7) * span + inner
-        return swizzled(plain, span)
-    place = outer * (how >> 1)  # bytes along M or N
-    if mode == 0:
-        return start + (place >> 4) * stride + (inner >> 3) * leading + (inner & 7) * 16
-    plain = start + place // span * leading + place % span
-    return swizzled(plain + (inner >> 3) * stride + (inner & 7) * span, span)
+    return int(in_canonical_layout(start, leading, stride, span, outer, inner, how))

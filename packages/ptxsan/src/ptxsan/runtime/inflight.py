@@ -12,11 +12,13 @@ from ptxsan.runtime.native import native
 from ptxsan.runtime.raw import fill, load_u32, load_u64, store_u32, store_u64
 
 ENTRIES, RECORD, SCRATCH = 1024, 256, 128
-# states; 0: free; COPIES: an arrival behind cp.async; VALUE: a store or reduction of a register
-TO_SHARED, TO_GLOBAL, ACROSS, COPIES, VALUE = 1, 2, 3, 4, 5
+# states; 0: free; COPIES: an arrival behind cp.async; VALUE: a store or reduction of a register;
+# COMMIT: an arrival behind operations of the tensor core, PIPE says of whom and TIME how many
+TO_SHARED, TO_GLOBAL, ACROSS, COPIES, VALUE, COMMIT = 1, 2, 3, 4, 5, 6
 STATE, SITE, OBJECT, BYTES, NUMBER, ISSUER, GROUP = 0, 4, 8, 16, 20, 24, 28
 SOURCE, TARGET, SOURCE_BLOCK, TARGET_BLOCK, REDUCE, TYPE = 32, 40, 48, 56, 64, 68
 COORDINATES, FLAGS, THREAD, OFFSETS, MAP = 80, 100, 104, 112, 128
+PIPE, TIME = 32, 40  # of a COMMIT
 DATA, INIT, SHADOW = 128, 144, 160  # of a VALUE: up to 16 bytes, their flags and shadows
 DONE, TENSOR = 1, 2  # flags: its source was read; a tile
 
@@ -69,6 +71,22 @@ def next_of(block: int, launch: int, target: int) -> int:
             continue
         number = load_u32(entry + NUMBER)
         if chosen == 0 or (number > best) == newest:
+            best, chosen = number, entry
+    if chosen and load_u32(chosen + STATE) == COMMIT:
+        return _first_commit(block, target, load_u64(chosen + PIPE))
+    return int(chosen)
+
+
+@native
+def _first_commit(block: int, target: int, pipe: int) -> int:
+    """Return the first arrival behind a pipe: its operations end in their order."""
+    best = chosen = 0
+    for index in range(load_u32(block + L.ASYNC_TOP)):
+        entry = entry_at(block, index)
+        if load_u32(entry + STATE) != COMMIT or load_u64(entry + OBJECT) != target:
+            continue
+        number = load_u32(entry + NUMBER)
+        if load_u64(entry + PIPE) == pipe and (chosen == 0 or number < best):
             best, chosen = number, entry
     return int(chosen)
 

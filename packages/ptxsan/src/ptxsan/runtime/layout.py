@@ -53,6 +53,7 @@ CLUSTER_CAME = 692  # u32: 1 + the phase of the cluster's barrier arrived at; 0:
 TILE_AT = 704  # i32 x 5: coordinates of a tensor copy
 TILE_OFFSETS = 724  # u32 x 3: im2col offsets of it
 MEETINGS = 736  # u32: collectives that every lane of the warp took part in
+TENSOR_FRESH = 740  # u32: 1: tcgen05.fence::after_thread_sync since it learned anything
 FAR_FENCED = 768  # 4 x (u32 version that a fence has followed, u32 one that any fence has)
 MET = 800  # u64: the record that an access meets
 SYS_FENCED = 832  # u32 x 32: KNOWN at the last fence of the system
@@ -74,6 +75,30 @@ REASON_MBARRIER, REASON_CLUSTER, REASON_MEETING = 5, 6, 7
 
 # barrier operations
 OP_SYNC, OP_ARRIVE, OP_POPC, OP_AND, OP_OR = 0, 1, 2, 3, 4
+
+MOST_MBARRIERS = 64  # in a block
+MOST_PIPES = 8  # threads of a block that start operations of its tensor core
+# What completes on each mbarrier, and each pipe, is an agent with an entry in vector clocks.
+MOST_AGENTS = MOST_MBARRIERS + MOST_PIPES
+
+# tensor memory: cells of 32 bits by lane and column, a flag for each, records for 16 lanes of a
+# column (last write, three reads); of 32 columns u32 state, first unit, units, site; of each pipe
+# u32 thread + 1, u32 operations; u32 whether the permit to allocate is given up; u64 for each
+# register of an access; for each warp u32 count and what it has not waited for (u32 address, shape,
+# site, where 16x32bx2 goes on); for each thread u32 address + 1 of loads, by their number
+TM_LANES, TM_COLUMNS, TM_UNIT, TM_READERS = 128, 512, 32, 3
+TM_DATA = 0
+TM_INIT = TM_DATA + 4 * TM_LANES * TM_COLUMNS
+TM_META = TM_INIT + TM_LANES * TM_COLUMNS
+TM_RECORD = 8 + 8 * TM_READERS
+TM_UNITS = TM_META + TM_RECORD * (TM_LANES // 16) * TM_COLUMNS
+TM_PIPES = TM_UNITS + 16 * (TM_COLUMNS // TM_UNIT)
+TM_PERMIT = TM_PIPES + 8 * MOST_PIPES
+TM_ROOM = TM_PERMIT + 64
+TM_WARPS = TM_ROOM + 8 * 128
+TM_STARTED, TM_WARP = 128, 16 + 16 * 128  # operations of a warp that it has not waited for
+TM_LOADS = TM_WARPS + 32 * TM_WARP
+TM_SITES = 64  # loads of a kernel
 
 # record of a collective, 32 bytes: u64 handler, u32 inputs, u32 outputs, i64 immediate, u64 orders
 C_HANDLER, C_INPUTS, C_OUTPUTS, C_IMMEDIATE, C_ORDERS, C_RECORD = 0, 8, 12, 16, 24, 32
@@ -138,14 +163,14 @@ DENIED = 1560  # u32: bits of A_FLAGS that close an allocation to the block; 0 f
 PUBLISHED_SYS = 1564  # u32: PUBLISHED by fences of the system
 FAR_LIST_SYS = 1568  # 64 x u32: FAR_SYS of FAR_LIST
 KNOWN_BEFORE = 1824  # u32: how many of FAR_LIST tell of the launches before
-BLOCK_BYTES = 1856
+TENSOR = 1856  # u64: tensor memory (tensor_memory.py), 0: the kernel has none
+BLOCK_BYTES = 1920
 MOST_STATES = 16
 
 # mbarrier record
 M_PLACE, M_EXPECTED, M_PENDING, M_TX, M_PHASE, M_SITE = 0, 4, 8, 12, 16, 20
 M_ISSUER, M_CLOCK, M_FLIGHT, M_INDEX, M_OPEN, M_DONE, M_BLOCK = 24, 28, 32, 36, 40, 48, 56
 M_COPIES, M_RECORD = 64, 72  # arrivals that wait for cp.async
-MOST_MBARRIERS = 64  # in a block
 RANK_UNIT = 1 << 27  # shared addresses of block r of a cluster begin at (r + 1) times this
 MOST_TX = (1 << 20) - 1
 MOST_COUNT = (1 << 20) - 1
@@ -190,6 +215,10 @@ BLOCKS_DONE = 196  # u32
 REACH = 200  # u64: for each barrier site a bitmap of blocks behind it
 OVERFLOW = 208  # u32: 1: a table was full; others in run.py
 TOO_MANY_WAIT = 10  # of OVERFLOW: blocks wait for blocks that have not begun, and no more fit
+TOO_MANY_STARTED = (
+    11  # of OVERFLOW: loads and stores of tensor memory that a warp has not waited for
+)
+BAD_DESCRIPTOR = 12  # and the first code of what a descriptor asks for and nobody models
 TURN = 212  # u32: clusters whose deferred updates are done
 APART = 216  # u32: 1: nobody may see what is updated
 COLLECTIVES = 232  # u64: addresses of handlers, by key
@@ -355,6 +384,8 @@ K_FREED, K_BAD_FREE, K_FREED_TWICE = 39, 40, 41
 K_NO_TEXTURE, K_SURFACE, K_SURFACE_ALIGNMENT = 42, 43, 44
 K_ENDED_BEFORE = 45
 K_PEER = 46
+K_TENSOR_LANES, K_TENSOR_OUTSIDE, K_TENSOR_RACE, K_TENSOR_LEFT, K_TENSOR_ALLOC = 47, 48, 49, 50, 51
+K_TENSOR_FENCE, K_TENSOR_SHAPE = 52, 53
 K_EXITED_SHARED, K_POISON_BRANCH, K_POISON_ADDRESS, K_POISON_STORE, K_SUSPECT = 12, 13, 14, 15, 16
 
 INSIDE = 256  # added to the kind of a race in global memory between threads of one block

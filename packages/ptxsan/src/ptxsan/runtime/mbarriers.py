@@ -258,6 +258,45 @@ def _land_copies(home: int, launch: int, target: int, entry: int) -> None:
     arrive(thread, home, launch, target, 1, RELEASE, site)
 
 
+@native
+def _land_commit(home: int, launch: int, target: int, entry: int) -> None:
+    """Let operations of a tensor core end, and arrive at the object: its waiters know them."""
+    thread, site = load_u64(entry + inflight.THREAD), load_u32(entry + inflight.SITE)
+    words = load_u32(home + L.BLOCK_WORDS)
+    if words:
+        linear, threads = load_u32(home + L.BLOCK_LINEAR), load_u32(home + L.BLOCK_THREADS)
+        at = entry_of(launch, threads, linear, load_u64(entry + inflight.PIPE))
+        cell = load_u64(target + L.M_OPEN) + 4 * at
+        if at >= 0:
+            store_u32(cell, max(load_u32(cell), load_u32(entry + inflight.TIME)))
+    store_u32(target + L.M_COPIES, load_u32(target + L.M_COPIES) - 1)
+    store_u32(target + L.M_FLIGHT, load_u32(target + L.M_FLIGHT) - 1)
+    inflight.end(home, entry)
+    arrive(thread, home, launch, target, 1, 0, site)
+
+
+@native
+def commit(
+    thread: int, block: int, launch: int, address: int, pipe: int, time: int, site: int
+) -> None:  # fmt: skip
+    """Arrive at an object when the first `time` operations of a pipe have ended."""
+    target = find(thread, block, launch, address, L.ATOMIC, site)
+    if target == 0:
+        return
+    home = load_u64(target + L.M_BLOCK)
+    entry = inflight.begin(home, launch, inflight.COMMIT, site, load_u32(thread + L.GID))
+    if entry == 0:
+        return
+    store_u64(entry + inflight.THREAD, thread)
+    store_u64(entry + inflight.PIPE, pipe)
+    store_u64(entry + inflight.TIME, time)
+    inflight.set_object(entry, target)
+    store_u32(target + L.M_COPIES, load_u32(target + L.M_COPIES) + 1)
+    publish(thread, block, load_u64(target + L.M_OPEN))
+    tick(thread)
+    _changed(home)
+
+
 @export("void(int64, int64, int64, int64, int64, int64)")
 def rt_copy_arrive(
     thread: int, block: int, launch: int, address: int, noinc: int, site: int
@@ -286,10 +325,13 @@ def land_next(launch: int, target: int) -> None:
     if load_u32(entry + inflight.STATE) == inflight.COPIES:
         _land_copies(home, launch, target, entry)
         return
+    if load_u32(entry + inflight.STATE) == inflight.COMMIT:
+        _land_commit(home, launch, target, entry)
+        return
     clock = load_u32(target + L.M_CLOCK) + 1
     store_u32(target + L.M_CLOCK, clock)
     total, linear = load_u32(launch + L.TOTAL_THREADS), load_u32(home + L.BLOCK_LINEAR)
-    agent = total + linear * L.MOST_MBARRIERS + load_u32(target + L.M_INDEX)
+    agent = total + linear * L.MOST_AGENTS + load_u32(target + L.M_INDEX)
     if load_u32(entry + inflight.STATE) == inflight.VALUE:
         values.land(entry, home, launch, agent, clock)
     else:

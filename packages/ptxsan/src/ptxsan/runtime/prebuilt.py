@@ -48,6 +48,7 @@ _PIECES = {
         "tile_issue",
     ),
     "matrix": ("matrix",),
+    "tensor": ("tensor_memory", "tensor_products"),
     "threads": ("scheduler", "order", "deferred", "reports", "prints", "proxies", "heap"),
     "values": ("floats", "shadow", "exchange", "collectives", "descriptors", "textures"),
     "algebra": ("algebra", "algebra_matrix"),

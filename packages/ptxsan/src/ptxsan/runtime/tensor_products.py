@@ -1,0 +1,825 @@
+"""tcgen05.mma, cp and commit: what a tensor core does, in order, for the thread that starts it.
+
+PTX ISA, "TensorCore 5th Generation Family Instructions". What one thread starts is a pipe: an agent
+of its own in vector clocks, whose operations end in the order in which they were started. They are
+done where they are started and recorded as done by the pipe, so that whoever has not waited for an
+mbarrier behind a commit does not know of them. Operands in shared memory are checked and recorded
+in chunks of 16 bytes. The sum is that of MMA-Sim (Microsoft, 2025) for Blackwell: all products of
+an instruction and the accumulator in one step, 25 bits below the largest exponent; 4-bit factors
+with scales in groups of 16, 35 bits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxsan.numerics.dot import code32, read_factors
+from ptxsan.numerics.native import bits64, float32, native
+from ptxsan.numerics.panels import add_block16, add_block32, cut32
+from ptxsan.numerics.rounding import decode, encode, power_of_two
+from ptxsan.numerics.vectors import LEAST, MOST
+from ptxsan.runtime import layout as L
+from ptxsan.runtime.bulk_issue import in_block, serves
+from ptxsan.runtime.descriptors import in_canonical_layout
+from ptxsan.runtime.inflight import scratch_of
+from ptxsan.runtime.mbarriers import commit
+from ptxsan.runtime.memory import access_shared_of
+from ptxsan.runtime.native import export
+from ptxsan.runtime.operands import spread
+from ptxsan.runtime.order import NOT, knows
+from ptxsan.runtime.proxies import check_fenced
+from ptxsan.runtime.races import MANY, PLAIN_READS, clock_of, gid_of, merged, record_of
+from ptxsan.runtime.raw import (
+    load_u8,
+    load_u16,
+    load_u32,
+    load_u64,
+    store_u8,
+    store_u32,
+    store_u64,
+)
+from ptxsan.runtime.tensor_memory import check_cell, complain, usable
+from ptxsan.runtime.watch import keep_access
+
+F16, TF32, F8F6F4, I8, MXF8F6F4, MXF4, MXF4NVF4 = 0, 1, 2, 3, 4, 5, 6  # kinds
+# Bits of `how`: kind (4), A in tensor memory, accumulate, pair of blocks, lanes disabled, log2 of
+# how often D is halved (8), scales for each row (8).
+A_INSIDE, ACCUMULATE, PAIR, DISABLED, HALVED, SCALES = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 8, 16
+# What a descriptor has that no hardware takes.
+BAD_ROWS, BAD_COLUMNS, BAD_FORMAT, BAD_LANE, BAD_PAIR = 0, 1, 2, 3, 4
+_SWIZZLE, _SPARSE, _SMALL_A = 0, 1, 2  # what is not modelled, from L.BAD_DESCRIPTOR on
+_E4M3, _E5M2, _E2M1, _E3M2, _E2M3 = 4, 5, 7, 8, 9  # FloatFormat.index
+_FRACTION, _FRACTION_OF_GROUPS, _GROUP = 25, 35, 16
+
+
+@native
+def pipe_of(thread: int, block: int, launch: int) -> int:
+    """Return the place of the pipe of a thread: u32 thread + 1, u32 operations; 0: no more fit."""
+    pipes, gid = load_u64(block + L.TENSOR) + L.TM_PIPES, load_u32(thread + L.GID)
+    for place in range(pipes, pipes + 8 * L.MOST_PIPES, 8):
+        if load_u32(place) == 0 or load_u32(place) == 1 + gid:
+            store_u32(place, 1 + gid)
+            return int(place)
+    store_u32(launch + L.OVERFLOW, L.TOO_MANY_STARTED)
+    return 0
+
+
+@native
+def agent_of(block: int, launch: int, pipe: int) -> int:
+    """Return the agent that a pipe is in vector clocks."""
+    index = (pipe - load_u64(block + L.TENSOR) - L.TM_PIPES) // 8
+    total, linear = load_u32(launch + L.TOTAL_THREADS), load_u32(block + L.BLOCK_LINEAR)
+    return int(total + linear * L.MOST_AGENTS + L.MOST_MBARRIERS + index)
+
+
+@native
+def _next(pipe: int) -> int:
+    """Count one more operation of a pipe; return its number."""
+    store_u32(pipe + 4, load_u32(pipe + 4) + 1)
+    return load_u32(pipe + 4)
+
+
+@native
+def _refuse(thread: int, launch: int, site: int, place: int, what: int) -> bool:
+    """Report what no hardware takes; return False."""
+    complain(thread, launch, L.K_TENSOR_SHAPE, site, place, what)
+    return False
+
+
+@native
+def _unmodelled(launch: int, what: int) -> bool:
+    """Leave the launch without a verdict; return False."""
+    store_u32(launch + L.OVERFLOW, L.BAD_DESCRIPTOR + what)
+    return False
+
+
+@native
+def peer_of(block: int, launch: int, rank: int) -> int:
+    """Return block `rank` (0 or 1) of the pair of a block; 0 where there is none."""
+    peers = load_u64(block + L.BLOCK_PEERS)
+    if peers == 0:
+        return 0
+    size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
+    mine = (load_u32(block + L.CLUSTER_RANK) & ~1) + rank
+    if mine >= size * load_u32(launch + L.CLUSTER_DIM + 8):
+        return 0
+    return load_u64(peers + 8 * mine)
+
+
+# ---- operands
+
+
+@native
+def _place(descriptor: int, outer: int, inner: int, how: int) -> int:
+    """Return the shared address of 16 bytes of an operand, as descriptors.in_canonical_layout."""
+    mode = (descriptor >> 61) & 7
+    span = 128 if mode == 2 else (64 if mode == 4 else (32 if mode == 6 else 16))
+    start = (descriptor & 0x3FFF) << 4
+    leading, stride = ((descriptor >> 16) & 0x3FFF) << 4, ((descriptor >> 32) & 0x3FFF) << 4
+    return int(in_canonical_layout(start, leading, stride, span, outer, inner, how))
+
+
+@native
+def _is_modelled(descriptor: int) -> bool:
+    """Whether a descriptor has no base offset, no absolute leading dimension, a usual swizzle."""
+    mode = (descriptor >> 61) & 7
+    return (descriptor >> 49) & 15 == 0 and mode in (0, 2, 4, 6)
+
+
+@native
+def _chunk(
+    thread: int, block: int, launch: int, owner: int, place: int, pipe: int, site: int
+) -> int:  # fmt: skip
+    """Return where 16 bytes of shared memory are, read by an operation of a pipe; 0: nowhere."""
+    out, shift = scratch_of(block), load_u32(launch + L.SHARED_SHIFT)
+    meta, cells = load_u64(owner + L.SHARED_META), 0
+    offset, old = 0, np.zeros(16, np.int64)
+    info = 16 | L.READ << 16 | L.SCOPE_CLUSTER << 20 | site << 24
+    first = _meta_of(launch, owner, place)
+    if first:
+        cells = 16 >> shift
+        for index in range(cells):
+            old[index] = load_u64(first + 16 * index + 8)
+    access_shared_of(thread, block, launch, owner, place, info, out)
+    if load_u64(out) == load_u64(launch + L.SCRATCH):
+        return 0
+    check_fenced(thread, owner, launch, place, site)
+    offset = load_u64(out) - load_u64(owner + L.SHARED_DATA)
+    if meta and first == meta + 16 * (offset >> shift):
+        agent, time = agent_of(block, launch, pipe), load_u32(pipe + 4)
+        me = record_of(agent, time, site >> load_u32(launch + L.SITE_SHIFT), PLAIN_READS)
+        for index in range(cells):
+            before = old[index]
+            known = before == 0 or (
+                before & MANY == 0
+                and (
+                    gid_of(before) == agent
+                    or knows(thread, block, launch, gid_of(before), clock_of(before)) != NOT
+                )
+            )
+            at = first + 16 * index
+            store_u64(at + 8, me if known else merged(before, me, owner))
+            if load_u64(launch + L.WATCH):
+                keep_access(launch, at, agent, time, info)
+    return load_u64(out)
+
+
+@native
+def _meta_of(launch: int, owner: int, place: int) -> int:
+    """Return the address of the race record of a place in a block's shared memory, or 0."""
+    meta, best = load_u64(owner + L.SHARED_META), 0
+    if meta == 0:
+        return 0
+    table = load_u64(launch + L.SHARED_TABLE)
+    for index in range(load_u32(launch + L.SHARED_COUNT)):
+        record = table + index * L.V_RECORD
+        if load_u32(record + L.V_ADDRESS) <= place:
+            best = record
+    if best == 0 or place + 16 > load_u32(best + L.V_ADDRESS) + load_u32(best + L.V_BYTES):
+        return 0
+    offset = load_u32(best + L.V_DATA) + place - load_u32(best + L.V_ADDRESS)
+    return int(meta + 16 * (offset >> load_u32(launch + L.SHARED_SHIFT)))
+
+
+@native
+def _code(data: int, index: int, bits: int) -> int:
+    """Return element `index` of packed elements of 4, 6, 8, 16 or 32 bits."""
+    if bits == 16:
+        return load_u16(data + 2 * index)
+    if bits == 8:
+        return load_u8(data + index)
+    if bits == 32:
+        return load_u32(data + 4 * index)
+    if bits == 4:
+        return (load_u8(data + index // 2) >> 4 * (index & 1)) & 15
+    return (load_u16(data + 6 * index // 8) >> 6 * index % 8) & 63
+
+
+@native
+def _operand(
+    thread: int, block: int, launch: int, owner: int, descriptor: int, rows: int, first: int,
+    shape: tuple[int, int, int, int], codes: NDArray[np.int64], poison: NDArray[np.int64],
+    pipe: int, site: int,
+) -> None:  # fmt: skip
+    """Read `rows` rows of an operand in a block's shared memory, as rows from `first` on.
+
+    `shape`: elements along K, bits of one, elements in 16 bytes, whether chunks run along the rows.
+    codes: [rows of all, K], flat.
+    """
+    depth, bits, each, transposed = shape
+    if transposed:
+        for k in range(depth):
+            for row in range(0, rows, each):
+                data = _chunk(
+                    thread, block, launch, owner, _place(descriptor, row, k, 1 | 16 // each << 1),
+                    pipe, site,
+                )  # fmt: skip
+                init = data - load_u64(owner + L.SHARED_DATA) + load_u64(owner + L.SHARED_INIT)
+                for index in range(min(each, rows - row)):
+                    at = first + row + index
+                    if data:
+                        codes[at * depth + k] = _code(data, index, bits)
+                        for byte in range(bits * index // 8, (bits * (index + 1) + 7) // 8):
+                            poison[at] |= 1 - (load_u8(init + byte) & 1)
+        return
+    for row in range(rows):
+        for turn in range(depth // each):
+            data = _chunk(
+                thread, block, launch, owner, _place(descriptor, row, 16 * turn, 0), pipe, site
+            )
+            if data == 0:
+                continue
+            init = data - load_u64(owner + L.SHARED_DATA) + load_u64(owner + L.SHARED_INIT)
+            for index in range(each):
+                codes[(first + row) * depth + turn * each + index] = _code(data, index, bits)
+            for byte in range((bits * each + 7) // 8):
+                poison[first + row] |= 1 - (load_u8(init + byte) & 1)
+
+
+@native
+def _inside(
+    thread: int, block: int, launch: int, owner: int, address: int, rows: int, first: int,
+    shape: tuple[int, int, int, int], codes: NDArray[np.int64], poison: NDArray[np.int64],
+    pipe: int, site: int,
+) -> None:  # fmt: skip
+    """Read rows of A in tensor memory: a lane a row, elements packed in its columns."""
+    depth, bits = shape[0], shape[1]
+    column, columns = address & 0xFFFF, depth * bits // 32
+    if not usable(thread, launch, owner, column, columns, site):
+        return
+    tensor = load_u64(owner + L.TENSOR)
+    if load_u32(launch + L.RACES):
+        agent, time = agent_of(block, launch, pipe), load_u32(pipe + 4)
+        for at in range(column, column + columns):
+            for lane in range(0, rows, 16):
+                check_cell(thread, block, launch, owner, lane, at, 0, agent, time, site)
+    for row in range(rows):
+        data = tensor + L.TM_DATA + 4 * (row * L.TM_COLUMNS + column)
+        for index in range(depth):
+            codes[(first + row) * depth + index] = _code(data, index, bits)
+        for at in range(columns):
+            known = load_u8(tensor + L.TM_INIT + row * L.TM_COLUMNS + column + at)
+            poison[first + row] |= 1 - (known & 1)
+
+
+@native
+def _first_operand(
+    thread: int, block: int, launch: int, owner: int, at: int, rows: int, first: int,
+    shape: tuple[int, int, int, int], codes: NDArray[np.int64], poison: NDArray[np.int64],
+    pipe: int, site: int, inside: bool,
+) -> None:  # fmt: skip
+    """Read rows of A, from tensor or from shared memory."""
+    if inside:
+        _inside(thread, block, launch, owner, at, rows, first, shape, codes, poison, pipe, site)
+    else:
+        _operand(thread, block, launch, owner, at, rows, first, shape, codes, poison, pipe, site)
+
+
+# ---- products
+
+
+@native
+def _format_of(kind: int, field: int) -> int:
+    """Return FloatFormat.index of a format field of an instruction descriptor; -1: there is none.
+
+    For integers 0 and 1: unsigned and signed.
+    """
+    if kind == F16:
+        return field if field < 2 else -1
+    if kind == TF32:
+        return 3 if field == 2 else -1
+    if kind == I8:
+        return field if field < 2 else -1
+    if kind in (MXF4, MXF4NVF4):
+        return _E2M1 if field == 1 else -1
+    if field == 0:
+        return _E4M3
+    if field == 1:
+        return _E5M2
+    if field == 3:
+        return _E2M3
+    if field == 4:
+        return _E3M2
+    return _E2M1 if field == 5 else -1
+
+
+@native
+def _bits_of(kind: int, form: int) -> int:
+    if kind == F16:
+        return 16
+    if kind == TF32:
+        return 32
+    if form == _E2M1 and kind != I8:
+        return 4
+    return 6 if form in (_E3M2, _E2M3) and kind != I8 else 8
+
+
+@native
+def _negate(codes: NDArray[np.int64], bits: int) -> None:
+    for at in range(codes.size):
+        codes[at] ^= 1 << (bits - 1)
+
+
+@native
+def _scale(
+    values: NDArray[np.float64], sizes: NDArray[np.float64], place: int, step: int, count: int,
+    code: int,
+) -> None:  # fmt: skip
+    """Multiply `count` factors by the power of two that a ue8m0 code is; 255 is a NaN."""
+    factor = power_of_two(code - 127)
+    for index in range(count):
+        at = place + index * step
+        if code == 255:
+            values[at], sizes[at] = math.nan, 2.0**900
+            continue
+        values[at] *= factor
+        if LEAST < sizes[at] < MOST:
+            sizes[at] *= factor
+
+
+@native
+def _scale_code(owner: int, address: int, row: int, byte: int) -> int:
+    """Return a scale of a row: of lane row % 32 and column row / 32; 256 more: nobody wrote it."""
+    tensor = load_u64(owner + L.TENSOR)
+    place = (row % 32) * L.TM_COLUMNS + (address & 0xFFFF) + row // 32
+    code = load_u8(tensor + L.TM_DATA + 4 * place + byte)
+    return code if load_u8(tensor + L.TM_INIT + place) & 1 else code + 256
+
+
+@native
+def _integers(
+    a: NDArray[np.int64], b: NDArray[np.int64], signs: tuple[int, int], saturate: int,
+    result: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add A B to result in integers: they wrap, or clamp."""
+    for row in range(a.shape[0]):
+        for column in range(result.shape[1] * 8):
+            total = result[row, column >> 3, column & 7]
+            total = total - (1 << 32) if total >> 31 else total
+            for k in range(a.shape[1]):
+                x, y = a[row, k], b[column >> 3, k, column & 7]
+                x = x - 256 if signs[0] and x > 127 else x
+                y = y - 256 if signs[1] and y > 127 else y
+                total += x * y
+            if saturate:
+                total = min(max(total, -2147483648), 2147483647)
+            result[row, column >> 3, column & 7] = total & 0xFFFFFFFF
+
+
+@native
+def _significand(value: float) -> tuple[float, int]:
+    """Return (s, e) with value = s 2**e of a float32 accumulator; e is at least -126."""
+    if value == 0.0:
+        return 0.0, -126
+    exponent = max(((bits64(value) >> 52) & 0x7FF) - 1023, -126)
+    return value * power_of_two(-exponent), exponent
+
+
+@native
+def _scale_of_group(code: int, exponent_only: bool) -> tuple[float, int]:
+    """Return (s, e) of a ue8m0 or ue4m3 scale; s is NaN where it is one."""
+    if exponent_only:
+        return (math.nan, 0) if code == 255 else (1.0, code - 127)
+    code &= 127
+    if code == 127:
+        return math.nan, 0
+    field, rest = code >> 3, code & 7
+    if field == 0:
+        return float(rest) / 8.0, -6
+    return 1.0 + float(rest) / 8.0, field - 7
+
+
+@native
+def _groups(
+    a: NDArray[np.float64], b: NDArray[np.float64], scales_a: NDArray[np.int64],
+    scales_b: NDArray[np.int64], exponent_only: bool, result: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add A B of 4-bit factors to result: groups of 16 are exact, then cut below the largest.
+
+    a: [M, 64]; b: [N / 8, 64, 8]; scales_a: [M, scales]; scales_b: [N, scales].
+    """
+    count = a.shape[1] // _GROUP
+    per_scale = count // scales_a.shape[1]
+    terms, exponents = np.empty(count + 1), np.empty(count + 1, np.int64)
+    for row in range(a.shape[0]):
+        for column in range(result.shape[1] * 8):
+            own = float32(result[row, column >> 3, column & 7])
+            if own - own != 0.0:
+                code = 0x7FFFFFFF if own != own else result[row, column >> 3, column & 7]
+                for group in range(scales_a.shape[1]):
+                    x, _ = _scale_of_group(scales_a[row, group], exponent_only)
+                    y, _ = _scale_of_group(scales_b[column, group], exponent_only)
+                    code = 0x7FFFFFFF if x + y != x + y else code
+                result[row, column >> 3, column & 7] = code
+                continue
+            terms[count], exponents[count] = _significand(own)
+            largest, broken = exponents[count], False
+            for group in range(count):
+                x, e = _scale_of_group(scales_a[row, group // per_scale], exponent_only)
+                y, f = _scale_of_group(scales_b[column, group // per_scale], exponent_only)
+                total = 0.0
+                for k in range(_GROUP * group, _GROUP * (group + 1)):
+                    total += a[row, k] * b[column >> 3, k, column & 7]
+                broken = broken or x != x or y != y
+                terms[group], exponents[group] = total * x * y, e + f
+                largest = max(largest, e + f)
+            if broken:
+                result[row, column >> 3, column & 7] = 0x7FFFFFFF
+                continue
+            total = 0.0
+            for index in range(count + 1):
+                lower = _FRACTION_OF_GROUPS + exponents[index] - largest
+                if lower > -400:
+                    total += math.trunc(terms[index] * power_of_two(lower))
+            code = cut32(total * power_of_two(largest - _FRACTION_OF_GROUPS))
+            result[row, column >> 3, column & 7] = code
+
+
+# ---- the accumulator
+
+
+@native
+def _lane_of(rows: int, pair: bool, row: int, column: int, columns: int) -> int:
+    """Return lane << 16 | column of an element of D, in the block that has its row."""
+    if pair:
+        if rows == 256:
+            return (row & 127) << 16 | column
+        half = columns // 2
+        return ((row & 63) + 64 * (column // half)) << 16 | column % half
+    if rows == 128:
+        return row << 16 | column
+    return (32 * (row >> 4) + (row & 15)) << 16 | column
+
+
+@native
+def _check_sums(
+    thread: int, block: int, launch: int, owner: int, at: int, lanes: int, columns: int,
+    pipe: int, site: int,
+) -> None:  # fmt: skip
+    """Check and record that a pipe updates an accumulator; `lanes`: a bit for 16 of them."""
+    if load_u32(launch + L.RACES) == 0:
+        return
+    agent, time, first = agent_of(block, launch, pipe), load_u32(pipe + 4), at & 0xFFFF
+    for column in range(first, first + columns):
+        for group in range(8):
+            if lanes >> group & 1:
+                check_cell(thread, block, launch, owner, 16 * group, column, 1, agent, time, site)
+
+
+@native
+def _sums(
+    thread: int, block: int, launch: int, other: int, at: int, how: int,
+    result: NDArray[np.int64], poison: NDArray[np.int64], half: bool, writes: bool,
+) -> None:  # fmt: skip
+    """Read (or write) the accumulator: result [M, N / 8, 8]."""
+    rows, columns, pair = result.shape[0], result.shape[1] * 8, how & PAIR != 0
+    for row in range(rows):
+        owner = other if pair and row >= rows // 2 else block
+        tensor = load_u64(owner + L.TENSOR)
+        for column in range(columns):
+            place = _lane_of(rows, pair, row, column, columns)
+            lane = (place >> 16) + (at >> 16)
+            if writes and how & DISABLED:
+                word = lane // 32 + (4 if pair and owner == other else 0)
+                if load_u32(thread + L.TILE_AT + 4 * word) >> lane % 32 & 1:
+                    continue
+            cell = lane * L.TM_COLUMNS + (at & 0xFFFF) + (place & 0xFFFF)
+            if writes:
+                store_u32(tensor + L.TM_DATA + 4 * cell, result[row, column >> 3, column & 7])
+                store_u8(tensor + L.TM_INIT + cell, 1 - poison[row, column])
+            else:
+                word = load_u32(tensor + L.TM_DATA + 4 * cell)
+                result[row, column >> 3, column & 7] = word & 0xFFFF if half else word
+                poison[row, column] = 1 - (load_u8(tensor + L.TM_INIT + cell) & 1)
+
+
+@native
+def _halve(result: NDArray[np.int64], times: int, half: bool) -> None:
+    """Multiply an accumulator by 2**-times."""
+    flat, factor = result.reshape(-1), power_of_two(-times)
+    for at in range(flat.size):
+        if half:
+            flat[at] = encode(decode(flat[at], 0) * factor, 0, 0, 0)
+        else:
+            flat[at] = code32(float32(flat[at]) * factor)
+
+
+@native
+def _sizes(kind: int, described: int) -> tuple[int, int, int]:
+    """Return the rows and columns of D in an instruction descriptor, and the depth of a kind."""
+    columns, rows = 8 * ((described >> 17) & 63), 16 * ((described >> 24) & 31)
+    if kind >= MXF8F6F4:
+        rows = 128 * ((described >> 27) & 3)
+    if kind == F16:
+        return rows, columns, 16
+    if kind == TF32:
+        return rows, columns, 8
+    return rows, columns, 64 if kind >= MXF4 else 32
+
+
+@native
+def _formats(kind: int, described: int) -> tuple[int, int, int]:
+    """Return the formats of A and B as `_format_of`, and of D: 0 f16, 1 f32, 2 s32, -1 none."""
+    a, b = _format_of(kind, (described >> 7) & 7), _format_of(kind, (described >> 10) & 7)
+    d = 1 if kind >= MXF8F6F4 else (described >> 4) & 3
+    if kind == I8:
+        return a, b, d if d == 2 else -1
+    return a, b, d if d == 1 or (d == 0 and kind in (F16, F8F6F4)) else -1
+
+
+@native
+def _is_legal(
+    thread: int, launch: int, to: int, kind: int, described: int, pair: bool, site: int
+) -> bool:  # fmt: skip
+    """Whether hardware takes an instruction descriptor with an accumulator there."""
+    rows, columns, _ = _sizes(kind, described)
+    a, b, d = _formats(kind, described)
+    least, step = 128 if pair else 64, 8 if rows == 64 else 16
+    if rows not in (least, 2 * least) or (rows == 64 and kind >= MXF8F6F4):
+        return _refuse(thread, launch, site, rows, BAD_ROWS)
+    if not step <= columns <= 256 or columns % step:
+        return _refuse(thread, launch, site, columns, BAD_COLUMNS)
+    if a < 0 or b < 0 or d < 0:
+        return _refuse(thread, launch, site, described & 0xFFFFFFFF, BAD_FORMAT)
+    if to >> 16 not in (0, 16 if rows == 64 else 0):
+        return _refuse(thread, launch, site, to >> 16, BAD_LANE)
+    return True
+
+
+@native
+def _is_covered(
+    launch: int, kind: int, described: int, how: int, a_at: int, b_at: int
+) -> bool:  # fmt: skip
+    """Whether the machine models what descriptors ask for; else the launch has no verdict."""
+    rows, _, _ = _sizes(kind, described)
+    a, _, _ = _formats(kind, described)
+    if described >> 2 & 1:
+        return _unmodelled(launch, _SPARSE)
+    inside = how & A_INSIDE != 0
+    if not _is_modelled(b_at) or not (inside or _is_modelled(a_at)):
+        return _unmodelled(launch, _SWIZZLE)
+    few = rows == 64 or (how & PAIR != 0 and rows == 128)
+    if inside and (few or (_bits_of(kind, a) < 8 and kind < MXF4)):
+        return _unmodelled(launch, _SMALL_A)
+    return True
+
+
+@native
+def _shape_of(kind: int, form: int, depth: int, transposed: int) -> tuple[int, int, int, int]:
+    """Return the shape of an operand, as `_operand` takes it."""
+    bits = _bits_of(kind, form)
+    each = 128 // bits if bits >= 8 else (32 if kind >= MXF4 else 16)
+    return depth, bits, each, transposed
+
+
+@native
+def _add(
+    kind: int, described: int, a: NDArray[np.int64], b: NDArray[np.int64],
+    a_scales: NDArray[np.int64], b_scales: NDArray[np.int64], result: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add A B to result [M, N / 8, 8]; a: [M, K], b: [N / 8, K, 8], scales: [M], [N] by block."""
+    a_form, b_form, d_form = _formats(kind, described)
+    if kind == I8:
+        _integers(a, b, (a_form, b_form), described >> 3 & 1, result)
+        return
+    if described >> 13 & 1:
+        _negate(a.reshape(-1), _bits_of(kind, a_form))
+    if described >> 14 & 1:
+        _negate(b.reshape(-1), _bits_of(kind, b_form))
+    values, sizes = np.empty(a.shape), np.empty(a.shape)
+    b_values, b_sizes = np.empty(b.shape), np.empty(b.shape)
+    read_factors(a.reshape(-1), a_form, values.reshape(-1), sizes.reshape(-1))
+    read_factors(b.reshape(-1), b_form, b_values.reshape(-1), b_sizes.reshape(-1))
+    depth = a.shape[1]
+    if kind >= MXF4:
+        exponent_only = kind == MXF4 or described >> 23 & 1 == 1
+        _groups(values, b_values, a_scales, b_scales, exponent_only, result)
+        return
+    if kind == MXF8F6F4:
+        for row in range(a.shape[0]):
+            _scale(values.reshape(-1), sizes.reshape(-1), row * depth, 1, depth, a_scales[row, 0])
+        for column in range(8 * b.shape[0]):
+            start = (column >> 3) * 8 * depth + (column & 7)
+            _scale(b_values.reshape(-1), b_sizes.reshape(-1), start, 8, depth, b_scales[column, 0])
+    if d_form == 0:
+        add_block16(values, sizes, b_values, b_sizes, result, 0, depth, _FRACTION)
+    else:
+        add_block32(values, sizes, b_values, b_sizes, result, 0, depth, _FRACTION)
+
+
+@native
+def _in_panels(rows: NDArray[np.int64], columns: int, depth: int) -> NDArray[np.int64]:
+    """Return B [N, K], flat, as panels [N / 8, K, 8]."""
+    panels = np.empty((columns // 8, depth, 8), np.int64)
+    for column in range(columns):
+        for k in range(depth):
+            panels[column >> 3, k, column & 7] = rows[column * depth + k]
+    return panels
+
+
+@export("void(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def rt_tensor_multiply(
+    thread: int, block: int, launch: int, to: int, a_at: int, b_at: int, described: int, how: int,
+    a_scales: int, b_scales: int, site: int,
+) -> None:  # fmt: skip
+    """D = A B + D, or A B: `described` is the instruction descriptor, `how` as above."""
+    kind, pair = how & 15, how & PAIR != 0
+    pipe, first, other = pipe_of(thread, block, launch), block, block
+    if pair:
+        first, other = peer_of(block, launch, 0), peer_of(block, launch, 1)
+        if first == 0 or other == 0:
+            _refuse(thread, launch, site, 0, BAD_PAIR)
+            return
+    if pipe == 0 or not _is_legal(thread, launch, to, kind, described, pair, site):
+        return
+    if not _is_covered(launch, kind, described, how, a_at, b_at):
+        return
+    _next(pipe)
+    rows, columns, depth = _sizes(kind, described)
+    a_form, b_form, d_form = _formats(kind, described)
+    wide = columns // 2 if pair and rows == 128 else columns
+    lanes = 0x55 << ((to >> 16) // 16) if rows == 64 else 0xFF
+    a, b_rows = np.zeros((rows, depth), np.int64), np.zeros(columns * depth, np.int64)
+    pa, pb = np.zeros(rows, np.int64), np.zeros(columns, np.int64)
+    a_shape = _shape_of(kind, a_form, depth, (described >> 15) & 1)
+    b_shape = _shape_of(kind, b_form, depth, (described >> 16) & 1)
+    parts = 2 if pair else 1
+    for part in range(parts):
+        owner = first if part == 0 else other
+        if not usable(thread, launch, owner, to & 0xFFFF, wide, site):
+            return
+        _check_sums(thread, block, launch, owner, to, lanes, wide, pipe, site)
+        mine = rows // parts
+        _first_operand(
+            thread, block, launch, owner, a_at, mine, part * mine, a_shape, a.reshape(-1), pa,
+            pipe, site, how & A_INSIDE != 0,
+        )  # fmt: skip
+        mine = columns // parts
+        _operand(
+            thread, block, launch, owner, b_at, mine, part * mine, b_shape, b_rows, pb, pipe, site
+        )
+    count = max(how >> SCALES & 255, 1)
+    a_codes, b_codes = np.zeros((rows, count), np.int64), np.zeros((columns, count), np.int64)
+    if kind >= MXF8F6F4 and not _read_scales(
+        thread, block, launch, first, other, described, a_scales, b_scales, pipe, site,
+        a_codes, b_codes, pa, pb, parts,
+    ):  # fmt: skip
+        return
+    b = _in_panels(b_rows, columns, depth)
+    result, half = np.zeros((rows, columns // 8, 8), np.int64), d_form == 0
+    poison = np.zeros((rows, columns), np.int64)
+    if how & ACCUMULATE:
+        _sums(thread, first, launch, other, to, how, result, poison, half, False)
+        if how >> HALVED & 255:
+            _halve(result, how >> HALVED & 255, half)
+    _add(kind, described, a, b, a_codes, b_codes, result)
+    spread(pa, pb, poison)
+    _sums(thread, first, launch, other, to, how, result, poison, half, True)
+
+
+@native
+def _scale_columns(
+    thread: int, block: int, launch: int, owner: int, at: int, extent: int, pipe: int, site: int
+) -> bool:  # fmt: skip
+    """Check and record that a pipe reads the scales of so many rows; False: nobody allocated."""
+    first, wide = at & 0xFFFF, (extent + 31) // 32
+    if not usable(thread, launch, owner, first, wide, site):
+        return False
+    if load_u32(launch + L.RACES):
+        agent, time = agent_of(block, launch, pipe), load_u32(pipe + 4)
+        for column in range(first, first + wide):
+            for lane in (0, 16):
+                check_cell(thread, block, launch, owner, lane, column, 0, agent, time, site)
+    return True
+
+
+@native
+def _read_scales(
+    thread: int, block: int, launch: int, first: int, other: int, described: int,
+    a_scales: int, b_scales: int, pipe: int, site: int,
+    a_codes: NDArray[np.int64], b_codes: NDArray[np.int64],
+    pa: NDArray[np.int64], pb: NDArray[np.int64], parts: int,
+) -> bool:  # fmt: skip
+    """Read a scale for every block along K: [M, count], [N, count]. False: nobody allocated them.
+
+    Each block of a pair has those of its rows of A, and all of B's.
+    """
+    (rows, count), columns = a_codes.shape, b_codes.shape[0]
+    a_byte, b_byte = (described >> 29) & 3, (described >> 4) & 3
+    mine = rows // parts
+    for part in range(parts):
+        owner = first if part == 0 else other
+        if not _scale_columns(thread, block, launch, owner, a_scales, mine, pipe, site):
+            return False
+        if not _scale_columns(thread, block, launch, owner, b_scales, columns, pipe, site):
+            return False
+        for row in range(mine):
+            for index in range(count):
+                code = _scale_code(owner, a_scales, row, (a_byte + index) & 3)
+                a_codes[part * mine + row, index] = code & 255
+                pa[part * mine + row] |= code >> 8
+    for column in range(columns):
+        for index in range(count):
+            code = _scale_code(first, b_scales, column, (b_byte + index) & 3)
+            b_codes[column, index] = code & 255
+            pb[column] |= code >> 8
+    return True
+
+
+# ---- copies and commits
+
+
+@native
+def _rows_of(shape: int, row: int, copy: int) -> int:
+    """Return the lane of copy number `copy` of a row; -1: there is none.
+
+    `shape`: 0: 128 rows; 1 and 2: 64 rows to warps 0 and 2, 1 and 3 (or 0 and 1, 2 and 3); 3: 32
+    rows to all four.
+    """
+    if shape == 0:
+        return row if copy == 0 else -1
+    if shape == 3:
+        return row + 32 * copy
+    if copy > 1:
+        return -1
+    if shape == 1:
+        return row + 64 * copy
+    return row % 32 + 32 * (2 * (row // 32) + copy)
+
+
+@export("void(int64, int64, int64, int64, int64, int64, int64)")
+def rt_tensor_copy(
+    thread: int, block: int, launch: int, to: int, descriptor: int, how: int, site: int
+) -> None:
+    """Copy rows of 16 or 32 bytes from shared memory: bits 0 to 7 of `how` shape, 8 to 15 bytes.
+
+    Bit 16: in both blocks of a pair.
+    """
+    shape, nbytes = how & 255, how >> 8 & 255
+    pipe = pipe_of(thread, block, launch)
+    if pipe == 0:
+        return
+    if not _is_modelled(descriptor):
+        _unmodelled(launch, _SWIZZLE)
+        return
+    rows = 128 if shape == 0 else (32 if shape == 3 else 64)
+    _next(pipe)
+    for part in range(2 if how >> 16 & 1 else 1):
+        owner = peer_of(block, launch, part) if how >> 16 & 1 else block
+        if owner == 0:
+            _refuse(thread, launch, site, 0, BAD_PAIR)
+            return
+        if not usable(thread, launch, owner, to & 0xFFFF, nbytes // 4, site):
+            return
+        if load_u32(launch + L.RACES):
+            agent, time = agent_of(block, launch, pipe), load_u32(pipe + 4)
+            for column in range(to & 0xFFFF, (to & 0xFFFF) + nbytes // 4):
+                for lane in range(0, 128, 16):
+                    check_cell(thread, block, launch, owner, lane, column, 1, agent, time, site)
+        _copy(thread, block, launch, owner, to, descriptor, shape, rows, nbytes, pipe, site)
+
+
+@native
+def _copy(
+    thread: int, block: int, launch: int, owner: int, to: int, descriptor: int, shape: int,
+    rows: int, nbytes: int, pipe: int, site: int,
+) -> None:  # fmt: skip
+    tensor = load_u64(owner + L.TENSOR)
+    for row in range(rows):
+        for inner in range(0, nbytes, 16):
+            place = _place(descriptor, row, inner, 0)
+            data = _chunk(thread, block, launch, owner, place, pipe, site)
+            if data == 0:
+                continue
+            init = data - load_u64(owner + L.SHARED_DATA) + load_u64(owner + L.SHARED_INIT)
+            for copy in range(4):
+                lane = _rows_of(shape, row, copy)
+                if lane < 0:
+                    break
+                cell = lane * L.TM_COLUMNS + (to & 0xFFFF) + inner // 4
+                for word in range(4):
+                    known = 1
+                    for byte in range(4):
+                        known &= load_u8(init + 4 * word + byte)
+                    store_u32(tensor + L.TM_DATA + 4 * (cell + word), load_u32(data + 4 * word))
+                    store_u8(tensor + L.TM_INIT + cell + word, known & 1)
+
+
+@export("void(int64, int64, int64, int64, int64, int64, int64)")
+def rt_tensor_commit(
+    thread: int, block: int, launch: int, barrier: int, several: int, mask: int, site: int
+) -> None:
+    """Let an mbarrier, or (`several`) those of a mask of blocks, wait for what a thread started."""
+    pipe = pipe_of(thread, block, launch)
+    if pipe == 0:
+        return
+    agent, time = agent_of(block, launch, pipe), load_u32(pipe + 4)
+    if several == 0:
+        commit(thread, block, launch, barrier, agent, time, site)
+        return
+    for rank in range(16):
+        if mask >> rank & 1 and serves(thread, launch, mask, rank, site):
+            commit(thread, block, launch, in_block(barrier, rank), agent, time, site)

@@ -1,0 +1,90 @@
+"""What findings about tensor memory say. They follow the PTX manual, and say so."""
+
+from __future__ import annotations
+
+from ptxsan.findings import Access, Kind, Severity
+from ptxsan.record import Record
+from ptxsan.runtime import layout as L
+from ptxsan.runtime import tensor_memory as M
+from ptxsan.runtime import tensor_products as P
+
+_KINDS = {
+    L.K_TENSOR_LANES: (Kind.TENSOR_MEMORY, Severity.WRONG),
+    L.K_TENSOR_OUTSIDE: (Kind.TENSOR_MEMORY, Severity.WRONG),
+    L.K_TENSOR_RACE: (Kind.RACE, Severity.WRONG),
+    L.K_TENSOR_LEFT: (Kind.TENSOR_MEMORY, Severity.WRONG),
+    L.K_TENSOR_ALLOC: (Kind.TENSOR_MEMORY, Severity.WRONG),
+    L.K_TENSOR_FENCE: (Kind.TENSOR_FENCE, Severity.NOTE),
+    L.K_TENSOR_SHAPE: (Kind.TENSOR_MEMORY, Severity.WRONG),
+}
+KINDS = frozenset(_KINDS)
+_MANUAL = "(by the PTX manual; no GPU has confirmed it)"
+_ALLOCATIONS = {
+    M.BAD_COUNT: "names {number} columns: a power of two from 32 to 512 is allowed",
+    M.NO_ROOM: "asks for {number} columns, more than are free: it waits for ever",
+    M.NO_PERMIT: "allocates {number} columns after relinquish_alloc_permit",
+    M.NOT_ALLOCATED: "releases columns from {number} on, which no tcgen05.alloc of this size gave",
+    M.NO_PAIR: "is for a pair of blocks (cta_group::2), and the launch has no clusters",
+}
+_SHAPES = {
+    P.BAD_ROWS: "has an instruction descriptor with M = {number}, which this kind does not have",
+    P.BAD_COLUMNS: "has an instruction descriptor with N = {number}, which this M does not have",
+    P.BAD_FORMAT: "has an instruction descriptor ({number:#x}) with formats that its kind lacks",
+    P.BAD_LANE: "has its accumulator at lane {number}: it begins at lane 0",
+    P.BAD_PAIR: "is for a pair of blocks (cta_group::2), and the block has no other one",
+}
+
+
+def describe(one: Record, accesses: tuple[Access, ...]) -> tuple[Kind, Severity, str]:
+    """Return the kind, the severity and the text of a finding."""
+    kind, severity = _KINDS[one.kind]
+    first = accesses[0]
+    who = f"thread {first.thread} of block {first.block}"
+    return kind, severity, f"{first.what} by {who} {_text(one, accesses)} {_MANUAL}"
+
+
+def _text(one: Record, accesses: tuple[Access, ...]) -> str:
+    match one.kind:
+        case L.K_TENSOR_LANES:
+            return (
+                f"addresses lane {one.address} of tensor memory: its warp may access lanes "
+                f"{32 * one.extra} to {32 * one.extra + 31}"
+            )
+        case L.K_TENSOR_OUTSIDE:
+            state = "were released" if one.extra == M.RELEASED else "nobody has allocated"
+            which = "which were released" if one.extra == M.RELEASED else f"which {state}"
+            return f"uses columns of tensor memory from {one.address} on, {which}"
+        case L.K_TENSOR_RACE:
+            return _race(one, accesses[-1])
+        case L.K_TENSOR_LEFT:
+            return (
+                f"allocates {one.address} columns of tensor memory that the block never releases: "
+                "add tcgen05.dealloc"
+            )
+        case L.K_TENSOR_FENCE:
+            other = _other(accesses[-1])
+            return (
+                f"touches lane {one.address >> 16}, column {one.address & 0xFFFF} of tensor memory "
+                f"after {other}: add tcgen05.fence::after_thread_sync behind the wait"
+            )
+        case L.K_TENSOR_ALLOC:
+            return _ALLOCATIONS[one.extra].format(number=one.address)
+        case _:
+            return _SHAPES[one.extra].format(number=one.address)
+
+
+def _race(one: Record, partner: Access) -> str:
+    how = "overwrites" if one.extra & 1 else "reads"
+    place = f"lane {one.address >> 16}, column {one.address & 0xFFFF} of tensor memory"
+    text = f"{how} {place}, and nothing orders it after {_other(partner)}"
+    if one.extra & 4:
+        what = "tcgen05.wait::st" if one.extra & 2 else "tcgen05.wait::ld"
+        return f"{text}: its warp has not waited ({what})"
+    return text
+
+
+def _other(partner: Access) -> str:
+    return (
+        f"{partner.what} by thread {partner.thread} of block {partner.block} on PTX line "
+        f"{partner.ptx_line}"
+    )

@@ -1,0 +1,49 @@
+"""Kernels with tensor memory: right ones are right and clean, planted faults are found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptxsan.findings import Kind, Severity
+from ptxsan_corpus import tensor_kernels as K
+
+pytest.importorskip("numba")
+_DEPTHS = {"product": 16, "steps": 32, "stored": 16, "reused": 16}
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "random"])
+@pytest.mark.parametrize("twin", sorted(K.TWINS))
+def test_a_right_kernel_is_right_and_clean(twin: str, schedule: str) -> None:
+    a, b = K.inputs(1, _DEPTHS[twin])
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
+    expected = {"stored": expected + 2, "reused": 2 * expected}.get(twin, expected)
+    report, buffers = K.execute(
+        K.TWINS[twin], (a, b, np.zeros((K.ROWS, K.COLUMNS), np.float32)), schedule=schedule
+    )
+    assert report.inconclusive is None
+    assert report.findings == ()
+    np.testing.assert_array_equal(
+        buffers[2].data.view(np.float32).reshape(expected.shape), expected
+    )
+
+
+@pytest.mark.parametrize("fault", K.PLANTED, ids=lambda one: one.name)
+def test_a_planted_fault_is_found(fault: K.Planted) -> None:
+    a, b = K.inputs(2, _DEPTHS[fault.twin])
+    report, _ = K.execute(fault.text, (a, b, np.zeros((K.ROWS, K.COLUMNS), np.float32)))
+    found = [one for one in report.findings if one.severity is Severity(fault.severity)]
+    assert {one.kind for one in found} & set(fault.kinds), [one.text for one in report.findings]
+    if fault.severity == "note":
+        assert report.wrong == ()
+
+
+def test_what_follows_the_manual_alone_says_so() -> None:
+    fault = next(one for one in K.PLANTED if one.name == "released_under_a_load_in_flight")
+    a, b = K.inputs(3)
+    report, _ = K.execute(fault.text, (a, b, np.zeros((K.ROWS, K.COLUMNS), np.float32)))
+    races = [one for one in report.wrong if one.kind is Kind.RACE]
+    assert races
+    assert all("by the PTX manual" in one.text for one in races)
+    assert races[0].text.startswith("tcgen05.dealloc")
+    assert "its warp has not waited (tcgen05.wait::ld)" in races[0].text
