@@ -135,3 +135,17 @@ def judge_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
     made = partial(JudgeHere, lambda: request.getfixturevalue("nursery"))
     monkeypatch.setattr(run, "JudgeProcess", made)
+
+
+@pytest.fixture
+def judge_of_plain_calls(judge_here: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let trials of `judge_here` run the checks of plain calls alone.
+
+    For tests of what is done with verdicts: that all checks run is held by `tests/unit/engine`,
+    and takes ten seconds of a processor a trial.
+    """
+    from cuassay.checks.registry import all_checks
+    from cuassay.judge import verbs
+
+    few = tuple(one for one in all_checks() if one.code in ("API002", "NUM001", "SHP001"))
+    monkeypatch.setattr(verbs, "all_checks", lambda: few)

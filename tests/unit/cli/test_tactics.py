@@ -67,6 +67,7 @@ runner = Divide()
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("judge_of_plain_calls")
 def test_the_wrong_tactic_of_a_runner_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

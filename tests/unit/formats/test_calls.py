@@ -177,7 +177,7 @@ def test_what_is_held_is_said() -> None:
     assert "kind = Mode.MEAN" in note
 
 
-@pytest.mark.usefixtures("judge_here")
+@pytest.mark.usefixtures("judge_of_plain_calls")
 def test_a_configured_kernel_that_is_wrong_is_rejected_with_its_cause() -> None:
     verdict = cuassay.check(
         kernels.unscaled, references.configured, inputs=_CONFIGURED, profile="quick", device="cpu"

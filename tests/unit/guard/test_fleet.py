@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from cuassay.formats import load_problem
 from cuassay.guard.fleet import registry
 from cuassay.guard.fleet.recertify import problem_of
 from cuassay.guard.fleet.status import StatusFile
+from cuassay.judge import verbs
+from cuassay.judge.bench import TrialPlan
 from cuassay.model.domain import Real
 from cuassay.model.problem import Problem, ScalarSource, TensorSpec
 from tests.support.guards import QUIET
@@ -101,10 +104,12 @@ def test_a_record_of_other_shapes_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("judge_here")
+@pytest.mark.usefixtures("judge_of_plain_calls")
 def test_recertify_judges_the_bare_kernel(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Smaller inputs and edits of the kernel that explain a verdict would take most of the test.
+    monkeypatch.setattr(verbs, "TrialPlan", partial(TrialPlan, smallest=False, causes=False))
     _recorded(tmp_path, fault="out[-1] *= 1.05")
     assert main(["guard", "recertify", "--profile", "quick", "--device", "cpu"]) == 1
     text = capfd.readouterr().out

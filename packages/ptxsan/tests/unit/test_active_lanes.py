@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,9 @@ from ptxsan.run import run
 
 pytestmark = pytest.mark.skipif(not available(), reason="NVRTC is not installed")
 SCHEDULES = ("forward", "reverse", "random")
+_parsed = functools.cache(  # one module under all schedules: cooperative_groups.h takes a second
+    lambda source: parse(compile_ptx(source, arch="sm_90", name="k.cu"))
+)
 
 
 def launched(
@@ -26,7 +31,7 @@ def launched(
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         {body}
     }}"""
-    module = parse(compile_ptx(source, arch="sm_90", name="k.cu"))
+    module = _parsed(source)
     p, count = (np.zeros(256, np.int32) for _ in range(2))
     buffers = [Buffer(name=n, data=a.view(np.uint8)) for n, a in (("p", p), ("count", count))]
     launch = Launch(

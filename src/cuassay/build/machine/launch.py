@@ -311,8 +311,9 @@ class MachineLauncher:
         with self._lock:
             for tensor in tensors:
                 self.arena.add(tensor)
-            self.arena.recall(arguments)  # before the regions that are recorded are listed
             outline = self.recorder.on and self.recorder.outline
+            # Before the regions that are recorded are listed.
+            self.arena.recall(arguments, holds=self.recorder.holds if outline else None)
             regions = tuple(
                 Region(
                     name=item.buffer.name,

@@ -132,3 +132,23 @@ def test_what_an_earlier_call_kept_is_known_before_regions_are_listed(way: str) 
     with arena.watching({"x": fresh}, ()):
         arena.recall(arguments)
         assert [one.buffer.name for one in arena.regions] == ["x"], "nobody keeps it any more"
+
+
+def test_addresses_are_not_looked_for_where_there_is_no_data() -> None:
+    """Gigabytes that only have addresses would all be read for each launch."""
+    arena, kept, fresh = StorageArena(), torch.zeros(8), torch.ones(4)
+    table = torch.tensor([0, kept.data_ptr()])
+    with arena.watching({}, ()):
+        arena.add(kept, "kept")
+    asked: list[int] = []
+
+    def holds(address: int) -> bool:
+        asked.append(address)
+        return address != table.data_ptr()
+
+    with arena.watching({"x": fresh, "table": table}, ()):
+        arena.recall((_address(table),), holds=holds)
+        assert {one.buffer.name for one in arena.regions} == {"x", "table"}
+        assert set(asked) == {fresh.data_ptr(), table.data_ptr()}
+        arena.recall((_address(table),), holds=lambda address: True)
+        assert "kept" in {one.buffer.name for one in arena.regions}

@@ -119,7 +119,7 @@ import torch
 from cuassay import problem, tensor
 
 
-@problem(axes={"rows": 2048, "columns": 6144}, workloads=({},))
+@problem(axes={"rows": 2048, "columns": 4104}, workloads=({},))
 def differences(
     x: Annotated[torch.Tensor, tensor("float32", "rows", "columns")],
 ) -> Annotated[torch.Tensor, tensor("float32", "rows", "columns", name="y")]:

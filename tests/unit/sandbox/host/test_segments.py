@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from cuassay.model.device import Device
-from cuassay.sandbox.host import segments
 from cuassay.sandbox.host.segments import Segments, _rounded
 
 _GIB = 1 << 30
@@ -34,7 +33,7 @@ def test_a_page_that_linux_holds_for_a_moment_does_not_end_a_trial(
             raise refusals.pop()
         return real(fd, command, *rest)
 
-    monkeypatch.setattr(segments.fcntl, "fcntl", busy_at_first)
+    monkeypatch.setattr(fcntl, "fcntl", busy_at_first)
     package = Segments(Device("cpu")).pack({"x": torch.ones(3)})
     assert not refusals
     assert real(package.fds[0], fcntl.F_GET_SEALS) & fcntl.F_SEAL_WRITE
