@@ -196,7 +196,14 @@ def test_only_the_reads_around_the_import_take_a_process(profile: Profile) -> No
         StateTrying.MANY,
         StateTrying.UNWATCHED,
     ]
-    assert [scenario.fresh for scenario in made.values()] == [True, False, False, False, False, True]
+    assert [scenario.fresh for scenario in made.values()] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 def _kept(*counts: tuple[int, int, int], spans: Sequence[int] = (2, 2, 2, 8, 8)) -> list[Finding]:
