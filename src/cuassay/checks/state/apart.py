@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial, done
@@ -17,7 +18,9 @@ from cuassay.checks.state.answers import (
     reseeded,
     same_bits,
 )
+from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, Where
+from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Allocate, Call, ReadInputs, ReadResult, Scenario
 from cuassay.model.steps import Mode
 from cuassay.oracle.bits import raw_bytes
@@ -44,9 +47,9 @@ class Apart001(Check):
         it finds cuassay, and hides what it changes by patching what looks at it.
 
     How it decides
-        Two sets of values and the first again, three calls. Every answer must be right, the
-        first must not change by the call on other values, and no byte of an input may change. What
-        the reference does too is not reported.
+        Two sets of values, the second with other scalars, and the first again: three calls. Every
+        answer must be right, the first must not change by the call on other values, and no byte of
+        an input may change. What the reference does too is not reported.
 
     Can it be wrong?
         It uses the oracle's limits, and bytes. It does not see a kernel that recognizes its judge
@@ -75,6 +78,7 @@ class Apart001(Check):
                 first = placed(case, axes)
                 seed = trial.seed("apart", first.label, *sorted(first.axes.items()))
                 second = reseeded(first, label=f"{first.label}, other values", seed=seed)
+                second = dataclasses.replace(second, scalars=_other_scalars(trial, first))
                 yield Scenario(
                     label=f"apart: {first.label}",
                     cases=(first, second),
@@ -132,6 +136,23 @@ class Apart001(Check):
                         scenario=scenario,
                         where=Where(output=item.name, axes=dict(case.axes)),
                     )
+
+
+def _other_scalars(trial: Trial, first: Case) -> Mapping[str, Scalar]:
+    """Return the scalars of a case, those that are no whole numbers as another case has them.
+
+    A usual one, such as a smoothing of 0, can hide what a kernel does with it. Whole numbers may
+    be bound to sizes.
+    """
+    for case in trial.cases("numeric"):
+        moved = {
+            name: value
+            for name, value in case.scalars.items()
+            if name in first.scalars and isinstance(value, float | bool)
+        }
+        if any(value != first.scalars[name] for name, value in moved.items()):
+            return {**first.scalars, **moved}
+    return first.scalars
 
 
 def _host(value: object) -> torch.Tensor:
