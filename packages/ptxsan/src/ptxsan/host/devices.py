@@ -7,14 +7,19 @@ taken down run, in every order of `ranks.orders`, and the streams' and events' o
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding
 from ptxsan.host.order import Operation
-from ptxsan.host.runtime import HostLaunch
+from ptxsan.host.runtime import EVERYTHING, STILL, SUCCESS, HostLaunch, Kept, Settle
+from ptxsan.host.sanitizer import Sanitizer, error_after
 from ptxsan.launch import Buffer, Launch, Part, Pointer
+from ptxsan.names import plain_name
 from ptxsan.options import Options
 from ptxsan.ranks import run_parts, together
 from ptxsan.schedules import once
@@ -24,6 +29,9 @@ from ptxsan.watching import snapshot
 _GOES_ON = (
     "launches that the host has not waited for wait for launches that it has not issued yet, and "
     "it needs what others leave: what all of them do then is not executed"
+)
+_NOT_WATCHED = (
+    "what the host and copies do to memory while launches of several devices are under way"
 )
 Stored = Sequence[tuple[Buffer, int, Pointer]]
 
@@ -151,3 +159,89 @@ def _parts(taken: Sequence[Taken], buffers: Sequence[Buffer], stored: Stored) ->
             )
         )  # fmt: skip
     return found
+
+
+class SeveralDevices(Sanitizer):
+    """Executes the launches of a program that finds several devices."""
+
+    def __init__(
+        self, options: Options, schedules: Sequence[tuple[str, int]], report: Path, *, library: Path
+    ) -> None:
+        super().__init__(options, schedules, report, concurrent=False, library=library)
+        self._queue = Devices(options)
+        self._owners: dict[int, int] = {}  # the device of each buffer, by the buffer's identity
+
+    def finish(self) -> None:
+        """Write what is known at the program's end."""
+        self._settled(lambda timeline, time: True, host_waits=True, last=True)
+        super().finish()
+
+    def launch(self, asked: HostLaunch) -> int:
+        assert self._runtime is not None
+        order, stream = self._runtime.order, asked.how.stream
+        module = self._variants.alone(self.module(asked.ptx), cooperative=asked.how.cooperative)
+        launch = replace(self.launch_of(asked), buffers=(), stored_pointers=())
+        operation = order.operation(stream, launch=True)
+        self._queue.take(asked, module, launch, operation, order.device_of(stream))
+        return SUCCESS
+
+    def allocated(self, base: int, nbytes: int, *, kept: Kept, stream: int) -> None:
+        super().allocated(base, nbytes, kept=kept, stream=stream)
+        pointer = self._memory.pointer(base)
+        if pointer is not None and self._runtime is not None and kept is Kept.DEVICE:
+            self._owners[id(pointer.buffer)] = self._runtime.peers.current()
+
+    def freed(self, base: int, *, stream: int, how: str) -> None:
+        pointer = self._memory.pointer(base)
+        if pointer is not None:
+            self._queue.freed(pointer.buffer, self._owners.get(id(pointer.buffer), 0))
+        super().freed(base, stream=stream, how=how)
+
+    def settle(self, what: int, how: Settle, device: int, *, last: bool) -> int:
+        """Execute launches that somebody needs; see `runtime.Settles`."""
+        assert self._runtime is not None
+        order = self._runtime.order
+        if how is Settle.FOR_EVENT:
+            clock = order.event(what)
+            return self._settled(
+                lambda timeline, time: clock.get(timeline, 0) >= time, host_waits=True, last=last
+            )
+        if what == EVERYTHING:
+            return self._settled(
+                lambda timeline, _: order.device_of(timeline) == device, host_waits=True, last=last
+            )
+        known = order.after(what).is_after
+        return self._settled(known, host_waits=how is Settle.FOR_HOST, last=last)
+
+    def _settled(self, known: Callable[[int, int], bool], *, host_waits: bool, last: bool) -> int:
+        """Execute what is known to be needed, and write what came out of it."""
+        if self._runtime is None:
+            return SUCCESS
+        for buffer in self._memory.buffers:
+            owner = self._owners.get(id(buffer))
+            if owner is not None:
+                buffer.closed_to = self._runtime.peers.without_access(owner)
+        out = self._queue.settle(
+            known, self._memory.buffers, self._memory.stored_pointers(), host_waits=host_waits,
+            last=last,
+        )  # fmt: skip
+        if out is None:
+            return SUCCESS
+        if out.waits:
+            return STILL
+        sys.stdout.write(out.output)
+        sys.stdout.flush()
+        findings = [self._freed_named(one) for one in out.findings]
+        for number, one in enumerate(each for each in out.taken if each.asked is not None):
+            assert one.asked is not None
+            if out.inconclusive and one.launch is not None:
+                name = f"launch {one.number} of device {one.device}"
+                self._unknown.left_by(one.launch, f"{name} ({plain_name(one.asked.kernel)})")
+            row = {
+                "kernel": one.asked.kernel, "grid": one.asked.grid, "block": one.asked.block,
+                "inconclusive": out.inconclusive, "run_s": 0.0 if number else out.run_s,
+                "left_out": [] if number else [*out.left_out, _NOT_WATCHED],
+                "findings": [] if number else [dataclasses.asdict(each) for each in findings],
+            }  # fmt: skip
+            self._report.write(row)
+        return error_after(findings)

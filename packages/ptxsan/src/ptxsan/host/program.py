@@ -22,6 +22,7 @@ from typing import Any
 from ptxsan.errors import UsageError
 from ptxsan.findings import MachineFinding, Severity
 from ptxsan.host.build import Linked, Options, compile_unit, find_compiler, link, shared_runtime
+from ptxsan.host.devices import SeveralDevices
 from ptxsan.host.report import standing
 from ptxsan.host.runtime import Dim3, Runtime
 from ptxsan.host.sanitizer import Sanitizer
@@ -213,14 +214,16 @@ def _serve(request: Path) -> int:
     options = RunOptions(limit_s=wish["limit_s"], shadow=False)
     schedules = [(name, seed) for name, seed in wish["schedules"]]
     linked, devices = Linked.read(Path(wish["library"])), int(wish["devices"])
-    sanitizer = Sanitizer(
-        options, schedules, Path(wish["report"]), concurrent=linked.is_concurrent and devices == 1,
-        library=Path(linked.library), several_devices=devices > 1,
-    )  # fmt: skip
-    runtime = Runtime(
-        Path(wish["runtime"]), sanitizer, strict=True, resumes=sanitizer.resume, devices=devices,
-        settles=sanitizer.settle,
-    )  # fmt: skip
+    path, report, library = Path(wish["runtime"]), Path(wish["report"]), Path(linked.library)
+    sanitizer: Sanitizer
+    if devices > 1:
+        sanitizer = several = SeveralDevices(options, schedules, report, library=library)
+        runtime = Runtime(path, several, strict=True, devices=devices, settles=several.settle)
+    else:
+        sanitizer = Sanitizer(
+            options, schedules, report, concurrent=linked.is_concurrent, library=library
+        )
+        runtime = Runtime(path, sanitizer, strict=True, resumes=sanitizer.resume)
     sanitizer.connect(runtime)
     code = runtime.register(linked)
     words = [wish["program"], *wish["arguments"]]

@@ -313,6 +313,23 @@ class Settles(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """The devices that a program finds, and who reaches whose memory."""
+
+    code: ctypes.CDLL
+    count: int
+
+    def current(self) -> int:
+        """Return the calling thread's device."""
+        return int(self.code.cuda_host_device())
+
+    def without_access(self, owner: int) -> tuple[int, ...]:
+        """Return the devices that have no access to a device's memory."""
+        every = range(self.count)
+        return tuple(one for one in every if not self.code.cuda_host_reaches(one, owner))
+
+
 class Runtime:
     """The CUDA runtime of this process, connected to an executor.
 
@@ -337,9 +354,10 @@ class Runtime:
         self.failure: BaseException | None = None
         self.orders = [Order()]
         self._executor, self._resumes, self._settles = executor, resumes, settles
-        self._devices, self._issued = devices, 0
+        self._issued = 0
         self._lock = threading.RLock()
         self._code = ctypes.CDLL(str(library))
+        self.peers = Peers(self._code, devices)
         self._functions: list[tuple[int, int, str, str]] = []  # start, end, name, PTX
         self._variables: list[tuple[int, int, str, str]] = []
         self._known_variables: dict[int, tuple[str, int]] = {}  # address: name, bytes
@@ -486,7 +504,7 @@ class Runtime:
     def _settle(self, what: int, how: int) -> int:
         try:
             assert self._settles is not None
-            device, last = self.device(), not has_other_threads()
+            device, last = self.peers.current(), not has_other_threads()
             while True:
                 with self._lock:
                     code, issued = self._settles(what, Settle(how), device, last=last), self._issued
@@ -499,15 +517,6 @@ class Runtime:
         except BaseException as error:
             self.failure = self.failure or error
             return LAUNCH_FAILURE
-
-    def device(self) -> int:
-        """Return the calling thread's device."""
-        return int(self._code.cuda_host_device())
-
-    def without_access(self, owner: int) -> tuple[int, ...]:
-        """Return the devices that have no access to a device's memory."""
-        every = range(self._devices)
-        return tuple(one for one in every if not self._code.cuda_host_reaches(one, owner))
 
     def drain(self) -> None:
         """Bring everything to its end that waits: nobody is left who could help it."""

@@ -14,7 +14,6 @@ from ptxsan import footprints
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding, MachineReport, Severity
 from ptxsan.footprints import Accesses, Touched
-from ptxsan.host.devices import Devices
 from ptxsan.host.journal import Clash, Deed, Journal, Place
 from ptxsan.host.memory import Memory, Unknown, may_be_padding, reached
 from ptxsan.host.paused import Paused, Progress
@@ -23,7 +22,6 @@ from ptxsan.host.repeats import Repeats
 from ptxsan.host.report import Report, at, issued, shown
 from ptxsan.host.runtime import (
     ASSERTED,
-    EVERYTHING,
     FIRST_TOKEN,
     ILLEGAL_ADDRESS,
     LAUNCH_FAILURE,
@@ -37,7 +35,6 @@ from ptxsan.host.runtime import (
     Moved,
     Noted,
     Runtime,
-    Settle,
     Texels,
 )
 from ptxsan.host.shared_memory import SharedMemory
@@ -59,9 +56,6 @@ _FATAL = {
 }  # fmt: skip
 _PATIENCE_S = 2.0  # until the host goes on beside a kernel that works and may watch for its word
 _ALLOCATES, _FREES = "cudaMallocAsync", "cudaFreeAsync"
-_NOT_WATCHED = (
-    "what the host and copies do to memory while launches of several devices are under way"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +80,7 @@ class _Begun:
 class Sanitizer:
     """Executes a program's launches and writes what was found, as it comes.
 
-    With `concurrent` the program may have several things under way at once; with `several_devices`
-    launches run together (devices.py).
+    With `concurrent` the program may have several things under way at once.
     """
 
     def __init__(
@@ -98,7 +91,6 @@ class Sanitizer:
         *,
         concurrent: bool,
         library: Path,
-        several_devices: bool = False,
     ) -> None:
         self._options = replace(options, footprints=concurrent)
         self._schedules, self._report = schedules, Report(report)
@@ -107,8 +99,6 @@ class Sanitizer:
         self._textures: dict[int, Texture] = {}
         self._variants, self._repeats, self._unknown = Variants(), Repeats(), Unknown()
         self._reordering = Reordering(self._options)
-        self._devices = Devices(self._options) if several_devices else None
-        self._owners: dict[int, int] = {}  # the device of each buffer, by the buffer's identity
         self._launches = 0
         self._paused: dict[int, tuple[_Begun, Paused[Sequence[MachineReport]]]] = {}
         self._runtime: Runtime | None = None
@@ -123,7 +113,6 @@ class Sanitizer:
         """Write what is known at the program's end."""
         if self._runtime is not None:
             self._runtime.drain()
-            self._settled(lambda timeline, time: True, host_waits=True, last=True)
         self._look_at_host_accesses()
         if self._runtime is not None:
             self._shared.open(self._runtime)
@@ -139,11 +128,10 @@ class Sanitizer:
             self._modules[ptx] = parse(ptx)
         return self._modules[ptx]
 
-    def launch(self, asked: HostLaunch) -> int:
-        self._look_at_host_accesses()
-        how, raw = asked.how, asked.arguments
-        module = self._variants.alone(self.module(asked.ptx), cooperative=how.cooperative)
-        launch = Launch(
+    def launch_of(self, asked: HostLaunch) -> Launch:
+        """Return a launch as the machine takes it, with all memory that there is."""
+        raw = asked.arguments
+        return Launch(
             kernel=asked.kernel, grid=asked.grid, block=asked.block, cluster=asked.cluster,
             dynamic_shared_bytes=asked.shared_bytes,
             arguments=tuple(map(self._memory.argument, raw)),
@@ -151,14 +139,13 @@ class Sanitizer:
             stored_pointers=self._memory.stored_pointers(),
             textures=tuple(self._textures.values()),
         )  # fmt: skip
+
+    def launch(self, asked: HostLaunch) -> int:
+        self._look_at_host_accesses()
+        how, raw = asked.how, asked.arguments
+        module = self._variants.alone(self.module(asked.ptx), cooperative=how.cooperative)
+        launch = self.launch_of(asked)
         self._launches += 1
-        if self._devices is not None and self._runtime is not None:
-            order = self._runtime.order
-            operation = order.operation(how.stream, launch=True)
-            bare = replace(launch, buffers=(), stored_pointers=())
-            device = order.device_of(how.stream)
-            self._devices.take(asked, module, bare, operation, device)
-            return SUCCESS
         name = f"launch {self._launches} ({plain_name(asked.kernel)})"
         behind, before = self._unknown.of(launch), self._before(module, launch, how)
         begun = _Begun(
@@ -188,57 +175,6 @@ class Sanitizer:
             begun = replace(begun, before=None, since=self._runtime.order.times())
         self._paused[self._launches] = begun, paused
         return FIRST_TOKEN + self._launches
-
-    def settle(self, what: int, how: Settle, device: int, *, last: bool) -> int:
-        """Execute launches of several devices that somebody needs; see `runtime.Settles`."""
-        assert self._runtime is not None
-        order = self._runtime.order
-        if how is Settle.FOR_EVENT:
-            clock = order.event(what)
-            return self._settled(
-                lambda timeline, time: clock.get(timeline, 0) >= time, host_waits=True, last=last
-            )
-        if what == EVERYTHING:
-            return self._settled(
-                lambda timeline, _: order.device_of(timeline) == device, host_waits=True, last=last
-            )
-        known = order.after(what).is_after
-        return self._settled(known, host_waits=how is Settle.FOR_HOST, last=last)
-
-    def _settled(self, known: Callable[[int, int], bool], *, host_waits: bool, last: bool) -> int:
-        """Execute what is known to be needed, and write what came out of it."""
-        if self._devices is None or self._runtime is None:
-            return SUCCESS
-        for buffer in self._memory.buffers:
-            owner = self._owners.get(id(buffer))
-            if owner is not None:
-                buffer.closed_to = self._runtime.without_access(owner)
-        out = self._devices.settle(
-            known, self._memory.buffers, self._memory.stored_pointers(), host_waits=host_waits,
-            last=last,
-        )  # fmt: skip
-        if out is None:
-            return SUCCESS
-        if out.waits:
-            return STILL
-        sys.stdout.write(out.output)
-        sys.stdout.flush()
-        findings = [self._freed_named(one) for one in out.findings]
-        for number, one in enumerate(each for each in out.taken if each.asked is not None):
-            assert one.asked is not None
-            if out.inconclusive and one.launch is not None:
-                name = (
-                    f"launch {one.number} of device {one.device} ({plain_name(one.asked.kernel)})"
-                )
-                self._unknown.left_by(one.launch, name)
-            row = {
-                "kernel": one.asked.kernel, "grid": one.asked.grid, "block": one.asked.block,
-                "inconclusive": out.inconclusive, "run_s": 0.0 if number else out.run_s,
-                "left_out": [] if number else [*out.left_out, _NOT_WATCHED],
-                "findings": [] if number else [dataclasses.asdict(each) for each in findings],
-            }  # fmt: skip
-            self._report.write(row)
-        return next((_FATAL[one.kind] for one in findings if one.kind in _FATAL), SUCCESS)
 
     def _may_wait(self, begun: _Begun) -> bool:
         """Whether the host, or another stream, may yet do what a launch's blocks wait for."""
@@ -309,7 +245,7 @@ class Sanitizer:
             for one in self._reordering.enter(executed):
                 self._report.say(one)
         self._close()
-        return next((_FATAL[one.kind] for one in findings if one.kind in _FATAL), SUCCESS)
+        return error_after(findings)
 
     def _before(self, module: Module, launch: Launch, how: How) -> Snapshot | None:
         """Return memory before a launch that may meet another one on another stream.
@@ -373,8 +309,6 @@ class Sanitizer:
         written = kept is not Kept.DEVICE
         buffer = self._memory.add(base, nbytes, initialised=written)
         self._shared.allocated(base, buffer, kept)
-        if self._devices is not None and self._runtime is not None and kept is Kept.DEVICE:
-            self._owners[id(buffer)] = self._runtime.device()
         if stream and self._journal is not None and self._runtime is not None:
             operation = self._runtime.order.operation(stream)
             deed = Deed(what=_ALLOCATES, place=Place(), operation=operation)
@@ -386,8 +320,6 @@ class Sanitizer:
             return
         self._reordering.forget()
         buffer = pointer.buffer
-        if self._devices is not None:
-            self._devices.freed(buffer, self._owners.get(id(buffer), 0))
         if stream and self._journal is not None and self._runtime is not None:
             operation = self._runtime.order.operation(stream)
             deed = Deed(what=_FREES, place=_place_in(how), operation=operation)
@@ -561,6 +493,11 @@ class Sanitizer:
         verb, _, _ = one.text.partition(" at byte ")
         text = f"{verb} at byte {one.offset} of {one.allocation}"
         return replace(one, kind=Kind.FREED, text=text)
+
+
+def error_after(findings: Sequence[MachineFinding]) -> int:
+    """Return CUDA's error code of a launch that showed findings."""
+    return next((_FATAL[one.kind] for one in findings if one.kind in _FATAL), SUCCESS)
 
 
 def _race(clash: Clash, name: str) -> MachineFinding:
