@@ -210,6 +210,69 @@ extern "C" __global__ void one_word(const float *in, float *out, float *const *d
 }
 """
 
+# Signals are taken away by who waits for them, so that they need no epoch.
+SIGNALS = r"""
+typedef unsigned int u32;
+__device__ void send(u32 *signal) {
+  __threadfence_system();  // release
+  while (atomicCAS_system(signal, 0u, 1u) != 0) {}
+}
+__device__ void take(u32 *signal) {
+  while (atomicCAS_system(signal, 1u, 0u) != 1) {}
+  __threadfence_system();  // acquire
+}
+extern "C" __global__ void signals(const float *in, float *out, float *const *data,
+                                   u32 *const *flags, int rank, int ranks, int n, u32 epoch) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) data[rank][i] = in[i];
+  __syncthreads();
+  if (threadIdx.x < ranks) {
+    send(&flags[threadIdx.x][rank]);
+    take(&flags[rank][threadIdx.x]);
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    float sum = 0.f;
+    for (int r = 0; r < ranks; ++r) sum += data[r][i];
+    out[i] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x < ranks) {
+    send(&flags[threadIdx.x][8 + rank]);
+    take(&flags[rank][8 + threadIdx.x]);
+  }
+}
+"""
+# Each rank hands a chunk to the next one, adds what it gets, and hands the sums around again.
+RING = (
+    _FLAGS
+    + r"""
+extern "C" __global__ void ring(const float *in, float *out, float *const *inbox,
+                                u32 *const *flags, int rank, int ranks, int n, u32 epoch) {
+  int chunk = n / ranks, steps = 2 * (ranks - 1), next = (rank + 1) % ranks;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = in[i];
+  __syncthreads();
+  for (int step = 0; step < steps; ++step) {
+    bool adds = step < ranks - 1;
+    int sent = (rank - step + (adds ? 0 : ranks) + 2 * ranks) % ranks;
+    int got = (sent - 1 + ranks) % ranks;
+    for (int i = threadIdx.x; i < chunk; i += blockDim.x)
+      inbox[next][step * chunk + i] = out[sent * chunk + i];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      put(flags[next], epoch * steps + step + 1);
+      while (is_before(get(flags[rank]), epoch * steps + step + 1)) {}
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < chunk; i += blockDim.x) {
+      float value = inbox[rank][step * chunk + i];
+      out[got * chunk + i] = adds ? out[got * chunk + i] + value : value;
+    }
+    __syncthreads();
+  }
+}
+"""
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
@@ -237,10 +300,10 @@ def _outputs(ranks: int, calls: int, size: int) -> list[list[Floats]]:
 
 
 def all_reduce(kernel: str, ranks: int, *, calls: int = 2, n: int = 40, blocks: int = 1) -> Work:
-    """Return the calls of one_shot, fenced, two_shot or one_word."""
+    """Return the calls of one of the kernels of this name."""
     numbers, outputs = _numbers(ranks, calls, n), _outputs(ranks, calls, n)
     data, flags = _zeros("data", ranks, 2 * n), _flags(ranks)
-    part = _zeros("part", ranks, n)
+    part, inbox = _zeros("part", ranks, n), _zeros("inbox", ranks, 4 * n)
 
     def call(rank: int, epoch: int) -> Call:
         args = {"in": numbers[rank, epoch].copy(), "out": outputs[rank][epoch]}
@@ -253,6 +316,8 @@ def all_reduce(kernel: str, ranks: int, *, calls: int = 2, n: int = 40, blocks: 
                 memory = {"data": Table(data), "part": Table(part), "flags": Table(flags)}
             case "one_word":
                 memory = {"data": Table(data), "word": Own(flags, 0)}
+            case "ring":
+                memory = {"inbox": Table(inbox), "flags": Table(flags)}
             case _:
                 memory = {"data": Table(data), "flags": Table(flags)}
         return Call(kernel, blocks, 64 if blocks == 1 else 32, args | memory | last)
@@ -276,6 +341,16 @@ def fenced(ranks: int) -> Work:
 def two_shot(ranks: int) -> Work:
     """Return calls of two_shot; the last rank's chunk is shorter."""
     return all_reduce("two_shot", ranks, n=41)
+
+
+def signals(ranks: int) -> Work:
+    """Return calls of signals."""
+    return all_reduce("signals", ranks)
+
+
+def ring(ranks: int) -> Work:
+    """Return calls of ring."""
+    return all_reduce("ring", ranks, n=42)
 
 
 def one_word(ranks: int) -> Work:
@@ -383,4 +458,5 @@ TWINS: dict[str, tuple[str, Callable[[int], Work]]] = {
     "reduce_scatter": (REDUCE_SCATTER, reduce_scatter), "added": (ADDED, added),
     "all_gather": (ALL_GATHER, all_gather), "all_to_all": (ALL_TO_ALL, all_to_all),
     "one_word": (ONE_WORD, one_word), "freed": (ONE_SHOT, freed),
+    "signals": (SIGNALS, signals), "ring": (RING, ring),
 }  # fmt: skip
