@@ -110,3 +110,29 @@ def test_a_stream_may_count_as_another() -> None:
     work = order.operation(A)
     assert _is_after(order.operation(BLOCKING), work)
     assert _is_after(order.after(A), work)
+
+
+def test_each_device_has_a_legacy_default_stream_of_its_own() -> None:
+    order = Order()
+    order.create(LEGACY + 1, blocking=True, device=1)
+    order.create(20, blocking=True, device=0)
+    order.create(21, blocking=True, device=1)
+    first, second = order.operation(20), order.operation(21)
+    on_first, on_second = order.operation(LEGACY), order.operation(LEGACY + 1)
+    assert on_first.is_after(20, first.time)
+    assert not on_first.is_after(21, second.time)
+    assert on_second.is_after(21, second.time)
+    assert not on_second.is_after(20, first.time)
+    assert [order.device_of(one) for one in (LEGACY, LEGACY + 1, 20, 21)] == [0, 1, 0, 1]
+
+
+def test_an_event_orders_streams_of_two_devices() -> None:
+    order = Order()
+    order.create(20, blocking=False, device=0)
+    order.create(21, blocking=False, device=1)
+    first = order.operation(20)
+    order.record(7, 20)
+    assert not order.after(21).is_after(20, first.time)
+    order.wait_event(21, 7)
+    assert order.operation(21).is_after(20, first.time)
+    assert order.event(7)[20] >= first.time
