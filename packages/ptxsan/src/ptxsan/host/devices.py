@@ -201,11 +201,12 @@ class SeveralDevices(Sanitizer):
         """Execute launches that somebody needs; see `runtime.Settles`."""
         assert self._runtime is not None
         order = self._runtime.order
-        if how is Settle.FOR_EVENT:
+        if how in (Settle.FOR_EVENT, Settle.FOR_QUERY):
             clock = order.event(what)
             return self._settled(
-                lambda timeline, time: clock.get(timeline, 0) >= time, host_waits=True, last=last
-            )
+                lambda timeline, time: clock.get(timeline, 0) >= time,
+                host_waits=how is Settle.FOR_EVENT, last=last,
+            )  # fmt: skip
         if what == EVERYTHING:
             return self._settled(
                 lambda timeline, _: order.device_of(timeline) == device, host_waits=True, last=last

@@ -301,6 +301,7 @@ class Settle(enum.IntEnum):
     FOR_WORK = 0
     FOR_HOST = 1
     FOR_EVENT = 2
+    FOR_QUERY = 3
 
 
 class Settles(Protocol):

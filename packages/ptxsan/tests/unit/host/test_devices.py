@@ -53,10 +53,18 @@ def test_faults_between_devices_are_found(tmp_path: Path, old: str, new: str, ki
     assert kind in {one.kind for one in report.wrong}
 
 
-def test_a_copy_behind_launches_that_wait_for_later_ones_gives_no_verdict(tmp_path: Path) -> None:
-    copies = "  float first;\n  CHECK(cudaMemcpyAsync(&first, out[device], 4, "
-    copies += "cudaMemcpyDeviceToHost, stream));\n"
-    report = _run(tmp_path, 2, edit=(_SYNCHRONIZES, copies))
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "  float first;\n  CHECK(cudaMemcpyAsync(&first, out[device], 4, cudaMemcpyDeviceToHost, "
+        "stream));\n",
+        "  cudaStreamQuery(stream);\n",
+        "  cudaEvent_t event;\n  CHECK(cudaEventCreate(&event));\n"
+        "  CHECK(cudaEventRecord(event, stream));\n  cudaEventQuery(event);\n",
+    ],
+)
+def test_who_asks_before_all_is_launched_gets_no_verdict(tmp_path: Path, asks: str) -> None:
+    report = _run(tmp_path, 2, edit=(_SYNCHRONIZES, asks))
     assert Kind.DEADLOCK not in {one.kind for one in report.wrong}
     assert any("has not issued yet" in one for one in report.stopped)
 

@@ -331,6 +331,7 @@ EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
   go_on();
   if (is_stream(stream) && is_held(stream_id(stream))) return result(cudaErrorNotReady);
+  if (is_stream(stream)) settle(stream_id(stream), kForWork);  // (nobody waits: no deadlock)
   return cudaStreamSynchronize(stream);
 }
 EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
@@ -452,6 +453,7 @@ EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
     go_on();
     if (held.count(one->held)) return result(cudaErrorNotReady);
   }
+  settle(event_id(event), kForQuery);
   return cudaEventSynchronize(event);
 }
 EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {

@@ -125,8 +125,8 @@ extern int device_count;
 extern thread_local int current_device;
 // Of several devices, launches are executed together, once somebody needs what they leave: the next
 // work of a stream, or the host, which waits for a stream (kEverything: for the current device) or
-// for an event.
-enum Settle { kForWork = 0, kForHost, kForEvent };
+// for an event, or asks whether one has happened.
+enum Settle { kForWork = 0, kForHost, kForEvent, kForQuery };
 cudaError_t settle(std::uint64_t what, Settle how);
 
 // The number by which a stream is known: that of a device's legacy default stream is kLegacy plus
