@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptxsan.api import Report, check
 from ptxsan.findings import Kind, MachineReport, Severity
 from ptxsan.launch import Buffer, Launch, Pointer
 from ptxsan.nvrtc import available, compile_ptx
@@ -248,3 +249,52 @@ def test_an_exchange_that_nobody_reads_may_begin_on_unwritten_memory() -> None:
     assert [one.kind for one in report_of("{ atomicAdd(p, 1); }").wrong] == [Kind.UNINITIALISED]
     assert report_of("{ flag[0] = atomicExch(p, 1); }").wrong
     assert report_of("{ atomicExch(p, 1); flag[0] = p[0]; }").findings == ()
+
+
+_MANY = r"""
+extern "C" __global__ void relay(float *x, unsigned *flags, unsigned *done, float *out, int many) {
+  if (blockIdx.x < many) {
+    if (threadIdx.x == 0) {
+      x[blockIdx.x] = 1.f;
+      __threadfence();
+      *(volatile unsigned *)&flags[blockIdx.x] = 1;
+    }
+  } else if (blockIdx.x == many) {
+    if (threadIdx.x < many) {
+      while (*(volatile unsigned *)&flags[threadIdx.x] == 0) {}
+      __threadfence();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      *(volatile unsigned *)done = 1;
+    }
+  } else {
+    if (threadIdx.x == 0) {
+      while (*(volatile unsigned *)done == 0) {}
+      __threadfence();
+    }
+    __syncthreads();
+    if (threadIdx.x < many) out[threadIdx.x] = x[threadIdx.x];
+  }
+}
+"""
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("many", "lenient"), [(20, False), (50, True)])
+def test_who_learnt_from_more_blocks_than_a_release_has_room_for_raises_no_alarm(
+    many: int, lenient: bool
+) -> None:
+    def report_of(source: str) -> Report:
+        args = {
+            "x": np.zeros(64, np.float32), "flags": np.zeros(64, np.uint32),
+            "done": np.zeros(1, np.uint32), "out": np.zeros(64, np.float32), "many": many,
+        }  # fmt: skip
+        return check(source, "relay", grid=many + 2, block=64, args=args)
+
+    report = report_of(_MANY)
+    assert report.ok, report.text
+    assert any("release and acquire more" in one for one in report.reports[0].left_out) is lenient
+    unfenced = _MANY.replace("x[blockIdx.x] = 1.f;\n      __threadfence();", "x[blockIdx.x] = 1.f;")
+    assert report_of(unfenced).ok is lenient

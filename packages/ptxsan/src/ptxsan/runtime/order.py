@@ -288,7 +288,7 @@ def append(
         for lane in range(32):
             store_u32(entry + L.E_CLOCKS + 4 * lane, load_u32(clocks + 4 * lane))
     store_u64(entry + L.E_SNAPSHOT, snapshot(thread, block, launch))
-    _link(thread, block, entry, load_u32(slot + 8))
+    _link(thread, block, launch, entry, load_u32(slot + 8))
     store_u32(slot + 8, number)
     if alike:
         store_u32(block + L.LAST_RELEASE, number)
@@ -330,15 +330,23 @@ def _same_release(block: int, launch: int, previous: int, base: int, scope: int)
 
 
 @native
-def _link(thread: int, block: int, entry: int, own: int) -> None:
-    """Note in a release what the releasing thread had acquired itself."""
+def _link(thread: int, block: int, launch: int, entry: int, own: int) -> None:
+    """Note in a release what the releasing thread had acquired itself.
+
+    One that had acquired more than there is room for counts as knowing everything.
+    """
     count = 0
     for index in range(4):
         version = load_u32(thread + L.FAR + 8 * index + 4)
         if version != 0 and version != own:
             store_u32(entry + L.E_LINK + 4 * count, version)
             count += 1
-    for index in range(min(load_u32(block + L.BLOCK_FAR), L.E_MOST_LINKS - count)):
+    if load_u32(block + L.BLOCK_FAR) > L.E_MOST_LINKS - count:
+        store_u64(entry + L.E_SNAPSHOT, 1)
+        store_u32(launch + L.LENIENT, 1)
+        store_u32(entry + L.E_LINKS, count)
+        return
+    for index in range(load_u32(block + L.BLOCK_FAR)):
         version = load_u32(block + L.FAR_LIST + 8 * index + 4)
         if version != 0 and version != own:
             store_u32(entry + L.E_LINK + 4 * count, version)

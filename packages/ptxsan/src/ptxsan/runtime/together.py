@@ -124,10 +124,6 @@ def end_knowing(block: int, launch: int) -> None:
         fill_far(first + index * stride)
     share(block)
     append(first, block, launch, slot, L.LAST_TIME, 0, 1, L.SCOPE_SYS)
-    if load_u32(block + L.BLOCK_FAR) > L.E_MOST_LINKS:
-        entry = load_u64(launch + L.LOG) + load_u32(slot + 8) * L.E_RECORD
-        store_u64(entry + L.E_SNAPSHOT, 1)
-        store_u32(launch + L.LENIENT, 1)
 
 
 @native
