@@ -47,3 +47,14 @@ def test_what_follows_the_manual_alone_says_so() -> None:
     assert all("by the PTX manual" in one.text for one in races)
     assert races[0].text.startswith("tcgen05.dealloc")
     assert "its warp has not waited (tcgen05.wait::ld)" in races[0].text
+
+
+def test_numbers_alone_are_the_same() -> None:
+    a, b = K.inputs(4)
+    arrays = (a, b, np.zeros((K.ROWS, K.COLUMNS), np.float32))
+    report, buffers = K.execute(K.PRODUCT, arrays, races=False)
+    assert (report.inconclusive, report.findings) == (None, ())
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
+    np.testing.assert_array_equal(
+        buffers[2].data.view(np.float32).reshape(expected.shape), expected
+    )
