@@ -136,10 +136,13 @@ def _size_rank(size: int) -> tuple[bool, int]:
 
 
 def _kinds_of_edits(made: Diagnosis) -> tuple[EditKind, ...] | None:
-    """Return which edits may say more than a diagnosis that has a line; None: all of them.
+    """Return which edits may say more than a diagnosis; None: all of them.
 
-    A mutant says what is missing, and a condition or a number in its place says why.
+    A mutant says what is missing, and a condition or a number in its place says why. What is
+    right at other sizes runs along no wrong axis: another one repairs it where that is short.
     """
+    if made.cause in (Cause.TAIL, Cause.SIZES) and made.basis is Basis.CHECK:
+        return tuple(kind for kind in EditKind if kind is not EditKind.AXIS)
     if made.line is None:
         return None
     if made.basis is Basis.MACHINE:

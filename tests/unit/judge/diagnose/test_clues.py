@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from cuassay.diagnosis.edits import EditKind
 from cuassay.formats import load_problem
-from cuassay.model.diagnosis import Basis, Cause, Diagnosis
+from cuassay.judge.diagnose import clues
+from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
 from cuassay.sandbox.host.nursery import Nursery
 from tests.zoo.causes import causes_of, planted_lines
 from tests.zoo.judging import Gate
@@ -210,3 +213,17 @@ def test_a_race_in_a_failing_call_is_its_cause_where_no_check_of_races_has_run(
         assert made.basis is Basis.MACHINE
         assert made.line is not None
         assert "held[t" in made.line.text
+
+
+@pytest.mark.parametrize("cause", [Cause.TAIL, Cause.SIZES])
+def test_no_other_axis_is_tried_where_other_sizes_are_right(cause: Cause) -> None:
+    """Chunks of 96 along an axis of five elements are one chunk, whatever the fault in chunks."""
+    line = SourceLine(file="kernel.py", line=28, text="for chunk in x.split(96, dim=1):")
+    made = Diagnosis(
+        cause=cause, words="wrong at cols=97 and right at cols=96", remedy="", basis=Basis.CHECK,
+        line=line,
+    )  # fmt: skip
+    kinds = clues._kinds_of_edits(made)
+    assert kinds is not None
+    assert set(EditKind) - set(kinds) == {EditKind.AXIS}
+    assert clues._kinds_of_edits(dataclasses.replace(made, cause=Cause.WRONG_VALUES)) is None
