@@ -24,7 +24,7 @@ class Tokenizer:
 
     def __init__(self, merges: Sequence[Pair]) -> None:
         self.merges = tuple(merges)
-        self._rank = {_text(pair): rank for rank, pair in enumerate(self.merges)}
+        self._rank = {chr(a) + chr(b): rank for rank, (a, b) in enumerate(self.merges)}
         self._known: dict[bytes, tuple[int, ...]] = {}
 
     @property
@@ -124,10 +124,6 @@ def _merge(
     total[pair] = 0
     changed.discard(pair)
     return changed
-
-
-def _text(pair: Pair) -> str:
-    return chr(pair[0]) + chr(pair[1])
 
 
 def _pairs(word: str) -> Iterator[str]:
