@@ -34,8 +34,8 @@ $(READY): pyproject.toml packages/ptxsan/pyproject.toml
 	  wait $$torch && $(BIN)/python -m pip install -q -e '.[demo]' && wait $$runtime
 	touch $(READY)
 
-$(STAMP): $(READY)
-	@$(call BEAT,installs the tools of development) $(BIN)/python -m pip install -q -e '.[dev]'
+$(STAMP): $(READY) $(wildcard packages/*/pyproject.toml)
+	@$(call BEAT,installs the tools of development) $(BIN)/python -m pip install -q -e packages/cuassay-guard -e packages/cuassay-loops -e '.[dev]'
 	touch $(STAMP)
 
 demo: $(READY) ## judge a wrong, a right and a second wrong kernel, with reports to look at
@@ -65,22 +65,21 @@ power: $(STAMP) ## thorough tests, then every planted bug and twin of the zoo th
 	OMP_NUM_THREADS=1 PYTHONPATH=.:packages/ptxsan/tests $(BIN)/python benchmarks/machine_power.py
 
 # ptxsan's wheel holds its compiled runtime for this Python and processor; PTXSAN_PURE=1 leaves it out.
-wheels: $(STAMP) ## wheels of ptxsan and cuassay, installed into a new environment and used there
+wheels: $(STAMP) ## wheels of every distribution, installed into a new environment and used there
 	$(BIN)/python benchmarks/wheels.py
 
 docs: $(STAMP) ## the documentation site in build/site; a broken link fails
 	$(BIN)/mkdocs build --strict --quiet
 
 # Nothing is uploaded: the wheels and archives lie in dist/, and what is said last is left to a person.
-release: $(STAMP) ## wheels and archives of both distributions in dist/, checked as users install them
+release: $(STAMP) ## wheels and archives of every distribution in dist/, checked as users install them
 	@test -z "$$(git status --porcelain)" || { echo "commit first: a release is built from a commit"; exit 1; }
 	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); grep -q "^## $$version (20" CHANGELOG.md || \
 	  { echo "CHANGELOG.md: write '## $$version (YYYY-MM-DD)' over the changes of this release"; exit 1; }
 	$(BIN)/uv lock --check
 	$(MAKE) lint test docs
 	rm -rf dist
-	$(BIN)/uv build -q --out-dir dist packages/ptxsan
-	$(BIN)/uv build -q --out-dir dist
+	for place in packages/*/ .; do $(BIN)/uv build -q --out-dir dist $$place || exit 1; done
 	$(PYTHON) -m venv build/release
 	build/release/bin/pip install -q dist/*.whl
 	cd build && release/bin/cuassay --version && release/bin/cuassay explain NUM001 > /dev/null

@@ -2,7 +2,7 @@
 
     PYTHONPATH=src:. python benchmarks/guard_detection.py [SCENARIO ...]
 
-The small transformer of cuassay.loops trains on skewed token ids (Zipf 1.2, bf16, SGD); one
+The small transformer of cuassay_loops trains on skewed token ids (Zipf 1.2, bf16, SGD); one
 operator's kernel is under guard in `observe`, so that the run goes on. Each fault runs until
 it is found or its calls are used up, each correct twin for all of them. Results:
 benchmarks/results/guard-detection-<device>.json, and $OUT where that is set.
@@ -32,11 +32,11 @@ from torch import Tensor
 import cuassay
 from cuassay.catalog.embedding import embedding_grad
 from cuassay.catalog.norms import rmsnorm
-from cuassay.loops.model.operators import Operators, SiteMode
-from cuassay.loops.model.transformer import Transformer
-from cuassay.loops.text.corpus import corpus
 from cuassay.model.device import Device
 from cuassay.model.loop import Preset
+from cuassay_loops.model.operators import Operators, SiteMode
+from cuassay_loops.model.transformer import Transformer
+from cuassay_loops.text.corpus import corpus
 
 _CPU = Preset(
     name="guard", vocab=512, hidden=64, layers=1, heads=2, kv_heads=2, ffn=128, batch=4, length=32

@@ -174,7 +174,7 @@ def _turns(
 
 def _graphed(step: Callable[[], None], guards: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
     """Return a step as a CUDA graph; under guard where guards are given."""
-    from cuassay.guard import graphs
+    from cuassay_guard import graphs
 
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):

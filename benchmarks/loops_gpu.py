@@ -158,12 +158,12 @@ def run_shard(chosen: list[Task], *, device: Device, deadline: float, out: Path)
     import torch
 
     from cuassay.formats import load_candidate
-    from cuassay.loops import presets, sites
-    from cuassay.loops.kernels import IsolatedKernel
-    from cuassay.loops.train import trained
-    from cuassay.loops.train.cell import Settings, run_cell
     from cuassay.model.loop import Cell, Start
-    from cuassay.report.loop_words import cell as described
+    from cuassay_loops import presets, sites
+    from cuassay_loops.kernels import IsolatedKernel
+    from cuassay_loops.report.train_words import cell as described
+    from cuassay_loops.train import trained
+    from cuassay_loops.train.cell import Settings, run_cell
 
     torch.set_num_threads(1)
     kernels: dict[tuple[Path, str], IsolatedKernel] = {}

@@ -31,7 +31,7 @@ def _sized(name: str) -> Any:
     """Return a preset, or one of the tests' (hidden 16, one layer, 8 x 64 tokens)."""
     from tests.support import loops
 
-    from cuassay.loops import presets
+    from cuassay_loops import presets
 
     micro = {"micro": loops.MICRO, "micro-moe": loops.MICRO_MOE}
     return micro.get(name) or presets.preset(name)
@@ -50,12 +50,12 @@ def _cell(
     rate: float | None = None,
 ) -> dict[str, Any]:
     """Run one cell with a plain function at a site."""
-    from cuassay.loops import sites
-    from cuassay.loops.kernels import local_kernel
-    from cuassay.loops.train import trained
-    from cuassay.loops.train.cell import Settings, run_cell
     from cuassay.model.device import CPU
     from cuassay.model.loop import Cell, Start
+    from cuassay_loops import sites
+    from cuassay_loops.kernels import local_kernel
+    from cuassay_loops.train import trained
+    from cuassay_loops.train.cell import Settings, run_cell
 
     size = _sized(preset)
     problem = sites.site_problem(sites.find_site(site), precision, vocab=size.vocab)
@@ -93,7 +93,7 @@ def _cell(
 
 
 def _cells(part: str, rows: Any, *, preset: str, seeds: int) -> Iterator[Task]:
-    from cuassay.loops import sites
+    from cuassay_loops import sites
 
     for seed in range(seeds):
         met: set[tuple[str, str]] = set()
@@ -195,13 +195,13 @@ def _duplicates(seeds: int) -> Iterator[Task]:
             preset = "micro-moe" if site.startswith("moe") else "micro"
 
             def run(s: str = site, c: Run = twin, n: int = seed, p: str = preset) -> dict[str, Any]:
-                from cuassay.loops import sites
-                from cuassay.loops.kernels import local_kernel
-                from cuassay.loops.train import duplicates
-                from cuassay.loops.train.cell import Settings
-                from cuassay.loops.train.trained import no_kernel
                 from cuassay.model.device import CPU
                 from cuassay.model.loop import Cell
+                from cuassay_loops import sites
+                from cuassay_loops.kernels import local_kernel
+                from cuassay_loops.train import duplicates
+                from cuassay_loops.train.cell import Settings
+                from cuassay_loops.train.trained import no_kernel
 
                 size = _sized(p)
                 problem = sites.site_problem(sites.find_site(s), "bf16", vocab=size.vocab)

@@ -24,8 +24,8 @@ from tests.zoo.judging import Gate
 from tests.zoo.manifest import HERE, HONEST, PAIRS, load
 from tests.zoo.manifest_catalog import HONEST_CATALOG
 
-from cuassay.loops.states import site_of
 from cuassay.model.verdict import Profile
+from cuassay_loops.states import site_of
 
 CODES = ("LOOP001", "LOOP002")
 

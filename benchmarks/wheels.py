@@ -1,4 +1,4 @@
-"""Builds the wheels of ptxsan and cuassay, installs them in a new environment, uses them there.
+"""Builds the wheels of all distributions, installs them in a new environment, uses them there.
 
     python benchmarks/wheels.py [--folder build/wheels]
 
@@ -19,6 +19,7 @@ import zipfile
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
+_PACKAGES = sorted(place.parent for place in (_ROOT / "packages").glob("*/pyproject.toml"))
 _SCALE = """\
 __global__ void scale(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -46,20 +47,24 @@ def main() -> None:
     built, place = folder / "dist", folder / "venv"
     built.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip"]
-    step("build", [*pip, "wheel", "-q", "--no-deps", "-w", str(built), "./packages/ptxsan", "."])
-    ptxsan, cuassay = (
-        max(built.glob(f"{name}-*.whl"), key=lambda one: one.stat().st_mtime)
-        for name in ("ptxsan", "cuassay")
-    )
+    step("build", [*pip, "wheel", "-q", "--no-deps", "-w", str(built), *map(str, _PACKAGES), "."])
+    names = [place.name.replace("-", "_") for place in (*_PACKAGES, Path("cuassay"))]
+    wheels = {
+        name: max(built.glob(f"{name}-*.whl"), key=lambda one: one.stat().st_mtime)
+        for name in names
+    }
+    ptxsan = wheels["ptxsan"]
     inside = [one for one in zipfile.ZipFile(ptxsan).namelist() if "/prebuilt/" in one]
     print(f"{ptxsan.name}: {ptxsan.stat().st_size / 1e6:.1f} MB, runtime {inside or 'missing'}")
-    print(f"{cuassay.name}: {cuassay.stat().st_size / 1e6:.1f} MB")
+    for wheel in (wheels[name] for name in names if name != "ptxsan"):
+        print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")
     venv.create(place, with_pip=True, clear=True)
     python = str(place / "bin" / "python")
-    # Both at once: the name `ptxsan` is taken from the file, never from an index.
-    wanted = [f"{ptxsan}[cuda]", f"{cuassay}[cpu]"]
+    # All at once: their names are taken from the files, never from an index.
+    extras = {"ptxsan": "[cuda]", "cuassay": "[cpu]"}
+    wanted = [f"{wheels[name]}{extras.get(name, '')}" for name in names]
     step("install", [python, "-m", "pip", "install", "-q", *wanted])
-    for name in ("ptxsan", "cuassay"):
+    for name in names:
         told = [python, "-c", f"import {name}; print({name}.__file__)"]
         found = subprocess.run(told, cwd=folder, capture_output=True, text=True, check=True).stdout
         if str(place) not in found:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from cuassay import errors
     from cuassay.api import CuassayAssertionError, assert_correct, check, load
     from cuassay.formats.native.declaration import problem, scalar, tensor
-    from cuassay.guard import guard, guard_module
     from cuassay.launches import record_launches
     from cuassay.model import domain as domains
     from cuassay.model.candidate import Candidate
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from cuassay.model.verdict import Decision, Profile, Verdict
     from cuassay.testing import bounds
     from cuassay.verifier import Result, Verifier, verify
+    from cuassay_guard import guard, guard_module
 
 __version__ = "0.1.0"
 
@@ -70,7 +70,7 @@ _HOMES = {
     "assert_correct": "cuassay.api",
     "bounds": "cuassay.testing",
     "check": "cuassay.api",
-    "guard_module": "cuassay.guard.modules",
+    "guard_module": "cuassay.guard",
     "load": "cuassay.api",
     "problem": "cuassay.formats.native.declaration",
     "record_launches": "cuassay.launches",

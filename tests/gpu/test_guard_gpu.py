@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import cuassay
-from cuassay.guard import graphs
+from cuassay_guard import graphs
 
 pytestmark = pytest.mark.gpu
 

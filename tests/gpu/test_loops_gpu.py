@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from cuassay.formats import load_candidate
-from cuassay.loops import presets, sites
-from cuassay.loops.kernels import IsolatedKernel
-from cuassay.loops.train.cell import Settings, run_cell
 from cuassay.model.device import CUDA
 from cuassay.model.loop import Cell
+from cuassay_loops import presets, sites
+from cuassay_loops.kernels import IsolatedKernel
+from cuassay_loops.train.cell import Settings, run_cell
 
 pytestmark = [
     pytest.mark.gpu,

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from cuassay.formats import load_candidate
-from cuassay.loops import presets, sites
-from cuassay.loops.infer import graphed
-from cuassay.loops.infer.graphed import Graphed
-from cuassay.loops.kernels import IsolatedKernel
-from cuassay.loops.model.operators import Operators
-from cuassay.loops.model.transformer import Transformer
-from cuassay.loops.text.corpus import corpus
 from cuassay.model.device import CUDA
+from cuassay_loops import presets, sites
+from cuassay_loops.infer import graphed
+from cuassay_loops.infer.graphed import Graphed
+from cuassay_loops.kernels import IsolatedKernel
+from cuassay_loops.model.operators import Operators
+from cuassay_loops.model.transformer import Transformer
+from cuassay_loops.text.corpus import corpus
 
 pytestmark = [
     pytest.mark.gpu,

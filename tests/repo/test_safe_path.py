@@ -23,7 +23,7 @@ _SOURCES = [
     for path in sorted(
         [
             *(_ROOT / "src").rglob("*.py"),
-            *(_ROOT / "packages" / "ptxsan" / "src").rglob("*.py"),
+            *(_ROOT / "packages").glob("*/src/**/*.py"),
             _ROOT / "packages" / "ptxsan" / "hatch_build.py",
         ]
     )

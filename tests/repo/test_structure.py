@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).resolve().parents[2]
-_SOURCES = {"cuassay": _ROOT / "src/cuassay", "ptxsan": _ROOT / "packages/ptxsan/src/ptxsan"}
+_SOURCES = {
+    "cuassay": _ROOT / "src/cuassay",
+    "ptxsan": _ROOT / "packages/ptxsan/src/ptxsan",
+    "cuassay_guard": _ROOT / "packages/cuassay-guard/src/cuassay_guard",
+    "cuassay_loops": _ROOT / "packages/cuassay-loops/src/cuassay_loops",
+}
 _MOST_METHODS = 30
 _MOST_ATTRIBUTES = 15
 _MOST_IMPORTS = 25
@@ -20,9 +25,9 @@ _MANY_METHODS: dict[str, str] = {}
 _MANY_ATTRIBUTES = {
     **dict.fromkeys(
         (
-            "cuassay.guard.capsules.evidence.CapsuleHeader",
-            "cuassay.guard.config.GuardConfig",
-            "cuassay.guard.watch.GuardStats",
+            "cuassay_guard.capsules.evidence.CapsuleHeader",
+            "cuassay_guard.config.GuardConfig",
+            "cuassay_guard.watch.GuardStats",
             "cuassay.inputs.budget.Budget",
             "cuassay.model.audit.AuditResult",
             "cuassay.model.loop.BlameReport",
@@ -42,7 +47,7 @@ _MANY_ATTRIBUTES = {
         ),
         _RECORD,
     ),
-    "cuassay.guard.watch.Watch": "what threads of production calls share of one guarded kernel",
+    "cuassay_guard.watch.Watch": "what threads of production calls share of one guarded kernel",
     "cuassay.judge.decide.tally.Tally": "what a trial counts on its way to a verdict",
     "cuassay.sandbox.host.handle.WorkerHandle": "one process: its pipes, memory, limits and end",
     "ptxsan.prove.execute.Execution": "still to be split: paths, and what is known on them",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).resolve().parents[2]
-_SOURCES = (_ROOT / "src" / "cuassay", _ROOT / "packages" / "ptxsan" / "src" / "ptxsan")
+_SOURCES = (_ROOT / "src" / "cuassay", *(_ROOT / "packages").glob("*/src/*"))
 
 _WORDS = frozenset({"message", "label", "reason", "because", "headline", "title", "summary"})
 _SPLITS = frozenset(

@@ -24,7 +24,6 @@ from cuassay.inputs.seeds import derive
 from cuassay.judge.decide.gradients import dependence, truth_of
 from cuassay.judge.decide.structure import matched
 from cuassay.judge.plan.allowance import Allowance
-from cuassay.loops import states
 from cuassay.model import serial
 from cuassay.model.candidate import Convention
 from cuassay.model.case import LOOPS, Case
@@ -56,6 +55,7 @@ from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import OutputTruth, Truth
 from cuassay.sandbox.guest.items import container_of
 from cuassay.sandbox.local import LocalRunner
+from cuassay_loops import states
 
 Function = Callable[..., object]
 Factory = Callable[[], Function]

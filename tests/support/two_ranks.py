@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import cuassay
-from cuassay.guard.ranks import RankCheck
+from cuassay_guard.ranks import RankCheck
 from tests.support.guards import QUIET, honest, inputs, rmsnorm
 
 PATIENT_S = 300.0  # a loaded machine may take long; nothing waits that long unless a test fails

@@ -134,14 +134,10 @@ def _addc(operation: int) -> Rule:
 # ---- functions -----------------------------------------------------------------------------------
 
 
-def _of(at: Follows, value: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Return a function of a tensor; what it makes of infinities is what the values say."""
-    return function(at.resolved(value), value.double())
-
-
 def _unary(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
     def rule(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-        at.put(out, _of(at, args[0], function))
+        # What the function makes of infinities is what the values say.
+        at.put(out, function(at.resolved(args[0]), args[0].double()))
 
     return rule
 

@@ -28,8 +28,6 @@ from cuassay.cli.verbs.changed import changed
 from cuassay.cli.verbs.check import check
 from cuassay.cli.verbs.doctor import doctor
 from cuassay.cli.verbs.explain import explain
-from cuassay.cli.verbs.guard import guard
-from cuassay.cli.verbs.loop import loop
 from cuassay.cli.verbs.problem import problem
 from cuassay.cli.verbs.prove import prove
 from cuassay.cli.verbs.replay import replay
@@ -37,9 +35,13 @@ from cuassay.cli.verbs.report import report
 from cuassay.cli.verbs.run import run
 from cuassay.cli.verbs.serve import serve
 from cuassay.errors import BuildError, CuassayError, UsageError
+from cuassay.parts import Part, find_part, is_installed
 
 _PR_SET_DUMPABLE = 4
 _UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EDQUOT)
+# Verbs of distributions that may be absent.
+_PARTS = {"loop": Part.LOOP_VERB, "guard": Part.GUARD_VERB}
+_FOUND = {name: find_part(part) for name, part in _PARTS.items() if is_installed(part)}
 
 
 _GROUPS: dict[str, tuple[click.Command, ...]] = {
@@ -47,8 +49,8 @@ _GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Look at results": (report, replay, explain),
     "Look at problems": (problem,),
     "Execute PTX on the CPU": (run, prove),
-    "Training and inference loops": (loop,),
-    "Production": (guard, certificate),
+    "Training and inference loops": tuple(filter(None, (_FOUND.get("loop"),))),
+    "Production": (*filter(None, (_FOUND.get("guard"),)), certificate),
     "Agents and this machine": (serve, doctor),
 }
 
@@ -76,9 +78,11 @@ class Grouped(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the verb; say what does the same where it is one of an earlier version."""
+        """Return the verb; where it is absent, say what does the same or what brings it."""
         if args and (now := _RENAMED.get(args[0])):
             raise UsageError(f"`cuassay {args[0]}` is now `cuassay {now}`")
+        if args and args[0] in _PARTS and args[0] not in _FOUND:
+            find_part(_PARTS[args[0]])  # raises the error that names what to install
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

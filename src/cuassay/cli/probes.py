@@ -32,6 +32,7 @@ _NEEDS = {
     "safetensors": "workloads stored as safetensors cannot be read",
     "triton": "Triton kernels cannot be judged",
     "ptxsan": "Triton and CUDA C++ kernels cannot be judged without a GPU",
+    "cuassay-loops": "LOOP001 and LOOP002 have no training or inference states to look at",
     "hypothesis": "FUZZ001 does not search for inputs",
     "z3-solver": "nothing is proved for all sizes",
     "pytest": "kernels are not judged in tests: another pytest does not see the plugin",
@@ -43,7 +44,8 @@ import importlib.metadata as m, importlib.util as u, json
 found = {}
 for name, module in (
     ("torch", ""), ("triton", ""), ("ml_dtypes", ""), ("safetensors", ""), ("numpy", ""),
-    ("ptxsan", ""), ("hypothesis", ""), ("z3-solver", "z3"), ("pytest", ""),
+    ("ptxsan", ""), ("cuassay-loops", "cuassay_loops"),
+    ("hypothesis", ""), ("z3-solver", "z3"), ("pytest", ""),
 ):
     try:
         found[name] = m.version(name) if u.find_spec(module or name) else ""
@@ -136,8 +138,8 @@ def probes() -> Iterator[Probe]:
 def install_command(packages: Collection[str]) -> str:
     """Return one command that installs `packages` (see Probe): empty where there are none.
 
-    Extras come with torch's CPU build where no driver of NVIDIA is, and with ptxsan from the
-    checkout that this cuassay was installed from.
+    Extras come with torch's CPU build where no driver of NVIDIA is, and with the PTX machine and
+    the loops from the checkout that this cuassay was installed from.
     """
     if not packages:
         return ""
@@ -146,9 +148,10 @@ def install_command(packages: Collection[str]) -> str:
     if JUDGE in packages:
         gpu = shutil.which("nvidia-smi") is not None
         wanted.insert(0, f"'cuassay[{'gpu' if gpu else 'cpu'}]'")
-        machine = _checkout() / "packages" / "ptxsan"
-        if importlib.util.find_spec("ptxsan") is None and machine.is_dir():
-            wanted.insert(0, shlex.quote(str(machine)))
+        for name in ("cuassay-loops", "ptxsan"):
+            place = _checkout() / "packages" / name
+            if importlib.util.find_spec(name.replace("-", "_")) is None and place.is_dir():
+                wanted.insert(0, shlex.quote(str(place)))
         if not gpu and importlib.util.find_spec("torch") is None:
             first = f"pip install --no-deps 'torch<2.14' --extra-index-url {CPU_INDEX} && "
     return f"{first}pip install {' '.join(wanted)}"

@@ -23,6 +23,7 @@ from cuassay.judge.measure import selection
 from cuassay.judge.plan.broken import FACTS, SLICES, Spend, broken_inputs
 from cuassay.judge.plan.orders import TIES, orders_elements
 from cuassay.judge.plan.reduced import reduced_axes
+from cuassay.judge.plan.states import loop_states
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
 from cuassay.model.device import Device
@@ -407,10 +408,8 @@ class Cases:
 
     def _states(self, kind: str) -> tuple[Case, ...]:
         """Return what the kernel's site sees in a training or decoding loop."""
-        from cuassay.loops import states  # with torch's compiler: a second that few trials need
-
         return tuple(
-            states.plan(
+            loop_states().plan(
                 self.domain.problem,
                 kind,
                 profile=self._profile,

@@ -206,7 +206,7 @@ def _imported_elsewhere(job: Job) -> bool:
     a running process; anything else that a problem imported might.
     """
     known = [Path(path) for path in (*sysconfig.get_paths().values(), *site.getsitepackages())]
-    for name in ("cuassay", "ptxsan"):  # each in its checkout, perhaps
+    for name in ("cuassay", "cuassay_guard", "cuassay_loops", "ptxsan"):  # checkouts, perhaps
         known += [Path(p) for p in getattr(sys.modules.get(name), "__path__", ())]
     problem = Path(job.problem.partition(":")[0]).expanduser()
     if problem.exists():
@@ -267,7 +267,7 @@ def _guarded(job: Job, emit: Callable[[Event], None], started: float, place: _Pl
 
 
 def _nursery(job: _RunsCandidate) -> Nursery:
-    device = _likely_device(job)
+    device = job.device or _likely_kind()
     hidden = [*private_dirs(), *map(Path, job.hide)]
     return Nursery(device, hide=hidden, machine=_likely_machine(job))
 
@@ -296,11 +296,6 @@ def _known_settings() -> None:
             f"{settings.TRITON} is '{way}': expected {' or '.join(settings.TRITON_WAYS)}; leave it "
             f"unset for {settings.TRITON_WAYS[0]}"
         )
-
-
-def _likely_device(job: _RunsCandidate) -> Device:
-    """Return the device that torch will most likely choose; a wrong guess costs time only."""
-    return job.device or _likely_kind()
 
 
 def _likely_kind() -> Device:

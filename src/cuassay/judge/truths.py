@@ -15,6 +15,7 @@ from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
 from cuassay.judge.drawn import Drawn
+from cuassay.judge.plan.states import loop_states
 from cuassay.model import serial
 from cuassay.model.axes import evaluate, resolve
 from cuassay.model.case import Case
@@ -91,9 +92,7 @@ class Truths:
         """Return fresh inputs of a case, in the order of the problem's inputs."""
         problem = self._knowledge.problem
         if case.state is not None:
-            from cuassay.loops import states  # with torch's compiler, which few trials need
-
-            return states.inputs(problem, case.state, self._device)
+            return loop_states().inputs(problem, case.state, self._device)
 
         def make() -> Mapping[str, torch.Tensor | Scalar]:
             return case_inputs(problem, case, device=self._device, reference=self._reference)

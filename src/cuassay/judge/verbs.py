@@ -56,6 +56,7 @@ from cuassay.model.jobs import (
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Lane, Power, Profile
 from cuassay.oracle.compare.outputs import measure
+from cuassay.parts import Part, find_part
 from cuassay.sandbox.guest.process.preload import hash_triton, prepare_triton
 from cuassay.sandbox.host.nursery import Nursery
 
@@ -116,8 +117,7 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
 
             emit(Document(text=json.dumps(prove(job, emit, nursery))))
         case TrainJob() | InferJob() | BlameJob():
-            from cuassay.judge.loops import run_loop  # loads the loops' models
-
+            run_loop = find_part(Part.LOOP_JOBS)
             emit(Document(text=run_loop(job, emit, nursery)))
         case _:
             assert_never(job)

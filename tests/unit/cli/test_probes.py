@@ -38,9 +38,10 @@ def test_the_doctor_finds_the_compilers_that_builds_find() -> None:
         (
             ("judge",),
             False,
-            ("torch", "ptxsan"),
+            ("torch", "ptxsan", "cuassay_loops"),
             f"pip install --no-deps 'torch<2.14' --extra-index-url {probes.CPU_INDEX} && "
-            "pip install '/a checkout/packages/ptxsan' 'cuassay[cpu]'",
+            "pip install '/a checkout/packages/ptxsan' '/a checkout/packages/cuassay-loops' "
+            "'cuassay[cpu]'",
         ),
     ],
 )

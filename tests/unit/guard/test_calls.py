@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import cuassay
-from cuassay.guard.calls.signature import fits, memo_of
-from cuassay.guard.events import GuardViolationError, Violation
-from cuassay.guard.wrap import Guarded
+from cuassay_guard.calls.signature import fits, memo_of
+from cuassay_guard.events import GuardViolationError, Violation
+from cuassay_guard.wrap import Guarded
 from tests.support.guards import QUIET, Faulty, axpy_, both, double, honest, inputs, rmsnorm
 
 pytestmark = pytest.mark.usefixtures("quiet_guards")
@@ -372,7 +372,7 @@ def test_a_call_that_nobody_can_judge_is_counted_and_asked_about_less_often(
 ) -> None:
     asked = []
     monkeypatch.setattr(
-        "cuassay.guard.sampled.arbiter.judged_call", lambda job, names: asked.append(job)
+        "cuassay_guard.sampled.arbiter.judged_call", lambda job, names: asked.append(job)
     )
     guarded = _guard(Faulty(wrong=True))
     for _ in range(40):

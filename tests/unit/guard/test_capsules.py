@@ -11,15 +11,15 @@ import pytest
 import torch
 
 import cuassay
-from cuassay.cli.capsule import _print
 from cuassay.cli.main import main
 from cuassay.errors import CannotJudgeError, UsageError
-from cuassay.guard.capsules import evidence
-from cuassay.guard.capsules.replay import opened, replayed
-from cuassay.guard.capsules.shrink import shrunk
-from cuassay.guard.config import CapsulePolicy
-from cuassay.guard.trusted import Where
 from cuassay.model.device import CPU
+from cuassay_guard.capsules import evidence
+from cuassay_guard.capsules.replay import opened, replayed
+from cuassay_guard.capsules.shrink import shrunk
+from cuassay_guard.cli.capsule import _print
+from cuassay_guard.config import CapsulePolicy
+from cuassay_guard.trusted import Where
 from tests.support.guards import QUIET, inputs, rmsnorm, row_wrong
 
 

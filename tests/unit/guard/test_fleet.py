@@ -14,13 +14,13 @@ import cuassay
 from cuassay.cli.main import main
 from cuassay.errors import ProblemError
 from cuassay.formats import load_problem
-from cuassay.guard.fleet import registry
-from cuassay.guard.fleet.recertify import problem_of
-from cuassay.guard.fleet.status import StatusFile
 from cuassay.judge import verbs
 from cuassay.judge.bench import TrialPlan
 from cuassay.model.domain import Real
 from cuassay.model.problem import Problem, ScalarSource, TensorSpec
+from cuassay_guard.fleet import registry
+from cuassay_guard.fleet.recertify import problem_of
+from cuassay_guard.fleet.status import StatusFile
 from tests.support.guards import QUIET
 
 _KERNEL = """

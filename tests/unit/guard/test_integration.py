@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 import cuassay
 from cuassay.errors import UsageError
-from cuassay.guard import graphs
-from cuassay.guard.modules import unguard
+from cuassay_guard import graphs
+from cuassay_guard.modules import unguard
 from tests.support.guards import QUIET, Faulty, double, honest, inputs, rmsnorm
 
 pytestmark = pytest.mark.usefixtures("quiet_guards")

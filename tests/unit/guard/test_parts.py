@@ -9,18 +9,18 @@ import torch
 
 import cuassay
 from cuassay.errors import UnknownNameError, UsageError
-from cuassay.guard.calls.breaker import Breaker, State
-from cuassay.guard.calls.counters import EventCounts
-from cuassay.guard.calls.gate import Gate
-from cuassay.guard.calls.sampling import CheckBudget, Sampler
-from cuassay.guard.calls.signature import described, key_of
-from cuassay.guard.calls.snapshot import SnapshotBudget, take
-from cuassay.guard.calls.structure import flatten, portable, rebuild
-from cuassay.guard.config import Enforcement, configured, mode
-from cuassay.guard.sampled import screen
-from cuassay.guard.sampled.drift import Drift, limit
 from cuassay.oracle.compare.outputs import Bias
 from cuassay.oracle.truth.types import TrustedBias
+from cuassay_guard.calls.breaker import Breaker, State
+from cuassay_guard.calls.counters import EventCounts
+from cuassay_guard.calls.gate import Gate
+from cuassay_guard.calls.sampling import CheckBudget, Sampler
+from cuassay_guard.calls.signature import described, key_of
+from cuassay_guard.calls.snapshot import SnapshotBudget, take
+from cuassay_guard.calls.structure import flatten, portable, rebuild
+from cuassay_guard.config import Enforcement, configured, mode
+from cuassay_guard.sampled import screen
+from cuassay_guard.sampled.drift import Drift, limit
 from tests.support.guards import axpy_, double, honest, rmsnorm
 
 

@@ -14,7 +14,7 @@ import torch
 
 import cuassay
 from cuassay.errors import UsageError
-from cuassay.guard.ranks import RankCheck, RankReport
+from cuassay_guard.ranks import RankCheck, RankReport
 from tests.support.guards import QUIET, double
 from tests.support.paths import python_path
 from tests.support.two_ranks import PATIENT_S

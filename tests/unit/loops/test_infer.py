@@ -8,18 +8,17 @@ import pytest
 import torch
 
 from cuassay.errors import UsageError
-from cuassay.loops import sites
-from cuassay.loops.infer import inference, lengthening
-from cuassay.loops.infer.decoding import LogitTally, forced, same_bits
-from cuassay.loops.infer.inference import infer
-from cuassay.loops.infer.paged import exact_logits, prefill
-from cuassay.loops.kernels import Kernel, KernelFault
-from cuassay.loops.train import trained
 from cuassay.model.device import CPU
 from cuassay.model.loop import InferReport, LoopSettings
 from cuassay.model.verdict import Decision
-from cuassay.report import infer_words
-from cuassay.report.html import infer as infer_html
+from cuassay_loops import sites
+from cuassay_loops.infer import inference, lengthening
+from cuassay_loops.infer.decoding import LogitTally, forced, same_bits
+from cuassay_loops.infer.inference import infer
+from cuassay_loops.infer.paged import exact_logits, prefill
+from cuassay_loops.kernels import Kernel, KernelFault
+from cuassay_loops.report import infer_page, infer_words
+from cuassay_loops.train import trained
 from tests.support import loops
 
 
@@ -146,7 +145,7 @@ def test_the_report_is_told_in_every_form(tmp_path: Path) -> None:
     assert set(document["quality"]) >= {"trusted prefill", "trusted", "twin", "kernel"}
     assert any("generation" in line for line in infer_words.lines(found))
     assert infer_words.markdown(found).startswith("# ACCEPTED")
-    page = infer_html.page(found)
+    page = infer_page.page(found)
     assert page.count("<svg") == 1
     assert "<script>" not in page
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from cuassay.loops import sites
-from cuassay.loops.kernels import KernelFault, local_kernel, sizes_of
-from cuassay.loops.model.operators import SiteMode, stochastic_round
-from cuassay.loops.model.transformer import Block, Transformer
-from cuassay.loops.train.lane import Learner
 from cuassay.model.loop import Cell
+from cuassay_loops import sites
+from cuassay_loops.kernels import KernelFault, local_kernel, sizes_of
+from cuassay_loops.model.operators import SiteMode, stochastic_round
+from cuassay_loops.model.transformer import Block, Transformer
+from cuassay_loops.train.lane import Learner
 from tests.support import loops
 
 _FUSED = {"linear_cross_entropy", "linear_cross_entropy_backward", "embedding_rmsnorm_backward"}

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from cuassay.loops.sequential import BAND, RARE, Exceedance, Group, Lean, Monitor, Pair
-from cuassay.loops.train.losses import LossBand
+from cuassay_loops.sequential import BAND, RARE, Exceedance, Group, Lean, Monitor, Pair
+from cuassay_loops.train.losses import LossBand
 
 
 def _pair(*, bias: float = 0.0, deviation: float = 0.001, finite: bool = True) -> Pair:

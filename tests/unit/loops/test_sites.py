@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cuassay.cli.loop_options import INFER_SITES, TRAIN_SITES
-from cuassay.loops.infer.inference import _FORWARD
-from cuassay.loops.sites import SITES, Phase
+from cuassay_loops.cli.options import INFER_SITES, TRAIN_SITES
+from cuassay_loops.infer.inference import _FORWARD
+from cuassay_loops.sites import SITES, Phase
 
 
 def test_the_help_names_every_site() -> None:

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from cuassay.catalog import registry
-from cuassay.loops import states
 from cuassay.model import serial
 from cuassay.model.case import DECODING, TRAINING, Case
 from cuassay.model.device import CPU
 from cuassay.model.problem import ConstAxis, Problem, VarAxis
 from cuassay.model.verdict import Profile
+from cuassay_loops import states
 
 
 def _plan(problem: Problem, kind: str) -> list[Case]:

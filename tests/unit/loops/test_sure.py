@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuassay.loops.kernels import local_kernel
-from cuassay.loops.train import matrix, trained
-from cuassay.loops.train.cell import run_cell
 from cuassay.model.device import CPU
 from cuassay.model.loop import Cell, LoopSettings, Start
+from cuassay_loops.kernels import local_kernel
+from cuassay_loops.train import matrix, trained
+from cuassay_loops.train.cell import run_cell
 from tests.support import loops
 from tests.support.loop_faults import HEAD, Run
 

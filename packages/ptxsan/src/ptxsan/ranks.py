@@ -341,7 +341,7 @@ class _Layout:
                     buffer = self._buffer(memory.name, memory.arrays[other], other)
                     arguments.append(Pointer(buffer=buffer, offset=offset))
                 case Pointers(memory=memory):
-                    arguments.append(bytes(_size(parameter)))
+                    arguments.append(bytes(parameter.count * size_of(parameter.type)))
                     each = self._pointers(memory)
                     inside += [(index, 8 * number, one) for number, one in enumerate(each)]
                 case Table(memory=memory):
@@ -395,7 +395,3 @@ class _Layout:
                 initialised=fresh, closed_to=self._closed(rank),
             )  # fmt: skip
         return self._buffers[key]
-
-
-def _size(parameter: Declaration) -> int:
-    return parameter.count * size_of(parameter.type)

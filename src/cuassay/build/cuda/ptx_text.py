@@ -24,8 +24,6 @@ _SHARED_STATE = re.compile(
     r"(?:ld|st)(?!matrix)(?!.*\.(?:param|const|local)\b)|ldmatrix|stmatrix|atom|red(?!ux)|"
     r"cp\.async|cp\.reduce|bar(?:rier)?\.|mbarrier\.|fence|membar|griddepcontrol|ldu|multimem"
 )
-_VECTOR = re.compile(r"(?:ld|st)\.(?!.*\.(?:param|local|shared)\b).*\.v(\d)\.[a-z]+(\d+)")
-_CP_ASYNC = re.compile(r"cp\.async\.c[ag]\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +39,6 @@ class Instruction:
     def touches_shared_state(self) -> bool:
         """Whether other threads may see it: memory that they share, a barrier, a fence."""
         return _SHARED_STATE.match(self.opcode) is not None
-
-    @property
-    def vector_bytes(self) -> int:
-        """The bytes, and the alignment, of one thread's vector access to device memory; or 0."""
-        found = _VECTOR.match(self.opcode)
-        if found:
-            return int(found[1]) * int(found[2]) // 8
-        if _CP_ASYNC.match(self.opcode):
-            size = re.search(r"\]\s*,\s*(4|8|16)\b|\]\s*,\s*(0x[0-9a-fA-F]+)", self.text)
-            return int(size[1] or size[2], 0) if size else 0
-        return 0
 
 
 def instructions(ptx: str) -> Iterator[Instruction]:

@@ -10,11 +10,13 @@ from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.state.answers import reads_of
+from cuassay.errors import missing_extra
 from cuassay.model.case import TRAINING
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
+from cuassay.parts import Part, is_installed
 
 
 class Loop001(Check):
@@ -59,6 +61,8 @@ class Loop001(Check):
         """Return why there are no states to look at, or an empty string."""
         if trial.profile is Profile.QUICK:
             return "runs from the standard profile on"
+        if not is_installed(Part.LOOP_STATES):
+            return f"{missing_extra('cuassay-loops', Part.LOOP_STATES.extra)}"
         if not trial.cases(self.purpose):
             return f"the operator has no place in the model's {self.purpose} loop at its sizes"
         return ""

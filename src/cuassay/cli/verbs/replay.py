@@ -8,11 +8,14 @@ from pathlib import Path
 
 import click
 
-from cuassay.cli import capsule, options
+from cuassay.cli import options
 from cuassay.cli.drive import drive
 from cuassay.cli.sinks import say
 from cuassay.errors import UsageError
 from cuassay.model.device import Device
+from cuassay.parts import Part, find_part
+
+_CAPSULE = ".capsule.safetensors"  # the end of the name of what a guard keeps of a call
 
 
 @click.command("replay")
@@ -57,10 +60,11 @@ def replay(
 
     if export is not None and not export.endswith(".py"):
         raise UsageError(f"--export {export} is not a .py file; give the file to write")
-    if capsule.is_capsule(where):
+    if where.endswith(_CAPSULE):
+        replay_capsule = find_part(Part.CAPSULES)
         formatted = html is not None or bool(formats)
         context.exit(
-            capsule.replay_capsule(
+            replay_capsule(
                 where,
                 kernel=kernel,
                 device=device,

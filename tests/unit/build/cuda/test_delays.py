@@ -100,11 +100,6 @@ def test_instructions_are_told_from_what_looks_like_one() -> None:
     assert [AWKWARD[i.start :].startswith(i.text.split()[0]) for i in found] == [True] * len(found)
 
 
-def test_vector_accesses_say_which_alignment_they_need() -> None:
-    widths = {i.opcode: i.vector_bytes for i in instructions(AWKWARD) if i.vector_bytes}
-    assert widths == {"ld.global.v4.b32": 16, "cp.async.cg.shared.global": 16}
-
-
 def test_pauses_come_before_shared_state_and_change_nothing_else() -> None:
     seen: Counter[str] = Counter()
     for seed in range(40):

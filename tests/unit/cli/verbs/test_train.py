@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.cli import loop_drive
 from cuassay.cli.main import main
-from cuassay.loops.train import duplicates, matrix
-from cuassay.loops.train.cell import Settings
 from cuassay.model.jobs import TrainJob
 from cuassay.model.loop import Cell, CellResult, Duplicates, Start
+from cuassay_loops.cli import drive as loop_drive
+from cuassay_loops.train import duplicates, matrix
+from cuassay_loops.train.cell import Settings
 from tests.zoo import planted
 
 _BUG = str(planted.bug("bf16_embedding_grad"))

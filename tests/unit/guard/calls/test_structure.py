@@ -11,9 +11,9 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 import cuassay
-from cuassay.guard.calls import structure
-from cuassay.guard.calls.signature import key_of
-from cuassay.guard.trusted import normal_call
+from cuassay_guard.calls import structure
+from cuassay_guard.calls.signature import key_of
+from cuassay_guard.trusted import normal_call
 from tests.support.calls import kernels, references
 from tests.support.guards import QUIET
 

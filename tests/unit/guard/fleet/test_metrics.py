@@ -20,16 +20,17 @@ from typing import Any
 import pytest
 
 import cuassay
+import cuassay_guard
 from cuassay.cli.main import main
-from cuassay.guard.fleet import metrics, registry
-from cuassay.guard.fleet.status import FILE
-from cuassay.guard.logs import JsonFormatter
-from cuassay.guard.prometheus import GuardCollector
-from cuassay.guard.wrap import Guarded
+from cuassay_guard.fleet import metrics, registry
+from cuassay_guard.fleet.status import FILE
+from cuassay_guard.logs import JsonFormatter
+from cuassay_guard.prometheus import GuardCollector
+from cuassay_guard.wrap import Guarded
 from tests.support.guards import QUIET, Faulty, honest, inputs, rmsnorm
 from tests.support.paths import python_path
 
-ASSETS = Path(cuassay.__file__).parent / "guard" / "assets"
+ASSETS = Path(cuassay_guard.__file__).parent / "assets"
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +82,7 @@ def test_multiprocess_mode_adds_up_over_processes(tmp_path: Path) -> None:
     program = textwrap.dedent(
         """
         import os, cuassay, torch
-        from cuassay.guard import prometheus
+        from cuassay_guard import prometheus
         from tests.support.guards import double
         guarded = cuassay.guard(double, trusted=double, sample=0, oracle="local", name="d")
         pusher = prometheus.install()
@@ -115,7 +116,7 @@ def test_opentelemetry_reads_the_counters() -> None:
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-    from cuassay.guard import otel
+    from cuassay_guard import otel
 
     guarded = _run()
     reader = InMemoryMetricReader()
@@ -144,11 +145,11 @@ def test_an_absent_exporter_says_what_to_install(
     import importlib
 
     for name in list(sys.modules):
-        if name.split(".")[0] == blocked or name == f"cuassay.guard.{module}":
+        if name.split(".")[0] == blocked or name == f"cuassay_guard.{module}":
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, blocked, None)
     with pytest.raises(cuassay.errors.MissingToolError, match=re.escape(line)):
-        importlib.import_module(f"cuassay.guard.{module}")
+        importlib.import_module(f"cuassay_guard.{module}")
 
 
 def test_logs_are_one_json_object_a_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 import cuassay
-from cuassay.guard import wrap
-from cuassay.guard.sampled.checker import CHECKER, Checker
-from cuassay.guard.wrap import Guarded
+from cuassay_guard import wrap
+from cuassay_guard.sampled.checker import CHECKER, Checker
+from cuassay_guard.wrap import Guarded
 from tests.support.guards import QUIET, double, honest, inputs, rmsnorm
 
 pytestmark = pytest.mark.usefixtures("quiet_guards")
@@ -137,7 +137,7 @@ def test_no_memory_for_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: Any) -> None:
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr("cuassay.guard.calls.snapshot.detached_copies", full)
+    monkeypatch.setattr("cuassay_guard.calls.snapshot.detached_copies", full)
     guarded = _guard(double)
     assert torch.equal(guarded(torch.ones(64)), torch.full((64,), 2.0))
     _adds_up(guarded)

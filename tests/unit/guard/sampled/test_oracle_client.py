@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import cuassay
-from cuassay.guard.sampled.oracle_client import ORACLE
-from cuassay.guard.trusted import import_root
+from cuassay_guard.sampled.oracle_client import ORACLE
+from cuassay_guard.trusted import import_root
 from tests.support.guards import Faulty, honest, inputs, rmsnorm
 
 ALL: dict[str, Any] = {"capsules": None, "max_overhead": None, "sample": 1.0}

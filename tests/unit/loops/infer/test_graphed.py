@@ -8,11 +8,6 @@ import pytest
 import torch
 
 from cuassay.formats import load_candidate
-from cuassay.loops.infer import graphed
-from cuassay.loops.infer.graphed import Graphed, MakeInputs
-from cuassay.loops.kernels import IsolatedKernel, Kernel, NoVerdict, Reads, Value
-from cuassay.loops.sites import SITES
-from cuassay.loops.text.corpus import corpus
 from cuassay.model.case import Case
 from cuassay.model.device import CPU, CUDA
 from cuassay.model.problem import Problem
@@ -26,6 +21,11 @@ from cuassay.model.scenario import (
     Scenario,
 )
 from cuassay.model.steps import Capture, Replay
+from cuassay_loops.infer import graphed
+from cuassay_loops.infer.graphed import Graphed, MakeInputs
+from cuassay_loops.kernels import IsolatedKernel, Kernel, NoVerdict, Reads, Value
+from cuassay_loops.sites import SITES
+from cuassay_loops.text.corpus import corpus
 from tests.support import loops
 from tests.zoo import planted
 

@@ -12,18 +12,17 @@ import torch
 from torch.nn import functional
 
 from cuassay.errors import CannotJudgeError, UsageError
-from cuassay.loops import presets, sites
-from cuassay.loops.infer import encoding
-from cuassay.loops.kernels import Kernel, KernelFault, local_kernel
-from cuassay.loops.model import minilm
-from cuassay.loops.model.encoder import Encoder, EncoderSizes, EncoderWeights, pooled
-from cuassay.loops.model.operators import Operators
-from cuassay.loops.train import matrix
 from cuassay.model.device import CPU
 from cuassay.model.loop import InferReport, LoopSettings
 from cuassay.model.verdict import Decision
-from cuassay.report import infer_words
-from cuassay.report.html import infer as infer_html
+from cuassay_loops import presets, sites
+from cuassay_loops.infer import encoding
+from cuassay_loops.kernels import Kernel, KernelFault, local_kernel
+from cuassay_loops.model import minilm
+from cuassay_loops.model.encoder import Encoder, EncoderSizes, EncoderWeights, pooled
+from cuassay_loops.model.operators import Operators
+from cuassay_loops.report import infer_page, infer_words
+from cuassay_loops.train import matrix
 
 _SIZES = EncoderSizes(vocab=64, hidden=16, layers=2, heads=2, ffn=32, positions=48)
 
@@ -208,7 +207,7 @@ def test_the_report_is_told_in_every_form() -> None:
     assert any("cosine" in line for line in infer_words.lines(found))
     assert infer_words.document(found)["preset"] == "fake"
     assert infer_words.markdown(found).startswith("# ACCEPTED")
-    assert "layer 2" in infer_html.page(found)
+    assert "layer 2" in infer_page.page(found)
 
 
 def test_a_kernel_that_fails_is_rejected() -> None:

@@ -10,20 +10,20 @@ from torch.nn import functional
 
 from cuassay.errors import UsageError
 from cuassay.formats import load_problem
-from cuassay.loops import presets, sites, states
-from cuassay.loops.infer.inference import infer
-from cuassay.loops.infer.paged import exact_logits, prefill
-from cuassay.loops.kernels import Kernel, KernelFault, local_kernel
-from cuassay.loops.model.operators import SiteMode
-from cuassay.loops.model.routing import Routes, same_choice
-from cuassay.loops.model.transformer import Block, Transformer
-from cuassay.loops.train import trained
-from cuassay.loops.train.cell import run_cell
-from cuassay.loops.train.lane import Learner
 from cuassay.model.case import DECODING, TRAINING
 from cuassay.model.device import CPU
 from cuassay.model.loop import Cell, InferReport, LoopSettings
 from cuassay.model.verdict import Decision, Profile
+from cuassay_loops import presets, sites, states
+from cuassay_loops.infer.inference import infer
+from cuassay_loops.infer.paged import exact_logits, prefill
+from cuassay_loops.kernels import Kernel, KernelFault, local_kernel
+from cuassay_loops.model.operators import SiteMode
+from cuassay_loops.model.routing import Routes, same_choice
+from cuassay_loops.model.transformer import Block, Transformer
+from cuassay_loops.train import trained
+from cuassay_loops.train.cell import run_cell
+from cuassay_loops.train.lane import Learner
 from tests.support import loop_faults as faults
 from tests.support import loops
 

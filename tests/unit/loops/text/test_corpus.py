@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuassay.errors import UsageError
-from cuassay.loops.text import bpe
-from cuassay.loops.text.corpus import corpus
+from cuassay_loops.text import bpe
+from cuassay_loops.text.corpus import corpus
 
 _TEXT = b"def low(lower):\n    return lower + low(lowest) - low\n" * 400
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from cuassay.loops.kernels import KernelFault, NoVerdict, Value
-from cuassay.loops.train.cell import run_cell
-from cuassay.loops.train.story import decide_matrix, story
 from cuassay.model.loop import Cell, CellResult
 from cuassay.model.verdict import Decision
+from cuassay_loops.kernels import KernelFault, NoVerdict, Value
+from cuassay_loops.train.cell import run_cell
+from cuassay_loops.train.story import decide_matrix, story
 from tests.support import loops
 
 

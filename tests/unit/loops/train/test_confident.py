@@ -7,12 +7,12 @@ import math
 import pytest
 import torch
 
-from cuassay.loops.sites import SITES
-from cuassay.loops.train import confident, matrix
-from cuassay.loops.train.cell import run_cell
-from cuassay.loops.train.confident import SureTokens
 from cuassay.model.device import CPU
 from cuassay.model.loop import Cell, LoopSettings, Start
+from cuassay_loops.sites import SITES
+from cuassay_loops.train import confident, matrix
+from cuassay_loops.train.cell import run_cell
+from cuassay_loops.train.confident import SureTokens
 from tests.support import loops
 
 _SITE = "cross_entropy_backward"

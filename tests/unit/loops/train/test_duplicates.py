@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from cuassay.loops.kernels import KernelFault, NoVerdict, Value, local_kernel
-from cuassay.loops.train import duplicates
-from cuassay.loops.train.cell import run_cell
-from cuassay.loops.train.story import decide_matrix, ranges
 from cuassay.model.loop import Cell, Duplicates, Start
 from cuassay.model.verdict import Decision
+from cuassay_loops.kernels import KernelFault, NoVerdict, Value, local_kernel
+from cuassay_loops.train import duplicates
+from cuassay_loops.train.cell import run_cell
+from cuassay_loops.train.story import decide_matrix, ranges
 from tests.support import loop_faults as faults
 from tests.support import loops
 

@@ -1,0 +1,1 @@
+"""The verb `guard`, and `cuassay replay` of a capsule."""

@@ -1,0 +1,1 @@
+"""The verbs `train`, `infer` and `blame` of `cuassay loop`. Imports no torch."""

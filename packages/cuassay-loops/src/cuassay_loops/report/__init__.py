@@ -1,0 +1,1 @@
+"""Reports of loops in words, as documents and as pages. Imports no torch."""

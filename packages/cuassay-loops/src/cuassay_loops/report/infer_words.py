@@ -1,0 +1,152 @@
+"""The report of `cuassay loop infer` in words: terminal lines, RESULT.md and the JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cuassay.model.loop import Generation, InferReport
+from cuassay.report.clean import clean, one_line
+from cuassay.report.json_report import plain_number
+from cuassay.report.markdown import code as markdown_code
+from cuassay.report.markdown import table as markdown_table
+from cuassay.report.markdown import text as inert
+from cuassay_loops.report.train_words import surroundings, table
+
+SCHEMA = "cuassay/infer/1"
+_HEADER = ("logits of", "mean KL", "worst KL", "top-1", "top-5", "perplexity")
+
+
+def document(report: InferReport) -> dict[str, Any]:
+    """Return the JSON document of `cuassay loop infer --json`."""
+    return {
+        "schema": SCHEMA,
+        "verdict": report.decision.value,
+        "reason": clean(report.reason),
+        "site": report.site,
+        "problem": clean(report.problem),
+        "candidate": clean(report.candidate),
+        "digest": report.digest,
+        "device": clean(report.device),
+        "preset": report.preset.name,
+        "precision": report.precision,
+        "seed": report.seed,
+        "lengths": list(report.lengths),
+        "false_alarm_rate": report.false_alarm_rate,
+        "quality": {
+            name: {
+                "kl": plain_number(found.kl),
+                "worst_kl": plain_number(found.worst_kl),
+                "top1": plain_number(found.top1),
+                "top5": plain_number(found.top5),
+                "perplexity": plain_number(found.perplexity),
+            }
+            for name, found in report.quality.items()
+        },
+        "step": report.step,
+        "group": report.group,
+        "deviation": plain_number(report.deviation),
+        "noise": plain_number(report.noise),
+        "kl_trusted": [plain_number(value) for value in report.kl_trusted],
+        "kl_kernel": [plain_number(value) for value in report.kl_kernel],
+        "lengthening": [
+            {"length": p.length, "error": plain_number(p.error), "trusted": plain_number(p.trusted)}
+            for p in report.lengthening
+        ],
+        "slope": None if report.slope is None else plain_number(report.slope),
+        "slope_trusted": None
+        if report.slope_trusted is None
+        else plain_number(report.slope_trusted),
+        "generations": [
+            {
+                "kind": told.kind,
+                "tokens": told.tokens,
+                "agreed": told.agreed,
+                "margin": plain_number(told.margin),
+            }
+            for told in report.generations
+        ],
+        "checks": {name: clean(text) for name, text in report.checks.items()},
+        "advice": [clean(text) for text in report.advice],
+        "failure": clean(report.failure),
+        "environment": {name: clean(value) for name, value in report.environment.items()},
+        "duration_s": plain_number(report.duration_s),
+    }
+
+
+def quality_rows(report: InferReport) -> list[tuple[str, ...]]:
+    """Return the table of qualities, its header first."""
+    rows: list[tuple[str, ...]] = [_HEADER]
+    for name, found in report.quality.items():
+        rows.append(
+            (
+                name,
+                f"{found.kl:.2e}",
+                f"{found.worst_kl:.2e}",
+                f"{100 * found.top1:.1f} %",
+                f"{100 * found.top5:.1f} %",
+                f"{found.perplexity:.5g}",
+            )
+        )
+    return rows
+
+
+def notes(report: InferReport) -> Iterator[str]:
+    """Yield what else was tried, in words."""
+    for name, text in report.checks.items():
+        yield f"{name}: {one_line(text)}"
+    if report.slope is not None and report.slope_trusted is not None:
+        yield (
+            f"error over length: slope {report.slope:+.2f}, reference {report.slope_trusted:+.2f}"
+        )
+    yield from map(_generation, report.generations)
+    for text in report.advice:
+        yield f"advice: {one_line(text)}"
+
+
+def _generation(told: Generation) -> str:
+    if told.agreed == told.tokens:
+        return f"{told.kind} generation: all {told.tokens} tokens as the trusted run's"
+    return (
+        f"{told.kind} generation: {told.agreed} of {told.tokens} tokens as the trusted run's; "
+        f"margin of the next {told.margin:.2g}"
+    )
+
+
+def lines(report: InferReport) -> Iterator[str]:
+    """Yield what a terminal shows."""
+    yield (
+        f"{report.decision.value}  {one_line(report.candidate, limit=80)} at site {report.site} "
+        f"({report.device}, {report.preset.name}, {report.precision})"
+    )
+    yield f"  {one_line(report.reason, limit=900)}"
+    yield ""
+    if report.quality:
+        yield from table(quality_rows(report))
+        yield ""
+    for note in notes(report):
+        yield f"  {note}"
+    yield (
+        f"  {len(report.lengths)} sequences of {min(report.lengths)} to {max(report.lengths)} "
+        f"tokens; false-alarm rate {report.false_alarm_rate:g} for a correct kernel's logits"
+    )
+    yield f"  seed {report.seed}; {report.duration_s:.0f} s"
+
+
+def markdown(report: InferReport) -> str:
+    """Return RESULT.md."""
+    return "\n".join(
+        [
+            f"# {report.decision.value}: {markdown_code(report.candidate)} at `{report.site}`",
+            "",
+            f"{inert(report.reason, limit=900)}.",
+            "",
+            *markdown_table(quality_rows(report)),
+            "",
+            *(f"- {inert(note, limit=900)}" for note in notes(report)),
+            f"- digest `{report.digest}`, seed {report.seed}, device {inert(report.device)}, "
+            f"model `{report.preset.name}` in {report.precision}",
+            f"- {surroundings(report.environment)}",
+            "",
+        ]
+    )
