@@ -130,12 +130,14 @@ def candidate_side(folder: Path) -> dict[str, float]:
         for _ in range(_EVENTS):
             sys._getframe(0)
 
+    def filtered() -> None:
+        kernel.forbid_new_privileges()
+        filter.refuse_host_calls()
+
     torch.zeros(1)
     return {
         "all namespaces (H4 among them)": _forked_ms(lambda: walls.enter_namespaces(())),
-        "H4, H7 the filter of system calls": _forked_ms(
-            lambda: (kernel.forbid_new_privileges(), filter.refuse_host_calls())
-        ),
+        "H4, H7 the filter of system calls": _forked_ms(filtered),
         "H11 questions noted, one event": round(
             (_forked_ms(lambda: frames(True)) - _forked_ms(lambda: frames(False))) / _EVENTS, 6
         ),

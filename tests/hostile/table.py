@@ -1280,6 +1280,28 @@ _PRODUCTION = (
         needs=("private shared memory",),  # the mount namespace
     ),
     Hostile(
+        name="right-while-the-machine-is-idle",
+        line="H11",
+        body="""
+BEST = [1.0]
+def run(x):
+    began = time.perf_counter()
+    y = right(x)
+    spent = time.perf_counter() - began
+    BEST[0] = min(BEST[0], spent)
+    return wrong(x) if spent > 40 * BEST[0] and spent > 0.1 else y
+""",
+        twin="""
+TUNED = []
+def run(x):
+    end = time.perf_counter() + 0.01
+    while time.perf_counter() < end and len(TUNED) < 3:
+        TUNED.append(right(x))
+    return right(x)
+""",
+        codes=("NUM001", "APART001"),
+    ),
+    Hostile(
         name="right-for-5000-calls",
         line="H11",
         body="def run(x):\n    return right(x) if turn() < 5000 else wrong(x)\n",

@@ -40,7 +40,7 @@ class Apart001(Check):
         in, decides the order of the calls, and reads inputs and results itself. The process looks
         like one that a user started from a terminal: variables of a login, standard streams,
         arguments and flags of Python, more than one thread. Between two calls Python's clocks go
-        forward by 40 days.
+        forward by 40 days, and after the first one by a quarter of a second at each reading.
 
     Why it matters
         A kernel that recognizes its judge can behave while it is watched: it answers right where

@@ -56,7 +56,8 @@ from cuassay.sandbox.ran import renumbered
 from cuassay.sandbox.syscalls import read_memory_into
 
 _OFTEN = "often"  # the name of the result of each of many calls
-_LATER_S = 40 * 24 * 3600  # by which clocks go on between two calls, as if production went on
+_LATER_S = 40 * 24 * 3600.0  # by which clocks go on between two calls, as if production went on
+_PACE_S = 0.25  # by which they go on at each reading after the first call, as on a busy machine
 
 
 class ApartExecution(Execution):
@@ -195,7 +196,8 @@ class ApartExecution(Execution):
             "result": step.result,
             "outputs": held.outputs,
             "before": before,
-            "later_s": _LATER_S if self._called else 0,
+            "later_s": _LATER_S if self._called else 0.0,
+            "pace_s": _PACE_S if self._called else 0.0,
         }
         self._called = True
         rewritten = held.restore()

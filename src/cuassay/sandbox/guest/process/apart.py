@@ -174,34 +174,42 @@ def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[
     return channel, report
 
 
-def _clocks() -> Callable[[int], None]:
+def _clocks() -> Callable[[float, float], None]:
     """Return what sets the clocks of Python's `time` and `datetime` ahead by some seconds.
 
+    From then on each reading sets them ahead by the second number, as on a machine that others use.
     Their functions stay the same objects: it is the code behind them that another one replaces.
     """
     head, word = object.__basicsize__, ctypes.sizeof(ctypes.c_void_p)
     word_at, number_at = ctypes.c_void_p.from_address, ctypes.c_int.from_address
     plain, of_type, with_words = 0x04, 0x14, 0x92  # METH_* in methodobject.h
-    ahead_s = 0
+    ahead_s = pace_s = 0.0
 
-    def shift(function: Any, flags: int, arguments: int, unit: Any) -> None:
+    def shift(function: Any, flags: int, arguments: int, unit: Any, whole: bool = False) -> None:
         entry = word_at(id(function) + head).value or 0  # its PyMethodDef
         if number_at(entry + 2 * word).value != flags:
             return  # another version of Python
         kind = ctypes.PYFUNCTYPE(ctypes.py_object, *[ctypes.c_void_p] * arguments)
         place = word_at(entry + word)
         real = kind(place.value or 0)
-        made = kind(lambda *given: real(*given) + ahead_s * unit)
+
+        def shifted(*given: Any) -> Any:
+            nonlocal ahead_s
+            ahead_s += pace_s
+            found = real(*given)
+            return found + (int(ahead_s * unit) if whole else ahead_s * unit)
+
+        made = kind(shifted)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # for as long as the process lives
         place.value = ctypes.cast(made, ctypes.c_void_p).value
 
-    def later(seconds: int) -> None:
-        nonlocal ahead_s
-        ahead_s += seconds
+    def later(seconds: float, pace: float) -> None:
+        nonlocal ahead_s, pace_s
+        ahead_s, pace_s = ahead_s + seconds, pace
 
     for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
         shift(getattr(time, name), plain, 2, 1)
-        shift(getattr(time, f"{name}_ns"), plain, 2, 10**9)
+        shift(getattr(time, f"{name}_ns"), plain, 2, 10**9, True)
     second = datetime.timedelta(seconds=1)
     shift(datetime.datetime.now, with_words, 4, second)
     shift(vars(datetime.datetime)["utcnow"].__get__(None, datetime.datetime), of_type, 2, second)
@@ -344,7 +352,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                     if byte is not None and perturb is not None:
                         perturb(-6, byte ^ 0xFF or 0x100)
                     if later is not None:
-                        later(request["later_s"])
+                        later(request["later_s"], request["pace_s"])
                     try:
                         for _ in range(request["before"]):
                             function(*arguments)

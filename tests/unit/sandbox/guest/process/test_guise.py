@@ -78,10 +78,13 @@ def test_clocks_go_forward_by_days_between_calls_and_no_function_is_another(
     assert [all(one) for one in _results(nursery, kinds, Mode.APART)] == [True, True]
 
 
-def test_a_clock_runs_as_ever_within_a_call_and_in_other_processes(nursery: Nursery) -> None:
+def test_a_clock_runs_as_ever_within_the_first_call_and_in_other_processes(
+    nursery: Nursery,
+) -> None:
     lasts = ["-time.monotonic() + (time.sleep(0.05), time.monotonic())[1]"]
-    for (found,) in _results(nursery, lasts, Mode.APART):
-        assert 0.04 < found < 60.0
+    (found,), (busy,) = _results(nursery, lasts, Mode.APART)
+    assert 0.04 < found < 60.0
+    assert 0.29 < busy < 60.0  # as where others use the machine
     first, second = _results(nursery, _CLOCKS[:5], Mode.PLAIN)
     assert all(0 <= after - before < 600 for before, after in zip(first, second, strict=True))
 
