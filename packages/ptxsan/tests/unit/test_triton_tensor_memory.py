@@ -25,7 +25,7 @@ tl = pytest.importorskip("triton.language")
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def product(a, b, c, depth, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):  # type: ignore[no-untyped-def]
+def product(a, b, c, depth, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):  # type: ignore[no-untyped-def, name-defined]
     """C = A B, step by step along K."""
     rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     total = tl.zeros((M, N), c.dtype.element_ty)
@@ -37,7 +37,7 @@ def product(a, b, c, depth, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr): 
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def attention(q, k, v, c, length, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):  # type: ignore[no-untyped-def]
+def attention(q, k, v, c, length, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):  # type: ignore[no-untyped-def, name-defined]
     """Attention: the second product has a factor that threads made."""
     rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     x = tl.load(q + rows[:, None] * K + inner[None, :])

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from cuassay import settings
 from cuassay.cli import early, options
 from cuassay.cli.defaults import Defaults, read_defaults
 from cuassay.cli.drive import EXIT_CODES, drive, waiting
@@ -23,6 +22,7 @@ from cuassay.model.device import CPU
 from cuassay.model.options import Options
 from cuassay.model.verdict import Decision, Profile
 
+_ARCHITECTURE = "CUASSAY_MACHINE_ARCH"  # what the processes below are told by (settings.py)
 # An engineer at a terminal sees the condition. Where a program reads the verdict, who wrote the
 # kernel may not say what is right unless somebody agrees.
 _FOR_PROGRAMS = frozenset(("agent", "github"))
@@ -124,7 +124,7 @@ def check(
     if arch:
         if judging.device is not None and judging.device.on_gpu:
             raise UsageError(f"--arch judges on the CPU; leave --device {judging.device} out")
-        os.environ[settings.MACHINE_ARCH] = options.architecture(arch, option="--arch")
+        os.environ[_ARCHITECTURE] = options.architecture(arch, option="--arch")
         judging = replace(judging, device=CPU)
     stated = read_defaults(path)
     if stated.profile and context.get_parameter_source("profile") is ParameterSource.DEFAULT:
