@@ -108,19 +108,16 @@ class Describer:
             accesses.append(self._access(opcode, one.other_site, one.other_gid))
         name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
         kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
-        if one.kind == L.K_PROXY and self._is_copied_tile(one):
-            severity = Severity.NOTE
+        reader = self._instruction(one.site)
+        if one.kind == L.K_PROXY and isa.is_of_tensor_memory(reader):
+            # Compilers give no fence where a tensor core reads what cp.async wrote.
+            writer = self._instruction(self._memory_site(one.other_site))
+            severity = Severity.NOTE if isa.is_waited_copy(writer) else severity
         return MachineFinding(
             kind=kind, severity=severity, text=text, accesses=tuple(accesses), count=one.count,
             space=_SPACES[one.space] if name else "", allocation=name, offset=offset,
             address=one.address or None,
         )  # fmt: skip
-
-    def _is_copied_tile(self, one: Record) -> bool:
-        """Whether a tensor core reads what cp.async wrote, for which compilers give no fence."""
-        reader = self._instruction(one.site)
-        writer = self._instruction(self._memory_site(one.other_site))
-        return isa.is_of_tensor_memory(reader) and isa.is_waited_copy(writer)
 
     def _tensor(self, one: Record) -> MachineFinding:
         """Return a finding about tensor memory (tensor_findings.py)."""

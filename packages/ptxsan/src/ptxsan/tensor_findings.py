@@ -37,50 +37,40 @@ _SHAPES = {
 
 def describe(one: Record, accesses: tuple[Access, ...]) -> tuple[Kind, Severity, str]:
     """Return the kind, the severity and the text of a finding."""
-    kind, severity = _KINDS[one.kind]
-    first = accesses[0]
-    who = f"thread {first.thread} of block {first.block}"
-    return kind, severity, f"{first.what} by {who} {_text(one, accesses)} {_MANUAL}"
-
-
-def _text(one: Record, accesses: tuple[Access, ...]) -> str:
     match one.kind:
         case L.K_TENSOR_LANES:
-            return (
+            text = (
                 f"addresses lane {one.address} of tensor memory: its warp may access lanes "
                 f"{32 * one.extra} to {32 * one.extra + 31}"
             )
         case L.K_TENSOR_OUTSIDE:
-            state = "were released" if one.extra == M.RELEASED else "nobody has allocated"
-            which = "which were released" if one.extra == M.RELEASED else f"which {state}"
-            return f"uses columns of tensor memory from {one.address} on, {which}"
+            which = "were released" if one.extra == M.RELEASED else "nobody has allocated"
+            text = f"uses columns of tensor memory from {one.address} on, which {which}"
         case L.K_TENSOR_RACE:
-            return _race(one, accesses[-1])
+            how = "overwrites" if one.extra & 1 else "reads"
+            place = f"lane {one.address >> 16}, column {one.address & 0xFFFF} of tensor memory"
+            wait = "tcgen05.wait::st" if one.extra & 2 else "tcgen05.wait::ld"
+            late = f": its warp has not waited ({wait})" if one.extra & 4 else ""
+            text = f"{how} {place}, and nothing orders it after {_other(accesses[-1])}{late}"
         case L.K_TENSOR_LEFT:
-            return (
+            text = (
                 f"allocates {one.address} columns of tensor memory that the block never releases: "
                 "add tcgen05.dealloc"
             )
         case L.K_TENSOR_FENCE:
             other = _other(accesses[-1])
-            return (
+            text = (
                 f"touches lane {one.address >> 16}, column {one.address & 0xFFFF} of tensor memory "
                 f"after {other}: add tcgen05.fence::after_thread_sync behind the wait"
             )
         case L.K_TENSOR_ALLOC:
-            return _ALLOCATIONS[one.extra].format(number=one.address)
+            text = _ALLOCATIONS[one.extra].format(number=one.address)
         case _:
-            return _SHAPES[one.extra].format(number=one.address)
-
-
-def _race(one: Record, partner: Access) -> str:
-    how = "overwrites" if one.extra & 1 else "reads"
-    place = f"lane {one.address >> 16}, column {one.address & 0xFFFF} of tensor memory"
-    text = f"{how} {place}, and nothing orders it after {_other(partner)}"
-    if one.extra & 4:
-        what = "tcgen05.wait::st" if one.extra & 2 else "tcgen05.wait::ld"
-        return f"{text}: its warp has not waited ({what})"
-    return text
+            text = _SHAPES[one.extra].format(number=one.address)
+    kind, severity = _KINDS[one.kind]
+    first = accesses[0]
+    who = f"{first.what} by thread {first.thread} of block {first.block}"
+    return kind, severity, f"{who} {text} {_MANUAL}"
 
 
 def _other(partner: Access) -> str:

@@ -173,8 +173,21 @@ def emit_wait(cx: Emit, ins: Instruction) -> None:
     _refuse(cx)
     _together(cx, ins)
     if ins.parts[1] == "wait::ld":
-        for site in _loads_before(cx, cx.site):
-            _take(cx, site)
+        for site in _loads_before(cx, cx.site):  # write the registers of those that were started
+            load = cx.program.body[site]
+            shape, items, _, half = _access(cx, load)
+            given = (str(shape), half, str(_number(cx, site)))
+            room = cx.call("i64", "rt_tensor_take", *_HERE, *(("i64", one) for one in given))
+            taken, done = cx.fresh("taken"), cx.fresh("done")
+            cx.branch(cx.let(f"icmp ne i64 {room}, 0"), taken, done)
+            cx.lines.append(f"{taken}:")
+            for index, to in enumerate(items):
+                at = cx.let(f"inttoptr i64 {cx.let(f'add i64 {room}, {8 * index}')} to ptr")
+                word = cx.let(f"load i64, ptr {at}, align 8")
+                poison = cx.let(f"icmp ult i64 {word}, {1 << 32}")
+                cx.write(to, "b32", cx.let(f"trunc i64 {word} to i32"), poison=poison)
+            cx.jump(done)
+            cx.lines.append(f"{done}:")
     writes = ("i64", str(int(ins.parts[1] == "wait::st")))
     cx.call("void", "rt_tensor_wait", *_HERE, writes)
 
@@ -203,24 +216,6 @@ def _loads_before(cx: Emit, site: int) -> Iterator[int]:
                     seen.add(previous)
                     waiting.append((previous, blocks[previous].end))
     yield from sorted(found)
-
-
-def _take(cx: Emit, site: int) -> None:
-    """Write the registers of a load that was started, where it was."""
-    load = cx.program.body[site]
-    shape, items, _, half = _access(cx, load)
-    given = (str(shape), half, str(_number(cx, site)))
-    room = cx.call("i64", "rt_tensor_take", *_HERE, *(("i64", one) for one in given))
-    taken, done = cx.fresh("taken"), cx.fresh("done")
-    cx.branch(cx.let(f"icmp ne i64 {room}, 0"), taken, done)
-    cx.lines.append(f"{taken}:")
-    for index, to in enumerate(items):
-        at = cx.let(f"inttoptr i64 {cx.let(f'add i64 {room}, {8 * index}')} to ptr")
-        word = cx.let(f"load i64, ptr {at}, align 8")
-        poison = cx.let(f"icmp ult i64 {word}, {1 << 32}")
-        cx.write(to, "b32", cx.let(f"trunc i64 {word} to i32"), poison=poison)
-    cx.jump(done)
-    cx.lines.append(f"{done}:")
 
 
 @emits("tcgen05", where=lambda ins: ins.parts[1].startswith("fence::"))
@@ -276,7 +271,12 @@ def emit_multiply(cx: Emit, ins: Instruction) -> None:
             cx.unsupported("has no scales")
         scales = [_tensor_address(cx, one) for one in rest[:2]]
         rest = rest[2:]
-        how |= _scales_of(ins, kind) << SCALES
+        # So many scales a row has in one instruction.
+        count = {"mxf8f6f4": 1, "mxf4": 2, "mxf4nvf4": 4}[kind]
+        if "block32" in ins.parts and kind == "mxf4nvf4":
+            count = 2
+        count = next((_SCALES[one] for one in ins.parts if one in _SCALES), count)
+        how |= count << SCALES
     if isinstance(rest[0], Vector):
         how |= DISABLED
         for index, one in enumerate(rest[0].items):
@@ -298,18 +298,6 @@ def emit_multiply(cx: Emit, ins: Instruction) -> None:
         _tensor_address(cx, to), first, _whole(cx, b), wide(cx, described), both, *scales
     )  # fmt: skip
     cx.call("void", "rt_tensor_multiply", *_HERE, *(("i64", one) for one in given), site_of(cx))
-
-
-def _scales_of(ins: Instruction, kind: str) -> int:
-    """Return how many scales a row has in one instruction."""
-    named = [_SCALES[one] for one in ins.parts if one in _SCALES]
-    if named:
-        return named[0]
-    if "block16" in ins.parts:
-        return 4
-    if "block32" in ins.parts:
-        return 1 if kind == "mxf8f6f4" else 2
-    return {"mxf8f6f4": 1, "mxf4": 2, "mxf4nvf4": 4}[kind]
 
 
 @emits("tcgen05", where=lambda ins: ins.parts[1] == "shift")
