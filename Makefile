@@ -34,8 +34,9 @@ $(READY): pyproject.toml packages/ptxsan/pyproject.toml
 	  wait $$torch && $(BIN)/python -m pip install -q -e '.[demo]' && wait $$runtime
 	touch $(READY)
 
+# cuassay comes first: pip then takes the cuassay that the other distributions need from here.
 $(STAMP): $(READY) $(wildcard packages/*/pyproject.toml)
-	@$(call BEAT,installs the tools of development) $(BIN)/python -m pip install -q -e packages/cuassay-guard -e packages/cuassay-loops -e '.[dev]'
+	@$(call BEAT,installs the tools of development) $(BIN)/python -m pip install -q -e '.[dev]' -e packages/cuassay-guard -e packages/cuassay-loops
 	touch $(STAMP)
 
 demo: $(READY) ## judge a wrong, a right and a second wrong kernel, with reports to look at
