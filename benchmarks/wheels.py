@@ -48,7 +48,8 @@ def main() -> None:
     built.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip"]
     step("build", [*pip, "wheel", "-q", "--no-deps", "-w", str(built), *map(str, _PACKAGES), "."])
-    names = [place.name.replace("-", "_") for place in (*_PACKAGES, Path("cuassay"))]
+    # cuassay comes first: pip then takes from its file what the others need of it.
+    names = ["cuassay", *(place.name.replace("-", "_") for place in _PACKAGES)]
     wheels = {
         name: max(built.glob(f"{name}-*.whl"), key=lambda one: one.stat().st_mtime)
         for name in names
