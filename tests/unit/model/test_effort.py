@@ -12,7 +12,11 @@ from cuassay.model import effort
 from cuassay.model.effort import Effort
 from cuassay.model.verdict import Profile
 
-_SOURCES = Path(effort.__file__).parents[1]
+_ROOT = Path(__file__).parents[3]
+_SOURCES = [
+    *(_ROOT / "src/cuassay").rglob("*.py"),
+    *(_ROOT / "packages").glob("cuassay-*/src/**/*.py"),
+]
 _ROWS = {name: row for name, row in vars(Effort).items() if isinstance(row, effort._Row)}
 # Calls of a history at `quick` try more factors at once, since there are fewer histories.
 _FALLS = {"history_calls"}
@@ -33,7 +37,7 @@ def test_an_effort_is_the_column_of_its_profile() -> None:
 
 
 def test_every_row_is_used_and_no_other_file_has_a_table_of_profiles() -> None:
-    texts = {file: file.read_text(encoding="utf-8") for file in _SOURCES.rglob("*.py")}
+    texts = {file: file.read_text(encoding="utf-8") for file in _SOURCES}
     read = {name for text in texts.values() for name in re.findall(r"\.(\w+)", text)}
     assert len(_ROWS) > 50
     assert not set(_ROWS) - read

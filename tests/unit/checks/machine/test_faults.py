@@ -109,7 +109,8 @@ def judged(
 def test_every_kind_of_the_machine_belongs_to_one_check() -> None:
     speed = {Kind.UNCOALESCED, Kind.BANK_CONFLICT}
     host = {  # of whole programs
-        Kind.REFUSED_LAUNCH, Kind.UNSEEN_ERROR, Kind.UNWRITTEN_COPY, Kind.FREED, Kind.STREAM_RACE
+        Kind.REFUSED_LAUNCH, Kind.UNSEEN_ERROR, Kind.UNWRITTEN_COPY, Kind.FREED, Kind.STREAM_RACE,
+        Kind.PEER_ACCESS,
     }  # fmt: skip
     owners = {
         kind: [c.code for c in CHECKS if kind.value in c.kinds] for kind in set(Kind) - speed - host
