@@ -48,8 +48,9 @@ def main() -> None:
     built.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip"]
     step("build", [*pip, "wheel", "-q", "--no-deps", "-w", str(built), *map(str, _PACKAGES), "."])
-    # cuassay comes first: pip then takes from its file what the others need of it.
-    names = ["cuassay", *(place.name.replace("-", "_") for place in _PACKAGES)]
+    # Those with extras come first: pip then takes from their files what the others need of them.
+    extras = {"ptxsan": "[cuda]", "cuassay": "[cpu]"}
+    names = list(dict.fromkeys([*extras, *(place.name.replace("-", "_") for place in _PACKAGES)]))
     wheels = {
         name: max(built.glob(f"{name}-*.whl"), key=lambda one: one.stat().st_mtime)
         for name in names
@@ -62,7 +63,6 @@ def main() -> None:
     venv.create(place, with_pip=True, clear=True)
     python = str(place / "bin" / "python")
     # All at once: their names are taken from the files, never from an index.
-    extras = {"ptxsan": "[cuda]", "cuassay": "[cpu]"}
     wanted = [f"{wheels[name]}{extras.get(name, '')}" for name in names]
     step("install", [python, "-m", "pip", "install", "-q", *wanted])
     for name in names:
