@@ -9,40 +9,19 @@ nearly all: what it misses needs an execution that no order of threads gives.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from ptxsan.findings import Kind, Severity
 from ptxsan.options import Options
-from ptxsan_support.memory_model import (
-    Access,
-    Barrier,
-    Fence,
-    Jump,
-    Program,
-    Scope,
-    Step,
-    Thread,
-    Update,
-    data_races,
-)
+from ptxsan_support.memory_model import Program, data_races
 from ptxsan_support.ptx import buffer_of, execute, kernel
+from ptxsan_support.small_programs import Bodies, Op, in_model, in_ptx
 
-PLACES = {"x": 0, "f": 4}
+# The number of a thread in the grid.
+_NUMBER = "mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.s32 %r4, %r2, %r3, %r1;\n"
 SCHEDULES = (("forward", 0), ("reverse", 0), ("random", 1), ("random", 2), ("random", 3))
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """`kind` is ld, st, atom, fence, bar, or if: what follows runs where the last value is so."""
-
-    kind: str
-    place: str = "x"
-    semantics: str = "weak"
-    value: int = 1
-    scope: str = "gpu"
 
 
 def ld(place: str, semantics: str = "weak") -> Op:
@@ -68,87 +47,20 @@ def when(value: int) -> Op:
     return Op("if", value=value)
 
 
-def in_ptx(bodies: list[list[Op]]) -> str:
-    """Return a kernel of which thread `i` of the grid runs body `i`."""
-    lines = ["mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.s32 %r4, %r2, %r3, %r1;"]
-    for number, body in enumerate(bodies):
-        lines += [f"setp.ne.s32 %p1, %r4, {number};", f"@%p1 bra next{number};"]
-        register, values = 10, []
-        for op in body:
-            at = f"[%rd1+{PLACES[op.place]}]"
-            how = "" if op.semantics == "weak" else f".{op.semantics}.{op.scope}"
-            match op.kind:
-                case "ld":
-                    lines.append(f"ld{how}.global.u32 %r{register}, {at};")
-                case "st":
-                    lines.append(f"st{how}.global.u32 {at}, {op.value};")
-                case "atom":
-                    lines.append(f"atom{how}.global.add.u32 %r{register}, {at}, 1;")
-                case "fence":
-                    lines.append("fence.acq_rel.gpu;")
-                case "bar":
-                    lines.append("bar.sync 0;")
-                case _:
-                    lines.append(f"setp.ne.u32 %p2, %r{register - 1}, {op.value};")
-                    lines.append(f"@%p2 bra done{number};")
-            if op.kind in ("ld", "atom"):
-                values.append(register)
-                register += 1
-        lines.append(f"done{number}:")
-        lines += [
-            f"st.global.u32 [%rd2+{4 * (4 * number + index)}], %r{one};"
-            for index, one in enumerate(values)
-        ]
-        lines += ["ret;", f"next{number}:"]
-    return kernel("\n".join(lines))
+def blocks_of(bodies: Bodies, threads_a_block: int) -> Program:
+    """Return a program for the memory model whose threads stand in blocks of one GPU."""
+    blocks = [number // threads_a_block for number in range(len(bodies))]
+    return in_model(bodies, blocks=blocks, devices=[0] * len(bodies))
 
 
-def in_model(bodies: list[list[Op]], threads_a_block: int) -> Program:
-    """Return the same program for the memory model."""
-    threads = []
-    for number, body in enumerate(bodies):
-        steps: list[Step] = []
-        last = ""
-        for index, op in enumerate(body):
-            scope = Scope(op.scope)
-            name = f"r{index}"
-            match op.kind:
-                case "ld":
-                    steps.append(
-                        Access(location=op.place, target=name, semantics=op.semantics, scope=scope)
-                    )
-                case "st":
-                    steps.append(
-                        Access(
-                            location=op.place, operands=(op.value,), writes=True,
-                            semantics=op.semantics, scope=scope,
-                        )
-                    )  # fmt: skip
-                case "atom":
-                    steps.append(
-                        Access(
-                            location=op.place, target=name, operands=(1,), writes=True,
-                            update=Update.ADD, semantics=op.semantics, scope=scope,
-                        )
-                    )  # fmt: skip
-                case "fence":
-                    steps.append(Fence(scope=Scope.GPU))
-                case "bar":
-                    steps.append(Barrier(name=(0,)))
-                case _:
-                    steps.append(Jump(to=len(body), operands=(last, op.value), equal=False))
-            last = name if op.kind in ("ld", "atom") else last
-        threads.append(Thread(block=number // threads_a_block, gpu=0, steps=tuple(steps)))
-    return Program(threads=tuple(threads))
-
-
-def machine_says(bodies: list[list[Op]], threads_a_block: int) -> tuple[bool, bool]:
+def machine_says(bodies: Bodies, threads_a_block: int) -> tuple[bool, bool]:
     """Return whether any schedule shows a race that rejects, and whether any remark on order."""
     wrong = remark = False
     for schedule, seed in SCHEDULES:
         memory = buffer_of(np.zeros(2, np.uint32)), buffer_of(np.zeros(64, np.uint32))
         report = execute(
-            in_ptx(bodies), *memory, block=threads_a_block, grid=len(bodies) // threads_a_block,
+            kernel(_NUMBER + in_ptx(bodies)), *memory, block=threads_a_block,
+            grid=len(bodies) // threads_a_block,
             options=Options(schedule=schedule, seed=seed, shadow=False, optimise=False),
         )  # fmt: skip
         assert report.inconclusive is None
@@ -198,11 +110,11 @@ CLASSIC = {
 @pytest.mark.parametrize("name", CLASSIC)
 def test_the_machine_and_the_model_agree(name: str) -> None:
     bodies, threads_a_block, racy = CLASSIC[name]
-    assert bool(data_races(in_model(bodies, threads_a_block))) is racy
+    assert bool(data_races(blocks_of(bodies, threads_a_block))) is racy
     assert machine_says(bodies, threads_a_block)[1] is racy
 
 
-def random_program(seed: int) -> tuple[list[list[Op]], int]:
+def random_program(seed: int) -> tuple[Bodies, int]:
     """Return two or three threads of a few operations, and how many stand in a block."""
     rng = random.Random(seed)
     count, together = rng.choice(((2, 1), (2, 2), (3, 1)))
@@ -236,7 +148,7 @@ def test_random_programs_race_in_the_machine_only_where_the_model_lets_them() ->
     racy = found = 0
     for seed in range(80):
         bodies, together = random_program(seed)
-        races = data_races(in_model(bodies, together), limit_s=600)
+        races = data_races(blocks_of(bodies, together), limit_s=600)
         wrong, remark = machine_says(bodies, together)
         assert races or not wrong, (seed, bodies, together)
         racy += bool(races)

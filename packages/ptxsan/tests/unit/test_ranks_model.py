@@ -7,7 +7,6 @@ every order of the devices, and through `ptxsan_support.memory_model`.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -17,20 +16,11 @@ from ptxsan.launch import Launch, Part, Pointer
 from ptxsan.options import Options
 from ptxsan.parser import parse
 from ptxsan.ranks import run_parts
-from ptxsan_support.memory_model import (
-    Access,
-    Fence,
-    Jump,
-    Program,
-    Scope,
-    Step,
-    Thread,
-    Update,
-    data_races,
-)
+from ptxsan_support.memory_model import data_races
 from ptxsan_support.ptx import buffer_of
+from ptxsan_support.small_programs import Bodies, Op, in_model, in_ptx
 
-PLACES = {"x": 0, "f": 4, "g": 8}
+# Its block is counted over all devices: %r4.
 _HEAD = """
 .version 8.0
 .target sm_80
@@ -41,17 +31,6 @@ _HEAD = """
 ld.param.u64 %rd1, [k_0]; ld.param.u64 %rd2, [k_1]; ld.param.u32 %r1, [k_2];
 mov.u32 %r2, %ctaid.x; add.u32 %r4, %r2, %r1;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """`kind` is ld, st, atom, fence, or if: what follows runs where the last value is so."""
-
-    kind: str
-    place: str = "x"
-    semantics: str = "weak"
-    value: int = 1
-    scope: str = "sys"
 
 
 def st(place: str, value: int = 1, semantics: str = "weak", scope: str = "sys") -> Op:
@@ -75,76 +54,6 @@ def fence(scope: str = "sys") -> Op:
 
 
 SEEN = Op("if")
-Bodies = list[list[Op]]
-
-
-def in_ptx(bodies: Bodies) -> str:
-    """Return a kernel whose block `i`, counted over all devices, runs body `i`."""
-    lines = [_HEAD]
-    for number, body in enumerate(bodies):
-        lines += [f"setp.ne.s32 %p1, %r4, {number};", f"@%p1 bra next{number};"]
-        register, values = 10, []
-        for op in body:
-            at = f"[%rd1+{PLACES[op.place]}]"
-            how = "" if op.semantics == "weak" else f".{op.semantics}.{op.scope}"
-            match op.kind:
-                case "ld":
-                    lines.append(f"ld{how}.global.u32 %r{register}, {at};")
-                case "st":
-                    lines.append(f"st{how}.global.u32 {at}, {op.value};")
-                case "atom":
-                    lines.append(f"atom{how}.global.add.u32 %r{register}, {at}, 1;")
-                case "fence":
-                    lines.append(f"fence.acq_rel.{op.scope};")
-                case _:
-                    lines.append(f"setp.ne.u32 %p2, %r{register - 1}, {op.value};")
-                    lines.append(f"@%p2 bra done{number};")
-            if op.kind in ("ld", "atom"):
-                values.append(register)
-                register += 1
-        lines.append(f"done{number}:")
-        lines += [
-            f"st.global.u32 [%rd2+{4 * (4 * number + index)}], %r{one};"
-            for index, one in enumerate(values)
-        ]
-        lines += ["ret;", f"next{number}:"]
-    return "\n".join([*lines, "ret;", "}"])
-
-
-def in_model(bodies: Bodies, devices: tuple[int, ...]) -> Program:
-    """Return the same program for the memory model; thread `i` is on device `devices[i]`."""
-    threads = []
-    for number, body in enumerate(bodies):
-        steps: list[Step] = []
-        last = ""
-        for index, op in enumerate(body):
-            scope, name = Scope(op.scope), f"r{index}"
-            match op.kind:
-                case "ld":
-                    steps.append(
-                        Access(location=op.place, target=name, semantics=op.semantics, scope=scope)
-                    )
-                case "st":
-                    steps.append(
-                        Access(
-                            location=op.place, operands=(op.value,), writes=True,
-                            semantics=op.semantics, scope=scope,
-                        )
-                    )  # fmt: skip
-                case "atom":
-                    steps.append(
-                        Access(
-                            location=op.place, target=name, operands=(1,), writes=True,
-                            update=Update.ADD, semantics=op.semantics, scope=scope,
-                        )
-                    )  # fmt: skip
-                case "fence":
-                    steps.append(Fence(scope=scope))
-                case _:
-                    steps.append(Jump(to=len(body), operands=(last, op.value), equal=False))
-            last = name if op.kind in ("ld", "atom") else last
-        threads.append(Thread(block=number, gpu=devices[number], steps=tuple(steps)))
-    return Program(threads=tuple(threads))
 
 
 def machine_says(bodies: Bodies, devices: tuple[int, ...]) -> tuple[bool, bool]:
@@ -164,7 +73,7 @@ def machine_says(bodies: Bodies, devices: tuple[int, ...]) -> tuple[bool, bool]:
         for device in sorted(set(devices))
     ]  # fmt: skip
     options = Options(shadow=False, optimise=False, workers=1)
-    reports = run_parts(parse(in_ptx(bodies)), parts, options)
+    reports = run_parts(parse(f"{_HEAD}{in_ptx(bodies)}\nret;\n}}"), parts, options)
     assert all(one.inconclusive is None for one in reports)
     found = [one for report in reports for one in report.findings]
     races = [one for one in found if one.kind is Kind.RACE]
@@ -245,7 +154,7 @@ CLASSIC: dict[str, tuple[Bodies, tuple[int, ...], bool]] = {
 @pytest.mark.parametrize("name", CLASSIC)
 def test_the_machine_and_the_model_agree(name: str) -> None:
     bodies, devices, racy = CLASSIC[name]
-    assert bool(data_races(in_model(bodies, devices))) is racy
+    assert bool(data_races(in_model(bodies, blocks=range(len(bodies)), devices=devices))) is racy
     assert machine_says(bodies, devices)[1] is racy
 
 
@@ -280,7 +189,9 @@ def test_random_programs_race_in_the_machine_only_where_the_model_lets_them() ->
     racy = found = 0
     for seed in range(60):
         bodies, devices = random_program(seed)
-        races = data_races(in_model(bodies, devices), limit_s=600)
+        races = data_races(
+            in_model(bodies, blocks=range(len(bodies)), devices=devices), limit_s=600
+        )
         wrong, remark = machine_says(bodies, devices)
         assert races or not wrong, (seed, bodies, devices)
         racy += bool(races)
