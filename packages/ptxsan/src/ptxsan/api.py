@@ -122,14 +122,9 @@ def check(
     named = list(args.items()) if isinstance(args, Mapping) else [
         (f"argument {number}", value) for number, value in enumerate(args)
     ]  # fmt: skip
-    if isinstance(source, Path) or "\n" not in source:
-        found = sources.of_file(
-            Path(source), kernel=kernel, arch=arch, flags=flags, debug=debug, arguments=named
-        )
-    elif ".address_size" in source and ".entry" in source:
-        found = sources.Ptx(text="", ptx=source, names={})
-    else:
-        found = sources.of_cuda(source, kernel=kernel, arch=arch, flags=flags, debug=debug)
+    found = sources.of_source(
+        source, kernel=kernel, arch=arch, flags=flags, debug=debug, arguments=named
+    )
     chosen = options or Options()
     number = arch.removeprefix("sm_").rstrip("a")
     chosen = dataclasses.replace(chosen, arch=int(number)) if number.isdigit() else chosen

@@ -264,13 +264,7 @@ def check(
     calls = [one for each in steps for one in each if isinstance(one, Call)]
     if len({sum(isinstance(one, Barrier) for one in each) for each in steps}) != 1 or not calls:
         raise UsageError("the ranks have different numbers of Barrier(), or no Call at all")
-    name = calls[0].kernel
-    if isinstance(source, Path) or "\n" not in source:
-        found = sources.of_file(Path(source), kernel=name, arch=arch, flags=flags)
-    elif ".address_size" in source and ".entry" in source:
-        found = sources.Ptx(text="", ptx=source, names={})
-    else:
-        found = sources.of_cuda(source, kernel=name, arch=arch, flags=flags)
+    found = sources.of_source(source, kernel=calls[0].kernel, arch=arch, flags=flags)
     module = parse(found.ptx)
     layout = _Layout(module, found.names, len(steps), peers=peers)
     chosen = dataclasses.replace(options or Options(shadow=False), workers=1)

@@ -45,6 +45,25 @@ class Ptx:
     shapes: bool = False  # arrays are passed with their shape and strides, as Numba does
 
 
+def of_source(
+    source: str | Path,
+    *,
+    kernel: str = "",
+    arch: str = "",
+    flags: Sequence[str] = (),
+    debug: bool = False,
+    arguments: Sequence[tuple[str, Any]] = (),
+) -> Ptx:
+    """Return the PTX of a file (see `of_file`), of CUDA C++ (see `of_cuda`) or of PTX text."""
+    if isinstance(source, Path) or "\n" not in source:
+        return of_file(
+            Path(source), kernel=kernel, arch=arch, flags=flags, debug=debug, arguments=arguments
+        )
+    if ".address_size" in source and ".entry" in source:
+        return Ptx(text="", ptx=source, names={})
+    return of_cuda(source, kernel=kernel, arch=arch, flags=flags, debug=debug)
+
+
 def of_cuda(
     text: str,
     *,
@@ -59,10 +78,7 @@ def of_cuda(
     `arch` is such as sm_80 (sm_90a for sources that need it); with `debug` it is also compiled
     by -G. Raises CompileError with the compiler's log, UsageError where there is no compiler.
     """
-    given, arch = (
-        arch,
-        arch or architecture_of(text, "sm_80"),
-    )
+    given, arch = arch, arch or architecture_of(text, "sm_80")
     wanted = (kernel,) if "<" in kernel else ()
 
     def compiled(*more: str) -> tuple[str, Mapping[str, str]]:

@@ -31,18 +31,8 @@ _INFINITY = (
 )  # fmt: skip
 _MAX_CODE = (0x7BFF, 0x7F7F, 0x7F7FFFFF, 0x7F7FE000, 0x7E, 0x7B, 0, 0x7, 0x1F, 0x1F)
 _SIGN_BIT = (15, 15, 31, 31, 7, 7, 63, 3, 5, 5)
-_STORED_BITS = (
-    10,
-    7,
-    23,
-    23,
-    3,
-    2,
-    52,
-    1,
-    2,
-    3,
-)  # significand bits in the code; tf32 keeps 13 zeros below
+# Significand bits in the code; tf32 keeps 13 zeros below.
+_STORED_BITS = (10, 7, 23, 23, 3, 2, 52, 1, 2, 3)
 
 SATFINITE, RELU, FLUSH = 1, 2, 4  # flags of `encode`
 
