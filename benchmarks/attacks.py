@@ -398,7 +398,7 @@ class Bench:
         except (json.JSONDecodeError, KeyError):
             decision = "TIMEOUT" if ended.timed_out else "ERROR"
         found = [one for one in document.get("findings", ()) if one["finding_class"] == "wrong"]
-        axes = (document.get("scope") or {}).get("axes", ())
+        axes = (document.get("scope") or {}).get("axes", {})
         row = self._row(
             attack,
             profile,
@@ -406,7 +406,7 @@ class Bench:
             conditions=tuple(str(one).split(":", 1)[0] for one in document.get("conditions", ())),
             codes=tuple(dict.fromkeys(str(one["code"]) for one in found)),
             reason=str(document.get("reason") or ended.errors[-600:])[:600],
-            reach=tuple(f"{one['axis']}={one['values']}" for one in axes),
+            reach=tuple(f"{axis}={sizes['values']}" for axis, sizes in axes.items()),
             seconds=ended.seconds,
             left=tuple(left) if alone else None,
         )
