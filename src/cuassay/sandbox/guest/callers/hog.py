@@ -12,6 +12,7 @@ import torch
 from cuassay.build.cuda.driver import load_driver
 from cuassay.build.cuda.nvrtc import compile_cubin
 from cuassay.build.cuda.toolkit import architecture
+from cuassay.model.device import CUDA
 from cuassay.model.steps import Load
 from cuassay.sandbox.guest.callers.streams import on_stream
 
@@ -64,5 +65,5 @@ def _buffers() -> tuple[torch.Tensor, torch.Tensor]:
 
 @cache
 def _kernel() -> int:
-    cubin = compile_cubin(_SOURCE, arch=architecture("cuda"))
+    cubin = compile_cubin(_SOURCE, arch=architecture(CUDA))
     return load_driver(torch.cuda.current_device()).function(cubin, "cuassay_hog")
