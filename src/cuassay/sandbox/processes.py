@@ -124,10 +124,10 @@ def family_use(pid: int) -> tuple[int, bool]:
     Siblings are all that its parent started, with what they started. A family whose ticks stay
     while none of it runs waits for something that no member of it will do.
     """
-    table = visible_processes()
-    if pid not in table:
+    own = _read(pid)
+    if own is None:
         return 0, True
-    family = [table[one] for one in descendants([table[pid].parent], table)]
+    family = below(own.parent).values()
     return sum(one.ticks for one in family), any(one.state in "RD" for one in family)
 
 
@@ -151,9 +151,11 @@ def tree_bytes(root: int) -> int:
 
 
 def live(root: int) -> list[int]:
-    """Return the processes of the tree under `root` that have not ended."""
-    table = visible_processes()
-    return [pid for pid in descendants([root], table) if table[pid].state != "Z"]
+    """Return the processes of the tree under `root` that have not ended.
+
+    It is asked again and again beside a trial: what else runs on the machine is not read.
+    """
+    return [pid for pid, process in below(root).items() if process.state != "Z"]
 
 
 def _proportional_bytes(pid: int) -> int:

@@ -140,6 +140,42 @@ def test_memory_that_forks_share_is_counted_once() -> None:
     assert (64 << 20) < exact < (64 << 20) + (64 << 20)
 
 
+def test_a_look_at_a_tree_reads_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine may run thousands, and a trial looks at each worker once a second."""
+    code = (
+        "import os, sys\n"
+        "if not os.fork():\n"
+        "    sys.stdin.read()\n"
+        "    os._exit(0)\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    read: list[int] = []
+    whole = processes._read
+
+    def noted(pid: int) -> processes.Process | None:
+        read.append(pid)
+        return whole(pid)
+
+    with (
+        subprocess.Popen([sys.executable, "-c", code], **pipes) as process,
+        subprocess.Popen(["sleep", "60"]) as bystander,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        table = processes.visible_processes()
+        monkeypatch.setattr(processes, "_read", noted)
+        found = processes.live(process.pid)
+        (child,) = set(found) - {process.pid}
+        assert sorted(read) == sorted(found)
+        assert set(found) == processes.descendants([process.pid], table)
+        ticks, _ = processes.family_use(child)  # of its parent and what that started
+        assert ticks == sum(table[pid].ticks for pid in found)
+        assert bystander.pid not in read
+        bystander.kill()
+
+
 def test_every_wall_has_an_outcome(walls: Mapping[str, str]) -> None:
     assert {wall.name for wall in WALLS} <= set(walls)
     assert all(text == "yes" or text.startswith("no") for text in walls.values())

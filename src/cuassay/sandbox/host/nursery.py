@@ -286,11 +286,16 @@ class Nursery(Closing, ForkServer):
         if not within or self._compiler or self._process.poll() is not None:
             return False
         end = time.monotonic() + _CALM_S
-        while len(processes.live(self._process.pid)) > _OWN_PROCESSES:
+        # Every process is read: the kernel's lists of children may lack one while others fork, and
+        # what is missed here would meet the next candidate.
+        while True:
+            table = processes.visible_processes()
+            below = processes.descendants([self._process.pid], table)
+            if sum(table[pid].state != "Z" for pid in below) <= _OWN_PROCESSES:
+                return True
             if time.monotonic() > end:
                 return False
             time.sleep(0.01)
-        return True
 
     def _heard(self, message: dict[str, Any]) -> None:
         self._ready, self._report = True, message["ready"]
