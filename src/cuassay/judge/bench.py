@@ -51,6 +51,7 @@ class StartExecutor(Protocol):
         lazy: bool = False,
         host: HostNursery | None = None,
         spares: int | None = None,
+        all_queues: bool = False,
         lane: Lane = Lane.CANDIDATE,
         machine: Replayer | None = None,
     ) -> Executor:
@@ -132,7 +133,11 @@ class Bench:
         spares: int | None = None,
         lane: Lane = Lane.CANDIDATE,
     ) -> Executor:
-        """Open what runs scenarios of a candidate until the trial's end."""
+        """Open what runs scenarios of a candidate until the trial's end.
+
+        At `quick`, where checks run in one lane, one process serves those of streams and of load
+        as well.
+        """
         made = self.plan.start(
             self.trial,
             candidate,
@@ -141,6 +146,7 @@ class Bench:
             lazy=lazy,
             host=self.host,
             spares=spares,
+            all_queues=self.quick and lane is Lane.CANDIDATE and not self.lanes_beside,
             lane=lane,
             machine=self.machine if lane is Lane.CANDIDATE else None,
         )
