@@ -46,7 +46,7 @@ class Workers:
         self._limits, self._cache = limits, cache
         self._texts = [source.text for source in candidate.sources]
         self._shared, self.nursery = nursery, nursery or Nursery(device)
-        self._all_queues = all_queues
+        self._usual: _Kind = (Mode.PLAIN, all_queues)
         self._usual = self._special_kind = self.kind_of(Mode.PLAIN)
         self._current: WorkerHandle | None = None
         self._special: WorkerHandle | None = None  # the one in a mode of its own
@@ -85,9 +85,9 @@ class Workers:
         """
         if not self._device.on_gpu:
             return mode, False
-        shared = self._all_queues and mode is Mode.PLAIN
+        usual = self._usual == (mode, True)
         streams = any(_MAKES_STREAMS.search(text) for text in self._texts)
-        return mode, concurrent or shared or streams
+        return mode, concurrent or usual or streams
 
     def begin(self) -> None:
         """Start a worker, which begins to build, where there is none."""
@@ -110,7 +110,7 @@ class Workers:
         scenarios too: a second context costs more than the queues.
         """
         if kind == (Mode.PLAIN, True) and self._current is None and not self._wanted:
-            self._all_queues, self._usual = True, kind
+            self._usual = kind
         if kind == self._usual:
             if self._current is not None and fresh and self._current.scenarios:
                 await self.discard(self._current)
