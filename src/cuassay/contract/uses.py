@@ -24,6 +24,7 @@ from cuassay.contract.facts import Evidence, Known, Source, Used
 from cuassay.dispatch_modes import EndlessRun, OperationLimit, UntracedMode, without_memory
 from cuassay.formats.generated import is_stated
 from cuassay.formats.infer_names import sentinels, tokens
+from cuassay.hooks import Operation, base_name
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements, shares_of, try_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
@@ -35,7 +36,6 @@ from cuassay.model.domain import Domain, Index, Packed, Positive, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.oracle.lift.index_range import rule_of
-from cuassay.oracle.lift.operation import Operation, base_name
 
 if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference

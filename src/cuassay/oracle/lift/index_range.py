@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 
 from cuassay.dispatch_modes import UntracedMode
-from cuassay.oracle.lift.operation import Operation
+from cuassay.hooks import Operation
 
 T = TypeVar("T")
 Named: TypeAlias = Mapping[str, Any]

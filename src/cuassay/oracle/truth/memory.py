@@ -19,10 +19,10 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from cuassay.dispatch_modes import EndlessRun, UntracedMode, WithoutMemory, multiply_adds
+from cuassay.hooks import base_name
 from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Scalar
 from cuassay.oracle.lift.inputs import is_borrowed
-from cuassay.oracle.lift.operation import base_name
 from cuassay.oracle.lift.parts import parts_of
 from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.inputs import LOW

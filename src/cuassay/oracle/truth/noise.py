@@ -19,7 +19,7 @@ from torch import Tensor
 from torch._decomp import decomposition_table
 
 from cuassay.dispatch_modes import UntracedMode
-from cuassay.oracle.lift.operation import Operation, PassThrough, floating_in, mapped
+from cuassay.hooks import Operation, PassThrough, floating_in, mapped
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.truth.centred import NOTED, Centred
 from cuassay.oracle.truth.composite import COMPOSITES

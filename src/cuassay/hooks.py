@@ -1,4 +1,4 @@
-"""One operation of a lifted run, and the hooks that watch or change operations."""
+"""One operation of a run of torch, and the hooks that watch or change operations."""
 
 from __future__ import annotations
 
