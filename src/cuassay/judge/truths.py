@@ -7,14 +7,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
+from cuassay.hooks import Observed
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
 from cuassay.judge.drawn import Drawn
+from cuassay.judge.plan.orders import Orders
 from cuassay.judge.plan.states import loop_states
 from cuassay.model import serial
 from cuassay.model.axes import evaluate, resolve
@@ -25,7 +28,7 @@ from cuassay.model.problem import Scalar, TensorSpec
 from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Lane
 from cuassay.oracle.bits import raw_bytes
-from cuassay.oracle.lift.magnitudes import magnitudes
+from cuassay.oracle.lift.magnitudes import Magnitudes
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
@@ -47,6 +50,20 @@ _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made
 _OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 _TEXTS = 256  # cases whose values are known as text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one run of the reference as written shows beside its outputs.
+
+    `magnitudes` are the largest of each floating input, then of what each operation returns.
+    `orders`: it orders or selects elements, so that equal ones have to be tried. `container` is in
+    what it returns its outputs (see `Returned`).
+    """
+
+    magnitudes: tuple[float, ...]
+    orders: bool
+    container: str
 
 
 class Truths:
@@ -71,6 +88,7 @@ class Truths:
         self._device, self._timeline = device, timeline
         self.cache: TruthCache = OrderedDict() if cache is None else cache
         self._owns: OrderedDict[str, tuple[OwnError, ...]] = OrderedDict()
+        self._looks: dict[str, Look] = {}
         self._texts: dict[int, tuple[Case, str]] = {}
         self._deterministic: bool | None = None
         self.kinds: dict[str, str] = {}
@@ -99,10 +117,15 @@ class Truths:
 
         return self._memory.capped(lambda: self._generated.inputs(problem, case, make))
 
-    def as_written(self, values: Sequence[torch.Tensor | Scalar]) -> tuple[torch.Tensor, ...]:
-        """Run the reference as written; its outputs in the problem's order."""
+    def as_written(
+        self,
+        values: Sequence[torch.Tensor | Scalar],
+        *,
+        call: Callable[..., object] | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        """Run the reference as written, by `call` if given; its outputs in the problem's order."""
         return self._memory.capped(
-            lambda: run_as_written(self._reference.call, values, names=self._outputs)
+            lambda: run_as_written(call or self._reference.call, values, names=self._outputs)
         )
 
     def repeats(self, case: Case) -> bool:
@@ -123,7 +146,13 @@ class Truths:
         return self._memory.capped(lambda: lift(self._reference.call, values, names=self._outputs))
 
     def container(self, case: Case) -> str:
-        """Return in what the reference returns its outputs on a case (see `Returned`)."""
+        """Return in what the reference returns its outputs on a case (see `Returned`).
+
+        Without hooks: there are references that torch lets nobody watch.
+        """
+        known = self._looks.get(self.key(case))
+        if known is not None:
+            return known.container
         found: list[str] = []
 
         def looked_at(*values: object) -> object:
@@ -131,14 +160,30 @@ class Truths:
             found.append(container_of(returned))
             return returned
 
-        values = list(self.inputs(case).values())
-        self._memory.capped(lambda: run_as_written(looked_at, values, names=self._outputs))
+        self.as_written(list(self.inputs(case).values()), call=looked_at)
         return found[-1]
 
-    def magnitudes(self, case: Case) -> tuple[float, ...]:
-        """Return the largest magnitude of each floating input and of what each operation makes."""
-        values = list(self.inputs(case).values())
-        return self._memory.capped(lambda: magnitudes(self._reference.call, values))
+    def look(self, case: Case) -> Look:
+        """Run the reference once as written, watched, and keep what that shows of a case.
+
+        Raises ReferenceError_ for the reference's own exceptions.
+        """
+        key = self.key(case)
+        if key not in self._looks:
+            values = list(self.inputs(case).values())
+            magnitudes, orders, containers = Magnitudes(values), Orders(), list[str]()
+
+            def watched(*given: object) -> object:
+                with Observed(magnitudes, orders), torch.no_grad():
+                    returned = self._reference.call(*given)
+                containers.append(container_of(returned))
+                return returned
+
+            self.as_written(values, call=watched)
+            self._looks[key] = Look(
+                magnitudes=magnitudes.read(), orders=orders.found, container=containers[-1]
+            )
+        return self._looks[key]
 
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return truth with the achievable error of a family of trusted kernels.
