@@ -7,17 +7,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from cuassay.hooks import Observed
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
 from cuassay.judge.drawn import Drawn
-from cuassay.judge.plan.orders import Orders
+from cuassay.judge.look import Look, container_in, look_at
 from cuassay.judge.plan.states import loop_states
 from cuassay.model import serial
 from cuassay.model.axes import evaluate, resolve
@@ -28,13 +26,11 @@ from cuassay.model.problem import Scalar, TensorSpec
 from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Lane
 from cuassay.oracle.bits import raw_bytes
-from cuassay.oracle.lift.magnitudes import Magnitudes
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
-from cuassay.sandbox.guest.items import container_of
 
 if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
@@ -50,20 +46,6 @@ _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made
 _OWN_BYTES = 1 << 28  # of the reference's own errors that are kept
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 _TEXTS = 256  # cases whose values are known as text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What one run of the reference as written shows beside its outputs.
-
-    `magnitudes` are the largest of each floating input, then of what each operation returns.
-    `orders`: it orders or selects elements, so that equal ones have to be tried. `container` is in
-    what it returns its outputs (see `Returned`).
-    """
-
-    magnitudes: tuple[float, ...]
-    orders: bool
-    container: str
 
 
 class Truths:
@@ -153,15 +135,8 @@ class Truths:
         known = self._looks.get(self.key(case))
         if known is not None:
             return known.container
-        found: list[str] = []
-
-        def looked_at(*values: object) -> object:
-            returned = self._reference.call(*values)
-            found.append(container_of(returned))
-            return returned
-
-        self.as_written(list(self.inputs(case).values()), call=looked_at)
-        return found[-1]
+        values = list(self.inputs(case).values())
+        return container_in(self._reference.call, lambda call: self.as_written(values, call=call))
 
     def look(self, case: Case) -> Look:
         """Run the reference once as written, watched, and keep what that shows of a case.
@@ -171,17 +146,8 @@ class Truths:
         key = self.key(case)
         if key not in self._looks:
             values = list(self.inputs(case).values())
-            magnitudes, orders, containers = Magnitudes(values), Orders(), list[str]()
-
-            def watched(*given: object) -> object:
-                with Observed(magnitudes, orders), torch.no_grad():
-                    returned = self._reference.call(*given)
-                containers.append(container_of(returned))
-                return returned
-
-            self.as_written(values, call=watched)
-            self._looks[key] = Look(
-                magnitudes=magnitudes.read(), orders=orders.found, container=containers[-1]
+            self._looks[key] = look_at(
+                self._reference.call, values, lambda call: self.as_written(values, call=call)
             )
         return self._looks[key]
 
