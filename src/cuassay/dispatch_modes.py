@@ -184,37 +184,6 @@ def _exempted(mode: Any) -> Any:
     return type(mode.__name__, (mode,), own)
 
 
-class EndlessRun(BaseException):
-    """Ends a run of more operations than anybody waits for.
-
-    A BaseException, so that a reference that catches exceptions ends as well.
-    """
-
-
-class OperationLimit(UntracedMode):
-    """Raises EndlessRun at the first operation beyond `most`.
-
-    A loop over an axis is one operation and more at each place: at 65,536 places it takes minutes.
-    """
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._left = most
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Run the operation, if it is within the limit."""
-        self._left -= 1
-        if self._left < 0:
-            raise EndlessRun
-        return func(*args, **(kwargs or {}))
-
-
 class _Meta(UntracedMode):
     """Makes every tensor on the device `meta`, and takes those of others there.
 
@@ -457,31 +426,3 @@ def _new(cls: type[torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
             outside.enter_context(_pop_mode_temporarily())
         made: torch.Tensor = make(cls, *args, **kwargs)
         return made
-
-
-def multiply_adds(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> int:
-    """Return the multiply-adds of one product, convolution or attention; 0 for the others."""
-    from torch.utils.flop_counter import flop_registry
-
-    count = flop_registry.get(func.overloadpacket)
-    return 0 if count is None else int(count(*args, **kwargs, out_val=out)) // 2
-
-
-class MultiplyAdds(UntracedMode):
-    """Adds up the multiply-adds of what runs while it is entered."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Run the operation and count it."""
-        out = func(*args, **(kwargs or {}))
-        self.count += multiply_adds(func, args, kwargs or {}, out)
-        return out

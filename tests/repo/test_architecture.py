@@ -39,14 +39,15 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "home": {"settings"},
     "beneath": set(),
     "dispatch_modes": {"without_sympy"},
+    "hooks": {"dispatch_modes"},
     "without_sympy": set(),
     "model": {"errors"},
-    "formats": {"model", "errors", "home", "beneath", "catalog", "dispatch_modes"},
+    "formats": {"model", "errors", "home", "beneath", "catalog", "dispatch_modes", "hooks"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
-    "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes"},
-    "oracle": {"model", "errors", "dispatch_modes"},
-    "algebra": {"model", "errors", "oracle", "build", "dispatch_modes", "ptxsan"},
+    "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes", "hooks"},
+    "oracle": {"model", "errors", "dispatch_modes", "hooks"},
+    "algebra": {"model", "errors", "oracle", "build", "dispatch_modes", "hooks", "ptxsan"},
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {
         "model", "errors", "settings", "home", "inputs", "build", "ptxsan", "dispatch_modes",
@@ -62,7 +63,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "judge": {
         "diagnosis", "model", "errors", "settings", "home", "formats", "inputs", "oracle",
         "build", "sandbox", "checks", "contract", "algebra", "__version__", "closing",
-        "dispatch_modes", "parts",
+        "dispatch_modes", "hooks", "parts",
     },
     "cuassay_guard": {
         "model", "errors", "settings", "home", "formats", "oracle", "cli", "engine", "report",

@@ -18,6 +18,7 @@ import torch
 from cuassay.checks.base import Check, Machine, Run
 from cuassay.checks.endings.findings import termination_finding
 from cuassay.checks.state.answers import truth_moved
+from cuassay.hooks import Observed
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.seeds import derive
@@ -48,8 +49,8 @@ from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import Comparison, Statistic, compare
-from cuassay.oracle.lift.magnitudes import magnitudes
-from cuassay.oracle.lift.run import lift
+from cuassay.oracle.lift.magnitudes import Magnitudes
+from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import OutputTruth, Truth
@@ -132,7 +133,15 @@ class FakeTrial:
 
     def magnitudes(self, case: Case) -> tuple[float, ...]:
         """Return the largest magnitudes that the reference meets."""
-        return magnitudes(self.reference, list(self.inputs(case).values()))
+        values = list(self.inputs(case).values())
+        measured = Magnitudes(values)
+
+        def watched(*given: object) -> object:
+            with Observed(measured):
+                return self.reference(*given)
+
+        run_as_written(watched, values)
+        return measured.read()
 
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return the reference's answer on float64 inputs and a plain noise scale."""

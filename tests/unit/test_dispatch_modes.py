@@ -13,7 +13,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cuassay.dispatch_modes import MultiplyAdds, UntracedMode, WithoutMemory, without_memory
+from cuassay.dispatch_modes import UntracedMode, WithoutMemory, without_memory
+from cuassay.hooks import MultiplyAdds, Observed
 
 
 def _biases() -> Any:
@@ -144,7 +145,7 @@ def test_torchs_compiler_can_be_loaded_below_a_mode() -> None:
     code = (
         "import torch\n"
         "from torch.nn.attention.bias import causal_lower_right\n"
-        "from cuassay.dispatch_modes import MultiplyAdds, UntracedMode\n"
+        "from cuassay.dispatch_modes import UntracedMode\n"
         "class Seen(UntracedMode):\n"
         "    def __torch_dispatch__(self, func, types, args=(), kwargs=None):\n"
         "        return func(*args, **(kwargs or {}))\n"
@@ -159,7 +160,7 @@ def test_torchs_compiler_can_be_loaded_below_a_mode() -> None:
 def test_sizes_are_learnt_without_memory_and_without_torchs_compiler() -> None:
     code = (
         "import sys, torch\n"
-        "from cuassay.dispatch_modes import MultiplyAdds, without_memory\n"
+        "from cuassay.dispatch_modes import without_memory\n"
         "weight = torch.ones(1024, 8)\n"
         "without_memory(lambda: torch.empty(1 << 40, 1024, device='cpu') @ weight)\n"
         "assert 'sympy' not in sys.modules\n"
@@ -179,7 +180,7 @@ def test_recording_and_watching_load_no_compiler_and_leave_one_alone() -> None:
     code = (
         "import sys, torch\n"
         "from cuassay.build.recording.unwritten import PatternFill, new_pattern\n"
-        "from cuassay.dispatch_modes import MultiplyAdds, outside_of_compiler\n"
+        "from cuassay.dispatch_modes import outside_of_compiler\n"
         "pattern = new_pattern()\n"
         "with outside_of_compiler(PatternFill)(pattern, kind='cpu'):\n"
         "    x = torch.empty(64, dtype=torch.uint8)\n"
@@ -216,7 +217,8 @@ def test_a_recurrent_layer_has_its_shapes_at_once(kind: Any, first: bool, both: 
         return [tuple(t.shape) for t in pytree.tree_leaves(layer(x))]
 
     def run() -> tuple[list[tuple[int, ...]], int]:
-        with MultiplyAdds() as counted:
+        counted = MultiplyAdds()
+        with Observed(counted):
             found = shapes()
         return found, counted.count
 

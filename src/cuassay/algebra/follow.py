@@ -23,7 +23,7 @@ from cuassay.algebra import values
 from cuassay.algebra.rules import RULES, Unfollowed
 from cuassay.dispatch_modes import UntracedMode, tensors_in
 from cuassay.errors import CannotJudgeError
-from cuassay.oracle.lift.operation import Following, Operation
+from cuassay.hooks import Following, Operation
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.lift.session import is_number
 from cuassay.oracle.lift.source import source_line

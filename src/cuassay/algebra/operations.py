@@ -21,8 +21,8 @@ from cuassay.algebra.rules import Unfollowed
 from cuassay.build.machine.memory import StorageArena
 from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import CuassayError
+from cuassay.hooks import Operation
 from cuassay.model.recording import Argument, RecordedOperation, RecordedTensor, TorchWord
-from cuassay.oracle.lift.operation import Operation
 from cuassay.oracle.lift.traits import traits_of
 from ptxsan import pages
 from ptxsan.errors import MachineError

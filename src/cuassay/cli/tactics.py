@@ -53,6 +53,7 @@ def judge_tactics(job: TrialJob, output: Output, file: Path) -> int:
         device=job.device,
         strict=job.strict,
         no_sandbox=job.no_sandbox,
+        arch=job.arch,
     )
     with waiting("asks the kernel for its tactics", quiet=output.quiet) as told:
         listed = run.tactics(asked, progress=told)

@@ -17,13 +17,12 @@ import torch
 
 from cuassay.contract.facts import Tried
 from cuassay.dispatch_modes import (
-    EndlessRun,
-    OperationLimit,
     WithoutMemory,
     on_fakes,
     on_meta_alone,
 )
 from cuassay.errors import CuassayError, ProblemError
+from cuassay.hooks import EndlessRun, Observed, OperationLimit
 from cuassay.inputs.case_inputs import case_inputs, workload_of
 from cuassay.inputs.fills import default_fill
 from cuassay.inputs.geometry import elements, try_sizes, workload_sizes
@@ -160,7 +159,7 @@ class Acceptor:
         """Whether a run at a case's sizes is few operations, as far as one without data shows."""
 
         def run() -> None:
-            with OperationLimit(_FEW_OPERATIONS):
+            with Observed(OperationLimit(_FEW_OPERATIONS)):
                 self._ran(case, real=False)
 
         try:
@@ -285,7 +284,7 @@ class Acceptor:
         names = [spec.name for spec in self.problem.outputs]
 
         def run() -> None:
-            with OperationLimit(_most(real=False)):
+            with Observed(OperationLimit(_most(real=False))):
                 run_as_written(self._reference.call, self._fake_inputs(case, {}), names=names)
 
         try:
@@ -343,7 +342,7 @@ class Acceptor:
         Raises EndlessRun for a loop that is too long, except at a listed size with data.
         """
         endless = real and self._is_listed(case)
-        with nullcontext() if endless else OperationLimit(_most(real)):
+        with nullcontext() if endless else Observed(OperationLimit(_most(real))):
             made = self._made(case, real=real)
             sizes = self._read_sizes(case, _shapes(made))
             if sizes != dict(case.axes):

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from cuassay.contract.accept import own_case
-from cuassay.dispatch_modes import EndlessRun, OperationLimit, WithoutMemory
+from cuassay.dispatch_modes import WithoutMemory
+from cuassay.hooks import EndlessRun, Observed, OperationLimit
 from cuassay.inputs.budget import Pace, WorkLimit, room_bytes
 from cuassay.inputs.geometry import all_bytes, elements, least_sizes, shrunk_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
@@ -344,7 +345,7 @@ class Room:
                 self.bytes is None or self.need(problem, own).plain <= self.bytes
             ):
                 try:
-                    with OperationLimit(_MOST_OPERATIONS):  # the problem's generator may loop too
+                    with Observed(OperationLimit(_MOST_OPERATIONS)):  # a generator may loop too
                         given = self._values(own)
                     found = watched_run(self._reference.call, given)
                 except EndlessRun:

@@ -27,9 +27,10 @@ from cuassay.contract.facts import (
     Structured,
     ValueFact,
 )
-from cuassay.dispatch_modes import UntracedMode, tensors_in, without_memory
+from cuassay.dispatch_modes import tensors_in, without_memory
 from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain, unlike
+from cuassay.hooks import Observed, Operation, PassThrough
 from cuassay.inputs.legal import structure_of
 from cuassay.model.domain import Domain, Index, Mask, Opaque, Positive, Probability, Real, Structure
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
@@ -305,20 +306,17 @@ def _outside(spec: TensorSpec, value: torch.Tensor, sizes: Mapping[str, int]) ->
     return repr(strange[0].item()) if strange.numel() else ""
 
 
-class _Ancestry(UntracedMode):
+class _Ancestry(PassThrough):
     """Notes for every storage which factory calls and random draws its values come from."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._roots: dict[int, frozenset[int]] = {}
         self._kept: list[torch.Tensor] = []  # so that no address is used again
         self._count = 0
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        given = tensors_in((args, kwargs or {}))
+    def after(self, operation: Operation, out: Any) -> object:
+        """Note where the values of the results come from."""
+        func, given = operation.op, tensors_in((operation.args, operation.kwargs))
         name = func.__name__.partition(".")[0]
         found: frozenset[int] = frozenset()
         if name not in _SHAPE_ONLY:
@@ -352,7 +350,8 @@ def related_inputs(
 
 
 def _related(generate: Callable[[], Mapping[str, object]]) -> tuple[frozenset[str], ...]:
-    with _Ancestry() as ancestry:
+    ancestry = _Ancestry()
+    with Observed(ancestry):
         made = generate()
         roots = {
             name: ancestry.roots(value)

@@ -21,9 +21,10 @@ from torch.utils import _pytree as pytree
 
 from cuassay.contract.accept import own_case
 from cuassay.contract.facts import Evidence, Known, Source, Used
-from cuassay.dispatch_modes import EndlessRun, OperationLimit, UntracedMode, without_memory
+from cuassay.dispatch_modes import without_memory
 from cuassay.formats.generated import is_stated
 from cuassay.formats.infer_names import sentinels, tokens
+from cuassay.hooks import EndlessRun, Observed, Operation, OperationLimit, PassThrough
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements, shares_of, try_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
@@ -35,7 +36,6 @@ from cuassay.model.domain import Domain, Index, Packed, Positive, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.oracle.lift.index_range import rule_of
-from cuassay.oracle.lift.operation import Operation, base_name
 
 if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
@@ -231,8 +231,7 @@ def _without_data(
     def run() -> None:
         given = _empty(problem, sizes, device)
         followed.append(_Follow(given))
-        with OperationLimit(_MOST_OPERATIONS):
-            _call(reference.call, given, followed[-1])
+        _call(reference.call, given, followed[-1], OperationLimit(_MOST_OPERATIONS))
 
     try:
         with contextlib.suppress(Exception):  # whatever a foreign reference says of such tensors
@@ -259,13 +258,16 @@ def _with_data(
 
 
 def _call(
-    call: Callable[..., object], given: Mapping[str, torch.Tensor | Scalar], mode: _Follow
+    call: Callable[..., object],
+    given: Mapping[str, torch.Tensor | Scalar],
+    follow: _Follow,
+    *limits: OperationLimit,
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with mode, _Functions(mode):
+        with Observed(*limits, follow), _Functions(follow):
             call(*given.values())
-    mode.complete = True
+    follow.complete = True
 
 
 def _empty(
@@ -308,11 +310,10 @@ class _Functions(TorchFunctionMode):
         return func(*args, **named)
 
 
-class _Follow(UntracedMode):
+class _Follow(PassThrough):
     """Follows the values of inputs to the operations that use them."""
 
     def __init__(self, inputs: Mapping[str, object]) -> None:
-        super().__init__()
         self.complete = False
         self._uses: dict[str, _Use] = {}
         self._positive: set[str] = set()
@@ -335,26 +336,21 @@ class _Follow(UntracedMode):
             complete=self.complete,
         )
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Run the operation and note what it does with inputs."""
-        named = dict(kwargs or {})
-        name = base_name(func)
-        self._index(name, func, args, named)
-        if name in _POSITIVE and isinstance(args[0], torch.Tensor):
-            key = _place(args[0])
+    def replace(self, operation: Operation) -> object:
+        """Note what the operation indexes with, and what has to be positive for it."""
+        self._index(operation)
+        if operation.name in _POSITIVE and isinstance(operation.args[0], torch.Tensor):
+            key = _place(operation.args[0])
             if key not in self._bounded:
                 self._positive |= self._of.get(key, frozenset())
-        out = func(*args, **named)
-        if not func.is_view:
-            self._follow(name, func, args, named, out)
-        if name in _SHIFTS or name in _ANDS:
-            self._unpack(name, args, out)
+        return NotImplemented
+
+    def after(self, operation: Operation, out: Any) -> object:
+        """Note which inputs' values a result holds."""
+        if not operation.op.is_view:
+            self._follow(operation, out)
+        if operation.name in _SHIFTS or operation.name in _ANDS:
+            self._unpack(operation.name, operation.args, out)
         return out
 
     def _unpack(self, name: str, args: Sequence[Any], out: torch.Tensor) -> None:
@@ -367,10 +363,10 @@ class _Follow(UntracedMode):
         elif isinstance(args[1], int) and args[1] in _CODES:
             self._packed |= dict.fromkeys(held, args[1].bit_length())
 
-    def _follow(
-        self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
-    ) -> None:
-        given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+    def _follow(self, operation: Operation, out: Any) -> None:
+        name, args = operation.name, operation.args
+        leaves = pytree.tree_leaves((args, operation.kwargs))
+        given = [t for t in leaves if isinstance(t, torch.Tensor)]
         shifted = (
             name == "add"
             and not isinstance(args[1], torch.Tensor)
@@ -393,17 +389,17 @@ class _Follow(UntracedMode):
         if bounded:
             self._bounded.add(place)
 
-    def _index(self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def _index(self, operation: Operation) -> None:
+        name = operation.name
         if name in _LOSSES:
-            target, scores = args[1], args[0]
+            scores, target = operation.args[:2]
             size = scores.shape[1 if scores.ndim > 1 else 0]
             self.use(target, size)
             return
-        rule = rule_of(func)
+        rule = rule_of(operation.op)
         if rule is None or name.endswith("_backward"):
             return
-        asked = Operation(func, args, kwargs)
-        named = asked.named
+        named = operation.named
         indices = list(rule(named))
         for index, size, _ in indices:
             self.use(

@@ -43,6 +43,7 @@ class _Wanted:
     hide: tuple[str, ...]
     within: tuple[str, ...]
     no_sandbox: bool
+    arch: str
 
 
 class KeptJudge(Closing):
@@ -117,6 +118,7 @@ def _wanted(job: Job) -> _Wanted | None:
         hide=job.hide,
         within=job.within,
         no_sandbox=job.no_sandbox,
+        arch=job.arch,
     )
 
 

@@ -176,6 +176,8 @@ class _Place:
             writable = job.hide
             if job.no_sandbox:
                 settings.tell(settings.told() | {"CUASSAY_SANDBOX": "off"})
+            if job.arch:
+                settings.tell(settings.told() | {settings.MACHINE_ARCH: job.arch})
             # Before torch is imported here: the zygote imports its own copy meanwhile.
             self.nursery = self.nursery or _nursery(job)
         if self._is_ready:

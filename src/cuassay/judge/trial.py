@@ -149,7 +149,7 @@ class JudgeTrial:
     def magnitudes(self, case: Case) -> tuple[float, ...]:
         """Return the largest magnitude of each floating input and of what each operation makes."""
         self._spend(case, "magnitudes", 1)
-        return self.truths.magnitudes(case)
+        return self.truths.look(case).magnitudes
 
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError.

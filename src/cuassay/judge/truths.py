@@ -15,6 +15,7 @@ from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
 from cuassay.judge.drawn import Drawn
+from cuassay.judge.look import Look, container_in, look_at
 from cuassay.judge.plan.states import loop_states
 from cuassay.model import serial
 from cuassay.model.axes import evaluate, resolve
@@ -25,13 +26,11 @@ from cuassay.model.problem import Scalar, TensorSpec
 from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Lane
 from cuassay.oracle.bits import raw_bytes
-from cuassay.oracle.lift.magnitudes import magnitudes
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
-from cuassay.sandbox.guest.items import container_of
 
 if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
@@ -71,6 +70,7 @@ class Truths:
         self._device, self._timeline = device, timeline
         self.cache: TruthCache = OrderedDict() if cache is None else cache
         self._owns: OrderedDict[str, tuple[OwnError, ...]] = OrderedDict()
+        self._looks: dict[str, Look] = {}
         self._texts: dict[int, tuple[Case, str]] = {}
         self._deterministic: bool | None = None
         self.kinds: dict[str, str] = {}
@@ -99,10 +99,15 @@ class Truths:
 
         return self._memory.capped(lambda: self._generated.inputs(problem, case, make))
 
-    def as_written(self, values: Sequence[torch.Tensor | Scalar]) -> tuple[torch.Tensor, ...]:
-        """Run the reference as written; its outputs in the problem's order."""
+    def as_written(
+        self,
+        values: Sequence[torch.Tensor | Scalar],
+        *,
+        call: Callable[..., object] | None = None,
+    ) -> tuple[torch.Tensor, ...]:
+        """Run the reference as written, by `call` if given; its outputs in the problem's order."""
         return self._memory.capped(
-            lambda: run_as_written(self._reference.call, values, names=self._outputs)
+            lambda: run_as_written(call or self._reference.call, values, names=self._outputs)
         )
 
     def repeats(self, case: Case) -> bool:
@@ -123,22 +128,28 @@ class Truths:
         return self._memory.capped(lambda: lift(self._reference.call, values, names=self._outputs))
 
     def container(self, case: Case) -> str:
-        """Return in what the reference returns its outputs on a case (see `Returned`)."""
-        found: list[str] = []
+        """Return in what the reference returns its outputs on a case (see `Returned`).
 
-        def looked_at(*values: object) -> object:
-            returned = self._reference.call(*values)
-            found.append(container_of(returned))
-            return returned
-
+        Without hooks: there are references that torch lets nobody watch.
+        """
+        known = self._looks.get(self.key(case))
+        if known is not None:
+            return known.container
         values = list(self.inputs(case).values())
-        self._memory.capped(lambda: run_as_written(looked_at, values, names=self._outputs))
-        return found[-1]
+        return container_in(self._reference.call, lambda call: self.as_written(values, call=call))
 
-    def magnitudes(self, case: Case) -> tuple[float, ...]:
-        """Return the largest magnitude of each floating input and of what each operation makes."""
-        values = list(self.inputs(case).values())
-        return self._memory.capped(lambda: magnitudes(self._reference.call, values))
+    def look(self, case: Case) -> Look:
+        """Run the reference once as written, watched, and keep what that shows of a case.
+
+        Raises ReferenceError_ for the reference's own exceptions.
+        """
+        key = self.key(case)
+        if key not in self._looks:
+            values = list(self.inputs(case).values())
+            self._looks[key] = look_at(
+                self._reference.call, values, lambda call: self.as_written(values, call=call)
+            )
+        return self._looks[key]
 
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return truth with the achievable error of a family of trusted kernels.

@@ -40,12 +40,14 @@ class _OnCandidate(_Asked):
     """A job that runs a candidate. `hide` names folders that the candidate shall not see.
 
     With `no_sandbox` a machine that does not confine candidates runs it all the same; a verdict
-    then has a condition that says so.
+    then has a condition that says so. `arch` is the architecture that Triton kernels are compiled
+    for where there is no GPU, such as sm_100; empty: $CUASSAY_MACHINE_ARCH, else by their sources.
     """
 
     candidate: str
     hide: tuple[str, ...] = ()
     no_sandbox: bool = False
+    arch: str = ""
 
 
 class Stop(Enum):

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.oracle.lift.operation import Operation, PassThrough, floating_in
+from cuassay.hooks import Operation, PassThrough, floating_in
 from cuassay.oracle.truth.reductions import product_terms, reduced_dims
 from cuassay.oracle.truth.runs import ReferenceRunner, Value
 

@@ -52,6 +52,7 @@ def test_another_candidate_of_the_problem_has_the_judge(job: TrialJob) -> None:
         {"hide": ("/elsewhere",)},
         {"within": ("/elsewhere",)},
         {"no_sandbox": True},
+        {"arch": "sm_100"},
         {"recorded": "/calls"},
         {"problem": "package.module:reference"},
     ],

@@ -274,3 +274,31 @@ def test_without_a_plan_a_light_scenario_is_small_beside_what_the_gpu_has(
     for total, light in ((80 << 30, True), (1 << 10, False)):
         monkeypatch.setattr(memory, "total_bytes", lambda device, total=total: total)
         assert trial.memory.is_light(cases) is light
+
+
+def test_a_case_is_looked_at_in_one_run_whoever_asks(trial: JudgeTrial) -> None:
+    calls: list[int] = []
+
+    def counted(x: Tensor, weight: Tensor, eps: float) -> list[Tensor]:
+        calls.append(len(calls))
+        return [(x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * weight).sort()[0]]
+
+    reference = dataclasses.replace(trial.reference, call=counted)
+    watched = open_trial(trial.problem, reference, profile=Profile.QUICK, device=CPU, root_seed=7)
+    case = watched.cases("small")[0]
+    calls.clear()
+    look = watched.truths.look(case)
+    assert look.orders
+    assert watched.container(case) == look.container == "list"
+    assert watched.magnitudes(case) == look.magnitudes
+    x, weight = (watched.inputs(case)[name] for name in ("x", "weight"))
+    assert isinstance(x, Tensor)
+    assert isinstance(weight, Tensor)
+    assert look.magnitudes[:3] == (
+        float(x.abs().max()),
+        float(weight.abs().max()),
+        float((x * x).max()),
+    )
+    assert len(calls) == 1
+    watched.container(dataclasses.replace(case, seed=case.seed + 1))
+    assert len(calls) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,6 @@ from cuassay.model.device import CPU
 from cuassay.model.options import Options
 from cuassay.model.verdict import Decision, Profile
 
-_ARCHITECTURE = "CUASSAY_MACHINE_ARCH"  # what the processes below are told by (settings.py)
 # An engineer at a terminal sees the condition. Where a program reads the verdict, who wrote the
 # kernel may not say what is right unless somebody agrees.
 _FOR_PROGRAMS = frozenset(("agent", "github"))
@@ -124,7 +122,7 @@ def check(
     if arch:
         if judging.device is not None and judging.device.on_gpu:
             raise UsageError(f"--arch judges on the CPU; leave --device {judging.device} out")
-        os.environ[_ARCHITECTURE] = options.architecture(arch, option="--arch")
+        arch = options.architecture(arch, option="--arch")
         judging = replace(judging, device=CPU)
     stated = read_defaults(path)
     if stated.profile and context.get_parameter_source("profile") is ParameterSource.DEFAULT:
@@ -145,6 +143,7 @@ def check(
             strict=strict,
             fail_fast=fail_fast,
             no_sandbox=no_sandbox,
+            arch=arch,
             own_problem=agreed,
             written_from=against.written_from,
             recorded=options.absolute_folder(recorded, option="--recorded"),

@@ -546,12 +546,13 @@ class _Probe:
         self.call = ""
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.ShapeSample:
-        from cuassay.dispatch_modes import MultiplyAdds
+        from cuassay.hooks import MultiplyAdds, Observed
 
         computed: dict[str, int] = {}
 
         def forward() -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
-            with MultiplyAdds() as counted:
+            counted = MultiplyAdds()
+            with Observed(counted):
                 found = self._forward(sizes, computed)
             self.multiply_adds = counted.count
             return found
@@ -613,10 +614,10 @@ class _Probe:
         return True
 
     def _ends(self, sizes: Mapping[str, int], *, most: int) -> bool:
-        from cuassay.dispatch_modes import EndlessRun, OperationLimit
+        from cuassay.hooks import EndlessRun, Observed, OperationLimit
 
         try:
-            with OperationLimit(most):
+            with Observed(OperationLimit(most)):
                 self(sizes)
         except EndlessRun:
             return False

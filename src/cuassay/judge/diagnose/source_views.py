@@ -5,25 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
+from cuassay.checks.machine.accesses import Mem101
+from cuassay.checks.machine.barriers import Sync101
+from cuassay.checks.machine.precision import Prec101
+from cuassay.checks.machine.races import Race101
+from cuassay.checks.machine.uninitialized import Init101
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.machine import LaunchEvidence, MachineEvidence, SourceView
 from cuassay.model.outcome import FindingClass
 
-_CODES = {
-    "out-of-bounds": "MEM101",
-    "misaligned": "MEM101",
-    "write-to-read-only": "MEM101",
-    "address-overflow": "MEM101",
-    "shared-memory-of-exited-block": "MEM101",
-    "uninitialised": "INIT101",
-    "race": "RACE101",
-    "same-value-race": "RACE101",
-    "missing-proxy-fence": "RACE101",
-    "invalid-bulk-copy": "MEM101",
-    "missing-tensor-fence": "RACE101",
-    "tensor-memory-misuse": "MEM101",
-    "precision": "PREC101",
-}
+# Whose kinds tell a fault's code.
+_CHECKS = (Mem101, Init101, Race101, Sync101, Prec101)
+_CODES = {kind: check.code for check in _CHECKS for kind in check.kinds}
 _MARKS = 40
 
 
@@ -60,10 +53,10 @@ def _view(source: SourceFile, launches: Sequence[LaunchEvidence]) -> SourceView:
 
 def _marks(launch: LaunchEvidence, name: str) -> Iterable[tuple[int, str, str, str]]:
     for fault in launch.faults:
-        if fault.severity == "advice":
+        code = _CODES.get(fault.kind)
+        if fault.severity == "advice" or code is None:
             continue
-        code = _CODES.get(fault.kind, "SYNC101")
-        wrong = fault.severity == "wrong" and code != "PREC101"
+        wrong = fault.severity == "wrong" and code != Prec101.code
         kind = FindingClass.WRONG if wrong else FindingClass.ADVICE
         lines = {
             touch.line: touch

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from cuassay.errors import LiftError
-from cuassay.oracle.lift.operation import Following, Operation, floating_in
+from cuassay.hooks import Following, Operation, floating_in
 from cuassay.oracle.lift.session import Session
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype

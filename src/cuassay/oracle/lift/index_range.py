@@ -9,14 +9,13 @@ one round trip to the GPU for each operation that indexes, nothing for the other
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias, TypeVar
 
 import torch
 
-from cuassay.dispatch_modes import UntracedMode
-from cuassay.oracle.lift.operation import Operation
+from cuassay.hooks import Observed, Operation, PassThrough
 
 T = TypeVar("T")
 Named: TypeAlias = Mapping[str, Any]
@@ -33,7 +32,7 @@ _CLASSES = ("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_
 
 def in_range(inputs: Iterable[object]) -> AbstractContextManager[object]:
     """Return a block in which indices out of range raise IndexError, if an input is on a GPU."""
-    return RangeMode() if _any_asserts(inputs) else nullcontext()
+    return Observed(Ranges()) if _any_asserts(inputs) else nullcontext()
 
 
 def called(call: Callable[[], T], inputs: Iterable[object]) -> T:
@@ -44,14 +43,14 @@ def called(call: Callable[[], T], inputs: Iterable[object]) -> T:
     """
     if not _any_asserts(inputs):
         return call()
-    mode = RangeMode()
+    ranges = Ranges()
     try:
-        with mode:
+        with Observed(ranges):
             return call()
     except torch.OutOfMemoryError:
         raise
     except Exception:
-        if mode.refused:
+        if ranges.refused:
             raise
         return call()
 
@@ -75,32 +74,25 @@ def _asserts(tensor: torch.Tensor) -> bool:
     return tensor.is_cuda
 
 
-class RangeMode(UntracedMode):
-    """Looks at the indices of every operation of the running thread, on any device.
+class Ranges(PassThrough):
+    """Looks at the indices of every operation of a run as written, on any device.
 
     `refused` says whether one was out of range.
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self.refused = False
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Run the operation. Raises IndexError for an index out of range."""
-        rule = rule_of(func)
+    def replace(self, operation: Operation) -> object:
+        """Let the operation run. Raises IndexError for an index out of range."""
+        rule = rule_of(operation.op)
         if rule is not None:
             try:
-                _refuse(func, rule(Operation(func, args, kwargs or {}).named))
+                _refuse(operation.op, rule(operation.named))
             except IndexError:
                 self.refused = True
                 raise
-        return func(*args, **(kwargs or {}))
+        return NotImplemented
 
 
 def _refuse(op: Any, asked: Iterable[Asked]) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import LiftError
-from cuassay.oracle.lift.operation import mapped
+from cuassay.hooks import mapped
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, Owner, lifted_dtype
 
 BORROWED_ELEMENTS = 1 << 27  # a GiB in float64

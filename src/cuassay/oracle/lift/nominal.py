@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from cuassay.dispatch_modes import tensors_in
-from cuassay.oracle.lift.operation import Operation
+from cuassay.hooks import Operation
 from cuassay.oracle.lift.tensor import LIFTABLE, same_kind
 from cuassay.oracle.lift.traits import Traits
 

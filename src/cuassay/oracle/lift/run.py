@@ -22,10 +22,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import CuassayError, LiftError, ReferenceError_
+from cuassay.hooks import Following, Hook
 from cuassay.oracle.lift.functions import LiftFunctions
 from cuassay.oracle.lift.index_range import called
 from cuassay.oracle.lift.inputs import copied, copied_as, is_borrowed
-from cuassay.oracle.lift.operation import Following, Hook
 from cuassay.oracle.lift.session import BorrowedWrite, HookFailure, LiftMode, Session
 from cuassay.oracle.lift.source import failing_line, source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of

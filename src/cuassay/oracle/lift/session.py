@@ -17,9 +17,9 @@ import torch
 
 from cuassay.dispatch_modes import UntracedMode, tensors_in
 from cuassay.errors import LiftError
+from cuassay.hooks import Following, Hook, Operation, mapped
 from cuassay.oracle.lift import index_range
 from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of
-from cuassay.oracle.lift.operation import Following, Hook, Operation, mapped
 from cuassay.oracle.lift.parts import parts_of, piece
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.special import SPECIAL

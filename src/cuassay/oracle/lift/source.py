@@ -16,6 +16,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 _SKIPPED = (
     os.path.dirname(torch.__file__) + os.sep,
     *(os.path.join(_PACKAGE, part, "") for part in ("oracle", "algebra", "build")),
+    os.path.join(_PACKAGE, "hooks.py"),
     os.path.dirname(os.__file__) + os.sep,  # contextlib, functools; site-packages lies below it
 )
 _NOWHERE = "an unknown line (the autograd engine's own thread)"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from cuassay.errors import LiftError
-from cuassay.oracle.lift.operation import Operation
+from cuassay.hooks import Operation
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
 from cuassay.oracle.lift.traits import traits_of

@@ -10,7 +10,7 @@ import torch
 from torch._ops import OpOverload
 
 from cuassay.dispatch_modes import tensors_in
-from cuassay.oracle.lift.operation import Operation
+from cuassay.hooks import Operation
 
 _OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "profiler"})
 _NOT_DRAWN = frozenset({"_cudnn_rnn", "miopen_rnn"})  # tagged random for their dropout only

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cuassay.hooks import Operation, PassThrough, mapped
 from cuassay.oracle.lift.index_range import in_range
-from cuassay.oracle.lift.operation import Operation, PassThrough, mapped
 from cuassay.oracle.lift.source import Position, source_position
 from cuassay.oracle.mutants.faults import (
     Fault,

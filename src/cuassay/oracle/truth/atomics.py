@@ -6,37 +6,27 @@ reference as in every kernel that adds so: 256 ones is where bfloat16 ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from cuassay.dispatch_modes import UntracedMode
+from cuassay.hooks import Operation, PassThrough
 
 _NARROW = (torch.bfloat16, torch.float16)
 
 
-class ByAtomics(UntracedMode):
-    """While active index_add, scatter_add and scatter_reduce of 16 bits round after each term."""
+class ByAtomics(PassThrough):
+    """Lets index_add, scatter_add and scatter_reduce of 16 bits round after each term."""
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        named = dict(zip((one.name for one in func._schema.arguments), args, strict=False))
-        named |= kwargs or {}
-        name = func.overloadpacket.__name__
-        kind, kept = name.removesuffix("_"), named.get("self")
+    def replace(self, operation: Operation) -> object:
+        """Return such a sum; leave the others to torch."""
+        kind, named = operation.name, operation.named
+        kept, name = named.get("self"), operation.op.overloadpacket.__name__
         if not isinstance(kept, Tensor) or kept.dtype not in _NARROW or not kept.dim():
-            return func(*args, **(kwargs or {}))
+            return NotImplemented
         out = kept if name.endswith("_") else kept.clone()
         index, dim = named.get("index"), named.get("dim")
         if not isinstance(index, Tensor) or not isinstance(dim, int):
-            return func(*args, **(kwargs or {}))
+            return NotImplemented
         if kind == "index_add":
             terms = named["source"] * named.get("alpha", 1)
             _add(out.movedim(dim, 0), index.reshape(-1), terms.movedim(dim, 0))
@@ -54,7 +44,7 @@ class ByAtomics(UntracedMode):
             flat = out.reshape(-1)
             _add(flat, places.reshape(-1), terms.reshape(-1))
             return out.copy_(flat.reshape(out.shape))
-        return func(*args, **(kwargs or {}))
+        return NotImplemented
 
 
 def _add(out: Tensor, places: Tensor, terms: Tensor) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.oracle.lift.operation import Hook, Operation, PassThrough
+from cuassay.hooks import Hook, Operation, PassThrough
 
 _SEVERAL = frozenset({"topk", "sort", "argsort"})  # places of one row are all different
 _ONE = frozenset({"argmax", "argmin", "max", "min", "kthvalue", "median"})

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from cuassay.errors import LiftError, ReferenceError_
+from cuassay.hooks import Observed
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.lift.run import nominal_of
@@ -98,7 +99,7 @@ def make_truth(
     if runner.device.type == "cpu":
         any_order = steps.by_atomics
         if any_order:
-            with ByAtomics():
+            with Observed(ByAtomics()):
                 rounded = runner.as_written()
             for item, other in zip(found, rounded, strict=True):
                 item.trusted(other, as_written=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,18 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from cuassay.dispatch_modes import EndlessRun, UntracedMode, WithoutMemory, multiply_adds
+from cuassay.dispatch_modes import WithoutMemory
+from cuassay.hooks import (
+    EndlessRun,
+    Observed,
+    Operation,
+    OperationLimit,
+    PassThrough,
+    multiply_adds,
+)
 from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Scalar
 from cuassay.oracle.lift.inputs import is_borrowed
-from cuassay.oracle.lift.operation import base_name
 from cuassay.oracle.lift.parts import parts_of
 from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.inputs import LOW
@@ -70,11 +77,10 @@ class Live:
         return self.elements + self.multiply_adds
 
 
-class _Watch(UntracedMode):
+class _Watch(PassThrough):
     """Adds up the storages that live at one time, beside those of the inputs."""
 
     def __init__(self, inputs: Sequence[object]) -> None:
-        super().__init__()
         self.now = self.peak = self.now_lifted = self.peak_lifted = 0
         self.largest = self.reduced = self.elements = self.multiply_adds = self.operations = 0
         self._inputs = [v.untyped_storage() for v in inputs if isinstance(v, Tensor)]
@@ -85,18 +91,10 @@ class _Watch(UntracedMode):
             v.untyped_storage()._cdata for v in inputs if isinstance(v, Tensor) and is_borrowed(v)
         }
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Run the operation and note what it makes."""
+    def after(self, operation: Operation, out: Any) -> object:
+        """Note what the operation made."""
         self.operations += 1
-        if self.operations > _MOST_OPERATIONS:
-            raise EndlessRun
-        out = func(*args, **(kwargs or {}))
+        func, args = operation.op, operation.args
         made = [t for t in pytree.tree_leaves(out) if isinstance(t, Tensor)]
         cast = func is _CAST and self._is_borrowed(args[0]) and _is_wide(out)
         for tensor in made:
@@ -105,15 +103,16 @@ class _Watch(UntracedMode):
             self._borrowed.add(out.untyped_storage()._cdata)
         if func.is_view:
             return out
-        given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        name, results = base_name(func), sum(t.numel() for t in made)
+        leaves = pytree.tree_leaves((args, operation.kwargs))
+        given = [t for t in leaves if isinstance(t, Tensor)]
+        name, results = operation.name, sum(t.numel() for t in made)
         touched = sum(t.numel() for t in given) + results
         self.elements += touched
         if cast:
             touched = 0
         if parts := parts_of(func, args, self._is_borrowed):
             touched -= parts.saved
-        self.multiply_adds += multiply_adds(func, args, kwargs or {}, out)
+        self.multiply_adds += multiply_adds(operation, out)
         if any(name in known for known in (REDUCTIONS, PRODUCTS, COMPOSITES)):
             self.reduced += 2 * results if name in PRODUCTS and self._tensor_cores else results
             touched += (_SUMMED - 1) * results
@@ -179,7 +178,7 @@ def live_bytes(
             for v in inputs
         ]
         watched.append(_Watch(given))
-        with watched[-1]:
+        with Observed(OperationLimit(_MOST_OPERATIONS), watched[-1]):
             fn(*given)
 
     complete, endless = True, False
@@ -199,7 +198,7 @@ def watched_run(fn: Callable[..., object], inputs: Sequence[Tensor | Scalar]) ->
     """
     watch, endless = _Watch(inputs), False
     try:
-        with watch:
+        with Observed(OperationLimit(_MOST_OPERATIONS), watch):
             fn(*inputs)
     except EndlessRun:
         endless = True

@@ -10,7 +10,7 @@ first draw computes them, later ones reuse them in call order, also those of com
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 
-from cuassay.dispatch_modes import UntracedMode
-from cuassay.oracle.lift.operation import Operation, PassThrough, floating_in, mapped
+from cuassay.hooks import Observed, Operation, PassThrough, floating_in, mapped
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.truth.centred import NOTED, Centred
 from cuassay.oracle.truth.composite import COMPOSITES
@@ -159,7 +158,8 @@ class NoiseHook:
         if operation.op in decomposition_table:
             outer, self._inside = self._inside, True
             try:
-                with _Inside(self):
+                # Its internals are float32: no rounding.
+                with Observed(self, only_new=True, nominal=torch.float32):
                     found = decomposition_table[operation.op](*operation.args, **operation.kwargs)
             finally:
                 self._inside = outer
@@ -310,25 +310,3 @@ def _rounded(rounding: Rounding, noisy: Any, out: Any) -> Any:
     if isinstance(out, list | tuple) and isinstance(noisy, list | tuple):
         return tuple(_rounded(rounding, n, o) for n, o in zip(noisy, out, strict=True))
     return noisy
-
-
-class _Inside(UntracedMode):
-    """Runs a decomposition with the same noise; its internals are float32: no rounding."""
-
-    def __init__(self, hook: NoiseHook) -> None:
-        super().__init__()
-        self._hook = hook
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        named = kwargs or {}
-        if any(r.alias_info is not None for r in func._schema.returns):
-            return func(*args, **named)  # views share memory, writes are noisy where computed
-        asked = Operation(func, args, named, torch.float32)
-        out = self._hook.replace(asked)
-        return self._hook.after(asked, asked.run() if out is NotImplemented else out)

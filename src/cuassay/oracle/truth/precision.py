@@ -28,9 +28,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, UntypedStorage
 
+from cuassay.hooks import Operation, floating_in
 from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
-from cuassay.oracle.lift.operation import Operation, floating_in
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.special import torch_dtype
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT

@@ -21,7 +21,7 @@ from typing import Any
 
 from torch import Tensor
 
-from cuassay.oracle.lift.operation import Operation, PassThrough, floating_in
+from cuassay.hooks import Operation, PassThrough, floating_in
 from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.truth.operations import EXACT
 from cuassay.oracle.truth.precision import GRIDS, Family, Stored

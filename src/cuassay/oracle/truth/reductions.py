@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.oracle.lift.operation import Operation
+from cuassay.hooks import Operation
 from cuassay.oracle.truth.random_errors import sizeable
 from cuassay.oracle.truth.systematic import block_drift, drift, equal_drift, repeats
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.oracle.lift.operation import Operation
+from cuassay.hooks import Operation
 from cuassay.oracle.truth.reductions import product_factors
 
 BLOCK = 32  # products a step

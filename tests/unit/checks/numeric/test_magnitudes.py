@@ -12,11 +12,12 @@ from torch import Tensor
 
 from cuassay.checks.numeric.magnitudes import Num004, Tries
 from cuassay.errors import NothingToCheckError
+from cuassay.hooks import Observed
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import FindingClass
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.lift.magnitudes import magnitudes
+from cuassay.oracle.lift.magnitudes import Magnitudes
 from tests.support.fake_trial import (
     FakeTrial,
     axis,
@@ -131,7 +132,10 @@ def test_magnitudes_are_those_of_inputs_and_then_of_each_operation() -> None:
     def reference(x: Tensor, by: float) -> Tensor:
         return (x * by).exp().half()
 
-    found = magnitudes(reference, [x, 5.0])
+    measured = Magnitudes([x, 5.0])
+    with Observed(measured):
+        reference(x, 5.0)
+    found = measured.read()
     assert found[:2] == (4.0, 20.0)
     assert found[2] == pytest.approx(math.exp(15.0))
     assert found[3] == math.inf

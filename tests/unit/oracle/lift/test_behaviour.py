@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from cuassay.oracle.lift.operation import Operation, PassThrough
+from cuassay.hooks import Operation, PassThrough
 from cuassay.oracle.lift.run import lift, nominal_of, run_as_written
 
 BF16 = torch.bfloat16

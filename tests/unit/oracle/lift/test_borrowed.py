@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
+from cuassay.hooks import Operation, PassThrough
 from cuassay.oracle.lift import inputs as lift_inputs
-from cuassay.oracle.lift.operation import Operation, PassThrough
 from cuassay.oracle.lift.run import lift, nominal_of
 from cuassay.oracle.truth.memory import bytes_needed, live_bytes
 from cuassay.oracle.truth.reductions import PRODUCTS

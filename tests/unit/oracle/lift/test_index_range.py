@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuassay.errors import ReferenceError_
+from cuassay.hooks import Observed
 from cuassay.oracle.lift import index_range
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.mutants.faults import Fault
@@ -63,7 +64,7 @@ def _refused(call: Op, index: torch.Tensor) -> bool:
 @given(numbers=st.lists(st.integers(-_ROWS - 2, _ROWS + 2), min_size=1, max_size=_ROWS))
 def test_what_a_cpu_refuses_is_refused_before_it_runs(name: str, numbers: list[int]) -> None:
     index, call = torch.tensor(numbers), OPERATIONS[name]
-    with index_range.RangeMode():
+    with Observed(index_range.Ranges()):
         if _refused(call, index):
             with pytest.raises(IndexError, match=r"out of bounds for \d+ entries in aten"):
                 call(_source(), index)
@@ -74,7 +75,7 @@ def test_what_a_cpu_refuses_is_refused_before_it_runs(name: str, numbers: list[i
 
 
 def test_masks_and_nothing_are_no_indices() -> None:
-    with index_range.RangeMode():
+    with Observed(index_range.Ranges()):
         assert _source()[_source() > 5].numel() == 6
         assert _source()[torch.tensor([], dtype=torch.int64)].numel() == 0
         assert _source()[:, None, torch.tensor([True, False, True])].shape == (_ROWS, 1, 2)
@@ -83,7 +84,7 @@ def test_masks_and_nothing_are_no_indices() -> None:
 def test_indices_behind_a_mask_of_two_axes_count_on_the_third() -> None:
     block = torch.zeros(2, 2, 5)
     mask = torch.tensor([[True, False], [False, True]])
-    with index_range.RangeMode():
+    with Observed(index_range.Ranges()):
         assert block[mask, torch.tensor([4, 4])].shape == (2,)
         with pytest.raises(IndexError, match="index 5 is out of bounds for 5 entries"):
             block[mask, torch.tensor([0, 5])]
@@ -91,7 +92,7 @@ def test_indices_behind_a_mask_of_two_axes_count_on_the_third() -> None:
 
 def test_inputs_on_a_cpu_are_left_to_torch() -> None:
     entered = index_range.in_range([torch.zeros(2), 3])
-    assert not isinstance(entered, index_range.RangeMode)
+    assert not isinstance(entered, Observed)
 
 
 @pytest.fixture

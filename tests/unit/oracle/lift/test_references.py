@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from cuassay.dispatch_modes import tensors_in
+from cuassay.hooks import Operation
 from cuassay.oracle.lift import nominal as lift_nominal
-from cuassay.oracle.lift.operation import Operation
 from cuassay.oracle.lift.run import lift, nominal_of, run_as_written
 from cuassay.oracle.lift.tensor import LIFTABLE
 from cuassay.oracle.lift.traits import Traits

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from cuassay.catalog import registry
 from cuassay.errors import UnknownNameError
+from cuassay.hooks import Operation
 from cuassay.model.dtype import DType
 from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision, precision_named
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.compare.outputs import Comparison, measure
 from cuassay.oracle.grade import NO_FAMILY, grade, least_family
-from cuassay.oracle.lift.operation import Operation
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.oracle.truth.precision import Drawn, Family, Stored, family_of
 from cuassay.oracle.truth.random_errors import Noise

@@ -1,4 +1,4 @@
-"""One operation of a lifted run, and the hooks that watch or change operations."""
+"""One operation of a run of torch, and the hooks that watch or change operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from cuassay.dispatch_modes import tensors_in
+from cuassay.dispatch_modes import UntracedMode, tensors_in
 
 _PRIMS = {"inp": "self", "a": "self", "b": "other", "dims": "dim"}
 _NESTED = (list, tuple, dict)
@@ -73,10 +73,11 @@ class Operation:
 
 
 class Hook(Protocol):
-    """Watches and changes the operations of a lifted run, in the order they run.
+    """Watches and changes the operations of a run, in the order they run.
 
-    Writing operations (add_, copy_, out=) are shown in their functional form where ATen has one,
-    and the result is written afterwards. Views are not shown.
+    In a run as written (`Observed`) every operation is shown as torch dispatches it. In a lifted
+    run writing operations (add_, copy_, out=) are shown in their functional form where ATen has
+    one, the result is written afterwards, and views are not shown.
     """
 
     def replace(self, operation: Operation) -> object:
@@ -112,6 +113,90 @@ class Following(PassThrough):
 
     def literal(self, holds_tensors: bool) -> None:
         """Meet a literal; with `holds_tensors` numbers of it were elements of tensors."""
+
+
+class Observed(UntracedMode):
+    """Shows hooks the operations of the running thread, as torch dispatches them.
+
+    All hooks see one run: each is asked before an operation, until one of them replaces it, and
+    then each is told its result. With `only_new` operations whose results share memory with their
+    arguments are not shown: views, and those that write. `nominal` is what the hooks take for the
+    dtype as written of every result.
+    """
+
+    def __init__(
+        self, *hooks: Hook, only_new: bool = False, nominal: torch.dtype | None = None
+    ) -> None:
+        super().__init__()
+        self._hooks, self._only_new, self._nominal = hooks, only_new, nominal
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the operation, or what a hook puts in its place."""
+        operation = Operation(func, args, kwargs or {}, self._nominal)
+        if self._only_new and any(one.alias_info is not None for one in func._schema.returns):
+            return operation.run()
+        out: Any = NotImplemented
+        for hook in self._hooks:
+            out = hook.replace(operation)
+            if out is not NotImplemented:
+                break
+        if out is NotImplemented:
+            out = operation.run()
+        for hook in self._hooks:
+            out = hook.after(operation, out)
+        return out
+
+
+class EndlessRun(BaseException):
+    """Ends a run of more operations than anybody waits for.
+
+    A BaseException, so that a reference that catches exceptions ends as well.
+    """
+
+
+class OperationLimit(PassThrough):
+    """Raises EndlessRun at the first operation beyond `most`.
+
+    A loop over an axis is one operation and more at each place: at 65,536 places it takes minutes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def replace(self, operation: Operation) -> object:
+        """Let the operation run, if it is within the limit."""
+        self._left -= 1
+        if self._left < 0:
+            raise EndlessRun
+        return NotImplemented
+
+
+class MultiplyAdds(PassThrough):
+    """Adds up the multiply-adds of products, convolutions and attention."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def after(self, operation: Operation, out: Any) -> object:
+        """Count those of the operation."""
+        self.count += multiply_adds(operation, out)
+        return out
+
+
+def multiply_adds(operation: Operation, out: Any) -> int:
+    """Return the multiply-adds of one product, convolution or attention; 0 for the others."""
+    from torch.utils.flop_counter import flop_registry
+
+    count = flop_registry.get(operation.op.overloadpacket)
+    if count is None:
+        return 0
+    return int(count(*operation.args, **operation.kwargs, out_val=out)) // 2
 
 
 @functools.cache
