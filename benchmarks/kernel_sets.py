@@ -4,10 +4,11 @@ A set is a function that yields `Kernel`s; to add one, write the function and na
 `pack` copies sources, problems and the index below one folder, and a run then needs that folder
 alone. Packed folders belong below build/ or outside the repository: sources are never committed.
 
-Where a set has numbered tasks, only those of even number are read: the odd half measures cuassay
-later. Local copies, below one folder: sol (problems, runs), cuda-l1 (h100-even.jsonl), cudabeaver,
-kernelbench, reference-kernels, KernelBenchFiltered, KernelBenchLeaderboard, kernelbench.com,
-kernelbench-runs (a fork of KernelBench with runs of three models), agents-vs-compile, TritonBench.
+Where a set has numbered tasks, only those of even number are read, of kernelbench.com the runs with
+an even time stamp: the odd half measures cuassay later. Local copies, below one folder: sol
+(problems, runs), cuda-l1 (h100-even.jsonl), cudabeaver, kernelbench, reference-kernels,
+KernelBenchFiltered, KernelBenchLeaderboard, kernelbench.com, kernelbench-runs (a fork of
+KernelBench with runs of three models), agents-vs-compile, TritonBench.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _AMD_ONLY = re.compile(
 )
 LANGUAGES = ("cuda", "triton", "triton+cuda", "torch")
 _AGENT_LINE = re.compile(r"agent name:\s*(.+?)\s+speedup:")
-_RUN_NAME = re.compile(r"\d{8}_\d{6}_(?P<model>.+)_(?P<task>\d\d_[a-z0-9_]+)_solution\.py\.txt")
+_RUN_NAME = re.compile(
+    r"\d{8}_(?P<stamp>\d{6})_(?P<model>.+)_(?P<task>\d\d_[a-z0-9_]+)_solution\.py\.txt"
+)
 _PROBLEM_FILES = ("definition.json", "workload.jsonl", "reference.py")
 # Problems of GPU MODE whose formats or hardware no NVIDIA GPU of one host has.
 _NOT_HERE = ("amd", "amd_202602", "amd_distributed", "nvidia")
@@ -447,26 +450,24 @@ def tritonbench(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
 
 
 def kernelbench_com(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
-    """kernelbench.com: solutions published for an H100, in the decks hard, cuda, mega and mini.
-
-    Of the hard deck only `02_kda_cutlass` is read: it is even in the deck's alphabetical order
-    with and without its withdrawn task.
-    """
+    """kernelbench.com: solutions published for an H100, of runs whose time stamp is even."""
     root = sets / "kernelbench.com"
     problems = {
         folder.name: folder
-        for deck in ("cuda/problems-h100", "mini/problems-h100", "mega/problems")
+        for deck in (
+            "hard/problems-h100",
+            "cuda/problems-h100",
+            "mini/problems-h100",
+            "mega/problems",
+        )
         for folder in sorted((root / "benchmarks" / deck).glob("*/"))
     }
-    hard = root / "benchmarks" / "hard" / "problems-h100" / "02_kda_cutlass"
-    if hard.is_dir():
-        problems[hard.name] = hard
     catalog = root / "public" / "data" / "catalog.json"
     cells = json.loads(catalog.read_text(encoding="utf-8"))["cells"] if catalog.is_file() else []
     correct = {cell["run_id"]: cell["correct"] for cell in cells}
     for file in sorted((root / "public" / "runs" / "h100").glob("*_solution.py.txt")):
         parts = _RUN_NAME.fullmatch(file.name)
-        if parts is None or parts["task"] not in problems:
+        if parts is None or int(parts["stamp"]) % 2 or parts["task"] not in problems:
             continue
         kernel = Kernel(
             set="kernelbench.com",

@@ -79,6 +79,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--languages", nargs="*", default=[], help="cuda, triton, triton+cuda, torch"
     )
+    parser.add_argument("--labeled", action="store_true", help="only kernels that have a label")
     parser.add_argument("--profile", default="quick", choices=("quick", "standard", "deep"))
     parser.add_argument("--undecided", action="store_true",
                         help="only kernels that `quick` rejected or could not decide")  # fmt: skip
@@ -116,6 +117,7 @@ def chosen(given: argparse.Namespace, kernels: Sequence[Kernel], device: str) ->
         and given.part.holds(kernel)
         and (not given.only or kernel.name.startswith(tuple(given.only)))
         and (not given.languages or kernel.language in given.languages)
+        and (not given.labeled or kernel.label)
     ]
     if not (given.undecided or given.again):
         return wanted

@@ -55,6 +55,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=0, help="so many kernels of a set, 0: all")
     parser.add_argument("--kernels", nargs="*", help="only names that contain one of these")
     parser.add_argument("--dtypes", nargs="*", help="only these working dtypes")
+    parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N", help="one share of N")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--budget-s", type=float, default=0.0, help="of a trial, on busy cores")
     parser.add_argument("--within-s", type=float, default=0.0, help="begin none after so long")
@@ -64,6 +65,14 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--journal", type=Path, help="where finished trials are kept")
     parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
     return parser.parse_args(arguments)
+
+
+def part(text: str) -> tuple[int, int]:
+    """Return which share of the trials a command line asks for, such as 1/4, and of how many."""
+    index, _, count = text.partition("/")
+    if not (index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part: expected K/N with 1 <= K <= N")
+    return int(index), int(count)
 
 
 def kernels(name: str, packages: Path | None) -> Iterator[Trial]:
@@ -106,7 +115,8 @@ def trials(given: argparse.Namespace) -> list[Trial]:
             if (not given.kernels or any(part in trial.name for part in given.kernels))
             and (not given.dtypes or trial.dtype in given.dtypes)
         ]
-        wanted += found[: given.limit or None]
+        index, count = given.part
+        wanted += found[: given.limit or None][index - 1 :: count]
     only = CODES if given.in_process else ()
     return [
         replace(trial, profile=given.profile, number=number, only=only, budget_s=given.budget_s)

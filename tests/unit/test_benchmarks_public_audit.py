@@ -74,9 +74,10 @@ def copies(tmp_path: Path) -> Path:
     _write(decks / "mini" / "problems-h100" / "03_topp_mask" / "reference.py", _MODEL)
     _write(decks / "hard" / "problems-h100" / "01_fp8_gemm" / "reference.py", _MODEL)
     public = root / "kernelbench.com" / "public"
-    for run in ("20260618_041809_codex_gpt-5.5_03_topp_mask", "20260618_041809_a_b_01_fp8_gemm"):
+    runs = "041808_codex_gpt-5.5_03_topp_mask", "041808_a_b_01_fp8_gemm", "041809_a_b_01_fp8_gemm"
+    for run in (f"20260618_{name}" for name in runs):
         _write(public / "runs" / "h100" / f"{run}_solution.py.txt", _MODEL)
-    cell = {"run_id": "20260618_041809_codex_gpt-5.5_03_topp_mask", "correct": False}
+    cell = {"run_id": "20260618_041808_codex_gpt-5.5_03_topp_mask", "correct": False}
     _write(public / "data" / "catalog.json", json.dumps({"cells": [cell]}))
     return root
 
@@ -116,10 +117,11 @@ def test_sets_hold_even_tasks_alone_with_what_is_published(
         "cudabeaver/level1_2/logic_error/ab",
         "cudabeaver/level1_2/reference/ab",
         "kernelbench-filtered/level1_2",
-        "kernelbench.com/20260618_041809_codex_gpt-5.5_03_topp_mask",
+        "kernelbench.com/20260618_041808_a_b_01_fp8_gemm",
+        "kernelbench.com/20260618_041808_codex_gpt-5.5_03_topp_mask",
         "sol/2/c0",
     ]
-    agent = by_key["kernelbench.com/20260618_041809_codex_gpt-5.5_03_topp_mask"]
+    agent = by_key["kernelbench.com/20260618_041808_codex_gpt-5.5_03_topp_mask"]
     assert (agent.model, agent.theirs, agent.operator) == ("gpt-5.5", False, "03_topp_mask")
     best = by_key["kernelbench-filtered/level1_2"]
     assert (best.model, best.language, best.theirs) == ("4o", "triton", True)
