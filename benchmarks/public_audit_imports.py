@@ -1,13 +1,15 @@
 """Rows of earlier runs as rows of the public audit.
 
-Understood are the journals and results of `wild.py` and `foreign.py`, and the results of
-`false_alarms.py --kinds trusted`. Each import states who judged: the version, the machine,
+Understood are the journals and results of `wild.py` and `foreign.py`, the results of
+`false_alarms.py --kinds trusted`, and the journals of `world.py`, of which kernels that a policy
+rejects rightly are passed over. Each import states who judged: the version, the machine,
 its packages and the time, which these files do not carry in every row.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +21,8 @@ from public_audit_rows import Row, about_kernel
 from cuassay.audit.family import operator_family
 from cuassay.checks import registry
 
+_NOT_HONEST = ("rejected", "fault")  # of world.py: by its policy, and planted
+_TORCH = ("transformers", "timm", "torchvision")  # the other libraries write Triton
 _VERDICTS = ("ACCEPTED", "REJECTED", "INCONCLUSIVE")
 
 
@@ -60,6 +64,8 @@ def _rows(file: Path) -> Iterator[Mapping[str, Any]]:
 def _row(
     each: Mapping[str, Any], kernels: Mapping[str, Kernel], origin: Origin, source: str
 ) -> Row | None:
+    if each.get("kind") in _NOT_HONEST:
+        return None
     if "dtype" in each:
         about = _of_library(each)
     else:
@@ -69,7 +75,8 @@ def _row(
         about = about_kernel(kernel)
     ending = str(each.get("decision") or each["ending"])
     rejected = ending == "REJECTED"
-    checks = tuple(code.partition(":")[0] for code in each.get("checks", ())) if rejected else ()
+    codes = each.get("checks") or each.get("codes", ())
+    checks = tuple(code.partition(":")[0] for code in codes) if rejected else ()
     return Row(
         **about,
         profile=str(each.get("profile") or each.get("mode", "quick")),
@@ -80,7 +87,7 @@ def _row(
         reason=str(each.get("reason", ""))[:300],
         checks=tuple(sorted(set(checks))),
         classes=tuple(sorted(set(_classes(checks)))),
-        conditions=tuple(each.get("conditions", ())),
+        conditions=tuple(text.partition(":")[0] for text in each.get("conditions", ())),
         seed=str(each.get("seed", "")),
         machine=origin.machine,
         versions=origin.versions,
@@ -98,15 +105,16 @@ def _key(each: Mapping[str, Any]) -> str:
 
 
 def _of_library(each: Mapping[str, Any]) -> dict[str, Any]:
-    name = str(each["kernel"])
+    name = str(each.get("kernel") or each["name"])
+    package = re.split("[/_]", name)[0]
     return {
         "set": "trusted-libraries",
         "name": f"{name}/{each['problem']}/{each['dtype']}",
         "operator": str(each["problem"]),
         "family": operator_family(str(each["problem"])),
         "kind": "library",
-        "language": "triton" if name.startswith(("liger", "compile")) else "cuda",
-        "model": name.partition("_")[0],
+        "language": "torch" if package in _TORCH else "cuda" if package == "sdpa" else "triton",
+        "model": package,
         "label": "correct",
         "digest": "",
         "published": True,

@@ -19,12 +19,21 @@ from public_audit_rows import DECIDED, Row, dumps, latest, read_rows
 from cuassay.checks.gpu.chances import wilson
 from cuassay.model.failure_classes import class_name
 
-DOCUMENT = ROOT / "benchmarks" / "reports" / "audit-2026.md"
+DOCUMENT = ROOT / "benchmarks" / "reports" / "audit-2026-12.md"
 PICTURES = ROOT / "docs" / "pictures"
 RESULTS = ROOT / "benchmarks" / "results" / "public-audit.json"
 ADJUDICATION = ROOT / "benchmarks" / "public_audit_adjudication.json"
 _DRAWN = "kernelbench-filtered"  # judged in the order of its digests alone
 _FEWEST = 3  # kernels in a group that gets a line of its own
+# Conditions of production, each with the check of it that rejects on a GPU; nothing else looks
+# for a fault that load alone shows, and threads are a condition only.
+_PRODUCTION = {
+    "streams": "STREAM001",
+    "threads": "",
+    "graphs": "GRAPH001",
+    "layouts": "LAYOUT001",
+    "load": "RACE001",
+}
 _STATUSES = ("confirmed", "refuted", "open")
 _ROUTES = ("read", "script")
 # What it takes to see the fault, and what that means in the document.
@@ -90,7 +99,9 @@ def write(given: argparse.Namespace) -> int:
         "rules": rules(rows),
         "power": power(rows),
         "conditions": conditions(rows),
+        "production": production(rows),
         "references": references(rows),
+        "libraries": libraries(rows),
         "undecided": undecided(rows),
         "machines": machines(rows),
         "agreement": agreement(rows),
@@ -341,6 +352,48 @@ def conditions(rows: Sequence[Row]) -> str:
 
 def _device(device: str) -> str:
     return {"cuda": "a GPU", "cpu": "a CPU"}.get(device, device)
+
+
+def production(rows: Sequence[Row]) -> str:
+    """Return which kernels a GPU showed to be right alone and wrong as production calls them.
+
+    A kernel counts where the condition was stated of it or the check rejected it.
+    """
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in generated(rows):
+        if row.device == "cuda" and row.verdict in DECIDED:
+            groups[row.family].append(row)
+    order = sorted(groups, key=lambda name: (-len(groups[name]), name))
+    lines = [
+        (
+            name,
+            len(groups[name]),
+            *(
+                sum(key in row.conditions or code in row.checks for row in groups[name])
+                for key, code in _PRODUCTION.items()
+            ),
+        )
+        for name in order
+    ]
+    every = [row for of in groups.values() for row in of]
+    total = (sum(k in r.conditions or c in r.checks for r in every) for k, c in _PRODUCTION.items())
+    lines.append(("all", len(every), *(share(count, len(every)) for count in total)))
+    return table(("operator family", "decided on a GPU", *_PRODUCTION), lines)
+
+
+def libraries(rows: Sequence[Row]) -> str:
+    """Return a line a library: how its kernels ended, which all have to be ACCEPTED."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in latest(rows):
+        if row.kind == "library":
+            groups[row.model, row.device].append(row)
+    lines = []
+    for (name, device), of in sorted(groups.items()):
+        ends = Counter(row.verdict or row.ending for row in of)
+        others = sum(count for end, count in ends.items() if end not in DECIDED)
+        lines.append((name, _device(device), len(of), ends["ACCEPTED"], ends["REJECTED"], others))
+    head = ("library", "on", "tried", "ACCEPTED", "REJECTED", "no verdict or INCONCLUSIVE")
+    return table(head, lines)
 
 
 def references(rows: Sequence[Row]) -> str:

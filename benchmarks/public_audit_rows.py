@@ -19,6 +19,8 @@ from cuassay.model.verdict import Decision
 from cuassay.store.files import read_lines
 
 DECIDED = ("ACCEPTED", "REJECTED")
+# Conditions that say how far a trial looked; on a CPU `streams` says so too.
+_LOOK = frozenset({"device", "launches", "memory", "power", "sizes", "time", "workloads"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +74,9 @@ class Row:
 
     @property
     def own_conditions(self) -> frozenset[str]:
-        """Conditions that come from the kernel; `device` comes from where it was judged."""
-        return frozenset(self.conditions) - {"device"}
+        """Conditions that come from the kernel, not from how far the trial could look."""
+        unseen = _LOOK if self.device == "cuda" else _LOOK | {"streams"}
+        return frozenset(self.conditions) - unseen
 
 
 def calls_file(folder: Path) -> Path:
