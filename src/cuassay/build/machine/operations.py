@@ -92,7 +92,9 @@ def place_of(tensor: torch.Tensor) -> Argument:
 
 def bytes_of(tensor: torch.Tensor) -> bytes:
     """Return a tensor's elements in order."""
-    flat = tensor.detach().contiguous().reshape(-1)
+    whole = tensor.detach().contiguous()
+    # One element counts as contiguous whatever its strides, and keeps them in any reshape.
+    flat = whole.as_strided((whole.numel(),), (1,))
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
