@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from cuassay.checks.endings.findings import inconclusive_reason
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.large_sizes import Shp002, workload_call
 from cuassay.errors import CuassayError
@@ -64,6 +65,8 @@ def answer_to_rule(
         ran = None if scenario is None else run(scenario)
         if scenario is None or ran is None:
             return RuleAnswer(undecided=_words(rule, "a truth of it costs too much"))
+        if lacking := inconclusive_reason(ran):  # a GPU, say, that a trial on a CPU has not
+            return RuleAnswer(undecided=_words(rule, lacking))
         made = judge_scenario(trial, check, scenario, ran)
         found = [
             dataclasses.replace(one, finding_class=FindingClass.WRONG) for one in made.findings
