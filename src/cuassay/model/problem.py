@@ -258,6 +258,13 @@ class Problem:
         assert isinstance(spec, ScalarSpec)
         return {} if spec.default is None else {STATE_SOURCE: spec.default}
 
+    @property
+    def built_state(self) -> tuple[str, ...]:
+        """The parts of a module's state where its constructor alone makes them, in every case."""
+        source = self.usual_state.get(STATE_SOURCE)
+        built = source in (StateSource.INITIAL, StateSource.INITIAL_EVALUATION)
+        return self.state if built else ()
+
     def with_state_from(self, source: StateSource) -> Problem:
         """Return the problem of a module that always takes its state from `source`."""
         built = source in (StateSource.INITIAL, StateSource.INITIAL_EVALUATION)

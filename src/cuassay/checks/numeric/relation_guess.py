@@ -242,7 +242,11 @@ class RelationTrials:
 def guesses(problem: Problem) -> tuple[tuple[Relation, ...], ...]:
     """Return everything worth trying, one tuple a kind, the most telling kinds first."""
     axes = [axis for axis in _axes(problem) if plain_axis(problem, axis)]
-    reals = [spec for spec in tensor_inputs(problem) if _unbounded(spec)]
+    reals = [
+        spec
+        for spec in tensor_inputs(problem)
+        if _unbounded(spec) and spec.name not in problem.built_state
+    ]
     free = [spec.name for spec in reals]
     kinds: tuple[Sequence[Relation], ...] = (
         [RowsIndependent(axis=axis) for axis in axes],

@@ -110,8 +110,12 @@ def members(problem: Problem, relation: Relation, base: Case, *, limit: int) -> 
 def plain_axis(problem: Problem, axis: str) -> bool:
     """Whether slices along `axis` can be chosen freely.
 
-    No computed size, index or offset may depend on it, and no tensor carry it twice.
+    No computed size, index or offset may depend on it, no tensor carry it twice, and no state
+    that a module keeps as it was built.
     """
+    kept = [spec for spec in tensor_inputs(problem) if spec.name in problem.built_state]
+    if any(axis in spec.shape for spec in kept):
+        return False
     specs = (*tensor_inputs(problem), *problem.outputs)
     texts = [a.expression for a in problem.axes if isinstance(a, ExprAxis)]
     texts += [dimension for spec in specs for dimension in spec.shape if dimension != axis]
@@ -208,6 +212,8 @@ def _louder(problem: Problem, base: Case) -> Case:
     case = base
     for spec in tensor_inputs(problem):
         real = isinstance(spec.domain, Real) and spec.dtype.is_floating
+        if spec.name in problem.built_state:
+            continue
         if real and len(spec.shape) > 1 and own_fill(base, spec).kind != GENERATED:
             fills = {**case.fills, spec.name: Fill(kind="normal", parameters={"scale": _LOUD})}
             case = dataclasses.replace(case, fills=fills)

@@ -15,7 +15,7 @@ from tests.support.fake_trial import row_sum
 from tests.zoo.judging import Gate
 from tests.zoo.local_gate import LocalGate
 
-_CHECKS = ("API005", "API004", "NUM001")
+_CHECKS = ("API005", "API004", "NUM001", "META001")
 _BIAS = "self.bias = nn.Parameter(torch.randn(out))"
 _HALF = "; self.linear.weight.data.mul_(0.5)"
 _TWICE = "self.bn(2 * (self.linear(x) - self.linear.bias) + self.linear.bias)"
