@@ -19,6 +19,7 @@ from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
 from cuassay.model.candidate import Convention
 from cuassay.model.domain import Choice, Opaque, SizeOf
+from cuassay.model.dtype import DType
 from cuassay.model.problem import CustomSource, ExprAxis, Problem, ScalarSource, TensorSpec, VarAxis
 from tests.support import foreign, trees
 from tests.zoo.judging import Gate
@@ -175,6 +176,48 @@ def test_gpumode_submissions_are_judged(tmp_path: Path, gate: Gate) -> None:
     bug = trees.write(folder / "submission_bug.py", text)
     assert _codes(gate, problem, good) == set()
     assert "NUM001" in _codes(gate, problem, bug)
+
+
+_INTO = "    out[...] = a + b * config["
+_KEEPS = """
+kept = []
+def custom_kernel(data):
+    config, (a, b), out = data
+    kept.append(out)
+    torch.add(a, b, alpha=config["scale"], out=kept[0][: len(a)])
+    return kept[0][: len(a)]
+"""
+
+
+def test_memory_for_a_gpumode_answer_is_new_in_every_call(tmp_path: Path, gate: Gate) -> None:
+    folder = foreign.gpumode(tmp_path)
+    text = foreign.TASK_REFERENCE.replace(_INTO, "    return a + b * config[")
+    (folder / "reference.py").write_text(text)
+    problem = load_problem(str(folder))
+    good = trees.write(folder / "submission.py", foreign.SUBMISSION)
+    bug = trees.write(folder / "submission_keeps.py", foreign.SUBMISSION + _KEEPS)
+    checks = ("API001", "API002", "STATE001", "NUM001")
+    assert gate.judge(problem, good, seed=3, only=checks).codes == ()
+    assert gate.judge(problem, bug, seed=3, only=checks).rejected
+
+
+def test_a_gpumode_reference_in_float64_says_nothing_of_the_answers_dtype(
+    tmp_path: Path, gate: Gate
+) -> None:
+    folder = foreign.gpumode(tmp_path)
+    text = foreign.TASK_REFERENCE.replace(_INTO, "    return a.double() + b.double() * config[")
+    (folder / "reference.py").write_text(text)
+    problem = load_problem(str(folder))
+    assert [spec.dtype for spec in problem.outputs] == [DType.FLOAT16]
+    texts = {
+        "right": foreign.SUBMISSION,
+        "wide": foreign.SUBMISSION.replace("return out", "return out.double()"),
+        "wrong": foreign.SUBMISSION.replace("return out", "return out + 1e-2"),
+    }
+    files = {name: trees.write(folder / f"{name}.py", text) for name, text in texts.items()}
+    found = {name: _codes(gate, problem, file) for name, file in files.items()}
+    assert (found["right"], found["wide"]) == (set(), set())
+    assert "NUM001" in found["wrong"]
 
 
 def test_a_gpumode_task_may_use_modules_of_other_tasks(tmp_path: Path) -> None:

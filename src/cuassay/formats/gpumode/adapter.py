@@ -7,13 +7,18 @@ from collections.abc import Mapping, Sequence
 _COMMON = """
 
 # ---- cuassay's adapter: data is taken apart into tensors and numbers, and put together ----
+import torch as _cuassay_torch
+
 _CUASSAY_DATA = {data}
+_CUASSAY_NARROW = {narrow!r}
 
 
 def _cuassay_join(form, leaves):
     kind = form[0]
     if kind == "leaf":
         return leaves[form[1]]
+    if kind == "fresh":  # memory for the answer: a caller makes it for each call
+        return _cuassay_torch.empty_like(leaves[form[1]])
     if kind == "held":
         return form[1]
     if kind == "dict":
@@ -30,8 +35,13 @@ def _cuassay_flat(value):
     return [] if value is None or isinstance(value, str) else [value]
 
 
+def _cuassay_narrow(value):
+    wide = _CUASSAY_NARROW and getattr(value, "dtype", None) is _cuassay_torch.float64
+    return value.to(getattr(_cuassay_torch, _CUASSAY_NARROW)) if wide else value
+
+
 def _cuassay_answer(made):
-    leaves = _cuassay_flat(made)
+    leaves = [_cuassay_narrow(leaf) for leaf in _cuassay_flat(made)]
     return leaves[0] if len(leaves) == 1 else tuple(leaves)
 """
 
@@ -109,13 +119,17 @@ def reference_source(
     axes: Mapping[str, str],
     fixed: Mapping[str, object],
     seeded: bool,
+    narrow: str,
 ) -> str:
-    """Return the task's reference with `_cuassay_run` and a generator around it."""
+    """Return the task's reference with `_cuassay_run` and a generator around it.
+
+    `narrow` is the dtype that answers in float64 are cast to, '' for none.
+    """
     return (
         library_source(files)
         + text.rstrip("\n")
         + "\n"
-        + _COMMON.format(data=repr(data))
+        + _COMMON.format(data=repr(data), narrow=narrow)
         + _REFERENCE.format(
             parameters=", ".join(names),
             fixed=repr(dict(fixed)),
@@ -126,7 +140,8 @@ def reference_source(
     )
 
 
-def candidate_source(module: str, *, data: object) -> str:
+def candidate_source(module: str, *, data: object, narrow: str) -> str:
     """Return the entry file of a submission whose `module` defines custom_kernel."""
     title = '"""The entry of a GPU MODE submission."""'
-    return title + _COMMON.format(data=repr(data)) + "\n\n" + _CANDIDATE.format(module=module)
+    common = _COMMON.format(data=repr(data), narrow=narrow)
+    return title + common + "\n\n" + _CANDIDATE.format(module=module)

@@ -18,6 +18,7 @@ from cuassay.errors import CandidateError, ProblemError
 from cuassay.formats import adapted, shapes
 from cuassay.formats.gpumode import adapter
 from cuassay.formats.gpumode.task_file import TaskFile, read_task, tolerance
+from cuassay.formats.kernelbench.unset import filled_memory, holds_nothing
 from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.sol.reference_file import reference_path
 from cuassay.formats.textfile import read_text
@@ -53,16 +54,19 @@ def load_task(folder: Path) -> Problem:
     task = read_task(folder)
     given = _usable_tests(task)
     probe, learnt = _learnt(task, given[0])
+    form = _with_fresh(probe.form, probe.unwritten())
     kept = [t for t in given if _same_but(t, given[0], learnt)]
-    inputs, outputs = _specs(probe, learnt)
+    narrow = _narrow(probe)
+    inputs, outputs = _specs(probe, learnt, narrow=narrow)
     source = adapter.reference_source(
         task.reference,
         task.files,
-        data=probe.form,
+        data=form,
         names=[spec.name for spec in inputs],
         axes={name: name for name in learnt.axes} | dict(learnt.same),
         fixed={n: v for n, v in given[0].items() if n not in (*learnt.axes, *learnt.same, "seed")},
         seeded="seed" in given[0],
+        narrow=narrow.value if narrow else "",
     )
     problem = Problem(
         name=task.name,
@@ -141,16 +145,20 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         text,
         name=f"{file.absolute().parent.name}/submission" if plain else file.stem,
         module=module,
-        entry=adapter.candidate_source(module, data=_form_of(problem.reference.source)),
+        entry=adapter.candidate_source(
+            module,
+            data=_written(problem.reference.source, "_CUASSAY_DATA"),
+            narrow=str(_written(problem.reference.source, "_CUASSAY_NARROW")),
+        ),
         helpers=helpers,
     )
 
 
-def _form_of(source: str) -> object:
-    """Return the form of `data` that the adapter wrote into a problem's reference."""
+def _written(source: str, name: str) -> object:
+    """Return a constant that the adapter wrote into a problem's reference."""
     for node in ast.parse(source).body:
         match node:
-            case ast.Assign(targets=[ast.Name(id="_CUASSAY_DATA")], value=value):
+            case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
                 return ast.literal_eval(value)
     raise CandidateError("the problem was not read from a GPU MODE task; give its folder")
 
@@ -243,6 +251,27 @@ class _Probe:
         _taken_apart(self._values["ref_kernel"](data), outputs)
         return form, leaves, outputs
 
+    def unwritten(self) -> frozenset[int]:
+        """Return the leaves that generate_input leaves unwritten: memory for the answer.
+
+        None of a task whose data is not affordable, or whose file does not speak of empty memory.
+        """
+        import torch
+
+        if "empty" not in self._task.reference or not self._affordable({}):
+            return frozenset()
+        leaves: list[Any] = []
+        try:
+            with filled_memory():
+                _taken_apart(self._values["generate_input"](**self._first), leaves)
+        except Exception:  # it needs a GPU, say: then every leaf is an input
+            return frozenset()
+        return frozenset(
+            number
+            for number, value in enumerate(leaves)
+            if isinstance(value, torch.Tensor) and value.numel() and holds_nothing(value)
+        )
+
     def _affordable(self, sizes: Mapping[str, int]) -> bool:
         """Whether a real run costs little: its inputs are made without memory first.
 
@@ -282,6 +311,18 @@ def _taken_apart(value: Any, leaves: list[Any]) -> Form:
             return "leaf", len(leaves) - 1
 
 
+def _with_fresh(form: Form | None, unwritten: frozenset[int]) -> Form | None:
+    """Return a form whose unwritten leaves are new memory in every call."""
+    match form:
+        case "leaf", number if number in unwritten:
+            return "fresh", number
+        case "dict", items:
+            return "dict", [(key, _with_fresh(part, unwritten)) for key, part in items]
+        case ("tuple" | "list") as kind, parts:
+            return kind, [_with_fresh(part, unwritten) for part in parts]
+    return form
+
+
 def _places(form: Form, place: str = "data") -> Iterator[str]:
     """Yield where in `data` each leaf lies, as Python reads it."""
     match form:
@@ -295,8 +336,22 @@ def _places(form: Form, place: str = "data") -> Iterator[str]:
                 yield from _places(part, f"{place}[{number}]")
 
 
+def _narrow(probe: _Probe) -> DType | None:
+    """Return the dtype in which an answer in float64 counts, None where it counts as it is.
+
+    The evaluator compares numbers and no dtypes: a reference that is computed in float64 from
+    narrower inputs is there to be exact, and submissions return the inputs' dtype.
+    """
+    of_inputs = {shapes.dtype_of(value) for value in probe.leaves if hasattr(value, "shape")}
+    of_outputs = {shapes.dtype_of(value) for value in probe.outputs if hasattr(value, "shape")}
+    real = [dtype for dtype in of_inputs if dtype.is_floating]
+    if DType.FLOAT64 not in of_outputs or DType.FLOAT64 in real or not real:
+        return None
+    return max(real, key=lambda dtype: (dtype.float_format.precision, dtype.value))
+
+
 def _specs(
-    probe: _Probe, learnt: shapes.Learnt
+    probe: _Probe, learnt: shapes.Learnt, *, narrow: DType | None
 ) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
     written = iter(learnt.shapes)
     inputs: list[InputSpec] = []
@@ -313,12 +368,15 @@ def _specs(
         else:
             axis = probe.size_at(number, learnt.axes) if type(value) is int else ""
             inputs.append(dataclasses.replace(_scalar(name, value, axis), description=place))
+    dtypes = [shapes.dtype_of(value) for value in probe.outputs if hasattr(value, "shape")]
     outputs = tuple(
         TensorSpec(
-            name=f"output{n or ''}", dtype=shapes.dtype_of(v), shape=next(written), domain=Real()
+            name=f"output{n or ''}",
+            dtype=narrow if narrow and dtype is DType.FLOAT64 else dtype,
+            shape=next(written),
+            domain=Real(),
         )
-        for n, v in enumerate(probe.outputs)
-        if hasattr(v, "shape")
+        for n, dtype in enumerate(dtypes)
     )
     if not outputs:
         raise ProblemError("ref_kernel returns no tensor; write the problem natively instead")

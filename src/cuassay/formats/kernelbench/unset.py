@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 
 def unset_state(build: Callable[[], Any], text: str) -> tuple[str, ...]:
@@ -19,19 +22,24 @@ def unset_state(build: Callable[[], Any], text: str) -> tuple[str, ...]:
         return ()
     with filled_memory():
         state = build().state_dict()
-    found = []
-    for name, value in state.items():
-        if not isinstance(value, torch.Tensor) or not value.numel():
-            continue
-        if value.is_floating_point():
-            unwritten = bool(value.isnan().any())
-        elif value.dtype is torch.bool or value.is_complex():
-            continue
-        else:
-            unwritten = bool((value == torch.iinfo(value.dtype).max).all())
-        if unwritten:
-            found.append(name)
-    return tuple(found)
+    return tuple(
+        name
+        for name, value in state.items()
+        if isinstance(value, torch.Tensor)
+        and value.numel()
+        and (holds_nothing(value) or (value.is_floating_point() and bool(value.isnan().any())))
+    )
+
+
+def holds_nothing(tensor: torch.Tensor) -> bool:
+    """Whether a tensor that was made in filled memory is as that was filled."""
+    import torch
+
+    if tensor.is_floating_point():
+        return bool(tensor.isnan().all())
+    if tensor.dtype is torch.bool or tensor.is_complex():
+        return False
+    return bool((tensor == torch.iinfo(tensor.dtype).max).all())
 
 
 @contextmanager
