@@ -36,6 +36,22 @@ _PROBLEM_FILES = ("definition.json", "workload.jsonl", "reference.py")
 _NOT_HERE = ("amd", "amd_202602", "amd_distributed", "nvidia")
 # What tells of the GPU of an evaluation rather than of the kernel.
 _OF_ITS_GPU = re.compile("out of memory|no kernel image")
+# A module as CUDA-L1's evaluation compares it.
+_EVALUATING = """
+
+import functools as _functools
+
+_built = {name}.__init__
+
+
+@_functools.wraps(_built)
+def _evaluating(self, *given, **named):
+    _built(self, *given, **named)
+    self.eval()
+
+
+{name}.__init__ = _evaluating
+"""
 # A function `run` as KernelBench has modules, and the inputs that the harness of a task makes.
 _MODULE = """
 
@@ -272,7 +288,10 @@ def cudabeaver(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
 
 
 def cuda_l1(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
-    """CUDA-L1's optimized code for an H100, of which some 30 % holds a kernel of its own."""
+    """CUDA-L1's optimized code for an H100, of which some 30 % holds a kernel of its own.
+
+    Its evaluation compares modules in evaluation mode.
+    """
     lines = (sets / "cuda-l1" / "h100-even.jsonl").read_text(encoding="utf-8").splitlines()
     for row in map(json.loads, lines):
         if not row["custom_code"] or int(row["task_id"]) % 2:
@@ -287,7 +306,13 @@ def cuda_l1(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
             model="CUDA-L1",
             theirs=True,
         )
-        yield _pair(out, kernel, candidate=row["custom_code"], reference=row["ref_code"])
+        yield _pair(
+            out,
+            kernel,
+            candidate=row["custom_code"],
+            reference=row["ref_code"],
+            after=_EVALUATING,
+        )
 
 
 def filtered(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
@@ -669,18 +694,27 @@ def read_index(folder: Path) -> list[Kernel]:
 
 
 def _pair(
-    out: Path, kernel: Kernel, *, candidate: str, reference: str, alias: bool = False
+    out: Path,
+    kernel: Kernel,
+    *,
+    candidate: str,
+    reference: str,
+    alias: bool = False,
+    after: str = "",
 ) -> Kernel:
-    """Write a KernelBench pair and return its kernel; `alias` names the class Model as ModelNew."""
+    """Write a KernelBench pair and return its kernel; `alias` names the class Model as ModelNew.
+
+    `after` is text that follows both, with the name of their class for `{name}`.
+    """
     place = out / kernel.set / kernel.name.replace("/", "-")
     place.mkdir(parents=True)
     problem = place / f"{re.sub(r'[^0-9A-Za-z_]', '_', kernel.operator)}.py"
-    problem.write_text(reference, encoding="utf-8")
+    problem.write_text(reference + after.format(name="Model"), encoding="utf-8")
     file = place / "candidate.py"
     text = candidate
     if alias and "class ModelNew" not in candidate:
         text = f"{candidate}\n\nModelNew = Model\n"
-    file.write_text(text, encoding="utf-8")
+    file.write_text(text + after.format(name="ModelNew"), encoding="utf-8")
     where = {"path": str(file.relative_to(out)), "problem": str(problem.relative_to(out))}
     about = {"language": language_of(candidate), "digest": digest_of([candidate])}
     return Kernel(**{**asdict(kernel), **where, **about})
