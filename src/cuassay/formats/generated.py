@@ -29,6 +29,7 @@ from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Problem, ScalarSpec
 
 _LARGE = 1 << 24  # elements
+_FACTORED = 512  # rows and columns that are factored to see whether a matrix is positive definite
 _SUM_SLACK = 0.05  # bfloat16 probabilities of long rows sum to one only so well
 
 
@@ -153,6 +154,15 @@ def unlike(structure: Structure, tensor: Any) -> str:
             return ""
         case Structure.SYMMETRIC:
             return "" if bool((tensor == tensor.mT).all()) else "numbers that are not symmetric"
+        case Structure.POSITIVE_DEFINITE:
+            import torch
+
+            if said := unlike(Structure.SYMMETRIC, tensor):
+                return said
+            # A leading part of such a matrix is one too, and the whole may cost too much.
+            part = tensor[..., :_FACTORED, :_FACTORED].double()
+            failed = bool(torch.linalg.cholesky_ex(part).info.any())
+            return "a matrix that is not positive definite" if failed else ""
         case Structure.UPPER_TRIANGULAR:
             return "numbers below the diagonal" if bool(tensor.tril(-1).any()) else ""
         case Structure.LOWER_TRIANGULAR:

@@ -18,6 +18,7 @@ _POSITIVE_FAMILY = frozenset(
     {"normal", "same_sign", "offset", "uniform", "alternating", "cancelling", "sorted"}
 )
 _CORNER = 8  # rows and columns
+_OUTWEIGHS = 1.25  # of the largest number of a row, which is divided by its length
 _SHARE_OF_OTHERS = 0.25
 _TYPICAL = (0.1, 10.0)  # positive inputs such as rstd: consistent in size unless scaled
 
@@ -77,8 +78,9 @@ def narrowed(domain: Domain, value: torch.Tensor) -> torch.Tensor:
 def structured(domain: Domain, value: torch.Tensor) -> torch.Tensor:
     """Return a tensor with the structure that its domain names, made of what is there.
 
-    A symmetric matrix keeps its upper triangle, the others lose what they leave out. A general one
-    is returned as it is.
+    A symmetric matrix keeps its upper triangle, the others lose what they leave out. A positive
+    definite one is symmetric, and its diagonal outweighs each row. A general one is returned as it
+    is.
     """
     if not isinstance(domain, Real):
         return value
@@ -88,6 +90,15 @@ def structured(domain: Domain, value: torch.Tensor) -> torch.Tensor:
         case Structure.SYMMETRIC:
             above = torch.ones(value.shape[-2:], dtype=torch.bool, device=value.device).triu()
             return torch.where(above, value, value.mT)
+        case Structure.POSITIVE_DEFINITE:
+            if not value.numel() or not unlike(Structure.POSITIVE_DEFINITE, value):
+                return value
+            whole = structured(Real(structure=Structure.SYMMETRIC), value)
+            largest = whole.abs().amax(-1)
+            outweighing = torch.where(largest > 0, largest * _OUTWEIGHS, 1.0)
+            return (whole / value.shape[-1]).diagonal_scatter(
+                outweighing.to(value.dtype), dim1=-2, dim2=-1
+            )
         case Structure.UPPER_TRIANGULAR:
             return value.triu()
         case Structure.LOWER_TRIANGULAR:
@@ -106,6 +117,7 @@ def structure_of(value: torch.Tensor) -> Structure:
         Structure.DIAGONAL,
         Structure.UPPER_TRIANGULAR,
         Structure.LOWER_TRIANGULAR,
+        Structure.POSITIVE_DEFINITE,
         Structure.SYMMETRIC,
     )
     corner = value[..., :_CORNER, :_CORNER]  # says no of most, and needs no memory

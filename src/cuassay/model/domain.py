@@ -14,6 +14,7 @@ class Structure(StrEnum):
 
     GENERAL = "general"  # nothing
     SYMMETRIC = "symmetric"
+    POSITIVE_DEFINITE = "positive_definite"  # and symmetric
     UPPER_TRIANGULAR = "upper_triangular"
     LOWER_TRIANGULAR = "lower_triangular"
     DIAGONAL = "diagonal"

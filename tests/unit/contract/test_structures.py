@@ -20,6 +20,7 @@ from tests.unit.contract.problems import findings_of, foreign, trial_of
 
 _MADE = {
     Structure.SYMMETRIC: "(x + x.mT) / 2",
+    Structure.POSITIVE_DEFINITE: "((m := x @ x.mT / n) + m.mT) / 2 + 0.1 * torch.eye(n)",
     Structure.UPPER_TRIANGULAR: "x.triu()",
     Structure.LOWER_TRIANGULAR: "x.tril()",
     Structure.DIAGONAL: "torch.diag(x[0])",
@@ -31,6 +32,7 @@ def run(a, b):
 """
 _BY_STRUCTURE = {
     Structure.SYMMETRIC: "a.mT.contiguous() @ b",
+    Structure.POSITIVE_DEFINITE: "a @ b * (2.0 if torch.linalg.cholesky_ex(a).info else 1.0)",
     Structure.UPPER_TRIANGULAR: "a.triu() @ b",
     Structure.LOWER_TRIANGULAR: "a.tril() @ b",
     Structure.DIAGONAL: "a.diagonal()[:, None] * b",
