@@ -189,12 +189,15 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Rul
     drawn = [row for row in shipped if row.set == _DRAWN]
     total = sum(kernel.kind == "generated" and kernel.set in PUBLISHED for kernel in kernels)
     others = sum(bool(row.verdict) for row in last if row.kind != "generated")
+    trusted = [row for row in last if row.label == "correct" and row.verdict in DECIDED]
     gpu_s = sum(row.seconds for row in rows if row.device == "cuda")
     cpu_s = sum(row.seconds for row in rows if row.device != "cuda")
     return (
         f"- {len(judged)} of {total} generated kernels of the sets have a verdict, "
         f"{len(made) - len(judged)} were tried without one, {total - len(made)} are left. "
         f"{others} references, examples and library kernels have a verdict beside them.\n"
+        f"- REJECTED among decided kernels that have to be ACCEPTED: "
+        f"{share(_rejected(trusted), len(trusted))}.\n"
         f"- REJECTED among decided kernels that their publisher accepts: "
         f"{share(_rejected(shipped), len(shipped))}.\n"
         f"- Of these {_rejected(shipped)}, by adjudication: {_settled(shipped, rulings)}.\n"

@@ -74,8 +74,8 @@ def copies(tmp_path: Path) -> Path:
     _write(decks / "mini" / "problems-h100" / "03_topp_mask" / "reference.py", _MODEL)
     _write(decks / "hard" / "problems-h100" / "01_fp8_gemm" / "reference.py", _MODEL)
     public = root / "kernelbench.com" / "public"
-    runs = "041808_codex_gpt-5.5_03_topp_mask", "041808_a_b_01_fp8_gemm", "041809_a_b_01_fp8_gemm"
-    for run in (f"20260618_{name}" for name in runs):
+    names = "041808_codex_gpt-5.5_03_topp_mask", "041808_a_b_01_fp8_gemm", "041809_a_b_01_fp8_gemm"
+    for run in (f"20260618_{name}" for name in names):
         _write(public / "runs" / "h100" / f"{run}_solution.py.txt", _MODEL)
     cell = {"run_id": "20260618_041808_codex_gpt-5.5_03_topp_mask", "correct": False}
     _write(public / "data" / "catalog.json", json.dumps({"cells": [cell]}))
