@@ -280,6 +280,38 @@ class Serve(StepBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallRanks(StepBase):
+    """Let each rank make the calls of its group in a row, and wait for no other rank in between.
+
+    `slots` and `results` are, for each group of ranks, those of its calls. Results are read once
+    all calls are over. The rank at place `late` of its group goes on when the others cannot, or
+    `delay_ms` after it could, before each call and in each collective; on a GPU `busy_ms` of other
+    work come before its calls. With `eager` an asynchronous collective reads its tensors when it
+    begins and fills them as soon as all ranks have begun it, else both happen when somebody waits
+    for it. With `refill` a rank writes the inputs of its later calls into the tensors of its first.
+    The report says whether the groups were at work at once.
+    """
+
+    words: ClassVar = "being called on several ranks"
+
+    slots: tuple[tuple[str, ...], ...]
+    results: tuple[tuple[str, ...], ...]
+    late: int | None = None
+    delay_ms: float = 50.0
+    busy_ms: float = 0.0
+    eager: bool = False
+    refill: bool = False
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case that it works on at last."""
+        position = None
+        for slots, results in zip(self.slots, self.results, strict=True):
+            for slot, result in zip(slots, results, strict=True):
+                position = held.called(slot, result)
+        return position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overwrite(StepBase):
     """Write NaN (0xFF bytes) into every tensor held under `result`, as its owner may."""
 

@@ -81,8 +81,11 @@ class Executor(Closing):
         """`machine` executes the launches that scenarios record, where there is one."""
         self._lane = lane
         self._trial, self._candidate, self._device = trial, candidate, device
+        problem = trial.problem
+        if lane is Lane.REFERENCE:  # it is a function of all ranks, and no rank calls it
+            problem = replace(problem, ranks=None)
         self.pool = WorkerPool(
-            candidate, trial.problem, device=device, nursery=nursery, lazy=lazy, spares=spares
+            candidate, problem, device=device, nursery=nursery, lazy=lazy, spares=spares
         )
         of_candidate = lane is Lane.CANDIDATE
         self._unwatched = Unwatched(

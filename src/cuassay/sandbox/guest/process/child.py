@@ -44,11 +44,13 @@ from cuassay.sandbox.gpu_context import begin_context
 from cuassay.sandbox.guest import transport
 from cuassay.sandbox.guest.callers import compiled
 from cuassay.sandbox.guest.interface import Around
-from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
+from cuassay.sandbox.guest.interpreter import Executed, Interpreter
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.preload import hash_triton
+from cuassay.sandbox.guest.raised import raised
+from cuassay.sandbox.guest.ranks.ranked import Ranked
 from cuassay.sandbox.limits import Limits
 
 _QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -280,8 +282,11 @@ class Worker:
                     "memory": record.claim is Claim.NO_MEMORY,
                 }
             }
+        call = built.call
+        if problem.ranks is not None:
+            call = Ranked(call, problem, problem.ranks, device=self._device)
         self._make = lambda: Interpreter(
-            built.call,
+            call,
             problem,
             device=self._device,
             convention=candidate.convention,
