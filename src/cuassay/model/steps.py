@@ -51,6 +51,14 @@ class Use(enum.StrEnum):
     CHECKPOINT = "checkpoint"  # recomputed in the backward pass
 
 
+class Moments(enum.StrEnum):
+    """When an asynchronous collective reads its tensors and fills them, of what is allowed."""
+
+    EARLY = "early"  # both at once: it reads as it begins, and fills when all ranks have begun
+    LATE = "late"  # both when somebody waits for it
+    CROSSED = "crossed"  # it reads once all ranks have begun, and fills at once then
+
+
 class Mode(enum.StrEnum):
     """How the process of a scenario was started."""
 
@@ -286,9 +294,8 @@ class CallRanks(StepBase):
     `slots` and `results` are, for each group of ranks, those of its calls. Results are read once
     all calls are over. The rank at place `late` of its group goes on when the others cannot, or
     `delay_ms` after it could, before each call and in each collective; on a GPU `busy_ms` of other
-    work come before its calls. With `eager` an asynchronous collective reads its tensors when it
-    begins and fills them as soon as all ranks have begun it, else both happen when somebody waits
-    for it. With `refill` a rank writes the inputs of its later calls into the tensors of its first.
+    work come before its calls. `moments` says when collectives read and fill their tensors on a
+    CPU. With `refill` a rank writes the inputs of its later calls into the tensors of its first.
     The report says whether the groups were at work at once.
     """
 
@@ -299,7 +306,7 @@ class CallRanks(StepBase):
     late: int | None = None
     delay_ms: float = 50.0
     busy_ms: float = 0.0
-    eager: bool = False
+    moments: Moments = Moments.LATE
     refill: bool = False
 
     def follow(self, held: Held) -> int | None:

@@ -21,7 +21,7 @@ def call_ranks(host: Host, step: CallRanks) -> Made:
     timing = Timing(
         late=step.late,
         delay_s=step.delay_ms / 1e3,
-        eager=step.eager,
+        moments=step.moments,
         refill=step.refill,
         busy_ms=step.busy_ms,
     )

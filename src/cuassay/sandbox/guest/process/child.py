@@ -51,6 +51,7 @@ from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.guest.raised import raised
 from cuassay.sandbox.guest.ranks.ranked import Ranked
+from cuassay.sandbox.guest.ranks.start import Recipe
 from cuassay.sandbox.limits import Limits
 
 _QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -133,7 +134,7 @@ def main(
     code = LOST_CHANNEL
     try:
         warm_up(device, queues)
-        report |= sandbox.filter_calls()
+        report |= sandbox.filter_calls(connects=limits.connects)
         report = sandbox.standing(report, sandbox.climb(confinement.outside, confinement.judge))
         Worker(
             connection,
@@ -284,7 +285,9 @@ class Worker:
             }
         call = built.call
         if problem.ranks is not None:
-            call = Ranked(call, problem, problem.ranks, device=self._device)
+            folder = Path(request["folder"])
+            recipe = Recipe(candidate=candidate, builder=str(request["builder"]), folder=folder)
+            call = Ranked(call, problem, problem.ranks, recipe=recipe, device=self._device)
         self._make = lambda: Interpreter(
             call,
             problem,

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Poison
+from cuassay.model.steps import Moments
 from cuassay.ranks.collectives import Operation
 from cuassay.ranks.group import Tensors, open_world
 from cuassay.sandbox import syscalls as kernel
@@ -33,6 +34,7 @@ from cuassay.sandbox.guest.ranks.messages import (
     Gives,
     Go,
     Holds,
+    Joined,
     Posts,
     Read,
     Take,
@@ -88,7 +90,7 @@ class Member:
     ) -> None:
         self._channel, self._place, self._problem = channel, place, problem
         self._function = function
-        self._eager = False
+        self._moments = Moments.LATE
         self._posted: dict[int, tuple[Tensors, Tensors]] = {}
         self._count = 0
         self._options: dict[str, Any] = {}
@@ -99,7 +101,11 @@ class Member:
         """Open the world, and the group of this rank where there are several."""
         place = self._place
         store = dist.FileStore(place.store, place.world)
-        open_world(self, rank=place.rank, size=place.world, store=store)
+        if place.device.on_gpu:
+            dist.init_process_group("nccl", rank=place.rank, world_size=place.world, store=store)
+            dist.barrier(device_ids=[place.rank])  # NCCL connects with the first collective
+        else:
+            open_world(self, rank=place.rank, size=place.world, store=store)
         if place.groups > 1:
             made = [
                 dist.new_group(list(range(one, place.world, place.groups)))
@@ -125,9 +131,9 @@ class Member:
         """Begin a collective."""
         self._count += 1
         self._posted[self._count] = given, into
-        now = [pack(one) for one in given] if self._eager else None
+        now = [pack(one) for one in given] if self._moments is Moments.EARLY else None
         self._channel.send(Posts(self._count, operation, now))  # type: ignore[arg-type]
-        if self._eager:
+        if self._moments is not Moments.LATE:
             self._until(Go)
         return self._count
 
@@ -161,7 +167,7 @@ class Member:
 
     def _call(self, begin: Begin) -> Any:
         """Make the calls; return the record of what one raises."""
-        self._eager = begin.eager
+        self._moments = begin.moments
         self._returned, self._inputs = [], []
         try:
             for sent in begin.calls:
@@ -174,6 +180,8 @@ class Member:
                 self._until(Go)
                 self._inputs.append(values)
                 self._returned.append(self._called(values, begin.busy_ms))
+            if self._place.device.on_gpu:
+                torch.cuda.synchronize()
         except SystemExit:
             raise
         except BaseException as error:
@@ -210,17 +218,19 @@ def run(
     channel: Connection,
     asked: Connection,
     place: Place,
-    function: Callable[..., object],
+    build: Callable[[], Callable[..., object]],
     problem: Problem,
 ) -> None:
-    """Be a rank until the other side is gone; never returns."""
+    """Be a rank until the other side is gone, once `build` has made its function; never returns."""
     kernel.die_with_parent(signal.SIGKILL)
     code = 1
     try:
-        torch.set_num_threads(1)  # threads of an earlier parallel loop did not come along
+        if not place.device.on_gpu:
+            torch.set_num_threads(1)  # threads of an earlier parallel loop did not come along
         threading.Thread(target=_tell_line, args=(asked,), daemon=True).start()
-        member = Member(channel, place, function, problem)
+        member = Member(channel, place, build(), problem)
         member.join()
+        channel.send(Joined())
         member.serve()
     except (EOFError, BrokenPipeError):
         code = 0

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import torch
 
 from cuassay.model.problem import Scalar
+from cuassay.model.steps import Moments
 from cuassay.model.trace import StepRaised
 from cuassay.ranks.collectives import Operation
 
@@ -54,14 +55,13 @@ def unpack(sent: Sent) -> torch.Tensor | Scalar:
 class Begin:
     """Make calls, one after another, on these inputs of each; keep what they return.
 
-    With `refill` the inputs of later calls are written into the tensors of the first. `eager`:
-    collectives take their tensors when they begin and fill them as soon as all ranks have begun,
-    else both happen when somebody waits. Before each call the GPU is kept busy for `busy_ms`.
+    With `refill` the inputs of later calls are written into the tensors of the first. Before each
+    call the GPU is kept busy for `busy_ms`. `moments` are those of asynchronous collectives.
     """
 
     calls: Sequence[Sequence[Sent]]
     refill: bool
-    eager: bool
+    moments: Moments
     busy_ms: float
 
 
@@ -94,13 +94,21 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """It has built its function and joined the world."""
+
+
+@dataclass(frozen=True, slots=True)
 class Arrives:
     """It is about to make the next call, and waits for Go."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posts:
-    """It begins a collective, with its tensors where they are taken now; waits for Go then."""
+    """It begins a collective, with its tensors where they are taken now.
+
+    Unless collectives are LATE it waits for Go then.
+    """
 
     number: int
     operation: Operation
@@ -136,4 +144,4 @@ class Holds:
     inputs: Sequence[Sequence[Sent | str]]
 
 
-FromRank: TypeAlias = Arrives | Posts | Waits | Gives | Ends | Holds
+FromRank: TypeAlias = Joined | Arrives | Posts | Waits | Gives | Ends | Holds

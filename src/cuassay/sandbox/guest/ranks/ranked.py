@@ -14,6 +14,7 @@ from cuassay.ranks.parts import part_of, rank_count
 from cuassay.sandbox.guest.memory import placement
 from cuassay.sandbox.guest.ranks.member import takes_group
 from cuassay.sandbox.guest.ranks.messages import Holds, Packed, pack, unpack
+from cuassay.sandbox.guest.ranks.start import Recipe
 from cuassay.sandbox.guest.ranks.world import Timing, World
 
 Call = Mapping[str, Any]  # of all ranks, an input's value by its name
@@ -27,10 +28,16 @@ class Ranked:
     """Calls a function on ranks. Their processes live from one call to the next."""
 
     def __init__(
-        self, function: Callable[..., object], problem: Problem, ranks: Ranks, *, device: Device
+        self,
+        function: Callable[..., object],
+        problem: Problem,
+        ranks: Ranks,
+        *,
+        recipe: Recipe,
+        device: Device,
     ) -> None:
         self._function, self._problem, self._ranks = function, problem, ranks
-        self._device = device
+        self._recipe, self._device = recipe, device
         self._worlds: dict[tuple[int, int], World] = {}
 
     @property
@@ -59,7 +66,11 @@ class Ranked:
         world = self._worlds.get(place)
         if world is None:
             world = self._worlds[place] = World(
-                *place, function=self._function, problem=self._problem, device=self._device
+                *place,
+                function=self._function,
+                problem=self._problem,
+                recipe=self._recipe,
+                device=self._device,
             )
         told = [
             [

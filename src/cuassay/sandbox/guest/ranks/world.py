@@ -23,11 +23,12 @@ import torch
 
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
+from cuassay.model.steps import Moments
 from cuassay.model.trace import StepRaised
 from cuassay.ranks.collectives import MismatchError, Operation, results
 from cuassay.ranks.meetings import Meeting, Meetings, waiting_words
 from cuassay.sandbox.guest.interface import RankRaisedError, RanksStuckError
-from cuassay.sandbox.guest.ranks import member
+from cuassay.sandbox.guest.ranks.member import Place
 from cuassay.sandbox.guest.ranks.messages import (
     Arrives,
     Begin,
@@ -37,6 +38,7 @@ from cuassay.sandbox.guest.ranks.messages import (
     Gives,
     Go,
     Holds,
+    Joined,
     Packed,
     Posts,
     Read,
@@ -46,6 +48,7 @@ from cuassay.sandbox.guest.ranks.messages import (
     pack,
     unpack,
 )
+from cuassay.sandbox.guest.ranks.start import Recipe, start
 
 _SILENT_S = 30.0  # a rank that says nothing for so long does not return
 
@@ -92,7 +95,7 @@ class Timing:
 
     late: int | None = None
     delay_s: float = 0.0
-    eager: bool = False
+    moments: Moments = Moments.LATE
     refill: bool = False
     busy_ms: float = 0.0
 
@@ -110,15 +113,17 @@ class World:
         *,
         function: Callable[..., object],
         problem: Problem,
+        recipe: Recipe,
         device: Device,
     ) -> None:
+        """Raises RankRaisedError, and MissingToolError where there are too few GPUs."""
         self._meetings: Meetings[_Posted] = Meetings()
         self._ranks: list[_Rank] = []
         self._timing = Timing()
         self._groups = groups
         folder = tempfile.mkdtemp(prefix="ranks-")
         for number in range(size * groups):
-            place = member.Place(
+            place = Place(
                 rank=number,
                 world=size * groups,
                 groups=groups,
@@ -127,17 +132,22 @@ class World:
             )
             here, there = Pipe()
             asks, asked = Pipe()
-            process = os.fork()
-            if not process:
-                for other in self._ranks:
-                    other.channel.close()
-                    other.asked.close()
-                here.close()
-                asks.close()
-                member.run(there, asked, place, function, problem)
+            process = start(
+                there,
+                asked,
+                place,
+                function,
+                problem=problem,
+                recipe=recipe,
+                theirs=[here, asks, *(one for r in self._ranks for one in (r.channel, r.asked))],
+            )
             there.close()
             asked.close()
             self._ranks.append(_Rank(number, process, here, asks))
+            if device.on_gpu:
+                here.send((place, problem, recipe))
+        for rank in self._ranks:
+            self._expect(rank, Joined)
 
     def close(self) -> None:
         """End the processes."""
@@ -158,7 +168,7 @@ class World:
         self._meetings = Meetings()
         for rank, listed in zip(self._ranks, calls, strict=True):
             rank.meetings.clear()
-            self._send(rank, Begin(listed, timing.refill, timing.eager, timing.busy_ms))
+            self._send(rank, Begin(listed, timing.refill, timing.moments, timing.busy_ms))
         while any(rank.state is not _Is.OVER for rank in self._ranks):
             self._go_on()
             self._hear()
@@ -228,14 +238,16 @@ class World:
         return True
 
     def _deliver(self, rank: _Rank) -> None:
-        """Send what a rank waits for; to an eager one all that is there."""
-        for number, (_, meeting, posted) in list(rank.meetings.items()):
-            awaited = rank.state is _Is.WAITING and number == rank.waits
-            if awaited or (self._timing.eager and self._brought_about(meeting)):
+        """Send what a rank waits for, and before it all that is there and need not be late."""
+        awaited = rank.waits if rank.state is _Is.WAITING else None
+        early = self._timing.moments is not Moments.LATE
+        for number in sorted(rank.meetings, key=lambda one: one == awaited):
+            _, meeting, posted = rank.meetings[number]
+            if number == awaited or (early and self._brought_about(meeting)):
                 assert posted.result is not None
                 rank.channel.send(Take(number, posted.result))
                 del rank.meetings[number]
-        if rank.state is _Is.WAITING:
+        if awaited is not None:
             rank.becomes(_Is.RUNNING)
 
     def _send(self, rank: _Rank, message: object) -> None:
@@ -272,7 +284,7 @@ class World:
                 posted = _Posted(rank.number, number, given)
                 meeting = self._meetings.join(operation, posted)
                 rank.meetings[number] = operation, meeting, posted
-                if self._timing.eager:
+                if self._timing.moments is not Moments.LATE:
                     rank.becomes(_Is.POSTED)
             case Waits(number=number):
                 rank.waits = number
