@@ -20,12 +20,12 @@ import torch
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
-from common import save
+from common import save  # noqa: E402
+from tests.zoo.judging import Gate  # noqa: E402
+from tests.zoo.ranks.faults import FAULTS, OPERATORS, TWINS  # noqa: E402
 
-from cuassay.catalog import registry
-from cuassay.model.verdict import Profile
-from tests.zoo.judging import Gate
-from tests.zoo.ranks.faults import FAULTS, OPERATORS, TWINS
+from cuassay.catalog import registry  # noqa: E402
+from cuassay.model.verdict import Profile  # noqa: E402
 
 
 def main() -> int:

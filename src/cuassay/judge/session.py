@@ -23,7 +23,6 @@ from cuassay.judge.decide.scope import with_power
 from cuassay.judge.decide.tried import Tried
 from cuassay.judge.decide.verdict import bind
 from cuassay.judge.deciding import decide_trial
-from cuassay.judge.environment import within_gpus
 from cuassay.judge.explain import causes_of, with_smallest_inputs
 from cuassay.judge.extras import Extras, extras_of, reference_to_time
 from cuassay.judge.kept import failures
@@ -76,7 +75,6 @@ def judged(
     """
     if device.on_gpu:  # a judge that is kept has judged others
         torch.cuda.reset_peak_memory_stats(device)
-    problem = within_gpus(problem, device)
     with ExitStack() as stack:
         bench = open_bench(
             job,

@@ -208,7 +208,7 @@ def _state_of_thread() -> Callable[[], Any]:
 
     @contextmanager
     def enter() -> Iterator[None]:
-        with torch.set_grad_enabled(gradients), torch.inference_mode(inference):
+        with torch.inference_mode(inference), torch.set_grad_enabled(gradients):
             for function in functions:
                 _push_mode(function)
             for mode in modes:

@@ -141,7 +141,7 @@ FAULTS = (
     _fault(
         "padding_returned",
         "all_gather",
-        "[part[:size] for part, size in zip(parts, rows)]",
+        "[part[:size] for part, size in zip(parts, rows, strict=True)]",
         "parts",
         lesson=_SIZES,
     ),

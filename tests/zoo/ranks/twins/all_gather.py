@@ -14,4 +14,4 @@ def run(x, count, group=None):
     parts = [torch.empty_like(padded) for _ in range(count)]
     begun = dist.all_gather(parts, padded, group=group, async_op=True)
     begun.wait()
-    return torch.cat([part[:size] for part, size in zip(parts, rows)])
+    return torch.cat([part[:size] for part, size in zip(parts, rows, strict=True)])

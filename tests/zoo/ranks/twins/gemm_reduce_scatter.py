@@ -1,6 +1,5 @@
 """A product for each rank's rows; one travels while the next is made."""
 
-import torch
 import torch.distributed as dist
 
 

@@ -1,6 +1,5 @@
 """Rows padded to equal parts, so that any number of rows goes."""
 
-import torch
 import torch.distributed as dist
 
 

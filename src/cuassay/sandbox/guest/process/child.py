@@ -50,8 +50,7 @@ from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapsho
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.guest.raised import raised
-from cuassay.sandbox.guest.ranks.ranked import Ranked
-from cuassay.sandbox.guest.ranks.start import Recipe
+from cuassay.sandbox.guest.ranks.ranked import on_ranks
 from cuassay.sandbox.limits import Limits
 
 _QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -283,11 +282,14 @@ class Worker:
                     "memory": record.claim is Claim.NO_MEMORY,
                 }
             }
-        call = built.call
-        if problem.ranks is not None:
-            folder = Path(request["folder"])
-            recipe = Recipe(candidate=candidate, builder=str(request["builder"]), folder=folder)
-            call = Ranked(call, problem, problem.ranks, recipe=recipe, device=self._device)
+        call = on_ranks(
+            built.call,
+            problem,
+            candidate,
+            builder=str(request["builder"]),
+            folder=Path(request["folder"]),
+            device=self._device,
+        )
         self._make = lambda: Interpreter(
             call,
             problem,

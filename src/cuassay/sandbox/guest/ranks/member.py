@@ -118,14 +118,14 @@ class Member:
     def serve(self) -> None:
         """Serve until the other side is gone."""
         while True:
-            message = self._channel.recv()
-            match message:
+            letter = self._channel.recv()
+            match letter:
                 case Begin():
-                    self._channel.send(Ends(self._call(message)))
+                    self._channel.send(Ends(self._call(letter)))
                 case Read():
                     self._channel.send(self._held())
                 case _:
-                    self._answer(message)
+                    self._answer(letter)
 
     def post(self, operation: Operation, given: Tensors, into: Tensors) -> int:
         """Begin a collective."""
@@ -146,14 +146,14 @@ class Member:
 
     def _until(self, kind: type) -> None:
         while True:
-            message = self._channel.recv()
-            if isinstance(message, kind):
+            letter = self._channel.recv()
+            if isinstance(letter, kind):
                 return
-            self._answer(message)
+            self._answer(letter)
 
-    def _answer(self, message: object) -> None:
+    def _answer(self, letter: object) -> None:
         """Give or take tensors of a collective."""
-        match message:
+        match letter:
             case Give(number=number):
                 given, _ = self._posted[number]
                 self._channel.send(Gives([pack(one) for one in given]))  # type: ignore[misc]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 from cuassay.model.ranks import Lies, Ranks, parts
@@ -44,6 +46,12 @@ class Ranked:
     def takes_group(self) -> bool:
         """Whether the function is told which group it is called in."""
         return takes_group(self._function)
+
+    def close(self) -> None:
+        """End the processes of the ranks."""
+        for world in self._worlds.values():
+            world.close()
+        self._worlds = {}
 
     def __call__(self, *given: Any) -> object:
         """Return all ranks' outputs of one call; inputs hold afterwards what the ranks left."""
@@ -162,3 +170,19 @@ class Ranked:
                         f"'{name}', expected {end - start}: torch.chunk cuts them so"
                     )
         return (torch.cat if splits else torch.stack)(list(listed)).to(self._device)
+
+
+def on_ranks(
+    function: Callable[..., object],
+    problem: Problem,
+    candidate: Candidate,
+    *,
+    builder: str,
+    folder: Path,
+    device: Device,
+) -> Callable[..., object]:
+    """Return a built candidate as a call of all ranks, where its problem has ranks."""
+    if problem.ranks is None:
+        return function
+    recipe = Recipe(candidate=candidate, builder=builder, folder=folder)
+    return Ranked(function, problem, problem.ranks, recipe=recipe, device=device)

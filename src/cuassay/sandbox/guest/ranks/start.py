@@ -81,7 +81,7 @@ def start_anew(channel: Connection, asked: Connection) -> int:
     for end in ends:  # nothing else of this process goes along
         os.set_inheritable(end, True)
     told = [sys.executable, "-P", "-m", __name__, *map(str, ends)]
-    return os.posix_spawn(sys.executable, told, os.environ | _NCCL)
+    return os.posix_spawn(told[0], told, os.environ | _NCCL)
 
 
 def main() -> None:

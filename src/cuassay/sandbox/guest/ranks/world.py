@@ -9,6 +9,7 @@ ranks have NCCL, and only their calls begin and end here.
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -154,8 +155,8 @@ class World:
         for rank in self._ranks:
             rank.channel.close()
             rank.asked.close()
-            with suppress(OSError, EOFError):
-                os.kill(rank.process, 9)
+            if rank.process:
+                os.kill(rank.process, signal.SIGKILL)
                 os.waitpid(rank.process, 0)
         self._ranks = []
 
@@ -250,10 +251,10 @@ class World:
         if awaited is not None:
             rank.becomes(_Is.RUNNING)
 
-    def _send(self, rank: _Rank, message: object) -> None:
+    def _send(self, rank: _Rank, letter: object) -> None:
         """Send what makes a rank run."""
         with suppress(OSError, EOFError):  # that it has ended is seen where it is listened to
-            rank.channel.send(message)
+            rank.channel.send(letter)
         rank.becomes(_Is.RUNNING)
 
     def _hear(self) -> None:
@@ -276,8 +277,8 @@ class World:
         if not ready and not held:
             raise RanksStuckError(self._who_waits())
 
-    def _heard(self, rank: _Rank, message: FromRank) -> None:
-        match message:
+    def _heard(self, rank: _Rank, letter: FromRank) -> None:
+        match letter:
             case Arrives():
                 rank.becomes(_Is.ARRIVED)
             case Posts(number=number, operation=operation, given=given):
@@ -294,27 +295,27 @@ class World:
                     raise RankRaisedError(rank.number, raised)
                 rank.becomes(_Is.OVER)
             case _:
-                raise RanksStuckError(f"rank {rank.number} sent {type(message).__name__}")
+                raise RanksStuckError(f"rank {rank.number} sent {type(letter).__name__}")
 
     def _receive(self, rank: _Rank) -> Any:
-        """Return a rank's next message. Raises RankRaisedError where its process has ended."""
+        """Return a rank's next letter. Raises RankRaisedError where its process has ended."""
         try:
             return rank.channel.recv()
         except (EOFError, OSError):
-            status = os.waitpid(rank.process, 0)[1]
-            signal = status & 0x7F
-            how = f"died of signal {signal}" if signal else f"exited with code {status >> 8}"
+            status, rank.process = os.waitpid(rank.process, 0)[1], 0
+            number = status & 0x7F
+            how = f"died of signal {number}" if number else f"exited with code {status >> 8}"
             record = StepRaised(index=0, exception="RankEnded", message=f"its process {how}")
             raise RankRaisedError(rank.number, record) from None
 
     def _expect(self, rank: _Rank, kind: type) -> Any:
         """Return a rank's answer, which is due."""
-        message = self._receive(rank)
-        if not isinstance(message, kind):
-            raise RanksStuckError(f"rank {rank.number} sent {type(message).__name__}")
+        letter = self._receive(rank)
+        if not isinstance(letter, kind):
+            raise RanksStuckError(f"rank {rank.number} sent {type(letter).__name__}")
         if kind is Holds:
             rank.becomes(_Is.OVER)
-        return message
+        return letter
 
     def _who_waits(self) -> str:
         """Return of each rank what it does, and which ranks it waits for."""

@@ -1,4 +1,4 @@
-"""A rank that starts in a new interpreter, as on a GPU, builds and joins like one that is forked."""
+"""A rank in a new interpreter, as on a GPU, builds and joins like one that is forked."""
 
 from __future__ import annotations
 
