@@ -352,8 +352,7 @@ FAULTS = (
         "        made = a[owner * size : (owner + 1) * size].float() @ b.float()\n"
         "        part = buffer[: made.shape[0]]\n        part.copy_(made)\n",
         "    begun, mine = [], None\n",
-        "    begun, mine = [], None\n    buffer = b.new_empty(size, b.shape[1], "
-        "dtype=torch.float32)\n",
+        "    begun, mine = [], None\n    buffer = b.float().new_empty(size, b.shape[1])\n",
         lesson=_STALE,
     ),
     _fault(

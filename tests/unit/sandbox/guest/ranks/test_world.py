@@ -46,9 +46,7 @@ def opened() -> Iterator[Open]:
 
 def _calls(ranks: int, calls: int = 1) -> list[list[list[Sent]]]:
     """Return inputs: of rank r in call c two elements of 10 c + r."""
-    return [
-        [[_packed(10.0 * call + rank)] for call in range(calls)] for rank in range(ranks)
-    ]
+    return [[[_packed(10.0 * call + rank)] for call in range(calls)] for rank in range(ranks)]
 
 
 def _packed(value: float) -> Packed:
