@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import FileStore
 
 Program = Callable[[int], object]
 
@@ -61,7 +62,7 @@ def every_collective(rank: int) -> list[torch.Tensor]:
 def _run(rank: int, ranks: int, folder: str, program: Program) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
-    store = dist.FileStore(f"{folder}/store", ranks)
+    store = FileStore(f"{folder}/store", ranks)
     dist.init_process_group("gloo", rank=rank, world_size=ranks, store=store)
     torch.save(program(rank), f"{folder}/{rank}.pt")
 

@@ -145,5 +145,5 @@ def ring_attention(
     scores = whole(q) @ whole(k).transpose(-1, -2) * head_dim**-0.5
     later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
     weights = scores.masked_fill(later, float("-inf")).softmax(-1)
-    out = (weights @ whole(v)).reshape(heads, ranks, length, head_dim)
+    out: torch.Tensor = (weights @ whole(v)).reshape(heads, ranks, length, head_dim)
     return out.transpose(0, 1).to(q.dtype)

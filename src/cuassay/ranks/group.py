@@ -14,12 +14,16 @@ from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 from cuassay.ranks.collectives import Kind, Operation
 
 BACKEND = "cuassay"
 _WITHOUT_LINE = (str(Path(torch.__file__).parent), str(Path(__file__).parent))
 Tensors = list[torch.Tensor]
+# What torch says of their methods is more than it calls them with.
+_WORK: Any = dist._Work  # type: ignore[attr-defined]
+_GROUP: Any = dist.ProcessGroup
 
 
 class Port(Protocol):
@@ -32,7 +36,7 @@ class Port(Protocol):
         """Return once a collective has filled its tensors. Raises what ends the rank's call."""
 
 
-class _Begun(dist._Work):
+class _Begun(_WORK):  # type: ignore[misc]
     """A collective that has begun."""
 
     def __init__(self, port: Port, number: int, filled: Tensors) -> None:
@@ -74,7 +78,7 @@ class _Begun(dist._Work):
         return future
 
 
-class Group(dist.ProcessGroup):
+class Group(_GROUP):  # type: ignore[misc]
     """A group of `members`, ranks of the world, of which this process is the one at `rank`."""
 
     def __init__(self, port: Port, *, name: str, members: Sequence[int], rank: int) -> None:
@@ -221,7 +225,7 @@ class Group(dist.ProcessGroup):
                 f"split sizes {list(sizes)} do not add up to the {tensor.shape[0]} rows of a "
                 f"tensor for {len(self._members)} ranks"
             )
-        return list(tensor.split(list(sizes)))
+        return list(torch.split(tensor, list(sizes)))
 
 
 def _reduction_name(reduction: object) -> str:
@@ -239,7 +243,7 @@ def _callers_line() -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
 
 
-def open_world(port: Port, *, rank: int, size: int, store: dist.Store) -> None:
+def open_world(port: Port, *, rank: int, size: int, store: Store) -> None:
     """Let torch.distributed have a world of `size` ranks in this process, over `port`."""
     register(lambda: port)
     dist.init_process_group(BACKEND, rank=rank, world_size=size, store=store)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore
 from torch.distributed import distributed_c10d as c10d
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _python_dispatch as dispatch
@@ -34,7 +34,7 @@ class _World(c10d._World):
         super().__init__()
         self._default_pg: Any = group
         self._own: dict[str, Any] = {
-            "pg_map": {group: (BACKEND, dist.HashStore())},
+            "pg_map": {group: (BACKEND, HashStore())},
             "pg_names": {group: group.group_name},
             "pg_group_ranks": {group: {rank: rank for rank in range(group.size())}},
             "pg_backend_config": {group: f"cpu:{BACKEND}"},
@@ -202,7 +202,7 @@ def _state_of_thread() -> Callable[[], Any]:
     """Return a context manager that gives another thread this one's modes and gradients' state."""
     modes, functions = (
         list(dispatch._get_current_dispatch_mode_stack()),
-        list(_get_current_function_mode_stack()),
+        list(_get_current_function_mode_stack()),  # type: ignore[no-untyped-call]
     )
     gradients, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
@@ -210,7 +210,7 @@ def _state_of_thread() -> Callable[[], Any]:
     def enter() -> Iterator[None]:
         with torch.inference_mode(inference), torch.set_grad_enabled(gradients):
             for function in functions:
-                _push_mode(function)
+                _push_mode(function)  # type: ignore[no-untyped-call]
             for mode in modes:
                 dispatch._push_mode(mode)
             try:
@@ -219,6 +219,6 @@ def _state_of_thread() -> Callable[[], Any]:
                 for _ in modes:
                     dispatch._pop_mode()
                 for _ in functions:
-                    _pop_mode()
+                    _pop_mode()  # type: ignore[no-untyped-call]
 
     return enter

@@ -68,7 +68,7 @@ def test_what_a_rank_raises_is_raised_and_no_thread_is_left() -> None:
     assert threading.active_count() == threads
 
 
-class _Counts(TorchDispatchMode):
+class _Counts(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the operations that come by."""
 
     count = 0
@@ -79,7 +79,8 @@ class _Counts(TorchDispatchMode):
 
 
 def test_each_thread_is_in_the_modes_of_the_caller() -> None:
-    with _Counts() as mode, torch.no_grad():
+    mode = _Counts()  # type: ignore[no-untyped-call]
+    with mode, torch.no_grad():
         enabled = run_together(lambda rank: (torch.ones(2) + 1, torch.is_grad_enabled())[1], 3)
     assert enabled == [False] * 3
     assert mode.count >= 6

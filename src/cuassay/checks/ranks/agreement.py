@@ -57,7 +57,7 @@ class Rank002(Check):
     cause = None
     classes = ("C6", "C9")
     ranks = True
-    needs = Needs(group=Group.SHAPES)
+    needs = Needs(group=Group.RANKS)
 
     def skip(self, trial: Trial) -> str:
         """Return that one process makes a call, where it does."""

@@ -23,6 +23,8 @@ def has_room(trial: Trial, ranks: int) -> bool:
 def of_each_count(trial: Trial) -> Iterator[Case]:
     """Yield a small case for each number of ranks that the problem declares, fewest first."""
     problem = trial.problem
+    if problem.ranks is None:
+        return
     base = trial.cases("small")[0]
     counts = next(axis.sizes for axis in problem.var_axes() if axis.name == AXIS)
     for count in counts:

@@ -67,7 +67,7 @@ class Rank001(Check):
     cause = Cause.RANKS
     classes = ("C3", "C6", "S1")
     ranks = True
-    needs = Needs(group=Group.NONE)
+    needs = Needs(group=Group.RANKS)
 
     def skip(self, trial: Trial) -> str:
         """Return that one process makes a call, where it does."""

@@ -52,7 +52,7 @@ def with_ranks_axis(
         )
     if AXIS in axes:
         raise ProblemError(f"{where}: axes['{AXIS}'] is the axis of ranks=...; drop it from axes")
-    bound = [{AXIS: min(sizes), **one} for one in workloads]
+    bound: list[Mapping[str, Scalar]] = [{AXIS: min(sizes), **one} for one in workloads]
     return {AXIS: frozenset(sizes), **axes}, bound
 
 

@@ -11,6 +11,7 @@ from cuassay.checks.ranks.late import Rank001
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import FindingClass
 from cuassay.model.steps import CallRanks, Moments
+from cuassay.model.trace import Finished, ScenarioResult
 from tests.support.fake_trial import OracleTrial, scaled_add
 from tests.support.ranked import findings, ranked, trial_of
 
@@ -100,9 +101,9 @@ def test_every_count_of_ranks_and_each_moment_is_tried(trial: OracleTrial) -> No
     assert {step.moments for step in steps} == set(Moments)
     assert {step.late for step in steps} == {None, 0, 1, 2, 3}
     assert sum(len(step.slots) == 2 for step in steps) == 3
-    assert "calls with a late rank" in Rank001().remark(
-        [(scenario, None) for scenario in Rank001().propose(trial)]  # type: ignore[list-item]
-    )
+    result = ScenarioResult(records=(), termination=Finished())
+    seen = [(scenario, result) for scenario in Rank001().propose(trial)]
+    assert "calls with a late rank: 99 % sure" in Rank001().remark(seen)
 
 
 def test_a_problem_without_ranks_is_passed_over(trial: OracleTrial) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import FileStore
 
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
@@ -100,7 +101,7 @@ class Member:
     def join(self) -> None:
         """Open the world, and the group of this rank where there are several."""
         place = self._place
-        store = dist.FileStore(place.store, place.world)
+        store = FileStore(place.store, place.world)
         if place.device.on_gpu:
             dist.init_process_group("nccl", rank=place.rank, world_size=place.world, store=store)
             dist.barrier(device_ids=[place.rank])  # NCCL connects with the first collective
@@ -192,7 +193,7 @@ class Member:
         names = [spec.name for spec in self._problem.outputs]
         device = self._place.device
         if device.on_gpu and busy_ms:
-            torch.cuda._sleep(round(busy_ms * _CYCLES_A_MS))
+            torch.cuda._sleep(round(busy_ms * _CYCLES_A_MS))  # type: ignore[no-untyped-call]
         with placement.poisoned_memory(Poison.NAN, device):
             answer = self._function(*values, **self._options)
         return items.returned_items(answer, names)
