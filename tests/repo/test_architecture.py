@@ -42,7 +42,10 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "hooks": {"dispatch_modes"},
     "without_sympy": set(),
     "model": {"errors"},
-    "formats": {"model", "errors", "home", "beneath", "catalog", "dispatch_modes", "hooks"},
+    "formats": {
+        "model", "errors", "home", "beneath", "catalog", "dispatch_modes", "hooks", "ranks",
+    },
+    "ranks": {"model"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
     "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes", "hooks"},
@@ -51,7 +54,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {
         "model", "errors", "settings", "home", "inputs", "build", "ptxsan", "dispatch_modes",
-        "closing", "held_folder",
+        "closing", "held_folder", "ranks",
     },
     "checks": {"model", "errors", "inputs", "oracle", "parts"},
     "cuassay_loops": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import os
@@ -226,6 +227,7 @@ def _guarded(
     if not on_cpu:
         return function
 
+    @functools.wraps(function)  # its parameters can be asked for
     def call(*arguments: object, **options: object) -> object:
         try:
             with around():

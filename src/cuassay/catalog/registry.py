@@ -40,6 +40,10 @@ _FAMILIES: Mapping[str, str] = {
         "dequantize_fp8_block dequantize_int8_per_row quantize_fp8_block quantize_fp8_per_row "
         "quantize_fp8_per_tensor quantize_int8_per_row"
     ),
+    "ranks": (
+        "all_gather all_reduce all_reduce_rmsnorm expert_exchange gemm_reduce_scatter "
+        "reduce_scatter ring_attention"
+    ),
     "rope": "rope_interleaved rope_llama3 rope_neox rope_neox_backward",
     "sampling": "sample_top_k sample_top_p top_k",
     "scan": "causal_conv1d gated_linear_attention selective_scan",

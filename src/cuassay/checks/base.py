@@ -245,6 +245,8 @@ class Check:
     # True: it asks only whether an answer is right; one within the reference's own error is.
     asks_right: ClassVar[bool] = False
 
+    ranks: ClassVar[bool] = False  # True: a call of several ranks is a call like others to it
+
     # The least share of its scenarios, of those that the reference completes, that the candidate
     # must complete for a pass: whoever withholds an answer is not accepted.
     least_decided: ClassVar[float] = 1.0

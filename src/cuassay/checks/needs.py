@@ -57,6 +57,7 @@ class Group(StrEnum):
     LOOPS = "loops"
     REPEAT = "repeat"
     MACHINE = "machine"
+    RANKS = "ranks"
     NONE = "none"  # it shares a process with no other check
 
 

@@ -170,6 +170,15 @@ PAGES: Mapping[Cause, CausePage] = MappingProxyType(
             words="not every thread reaches a barrier or warp operation",
             remedy="move the barrier out of the branch that some threads skip",
         ),
+        Cause.RANKS: CausePage(
+            name="order between ranks",
+            words="a result depends on which rank is late, or on another group of ranks",
+            remedy=(
+                "wait for each collective before its tensors are used, keep no buffer that ranks "
+                "of another call still read, and pass `group` to every function of "
+                "torch.distributed"
+            ),
+        ),
         Cause.NOT_DETERMINISTIC: CausePage(
             name="not deterministic",
             words="the same call gives different results",

@@ -41,6 +41,7 @@ _MEMORY = (
     Cause.OUT_OF_BOUNDS,
     Cause.RACE,
     Cause.BARRIER,
+    Cause.RANKS,
     Cause.UNINITIALISED,
     Cause.UNWRITTEN,
 )

@@ -112,7 +112,8 @@ def _expected(problem: Problem, convention: Convention) -> list[str]:
 def _takes_outputs(entry: signature.Signature, problem: Problem) -> bool:
     outputs = tuple(spec.name for spec in problem.outputs)
     return (
-        entry.parameters[-len(outputs) :] == outputs
+        problem.ranks is None  # a rank's outputs are parts of them, which it returns
+        and entry.parameters[-len(outputs) :] == outputs
         and len(entry.parameters) == len(problem.inputs) + len(outputs)
         and not entry.keyword_required
     )

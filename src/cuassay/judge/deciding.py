@@ -16,10 +16,13 @@ from cuassay.judge.decide.scope import scope_of
 from cuassay.judge.decide.verdict import bind, decide, decide_proofs
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.conditions import wanted_proofs
+from cuassay.model.device import Device
 from cuassay.model.events import FindingReported
 from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport
+from cuassay.model.problem import Problem
 from cuassay.model.proofs import Proof, Property
+from cuassay.model.ranks import AXIS
 from cuassay.model.scope import Scope, scope_conditions
 from cuassay.model.verdict import BenchmarkRule, Decision, Lane
 
@@ -35,6 +38,7 @@ class Decided:
     """A decision with what it rests on. `streams`: the candidate launches kernels of its own.
 
     `gross`: the trial ended with its plain calls, and says nothing of how far it looked.
+    `of_ranks` is what no check looks at where several ranks share a call.
     """
 
     decision: Decision
@@ -46,13 +50,18 @@ class Decided:
     proved: tuple[Proof, ...] = ()
     rule: BenchmarkRule | None = None
     ruled: RuleAnswer = field(default_factory=RuleAnswer)
+    of_ranks: str = ""
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """What an acceptance depends on beside what checks found."""
         if self.gross:
             return ()
-        own = (self.ruled.condition, *scope_conditions(self.scope, streams=self.streams))
+        own = (
+            self.ruled.condition,
+            self.of_ranks,
+            *scope_conditions(self.scope, streams=self.streams),
+        )
         return tuple(filter(None, own))
 
     def bound(self, scope: Scope, *, require: Sequence[str]) -> Decided:
@@ -86,7 +95,9 @@ def decide_trial(
         launches=bench.machine.count(),
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,
     )
-    stated = (*filter(None, (ruled.condition,)), *scope_conditions(scope, streams=launches))
+    of_ranks = ranks_condition(trial.problem, bench.device)
+    own = filter(None, (ruled.condition, of_ranks))
+    stated = (*own, *scope_conditions(scope, streams=launches))
     decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)
     if decision is Decision.ACCEPTED and ruled.undecided:
         decision, reason = Decision.INCONCLUSIVE, ruled.undecided
@@ -103,8 +114,24 @@ def decide_trial(
         proved=proved,
         rule=rule,
         ruled=ruled,
+        of_ranks=of_ranks,
     )
     return made.bound(scope, require=job.require)
+
+
+def ranks_condition(problem: Problem, device: Device) -> str:
+    """Return what no check looks at where several ranks share a call, or an empty string."""
+    if problem.ranks is None:
+        return ""
+    counts = next(axis.sizes for axis in problem.var_axes() if axis.name == AXIS)
+    if device.on_gpu:
+        group = "by NCCL on the GPUs of one host, without NVLink multicast"
+    else:
+        group = "in cuassay's own process group on a CPU; NCCL and GPU memory were not tried"
+    return (
+        f"ranks: judged with {', '.join(map(str, counts))} ranks {group}; not tried with several "
+        "ranks are streams, CUDA graphs, layouts, gradients, other processes and memory checks"
+    )
 
 
 def has_launches(candidate: Candidate) -> bool:

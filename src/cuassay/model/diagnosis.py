@@ -41,6 +41,7 @@ class Cause(enum.StrEnum):
     UNDEFINED_READ = "undefined-read"  # depends on elements that no output is defined by
     RACE = "race"
     BARRIER = "barrier"
+    RANKS = "ranks"  # right while ranks arrive together, or in one group alone
     NOT_DETERMINISTIC = "not-deterministic"
     # Numbers.
     LOW_ACCUMULATION = "low-accumulation"

@@ -91,6 +91,8 @@ class Effort:
     sanitizes = _Row(False, True, True)  # whether compute-sanitizer runs
     sanitizer_s = _Row(60.0, 60.0, 600.0)  # of one of its tools
 
+    late_ranks = _Row(False, True, True)  # whether each rank is late, else the first and the last
+
     # GPU
     compiles = _Row(False, True, True)  # whether torch.compile runs
     stream_rounds = _Row(4, 24, 200)

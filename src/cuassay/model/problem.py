@@ -11,6 +11,7 @@ from typing import TypeAlias
 from cuassay.model.domain import Choice, Domain
 from cuassay.model.dtype import DType, low_type
 from cuassay.model.precision import Precision
+from cuassay.model.ranks import Ranks
 from cuassay.model.relation import Relation
 from cuassay.model.stated import StatedFact
 
@@ -217,6 +218,7 @@ class Problem:
     `entry` is the file through which a Python candidate is called where inputs do not go by
     position (empty: they do), `held` says what of such a call stays as the problem has it.
     `updated` are the inputs that every call changes: they hold their values again before the next.
+    `ranks` says how the tensors lie where several processes share a call (None: one makes it).
     """
 
     name: str
@@ -243,6 +245,7 @@ class Problem:
     entry: str = ""
     held: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
+    ranks: Ranks | None = None
     digest: str = ""
 
     def input(self, name: str) -> InputSpec:

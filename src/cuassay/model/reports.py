@@ -79,4 +79,11 @@ class Returned:
     container: str
 
 
-Report: TypeAlias = Laid | Repeats | Differentiated | Holdings | Served | Returned
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouped:
+    """A CallRanks: whether its groups were at work at once, else one after another."""
+
+    together: bool
+
+
+Report: TypeAlias = Laid | Repeats | Differentiated | Holdings | Served | Returned | Grouped

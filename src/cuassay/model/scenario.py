@@ -19,6 +19,7 @@ from cuassay.model.steps import (
     Backward,
     CallInto,
     CallOften,
+    CallRanks,
     Capture,
     CompiledCall,
     Configurations,
@@ -221,6 +222,7 @@ Production: TypeAlias = (
     | Repeat
     | CallOften
     | Serve
+    | CallRanks
     | Overwrite
     | ReadSlices
     | ReadState

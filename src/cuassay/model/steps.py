@@ -51,6 +51,14 @@ class Use(enum.StrEnum):
     CHECKPOINT = "checkpoint"  # recomputed in the backward pass
 
 
+class Moments(enum.StrEnum):
+    """When an asynchronous collective reads its tensors and fills them, of what is allowed."""
+
+    EARLY = "early"  # both at once: it reads as it begins, and fills when all ranks have begun
+    LATE = "late"  # both when somebody waits for it
+    CROSSED = "crossed"  # it reads once all ranks have begun, and fills at once then
+
+
 class Mode(enum.StrEnum):
     """How the process of a scenario was started."""
 
@@ -276,6 +284,37 @@ class Serve(StepBase):
                 if source in held.slots:
                     held.slots[slot] = held.slots[source]
             position = held.called(slot, self.name(number))
+        return position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRanks(StepBase):
+    """Let each rank make the calls of its group in a row, and wait for no other rank in between.
+
+    `slots` and `results` are, for each group of ranks, those of its calls. Results are read once
+    all calls are over. The rank at place `late` of its group goes on when the others cannot, or
+    `delay_ms` after it could, before each call and in each collective; on a GPU `busy_ms` of other
+    work come before its calls. `moments` says when collectives read and fill their tensors on a
+    CPU. With `refill` a rank writes the inputs of its later calls into the tensors of its first.
+    The report says whether the groups were at work at once.
+    """
+
+    words: ClassVar = "being called on several ranks"
+
+    slots: tuple[tuple[str, ...], ...]
+    results: tuple[tuple[str, ...], ...]
+    late: int | None = None
+    delay_ms: float = 50.0
+    busy_ms: float = 0.0
+    moments: Moments = Moments.LATE
+    refill: bool = False
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case that it works on at last."""
+        position = None
+        for slots, results in zip(self.slots, self.results, strict=True):
+            for slot, result in zip(slots, results, strict=True):
+                position = held.called(slot, result)
         return position
 
 

@@ -71,6 +71,7 @@ _REFUSED: Mapping[str, tuple[int, int]] = {
     "sendmsg": (46, 211),
     "sendmmsg": (307, 269),
 }
+_OF_SOCKETS = ("sendmsg", "sendmmsg")
 _UNKNOWN: Mapping[str, tuple[int, int]] = {
     "clone3": (435, 435),
     "memfd_secret": (447, 447),
@@ -149,8 +150,11 @@ def _decided(number: int, *steps: _Step) -> list[_Step]:
     return [(_EQUAL, 0, len(steps), number), *steps]
 
 
-def _steps(processor: _Processor) -> list[_Step]:
-    """Return the filter; a jump counts the steps that it passes over."""
+def _steps(processor: _Processor, *, connects: bool = False) -> list[_Step]:
+    """Return the filter; a jump counts the steps that it passes over.
+
+    With `connects` every socket is allowed, and descriptors may travel through it.
+    """
     steps: list[_Step] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, processor.architecture),
@@ -160,7 +164,9 @@ def _steps(processor: _Processor) -> list[_Step]:
         (_RETURN, 0, 0, _REFUSE),
     ]
     for calls, answer in ((_REFUSED, _REFUSE), (_UNKNOWN, _ABSENT)):
-        for numbers in calls.values():
+        for name, numbers in calls.items():
+            if connects and name in _OF_SOCKETS:
+                continue
             steps += _decided(numbers[processor.place], (_RETURN, 0, 0, answer))
     for named in _OF_A_PROCESS.values():
         *on, word = named
@@ -179,7 +185,7 @@ def _steps(processor: _Processor) -> list[_Step]:
         (_RETURN, 0, 0, _ALLOW),
     )
     # socket: TCP and UDP, which reach nobody in a network of its own, and the list of interfaces
-    steps += _decided(
+    of_sockets = _decided(
         processor.socket,
         (_LOAD, 0, 0, _FIRST),
         (_EQUAL, 4, 0, int(socket.AF_INET)),
@@ -198,6 +204,16 @@ def _steps(processor: _Processor) -> list[_Step]:
         (_RETURN, 0, 0, _REFUSE),
         (_RETURN, 0, 0, _ALLOW),
     )
+    # socketpair(..., SOCK_DGRAM, ...): a pair that can still send to any path
+    of_sockets += _decided(
+        processor.socketpair,
+        (_LOAD, 0, 0, _SECOND),
+        (_AND, 0, 0, _KIND_MASK),
+        (_EQUAL, 0, 1, int(socket.SOCK_DGRAM)),
+        (_RETURN, 0, 0, _REFUSE),
+        (_RETURN, 0, 0, _ALLOW),
+    )
+    steps += [] if connects else of_sockets
     steps += _decided(
         processor.prctl,
         (_LOAD, 0, 0, _FIRST),
@@ -208,27 +224,20 @@ def _steps(processor: _Processor) -> list[_Step]:
         (_RETURN, 0, 0, _ANSWER_NO),
         (_RETURN, 0, 0, _ALLOW),
     )
-    # socketpair(..., SOCK_DGRAM, ...): a pair that can still send to any path
-    steps += _decided(
-        processor.socketpair,
-        (_LOAD, 0, 0, _SECOND),
-        (_AND, 0, 0, _KIND_MASK),
-        (_EQUAL, 0, 1, int(socket.SOCK_DGRAM)),
-        (_RETURN, 0, 0, _REFUSE),
-        (_RETURN, 0, 0, _ALLOW),
-    )
     return [*steps, (_RETURN, 0, 0, _ALLOW)]
 
 
-def refuse_host_calls() -> None:
+def refuse_host_calls(*, connects: bool = False) -> None:
     """Refuse the calls above to every thread of this process and all that it starts, for good.
+
+    With `connects` not those of sockets.
 
     Needs `syscalls.forbid_new_privileges` first. Raises OSError.
     """
     processor = _PROCESSORS.get(platform.machine())
     if processor is None:
         raise OSError(errno.ENOSYS, f"no filter for {platform.machine()}")
-    program = _program(_steps(processor))
+    program = _program(_steps(processor, connects=connects))
     held = ctypes.create_string_buffer(program)
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(held))
     left = syscalls.call(processor.seccomp, _SET_MODE_FILTER, _ALL_THREADS, header)

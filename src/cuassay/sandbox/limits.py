@@ -25,6 +25,8 @@ class Limits:
     time of each process (RLIMIT_CPU).
     `idle_s` is how long a step on a CPU may leave the processor unused, with all its kin: such a
     step waits for what never comes.
+    With `connects` its processes may connect with one another by sockets, as NCCL's ranks do, in a
+    network of their own where one can be had.
     `output_kept_bytes` of what is printed are kept, a scenario that prints more than
     `output_bytes` is ended. `results_bytes` bounds the bytes that one Read step may send.
     """
@@ -45,4 +47,5 @@ class Limits:
     output_bytes: int = 16 * MIB
     results_bytes: int = 64 * GIB
     watch_s: float = 0.2
+    connects: bool = False
     idle_s: float = 10.0

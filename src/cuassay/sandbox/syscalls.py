@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import glob
 import os
 import signal
+import socket
 import struct
 from collections.abc import Sequence
 
@@ -21,6 +23,7 @@ _SYS_LANDLOCK = 444  # create_ruleset, add_rule, restrict_self follow one anothe
 _CAPABILITY_VERSION = 0x20080522
 _LAST_CAPABILITY = 63
 _CHUNK = 1 << 30
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 
 # Landlock access rights (linux/landlock.h): every right that changes a file system.
 _WRITE_FILE, _TRUNCATE, _REFER = 1 << 1, 1 << 14, 1 << 13
@@ -138,8 +141,19 @@ def landlock_version() -> int:
     return max(0, int(_libc.syscall(_SYS_LANDLOCK, None, 0, 1)))
 
 
-def landlock(writable: Sequence[str], readable: Sequence[str] | None = None) -> int:
+def raise_loopback() -> None:
+    """Let processes of a new network namespace reach one another by 127.0.0.1. Raises OSError."""
+    request = struct.pack("16sH22x", b"lo", _IFF_UP)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, request)
+
+
+def landlock(
+    writable: Sequence[str], readable: Sequence[str] | None = None, *, connects: bool = False
+) -> int:
     """Deny changes outside `writable` folders, TCP, and signals to processes outside.
+
+    With `connects` TCP is allowed.
 
     With `readable` (files and folders) nothing else can be read or executed but what is
     writable, the devices that kernels need, and this process's own part of /proc. Applies to
@@ -153,7 +167,7 @@ def landlock(writable: Sequence[str], readable: Sequence[str] | None = None) -> 
     if readable is not None:
         rights |= _READS
     attributes = struct.pack(
-        "QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= 6 else 0
+        "QQQ", rights, _TCP if version >= 4 and not connects else 0, _SCOPES if version >= 6 else 0
     )[: 24 if version >= 6 else 16 if version >= 4 else 8]
     ruleset = _check(
         _libc.syscall(_SYS_LANDLOCK, attributes, ctypes.c_size_t(len(attributes)), 0),

@@ -58,6 +58,8 @@ def test_the_order_is_host_state_first() -> None:
         "LAUNCH101",
         "BIG002",
         "APART001",
+        "RANK001",
+        "RANK002",
         "PERF001",
         "STREAM001",
         "GRAPH001",

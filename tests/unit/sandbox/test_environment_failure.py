@@ -10,7 +10,7 @@ import pytest
 from cuassay.errors import BuildError
 from cuassay.model.trace import Claim
 from cuassay.sandbox.environment_failure import environment_failure
-from cuassay.sandbox.guest.interpreter import raised
+from cuassay.sandbox.guest.raised import raised
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/x.o")
 

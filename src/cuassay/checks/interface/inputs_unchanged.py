@@ -61,6 +61,7 @@ class Api001(Check):
 
     code = "API001"
     title = "Inputs stay as they were"
+    ranks = True
     cause = Cause.INPUT_CHANGED
     classes = ("A3", "A4", "M9")
     needs = Needs(split=Split.ANY_SIDE, group=Group.HOST)

@@ -63,6 +63,7 @@ class Api003(Check):
 
     code = "API003"
     title = "Every input and scalar reaches the output"
+    ranks = True
     classes = ("A6", "A7", "A12", "A13", "O1")
     # its new processes only keep an earlier answer from being blamed
     needs = Needs(process=Process.NEW_IF_WRONG, split=Split.ANY_SIDE, group=Group.HOST)

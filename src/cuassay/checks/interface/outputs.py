@@ -80,6 +80,7 @@ class Api002(Check):
 
     code = "API002"
     title = "Output contract"
+    ranks = True
     classes = ("A5", "H4")
     needs = Needs(group=Group.HOST)
 

@@ -66,6 +66,7 @@ class Det001(Check):
     title = "Run-to-run spread"
     cause = Cause.NOT_DETERMINISTIC
     classes = ("C1", "C2", "C7", "C9")
+    ranks = True
     needs = Needs(group=Group.REPEAT, alone=True)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

@@ -69,6 +69,7 @@ class Num002(Check):
     worth = 4.0  # of heavy references too
     title = "Low-precision accumulation: hot keys, bias and growth"
     classes = ("N1", "N2", "N3", "N5", "N9", "L1")
+    ranks = True
     needs = Needs(split=Split.ANY_SIDE)
     grades = True
 

@@ -42,6 +42,7 @@ class Known001(Check):
 
     code = "KNOWN001"
     title = "Inputs that failed before"
+    ranks = True
     classes = ("N4", "O1", "O3", "O7")
     grades = True
     judges_failures = True

@@ -74,6 +74,7 @@ class Num004(Check):
     code = "NUM004"
     title = "Values as large as the reference takes them"
     classes = ("N6", "N10", "O3")
+    ranks = True
     needs = Needs(split=Split.ANY_SIDE)
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

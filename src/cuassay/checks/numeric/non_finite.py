@@ -67,6 +67,7 @@ class Num005(Check):
     code = "NUM005"
     title = "A NaN in an input is not hidden"
     classes = ("N13",)
+    ranks = True
     finding_class = FindingClass.UNSAFE
     severity = Severity.MEDIUM
     needs = Needs(split=Split.ANY_SIDE)

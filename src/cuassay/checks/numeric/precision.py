@@ -56,6 +56,7 @@ class Num003(Check):
     code = "NUM003"
     title = "The precision that the kernel keeps"
     classes = ("N1", "N4")
+    ranks = True
     needs = Needs(when=When.AFTER_SIDES, group=Group.SHAPES)
     finding_class = FindingClass.UNSAFE
     severity = Severity.LOW

@@ -74,6 +74,7 @@ class Meta001(Check):
     code = "META001"
     title = "Metamorphic relations of the reference"
     classes = ("A12", "A13", "C9", "L2", "L6", "L7", "N6", "N7", "O5")
+    ranks = True
     needs = Needs(split=Split.ANY_SIDE)
     grades = True
 

@@ -57,6 +57,7 @@ class Fuzz001(SearchingCheck):
     code = "FUZZ001"
     title = "Search for a failing input"
     classes = ("N4", "N11", "O1", "O3", "O7", "O8")
+    ranks = True
     needs = Needs(split=Split.ANY_SIDE, group=Group.SHAPES)
     grades = True
     judges_failures = True

@@ -57,6 +57,7 @@ class Shp001(Check):
     code = "SHP001"
     title = "Shapes beside the listed ones"
     classes = ("O7", "O8", "O10")
+    ranks = True
     needs = Needs(split=Split.ANY_SIDE, group=Group.SHAPES)
     grades = True
     asks_right = True

@@ -57,6 +57,7 @@ class Num001(Check):
     worth = 4.0  # of heavy references too
     title = "Numerical parity on fresh secret seeds"
     classes = ("N4", "N8", "N10", "N11", "N13", "N14", "N15", "N16", "O1", "O3", "O4", "O6")
+    ranks = True
     needs = Needs(split=Split.ANY_SIDE)
     grades = True
 

@@ -22,6 +22,7 @@ from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.formats.domain_rules import check_domain, check_ties
 from cuassay.formats.native.annotations import read_signature
 from cuassay.formats.native.axes import AxisForm, read_axes, read_workloads
+from cuassay.formats.native.ranks import over_ranks, with_ranks_axis
 from cuassay.formats.native.relations import read_relations
 from cuassay.formats.native.spec import (
     ScalarAnnotation,
@@ -60,6 +61,9 @@ def problem(
     precision: str | Precision | None = None,
     generator: _Generator | None = None,
     relations: Sequence[Relation] = (),
+    ranks: Sequence[int] = (),
+    split: Sequence[str] = (),
+    per_rank: bool = False,
 ) -> Callable[[_F], _F]:
     """Declare the decorated function as the reference of a problem.
 
@@ -70,13 +74,30 @@ def problem(
     `precision` is the policy: strict, tf32, mixed or fp8 (default: what the types of the large
     tensors say, see `model.policy`).
     `relations` (cuassay.model.relation) are checked on the reference before they are used.
+    `ranks` are the numbers of processes that share a call (see `formats.native.ranks`): each has
+    its slice of a tensor whose first axis is "ranks", a part of one that `split` names, and all of
+    every other. With `per_rank` the function is called once on each, under torch.distributed.
     Raises ProblemError where any of it contradicts the signature.
     """
 
     def decorate(function: _F) -> _F:
         where = f"problem '{name or function.__name__}'"
         inputs, outputs, structure = read_signature(function, where=where)
-        known = read_axes(axes, inputs, outputs, where=where)
+        forms, works = axes, workloads
+        spread = None
+        if ranks:
+            forms, works = with_ranks_axis(ranks, axes, workloads, where=where)
+        known = read_axes(forms, inputs, outputs, where=where)
+        if ranks:
+            if structure is not None:
+                raise ProblemError(
+                    f"{where}: with ranks=... inputs go by position and outputs are returned; "
+                    "drop keyword-only arguments, containers and out=True"
+                )
+            spread = over_ranks(
+                function, inputs, outputs, split=split, per_rank=per_rank, where=where
+            )
+            outputs = spread.outputs
         for spec in inputs:
             check_domain(spec, where=f"{where}: the domain of '{spec.name}'")
         check_ties(inputs, where=where)
@@ -95,7 +116,7 @@ def problem(
             outputs=outputs,
             reference=_reference(function, generator, where=where),
             workloads=read_workloads(
-                workloads,
+                works,
                 known,
                 inputs,
                 outputs=outputs,
@@ -112,7 +133,15 @@ def problem(
             index_inputs=_index_inputs(index_inputs, inputs, outputs),
             growth_target=target,
             relations=read_relations(relations, inputs, outputs, where=where),
+            ranks=None if spread is None else spread.ranks,
         )
+        if spread is not None:
+            made = replace(
+                made,
+                reference=replace(made.reference, function=spread.call.__qualname__),
+            )
+            function.__globals__[spread.call.__name__] = spread.call
+            _attach(spread.call, made, generator)
         if structure is not None:
             made = replace(
                 made,

@@ -319,6 +319,8 @@ class Examination:
             reason = f"needs an NVIDIA GPU: this trial runs on the {self._trial.device}"
             return Skipped(reason=reason, applicable=False, needs_gpu=True)
         reason = check.skip(self._trial)
+        if self._trial.problem.ranks is not None and not check.ranks:
+            reason = "not for calls of several ranks"
         if not reason and isinstance(check, SearchingCheck) and self._rejected.is_so:
             reason = _NOTHING_TO_SEARCH
         if not reason and check.needs.when is When.AFTER_CLEAN and self._rejected.is_so:

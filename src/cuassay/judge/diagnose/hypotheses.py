@@ -736,6 +736,7 @@ HYPOTHESES: Mapping[Cause, Hypothesis] = MappingProxyType(
             Cause.UNNECESSARY_KERNEL,
             Cause.UNDEFINED_READ,
             Cause.NOT_DETERMINISTIC,
+            Cause.RANKS,
             Cause.INITIAL_VALUES,
             Cause.LOADED_STATE,
             Cause.EVALUATION_MODE,

@@ -135,6 +135,11 @@ def export(
             f"{finding.id} cannot be exported: its kernel is launched by cuassay itself; "
             f"`{finding.reproduce or 'cuassay replay'}` shows it"
         )
+    if trial.problem.ranks is not None:
+        raise UsageError(
+            f"{finding.id} cannot be exported: several ranks share its calls, and one program has "
+            f"one rank; `{finding.reproduce or 'cuassay replay'}` shows it"
+        )
     writer = _Writer(place)
     lines = _steps(trial, candidate, finding, run, writer)
     files = writer.save()

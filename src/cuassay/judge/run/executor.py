@@ -36,7 +36,7 @@ from cuassay.model.trace import (
 from cuassay.model.verdict import Lane
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
-from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.client import DEFAULT_LIMITS, WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.parts import Parts
 from cuassay.sandbox.host.waits import run_now
@@ -85,14 +85,27 @@ class Executor(Closing):
         """
         self._lane = lane
         self._trial, self._candidate, self._device = trial, candidate, device
+        problem = trial.problem
+        if lane is Lane.REFERENCE:  # it is a function of all ranks, and no rank calls it
+            problem = replace(problem, ranks=None)
+        connects = problem.ranks is not None and device.on_gpu  # NCCL's ranks meet by sockets
         self.pool = WorkerPool(
             candidate,
+<<<<<<< HEAD
             trial.problem,
             device=device,
             nursery=nursery,
             lazy=lazy,
             spares=spares,
             all_queues=all_queues,
+=======
+            problem,
+            device=device,
+            limits=replace(DEFAULT_LIMITS, connects=connects),
+            nursery=nursery,
+            lazy=lazy,
+            spares=spares,
+>>>>>>> ranks
         )
         of_candidate = lane is Lane.CANDIDATE
         self._unwatched = Unwatched(

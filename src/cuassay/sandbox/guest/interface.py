@@ -16,7 +16,7 @@ from cuassay.model.device import Device
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.reports import Report
 from cuassay.model.scenario import Poison
-from cuassay.model.trace import ResultItem
+from cuassay.model.trace import ResultItem, StepRaised
 from cuassay.sandbox.guest.memory import placement
 
 if TYPE_CHECKING:
@@ -81,6 +81,18 @@ class InputChangedError(Exception):
 
 class NoResultError(Exception):
     """A result or slot is missing since an earlier step raised."""
+
+
+class RankRaisedError(Exception):
+    """A rank of a call has raised, or its process has ended: `record` says what."""
+
+    def __init__(self, rank: int, record: StepRaised) -> None:
+        self.rank, self.record = rank, record
+        super().__init__(f"on rank {rank}: {record.message}")
+
+
+class RanksStuckError(Exception):
+    """The ranks of a call wait for one another; the message says who waits for whom."""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from cuassay.model.steps import (
     Backward,
     CallInto,
     CallOften,
+    CallRanks,
     Capture,
     CompiledCall,
     Configurations,
@@ -38,6 +39,7 @@ from cuassay.sandbox.guest.callers import (
     autograd,
     compiled,
     graphs,
+    ranks,
     serving,
     slices,
     streams,
@@ -94,6 +96,8 @@ class Production:
                 return timing.call_often(self._host, step)
             case Serve():
                 return serving.serve(self._host, step)
+            case CallRanks():
+                return ranks.call_ranks(self._host, step)
             case Configurations():
                 return tuning.configurations(self._host, step)
             case Overwrite():

@@ -150,7 +150,7 @@ def _sample(tensor: torch.Tensor) -> tuple[float, ...]:
 def trace_call(host: Host, step: TraceCall) -> Made:
     """Execute a TraceCall. Raises what the candidate raises."""
     lines = _Lines()
-    watch = OpWatch(_candidate_line, host.slot(step.slot).tensors)
+    watch = OpWatch(lambda: candidate_line(sys._getframe(1)), host.slot(step.slot).tensors)
     outputs = host.destinations(step.slot, Poison.NAN)
     previous = sys.gettrace()
     with watch:
@@ -237,9 +237,8 @@ class _Lines:
         return self._stepped
 
 
-def _candidate_line() -> Line:
-    """Return the file and line of the innermost frame of the candidate."""
-    frame: FrameType | None = sys._getframe(1)
+def candidate_line(frame: FrameType | None) -> Line:
+    """Return the file and line of the innermost frame of the candidate, from `frame` outward."""
     while frame is not None:
         if _is_candidate(frame):
             return _named(frame)

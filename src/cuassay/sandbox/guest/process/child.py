@@ -44,11 +44,13 @@ from cuassay.sandbox.gpu_context import begin_context
 from cuassay.sandbox.guest import transport
 from cuassay.sandbox.guest.callers import compiled
 from cuassay.sandbox.guest.interface import Around
-from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
+from cuassay.sandbox.guest.interpreter import Executed, Interpreter
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.preload import hash_triton
+from cuassay.sandbox.guest.raised import raised
+from cuassay.sandbox.guest.ranks.ranked import on_ranks
 from cuassay.sandbox.limits import Limits
 
 _QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -131,7 +133,7 @@ def main(
     code = LOST_CHANNEL
     try:
         warm_up(device, queues)
-        report |= sandbox.filter_calls()
+        report |= sandbox.filter_calls(connects=limits.connects)
         report = sandbox.standing(report, sandbox.climb(confinement.outside, confinement.judge))
         Worker(
             connection,
@@ -280,8 +282,16 @@ class Worker:
                     "memory": record.claim is Claim.NO_MEMORY,
                 }
             }
-        self._make = lambda: Interpreter(
+        call = on_ranks(
             built.call,
+            problem,
+            candidate,
+            builder=str(request["builder"]),
+            folder=Path(request["folder"]),
+            device=self._device,
+        )
+        self._make = lambda: Interpreter(
+            call,
             problem,
             device=self._device,
             convention=candidate.convention,

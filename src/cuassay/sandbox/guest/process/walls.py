@@ -93,20 +93,32 @@ def restrict(
     it may write. Must run before the process has threads; `filter_calls` comes after them.
     """
     own_users = namespaces.get("user namespace") == OK
+    own_network = _outcome(_own_network) if limits.connects else ""
     if namespaces.get(walls.SHARED) == OK:
         writable = (*writable, _SHARED_MEMORY)
     report = {
         walls.PRIVILEGES: _outcome(kernel.forbid_new_privileges),
         walls.CAPABILITIES: _outcome(kernel.drop_capabilities),
     }
-    report |= _landlock(writable, readable)
+    report |= _landlock(writable, readable, connects=limits.connects)
+    if limits.connects:
+        report[walls.NETWORK] = own_network
     report[walls.RESOURCES] = _outcome(lambda: _set_limits(limits, device, own_users))
     return report
 
 
-def filter_calls() -> dict[str, str]:
-    """Refuse calls that reach the host to every thread of this process, for good."""
-    return {walls.SOCKETS: _outcome(filter.refuse_host_calls)}
+def _own_network() -> None:
+    """Enter a network of its own, in which this process's ranks reach one another alone."""
+    kernel.unshare(kernel.CLONE_NEWNET)
+    kernel.raise_loopback()
+
+
+def filter_calls(*, connects: bool = False) -> dict[str, str]:
+    """Refuse calls that reach the host to every thread of this process, for good.
+
+    With `connects` not those of sockets.
+    """
+    return {walls.SOCKETS: _outcome(lambda: filter.refuse_host_calls(connects=connects))}
 
 
 def climb(outside: str, judge: int) -> dict[str, str]:
@@ -151,12 +163,14 @@ def _closed_memory(judge: int) -> str:
     return "no: its memory was read"
 
 
-def _landlock(writable: Sequence[str], readable: Sequence[str]) -> dict[str, str]:
+def _landlock(
+    writable: Sequence[str], readable: Sequence[str], *, connects: bool
+) -> dict[str, str]:
     version = 0
 
     def apply() -> None:
         nonlocal version
-        version = kernel.landlock(writable, readable)
+        version = kernel.landlock(writable, readable, connects=connects)
 
     outcome = _outcome(apply)
     signals = OK if version >= 6 else f"no: Landlock {version}, needs 6"
@@ -185,6 +199,8 @@ def _set_limits(limits: Limits, device: Device, own_users: bool) -> None:
 def standing(measures: Mapping[str, str], climbed: Mapping[str, str]) -> dict[str, str]:
     """Return the outcome of every wall: what climbing showed, with the measure's reason why not."""
     found = dict(measures) | dict(climbed)
+    if walls.NETWORK in measures:  # in its own network its own ports may be reached
+        found[walls.NETWORK] = measures[walls.NETWORK]
     for name, outcome in climbed.items():
         if outcome != OK and measures.get(name, OK) != OK:
             found[name] = measures[name]

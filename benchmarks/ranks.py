@@ -1,0 +1,74 @@
+"""What the gate says of kernels that several ranks share: planted faults and their twins.
+
+    python benchmarks/ranks.py [--profile quick] [--only NAME ...] [--share 0/2]
+
+Each fault of tests/zoo/ranks is to be rejected, each twin accepted. `--share 1/2` judges every
+second one. With GPUs the ranks have NCCL, else cuassay's own process group. A row is written as
+soon as it is known, to benchmarks/results/ranks-<device>.json. Exit code 1 for a miss or an alarm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+
+from common import save  # noqa: E402
+from tests.zoo.judging import Gate  # noqa: E402
+from tests.zoo.ranks.faults import FAULTS, OPERATORS, TWINS  # noqa: E402
+
+from cuassay.catalog import registry  # noqa: E402
+from cuassay.model.verdict import Profile  # noqa: E402
+
+
+def main() -> int:
+    """Judge twins and faults and save what was said."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--profile", default="quick", choices=[one.value for one in Profile])
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--share", default="0/1")
+    asked = parser.parse_args()
+    part, of = map(int, asked.share.split("/"))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    twins = [(path.stem, path.stem, path.read_text()) for path in sorted(TWINS.glob("*.py"))]
+    faults = [(one.name, one.twin, one.text) for one in FAULTS]
+    rows: list[dict[str, Any]] = []
+    with Gate(device) as gate, tempfile.TemporaryDirectory() as folder:
+        for name, twin, text in [*twins, *faults][part::of]:
+            if asked.only and name not in asked.only:
+                continue
+            path = Path(folder, f"{name}.py")
+            path.write_text(text)
+            problem = registry.get(OPERATORS.get(twin, twin))
+            started = time.perf_counter()
+            said = gate.judge(problem, path, profile=Profile(asked.profile))
+            wanted = said.accepted if name == twin else said.rejected
+            rows.append(
+                {
+                    "name": name,
+                    "twin": twin,
+                    "as wanted": wanted,
+                    "decision": said.verdict.decision.value,
+                    "codes": list(said.codes),
+                    "reason": said.verdict.reason[:300],
+                    "conditions": list(said.verdict.conditions),
+                    "seed": said.verdict.seed,
+                    "seconds": round(time.perf_counter() - started, 1),
+                }
+            )
+            row = rows[-1]
+            print(f"{'  ' if wanted else '! '}{row['decision']:12s} {row['seconds']:6.1f} s  {name}"
+                  f"  {' '.join(said.codes)}  {row['reason'][:120]}", flush=True)  # fmt: skip
+            save("ranks", {"profile": asked.profile, "share": asked.share, "rows": rows})
+    return int(not all(row["as wanted"] for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Checks of calls that several ranks share."""

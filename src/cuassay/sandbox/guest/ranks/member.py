@@ -1,0 +1,257 @@
+"""One rank's process: joins the world, makes the calls that it is told to make."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import FileStore
+
+from cuassay.model.device import Device
+from cuassay.model.problem import Problem
+from cuassay.model.scenario import Poison
+from cuassay.model.steps import Moments
+from cuassay.ranks.collectives import Operation
+from cuassay.ranks.group import Tensors, open_world
+from cuassay.sandbox import syscalls as kernel
+from cuassay.sandbox.guest import items
+from cuassay.sandbox.guest.memory import placement
+from cuassay.sandbox.guest.observe.call_trace import candidate_line
+from cuassay.sandbox.guest.raised import raised
+from cuassay.sandbox.guest.ranks.messages import (
+    Arrives,
+    Begin,
+    Ends,
+    Give,
+    Gives,
+    Go,
+    Holds,
+    Joined,
+    Posts,
+    Read,
+    Take,
+    Waits,
+    pack,
+    unpack,
+)
+
+_CYCLES_A_MS = 1.5e6  # of a GPU, about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A rank's place: of `world` ranks in `groups` groups, whose members take turns in it.
+
+    `store` is a file by which the ranks find each other.
+    """
+
+    rank: int
+    world: int
+    groups: int
+    store: str
+    device: Device
+
+    @property
+    def group(self) -> int:
+        """The group that it belongs to."""
+        return self.rank % self.groups
+
+    @property
+    def in_group(self) -> int:
+        """Its rank in that group."""
+        return self.rank // self.groups
+
+
+def takes_group(function: Callable[..., object]) -> bool:
+    """Whether a function of a rank has a parameter `group`."""
+    try:
+        return "group" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+class Member:
+    """Serves where the ranks meet; the port of its process group."""
+
+    def __init__(
+        self,
+        channel: Connection,
+        place: Place,
+        function: Callable[..., object],
+        problem: Problem,
+    ) -> None:
+        self._channel, self._place, self._problem = channel, place, problem
+        self._function = function
+        self._moments = Moments.LATE
+        self._posted: dict[int, tuple[Tensors, Tensors]] = {}
+        self._count = 0
+        self._options: dict[str, Any] = {}
+        self._returned: list[list[tuple[str, object]]] = []
+        self._inputs: list[list[Any]] = []
+
+    def join(self) -> None:
+        """Open the world, and the group of this rank where there are several."""
+        place = self._place
+        store = FileStore(place.store, place.world)
+        if place.device.on_gpu:
+            dist.init_process_group("nccl", rank=place.rank, world_size=place.world, store=store)
+            dist.barrier(device_ids=[place.rank])  # NCCL connects with the first collective
+        else:
+            open_world(self, rank=place.rank, size=place.world, store=store)
+        if place.groups > 1:
+            made = [
+                dist.new_group(list(range(one, place.world, place.groups)))
+                for one in range(place.groups)
+            ]
+            self._options["group"] = made[place.group]
+        elif takes_group(self._function):
+            self._options["group"] = dist.group.WORLD
+
+    def serve(self) -> None:
+        """Serve until the other side is gone."""
+        while True:
+            letter = self._channel.recv()
+            match letter:
+                case Begin():
+                    self._channel.send(Ends(self._call(letter)))
+                case Read():
+                    self._channel.send(self._held())
+                case _:
+                    self._answer(letter)
+
+    def post(self, operation: Operation, given: Tensors, into: Tensors) -> int:
+        """Begin a collective."""
+        self._count += 1
+        self._posted[self._count] = given, into
+        now = [pack(one) for one in given] if self._moments is Moments.EARLY else None
+        self._channel.send(Posts(self._count, operation, now))  # type: ignore[arg-type]
+        if self._moments is not Moments.LATE:
+            self._until(Go)
+        return self._count
+
+    def wait(self, number: int) -> None:
+        """Wait until a collective has filled its tensors."""
+        if number in self._posted:
+            self._channel.send(Waits(number))
+        while number in self._posted:
+            self._answer(self._channel.recv())
+
+    def _until(self, kind: type) -> None:
+        while True:
+            letter = self._channel.recv()
+            if isinstance(letter, kind):
+                return
+            self._answer(letter)
+
+    def _answer(self, letter: object) -> None:
+        """Give or take tensors of a collective."""
+        match letter:
+            case Give(number=number):
+                given, _ = self._posted[number]
+                self._channel.send(Gives([pack(one) for one in given]))  # type: ignore[misc]
+            case Take(number=number, tensors=tensors):
+                _, into = self._posted.pop(number)
+                for target, sent in zip(into, tensors, strict=True):
+                    value = unpack(sent)
+                    assert isinstance(value, torch.Tensor)
+                    with torch.no_grad():
+                        target.detach().copy_(value.reshape(target.shape))
+
+    def _call(self, begin: Begin) -> Any:
+        """Make the calls; return the record of what one raises."""
+        self._moments = begin.moments
+        self._returned, self._inputs = [], []
+        try:
+            for sent in begin.calls:
+                values = [self._on_device(unpack(one)) for one in sent]
+                if begin.refill and self._inputs:
+                    values = [
+                        _refilled(*pair) for pair in zip(self._inputs[0], values, strict=True)
+                    ]
+                self._channel.send(Arrives())
+                self._until(Go)
+                self._inputs.append(values)
+                self._returned.append(self._called(values, begin.busy_ms))
+            if self._place.device.on_gpu:
+                torch.cuda.synchronize()
+        except SystemExit:
+            raise
+        except BaseException as error:
+            return raised(0, error)
+        return None
+
+    def _called(self, values: list[Any], busy_ms: float) -> list[tuple[str, object]]:
+        names = [spec.name for spec in self._problem.outputs]
+        device = self._place.device
+        if device.on_gpu and busy_ms:
+            torch.cuda._sleep(round(busy_ms * _CYCLES_A_MS))  # type: ignore[no-untyped-call]
+        with placement.poisoned_memory(Poison.NAN, device):
+            answer = self._function(*values, **self._options)
+        return items.returned_items(answer, names)
+
+    def _on_device(self, value: Any) -> Any:
+        return value.to(self._place.device) if isinstance(value, torch.Tensor) else value
+
+    def _held(self) -> Holds:
+        return Holds(
+            [[(name, pack(value)) for name, value in one] for one in self._returned],
+            [[pack(value) for value in one] for one in self._inputs],
+        )
+
+
+def _refilled(held: Any, value: Any) -> Any:
+    if isinstance(held, torch.Tensor) and held.shape == value.shape:
+        held.copy_(value)
+        return held
+    return value
+
+
+def run(
+    channel: Connection,
+    asked: Connection,
+    place: Place,
+    build: Callable[[], Callable[..., object]],
+    problem: Problem,
+) -> None:
+    """Be a rank until the other side is gone, once `build` has made its function; never returns."""
+    kernel.die_with_parent(signal.SIGKILL)
+    code = 1
+    try:
+        if not place.device.on_gpu:
+            torch.set_num_threads(1)  # threads of an earlier parallel loop did not come along
+        threading.Thread(target=_tell_line, args=(asked,), daemon=True).start()
+        member = Member(channel, place, build(), problem)
+        member.join()
+        channel.send(Joined())
+        member.serve()
+    except (EOFError, BrokenPipeError):
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code & 0xFF)
+
+
+def _tell_line(asked: Connection) -> None:
+    """Tell where the rank's own thread is, whenever somebody asks."""
+    main = threading.main_thread().ident
+    try:
+        while True:
+            asked.recv()
+            file, line = candidate_line(sys._current_frames().get(main or 0))
+            asked.send(f"{file}:{line}" if file else "")
+    except (EOFError, OSError):
+        return

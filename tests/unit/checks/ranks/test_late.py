@@ -1,0 +1,112 @@
+"""RANK001: late ranks, changed payloads, results that a later call overwrites, two groups."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from cuassay.catalog import registry
+from cuassay.checks.ranks.late import Rank001
+from cuassay.model.diagnosis import Cause
+from cuassay.model.outcome import FindingClass
+from cuassay.model.steps import CallRanks, Moments
+from cuassay.model.trace import Finished, ScenarioResult
+from tests.support.fake_trial import OracleTrial, scaled_add
+from tests.support.ranked import findings, ranked, trial_of
+
+Group = dist.ProcessGroup
+
+
+@pytest.fixture(scope="module")
+def trial() -> OracleTrial:
+    return trial_of("all_reduce")
+
+
+def right(x: torch.Tensor, group: Group | None = None) -> torch.Tensor:
+    y = x.clone()
+    begun = dist.all_reduce(y, group=group, async_op=True)
+    assert begun is not None
+    begun.wait()
+    return y
+
+
+def test_nothing_is_said_of_a_right_kernel_nor_of_the_reference(trial: OracleTrial) -> None:
+    with ranked(right, trial) as called:
+        assert not list(findings(Rank001(), trial, called))
+    assert not list(findings(Rank001(), trial, trial.reference))
+
+
+def test_a_wait_that_comes_after_the_use_is_found(trial: OracleTrial) -> None:
+    def early(x: torch.Tensor, group: Group | None = None) -> torch.Tensor:
+        y = x.clone()
+        begun = dist.all_reduce(y, group=group, async_op=True)
+        out = y * 1
+        assert begun is not None
+        begun.wait()
+        return out
+
+    with ranked(early, trial) as called:
+        found = next(findings(Rank001(), trial, called))
+    assert found.finding_class is FindingClass.WRONG
+    assert "wrong in call 1 of 4: 2 ranks, no rank late, collectives late" in found.message
+    assert found.cause is None  # every call is wrong: the numbers may be
+
+
+def test_a_result_that_a_later_call_overwrites_is_blamed_on_the_calls(trial: OracleTrial) -> None:
+    kept: dict[object, torch.Tensor] = {}
+
+    def keeps(x: torch.Tensor, group: Group | None = None) -> torch.Tensor:
+        y = kept.setdefault((x.shape, dist.get_world_size(group)), torch.empty_like(x))
+        y.copy_(x)
+        dist.all_reduce(y, group=group)
+        return y
+
+    with ranked(keeps, trial) as called:
+        found = next(findings(Rank001(), trial, called))
+    assert found.cause is Cause.RANKS
+
+
+def test_a_rank_of_the_world_in_a_group_shows_in_two_groups_alone(trial: OracleTrial) -> None:
+    def by_world(x: torch.Tensor, group: Group | None = None) -> torch.Tensor:
+        parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(parts, x, group=group)
+        parts[dist.get_rank() % len(parts)] = x
+        return torch.stack(parts).sum(0)
+
+    with ranked(by_world, trial) as called:
+        found = list(findings(Rank001(), trial, called))
+    assert found
+    assert all("two groups of" in one.message for one in found)
+    assert {one.cause for one in found} == {Cause.RANKS}
+
+
+def test_a_kernel_without_group_is_accepted_under_a_condition(trial: OracleTrial) -> None:
+    def in_the_world(x: torch.Tensor) -> torch.Tensor:
+        return right(x)
+
+    with ranked(in_the_world, trial) as called:
+        found = list(findings(Rank001(), trial, called))
+    assert {one.finding_class for one in found} == {FindingClass.UNSAFE}
+    assert {one.condition.split(":")[0] for one in found} == {"groups"}
+
+
+def test_every_count_of_ranks_and_each_moment_is_tried(trial: OracleTrial) -> None:
+    steps = [
+        step
+        for scenario in Rank001().propose(trial)
+        for step in scenario.steps
+        if isinstance(step, CallRanks)
+    ]
+    assert {step.moments for step in steps} == set(Moments)
+    assert {step.late for step in steps} == {None, 0, 1, 2, 3}
+    assert sum(len(step.slots) == 2 for step in steps) == 3
+    result = ScenarioResult(records=(), termination=Finished())
+    seen = [(scenario, result) for scenario in Rank001().propose(trial)]
+    assert "calls with a late rank: 99 % sure" in Rank001().remark(seen)
+
+
+def test_a_problem_without_ranks_is_passed_over(trial: OracleTrial) -> None:
+    assert Rank001().skip(scaled_add()) == "a call has one rank"
+    assert not Rank001().skip(trial)
+    assert registry.get("all_reduce").ranks is not None
