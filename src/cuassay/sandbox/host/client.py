@@ -194,7 +194,7 @@ class WorkerPool(Closing):
             await self._workers.discard(worker)
         text = execution.text if not execution.healthy else worker.take_output()
         run = self._result(execution.records, end, started, text=text)
-        return Ran(run, execution.tensors)
+        return Ran(run, execution.tensors, execution.reached)
 
     async def _worker(
         self, *, fresh: bool, mode: Mode = Mode.PLAIN, concurrent: bool = False

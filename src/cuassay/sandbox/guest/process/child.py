@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -29,13 +29,13 @@ import torch
 from cuassay.build import tuned
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model import serial, walls
-from cuassay.model.candidate import Candidate
+from cuassay.model.candidate import Candidate, Language
 from cuassay.model.case import Case
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
-from cuassay.model.scenario import Step
-from cuassay.model.steps import Mode
-from cuassay.model.trace import LOST_CHANNEL, Claim, StepRaised
+from cuassay.model.scenario import Call, Step
+from cuassay.model.steps import Backward, CallInto, Mode, StreamCall
+from cuassay.model.trace import LOST_CHANNEL, Claim, StepDone, StepRaised
 from cuassay.sandbox import environment, kernel_names, wire
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.device_memory import DeviceMemoryError
@@ -48,9 +48,11 @@ from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
 from cuassay.sandbox.guest.process import walls as sandbox
+from cuassay.sandbox.guest.process.apart import follow
 from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.limits import Limits
 
+_FOLLOWED = (Call, CallInto, StreamCall, Backward)  # steps whose calls are judged one by one
 _QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
@@ -195,6 +197,8 @@ class Worker:
         self._made = b""
         self._make: Any = None
         self._cases: tuple[Case, ...] = ()
+        self._follow: Any = None
+        self._forget: Callable[[], None] = lambda: None
 
     def serve(self) -> None:
         """Serve until the judge closes the channel."""
@@ -223,6 +227,7 @@ class Worker:
                         if self._device.on_gpu:
                             placement.give_back_cuda_memory()
                         self._interpreter = self._make()
+                        self._forget()
                         sizes = request["cases"]
                         self._cases = tuple(Case(label=str(i), axes=a) for i, a in enumerate(sizes))
                         reply, then = {"ok": True}, None
@@ -280,6 +285,9 @@ class Worker:
                     "memory": record.claim is Claim.NO_MEMORY,
                 }
             }
+        if candidate.language is Language.PYTHON:
+            sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))
+            *self._follow, self._forget = follow(sources)
         self._make = lambda: Interpreter(
             built.call,
             problem,
@@ -332,9 +340,20 @@ class Worker:
             return {"refused": str(error)[:1000]}, None
         except Exception as error:  # a full device, which CUDA reports in many ways
             return {"record": serial.to_json(raised(index, error))}, None
-        done = self._interpreter.execute(step, index, cases=self._cases, given=given)
+        reply: dict[str, Any] = {}
+        if self._follow is not None and isinstance(step, _FOLLOWED):
+            begin, end, found = self._follow
+            begin()
+            try:
+                done = self._interpreter.execute(step, index, cases=self._cases, given=given)
+            finally:
+                end()
+            if isinstance(done.record, StepDone):
+                reply["ran"] = found()
+        else:
+            done = self._interpreter.execute(step, index, cases=self._cases, given=given)
         del given
-        reply: dict[str, Any] = {"record": serial.to_json(done.record)}
+        reply["record"] = serial.to_json(done.record)
         if isinstance(done.record, StepRaised) and self._context_lost():
             reply["lost"] = True
         return reply, done if done.tensors else None
