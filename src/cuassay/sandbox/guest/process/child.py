@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -177,6 +177,22 @@ def warm_up(device: Device, queues: int | None = None) -> None:
         os.environ[_QUEUES] = own
 
 
+class _Lines:
+    """The candidate's lines that calls run; see `apart.follow`."""
+
+    def __init__(self, sources: str) -> None:
+        self._begin, self._end, self.found, self.forget = follow(sources)
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note which lines below the folder of the sources the block runs."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+
 class Worker:
     """Answers the judge's requests one by one."""
 
@@ -197,8 +213,7 @@ class Worker:
         self._made = b""
         self._make: Any = None
         self._cases: tuple[Case, ...] = ()
-        self._follow: Any = None
-        self._forget: Callable[[], None] = lambda: None
+        self._lines: _Lines | None = None
 
     def serve(self) -> None:
         """Serve until the judge closes the channel."""
@@ -227,7 +242,6 @@ class Worker:
                         if self._device.on_gpu:
                             placement.give_back_cuda_memory()
                         self._interpreter = self._make()
-                        self._forget()
                         sizes = request["cases"]
                         self._cases = tuple(Case(label=str(i), axes=a) for i, a in enumerate(sizes))
                         reply, then = {"ok": True}, None
@@ -287,15 +301,21 @@ class Worker:
             }
         if candidate.language is Language.PYTHON:
             sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))
-            *self._follow, self._forget = follow(sources)
-        self._make = lambda: Interpreter(
-            built.call,
-            problem,
-            device=self._device,
-            convention=candidate.convention,
-            result_bytes=int(request["result_bytes"]),
-            around=self._around,
-        )
+            self._lines = _Lines(sources)
+
+        def make() -> Interpreter:
+            if self._lines is not None:
+                self._lines.forget()  # a scenario says what its own calls run
+            return Interpreter(
+                built.call,
+                problem,
+                device=self._device,
+                convention=candidate.convention,
+                result_bytes=int(request["result_bytes"]),
+                around=self._around,
+            )
+
+        self._make = make
         return {
             "built": {
                 "seconds": float(built.seconds),
@@ -340,20 +360,15 @@ class Worker:
             return {"refused": str(error)[:1000]}, None
         except Exception as error:  # a full device, which CUDA reports in many ways
             return {"record": serial.to_json(raised(index, error))}, None
-        reply: dict[str, Any] = {}
-        if self._follow is not None and isinstance(step, _FOLLOWED):
-            begin, end, found = self._follow
-            begin()
-            try:
-                done = self._interpreter.execute(step, index, cases=self._cases, given=given)
-            finally:
-                end()
-            if isinstance(done.record, StepDone):
-                reply["ran"] = found()
-        else:
-            done = self._interpreter.execute(step, index, cases=self._cases, given=given)
+        follows = self._lines is not None and isinstance(step, _FOLLOWED)
+        self._around.entered.pop("lines", None)
+        if self._lines is not None and follows:
+            self._around.entered["lines"] = self._lines.noted
+        done = self._interpreter.execute(step, index, cases=self._cases, given=given)
         del given
-        reply["record"] = serial.to_json(done.record)
+        reply: dict[str, Any] = {"record": serial.to_json(done.record)}
+        if self._lines is not None and follows and isinstance(done.record, StepDone):
+            reply["ran"] = self._lines.found()
         if isinstance(done.record, StepRaised) and self._context_lost():
             reply["lost"] = True
         return reply, done if done.tensors else None
