@@ -17,9 +17,9 @@ def untraced() -> Iterator[None]:
     """
     trace, in_threads = sys.gettrace(), threading.gettrace()
     sys.settrace(None)
-    threading.settrace(None)  # type: ignore[arg-type]
+    threading.settrace(None)
     try:
         yield
     finally:
-        threading.settrace(in_threads)  # type: ignore[arg-type]
+        threading.settrace(in_threads)
         sys.settrace(trace)

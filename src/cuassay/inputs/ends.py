@@ -33,7 +33,7 @@ from cuassay.model.problem import TensorSpec
 
 _ELEMENTS = 1 << 13
 _PATCHWORKS = 4
-_NEAR = 4.0  # times the least value, or the largest divided by it: some elements lie at the end
+_NEAR = 2.0  # times the least value, or the largest divided by it: some elements lie at the end
 
 
 def ends(planner: Planner) -> tuple[Case, ...]:

@@ -88,7 +88,7 @@ def decide_trial(
         rule=rule,
         launches=bench.machine.count(),
         unreached=unreached_code(
-            bench.candidate, reduce(or_, (one.reached for one in bench.opened))
+            bench.candidate, reduce(or_, (one.pool.reached for one in bench.opened))
         ),
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,
     )

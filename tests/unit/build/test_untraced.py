@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from types import FrameType
+from typing import Any
 
 from cuassay.build.untraced import untraced
 
@@ -25,7 +26,7 @@ def decorated() -> None:
 def test_what_the_block_calls_is_not_traced_and_what_follows_is() -> None:
     seen: list[tuple[str, int]] = []
 
-    def called(frame: FrameType, event: str, argument: object) -> object:
+    def called(frame: FrameType, event: str, argument: object) -> Any:
         if frame.f_code is inner.__code__:
             seen.append((event, len(seen)))
         return called
@@ -40,7 +41,7 @@ def test_what_the_block_calls_is_not_traced_and_what_follows_is() -> None:
         inner()
     finally:
         sys.settrace(before[0])
-        threading.settrace(before[1])  # type: ignore[arg-type]
+        threading.settrace(before[1])
     assert kept == []
     assert same
     assert seen

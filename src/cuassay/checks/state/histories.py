@@ -759,7 +759,9 @@ class _Writer:
                 label = f"{_FEW} elements of {name} changed"
                 values = self.trial.inputs(self._case)[name]
                 places = Random(seed).sample(range(prod(shape)), _FEW)
-                parameters |= {"spoil": tuple(places), "spoil_with": float(values.abs().min())}
+                assert not isinstance(values, bool | int | float)
+                least = float(values.double().abs().min())
+                parameters |= {"spoil": tuple(places), "spoil_with": least}
             else:
                 label = f"slices of {name} in another order"
                 order = Random(seed).sample(range(shape[0]), shape[0])

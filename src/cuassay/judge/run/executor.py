@@ -27,7 +27,6 @@ from cuassay.judge.run.recordings import Recordings
 from cuassay.judge.run.unwatched import Unwatched, claims_no_resources
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
-from cuassay.model.reached import Reached
 from cuassay.model.scenario import Call, HashResult, Poison, Scenario
 from cuassay.model.steps import Mode, Outline, RecordLaunches
 from cuassay.model.trace import (
@@ -118,7 +117,6 @@ class Executor(Closing):
         )
         self._patience = Patience()
         self.budget = Budget()  # of the trial, which opens this
-        self.reached = Reached()  # the candidate's code that ran in judged calls
 
     def close(self) -> None:
         """End its processes; runs that were begun and nobody asked for have ended before."""
@@ -271,7 +269,7 @@ class Executor(Closing):
         # What no step reads was compared with nothing.
         reads = any(step.sends or isinstance(step, HashResult) for step in scenario.steps)
         if reads and self._lane is Lane.CANDIDATE:
-            self.reached |= run.reached
+            self.pool.reached |= run.reached
         return run
 
     async def _awaited(self, scenario: Scenario) -> Ran:
