@@ -11,6 +11,10 @@ acceptance would name that fault:
     # class: sizes
     # wrong: hidden that no workload lists
     # named: shapes sizes
+    # fault: if hidden % 7 == 3
+
+`fault` is text of a line of the kernel that is wrong: the condition `unreached` names the fault
+where its lines hold that one. It may stand more than once.
 
 A block of Python may use the honest kernel of its problem (`honest/PROBLEM.py`) as `right`. Where
 it consists of lines `-| old` and `+| new` it is that kernel with these lines changed.
@@ -53,6 +57,7 @@ CLASSES = (
     "ghost kernels",
 )  # fmt: skip
 _HEAD = re.compile(r"^(?:#|//) (problem|class|wrong|named|begins): (.+)$", re.MULTILINE)
+_FAULT = re.compile(r"^(?:#|//) fault: (.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^==== (\S+)\n", re.MULTILINE)
 _FATES = ("rejected", "named", "undecided", "through", "not run")
 _FIRST = "first"  # attacks that are files of their own, which were judged before
@@ -67,6 +72,7 @@ class Attack:
 
     `name` has no suffix, `file` has one. `attacker` is the set that it is of, `side` the half.
     `begins` is the smallest size of an axis with the fault, None where small sizes have it.
+    `faults` are the numbers of lines of `text` that are wrong, as far as its head says.
     """
 
     name: str
@@ -77,6 +83,7 @@ class Attack:
     wrong: str
     named: frozenset[str] = frozenset()
     begins: tuple[str, int] | None = None
+    faults: tuple[int, ...] = ()
     attacker: str = _FIRST
     side: str = "read"
 
@@ -87,8 +94,8 @@ class Row:
 
     `fate` is rejected, named (accepted under a condition that names the fault), undecided, through,
     or not run, which has no part in the shares. `reach` is the largest size of each axis that was
-    judged by its values, as `rows=128`. `left` is what was there after it and not before;
-    None: nobody looked.
+    judged by its values, as `rows=128`; `unreached` are lines that no judged call ran, as `12-14`.
+    `left` is what was there after it and not before; None: nobody looked.
     """
 
     name: str
@@ -107,6 +114,7 @@ class Row:
     side: str = "read"
     left: tuple[str, ...] | None = None
     reach: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -124,17 +132,27 @@ def read_attack(file: str, text: str, *, attacker: str = _FIRST, honest: str = "
             f"'# problem: ...', '# class: ...' (one of {', '.join(CLASSES)}), '# wrong: ...'"
         )
     axis, _, size = said.get("begins", "").partition("=")
+    whole = _whole(file, text, honest) if honest else text
     return Attack(
         name=file.rpartition(".")[0],
         file=file,
-        text=_whole(file, text, honest) if honest else text,
+        text=whole,
         problem=said["problem"],
         kind=said["class"],
         wrong=said["wrong"],
         named=frozenset(said.get("named", "").split()),
         begins=(axis, int(size)) if size else None,
+        faults=tuple(_line_of(fault, whole, file) for fault in _FAULT.findall(text)),
         attacker=attacker,
     )
+
+
+def _line_of(fault: str, text: str, file: str) -> int:
+    """Return the number of the line that a fault is on; raises SystemExit where none is."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if fault in line and not line.startswith(("#", "//")):
+            return number
+    raise SystemExit(f"{file}: no line of it holds {fault!r}, which its head calls a fault")
 
 
 def _whole(file: str, text: str, honest: str) -> str:
@@ -177,8 +195,15 @@ def read_attacks(folder: Path) -> list[Attack]:
     return [replace(one, side="unread") if one.name in unread else one for one in found]
 
 
-def fate(decision: str, conditions: Sequence[str], reach: Sequence[str], attack: Attack) -> str:
-    """Return what became of an attack, from its verdict, its conditions' keys and its reach."""
+def fate(
+    decision: str,
+    conditions: Sequence[str],
+    reach: Sequence[str],
+    attack: Attack,
+    *,
+    unreached: Sequence[str] = (),
+) -> str:
+    """Return what became of an attack: of its verdict, its conditions' keys, sizes and lines."""
     if decision == "ERROR":
         return "not run"
     if decision == "REJECTED":
@@ -191,7 +216,11 @@ def fate(decision: str, conditions: Sequence[str], reach: Sequence[str], attack:
         judged = dict(one.split("=") for one in reach)
         if int(judged.get(axis, 0)) >= begin:
             naming.discard("sizes")
-    return "named" if naming.intersection(conditions) else "through"
+    named = bool(naming.intersection(conditions))
+    for lines in unreached:
+        first, last = map(int, lines.split("-"))
+        named = named or any(first <= fault <= last for fault in attack.faults)
+    return "named" if named else "through"
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
@@ -326,7 +355,7 @@ class Bench:
         from cuassay.formats import load_problem
         from cuassay.model.verdict import Profile
 
-        started, conditions, codes, reach = time.monotonic(), (), (), ()
+        started, conditions, codes, reach, unreached = time.monotonic(), (), (), (), ()
         with self._looking() as left:
             try:
                 named = self._problem_of(attack)
@@ -344,7 +373,9 @@ class Bench:
             else:
                 decision, reason = found.verdict.decision.value, found.verdict.reason
                 conditions, codes = found.verdict.conditions, found.codes
-                reach = tuple(f"{one.axis}={one.values}" for one in found.verdict.scope.axes)
+                scope = found.verdict.scope
+                reach = tuple(f"{one.axis}={one.values}" for one in scope.axes)
+                unreached = tuple(f"{one.line}-{one.last}" for one in scope.unreached)
         keys = tuple(one.partition(":")[0] for one in conditions)
         return self._row(
             attack,
@@ -352,6 +383,7 @@ class Bench:
             decision=decision,
             conditions=keys,
             reach=reach,
+            unreached=unreached,
             codes=codes,
             reason=reason,
             seconds=round(time.monotonic() - started, 1),
@@ -398,7 +430,8 @@ class Bench:
         except (json.JSONDecodeError, KeyError):
             decision = "TIMEOUT" if ended.timed_out else "ERROR"
         found = [one for one in document.get("findings", ()) if one["finding_class"] == "wrong"]
-        axes = (document.get("scope") or {}).get("axes", {})
+        scope = document.get("scope") or {}
+        axes = scope.get("axes", {})
         row = self._row(
             attack,
             profile,
@@ -407,6 +440,7 @@ class Bench:
             codes=tuple(dict.fromkeys(str(one["code"]) for one in found)),
             reason=str(document.get("reason") or ended.errors[-600:])[:600],
             reach=tuple(f"{axis}={sizes['values']}" for axis, sizes in axes.items()),
+            unreached=tuple("-".join(map(str, one["lines"])) for one in scope.get("unreached", ())),
             seconds=ended.seconds,
             left=tuple(left) if alone else None,
         )
@@ -420,6 +454,7 @@ class Bench:
         decision: str,
         conditions: tuple[str, ...],
         reach: tuple[str, ...],
+        unreached: tuple[str, ...],
         **more: Any,
     ) -> Row:
         return Row(
@@ -432,8 +467,9 @@ class Bench:
             profile=profile,
             device=self._given.device,
             decision=decision,
-            fate=fate(decision, conditions, reach, attack),
+            fate=fate(decision, conditions, reach, attack, unreached=unreached),
             reach=reach,
+            unreached=unreached,
             conditions=conditions,
             **more,
         )

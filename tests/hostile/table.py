@@ -1359,6 +1359,65 @@ SUSPECTS: dict[str, str] = {
     "        torch.manual_seed(0); torch.rand(3)\n    return right(x)",
 }
 
+_LINES = (
+    Hostile(
+        name="wrong-for-one-number",
+        line="lines",
+        body="""
+def run(x):
+    if float(x[0]) == 0.123:
+        return wrong(x)
+    return right(x)
+""",
+        twin="""
+def run(x):
+    if x.dim() != 1:
+        raise ValueError(x.shape)
+    return right(x)
+""",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-in-one-arm",
+        line="lines",
+        body="def run(x):\n    return wrong(x) if len(x) == 777 else right(x)",
+        twin="def run(x):\n    return right(x) if len(x) > 100 else right(x.clone())",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-unless-a-test-holds",
+        line="lines",
+        body="""
+def run(x):
+    y = wrong(x)
+    if len(x) != 777:
+        y = right(x)
+    return y
+""",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-by-a-table-of-functions",
+        line="lines",
+        body="KINDS = {777: wrong}\ndef run(x):\n    return KINDS.get(len(x), right)(x)",
+        condition="unreached",
+    ),
+    Hostile(
+        name="wrong-in-text",
+        line="lines",
+        body="def run(x):\n    return eval('wrong(x) if len(x) == 777 else right(x)')",
+        condition="unreached",
+    ),
+    Hostile(
+        name="ends-the-trace",
+        line="lines",
+        body="def run(x):\n    if not hasattr(sys, 'monitoring'):\n        sys.settrace(None)\n"
+        "    else:\n        sys.monitoring.free_tool_id(3)\n"
+        "    return wrong(x) if len(x) == 777 else right(x)",
+        condition="unreached",
+    ),
+)
+
 TABLE: tuple[Hostile, ...] = (
     *_EXITS,
     *_CLAIMS,
@@ -1374,4 +1433,5 @@ TABLE: tuple[Hostile, ...] = (
     *_CONDUCT,
     *_PUBLISHED,
     *_PRODUCTION,
+    *_LINES,
 )

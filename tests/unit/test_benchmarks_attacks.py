@@ -55,6 +55,24 @@ def test_what_becomes_of_an_attack(
     assert attacks.fate(decision, conditions, reach, attack) == fate
 
 
+def test_lines_that_never_ran_name_the_fault_that_is_on_one_of_them(attacks: ModuleType) -> None:
+    text = (
+        _HEAD + "# fault: x = 0\n\ndef run(x):\n    if len(x) == 7:\n        x = 0\n    return x\n"
+    )
+    attack = attacks.read_attack("one.py", text)
+    (line,) = attack.faults
+    assert text.splitlines()[line - 1] == "        x = 0"
+    for unreached, fate in (
+        ([f"{line}-{line}"], "named"),
+        ([f"{line - 1}-{line + 3}", "1-1"], "named"),
+        ([f"{line + 1}-{line + 1}"], "through"),
+        ([], "through"),
+    ):
+        assert attacks.fate("ACCEPTED", ["unreached"], [], attack, unreached=unreached) == fate
+    with pytest.raises(SystemExit, match="no line of it holds"):
+        attacks.read_attack("one.py", _HEAD + "# fault: nowhere\n")
+
+
 def test_the_share_counts_what_was_judged(attacks: ModuleType) -> None:
     fates = ("through", "rejected", "named", "undecided", "not run")
     rows = [row(attacks, fate, name=fate) for fate in fates]

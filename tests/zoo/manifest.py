@@ -133,6 +133,7 @@ memo_by_version             | swiglu                      | STATE001            
 # host-side state: memo validated on a sample
 memo_by_sample              | rmsnorm                     | STATE001 NUM001        | S2 S1
 # host-side state: derived operand not refreshed
+memo_by_places              | dequantize_int8_per_row     | STATE001               | S2
 packed_weight               | rmsnorm                     | STATE001 API002 API003 | S3
 packed_weight_by_address    | rmsnorm_backward            | STATE001 API002        | S3
 # host-side state: cache key without scale
@@ -168,6 +169,10 @@ rstd_row0                   | rmsnorm_backward            | NUM001 API003       
 smoothing_ignored           | cross_entropy               | API003 NUM001          | A6
 # declared inputs that do not reach the output: ignore_index
 sentinel_counted            | cross_entropy               | NUM001                 | A15 A6
+# arithmetic: the least values that callers pass
+scale_in_steps              | dequantize_int8_per_row     | NUM001                 | N11
+# arithmetic: one kind of call, of which all elements are alike
+all_ignored                 | cross_entropy               | NUM001                 | A15
 # arithmetic: term omitted
 softcap_dropped             | softmax_softcap             | NUM001 API003          | O1
 missing_projection          | rmsnorm_backward            | NUM001                 | O1

@@ -50,8 +50,9 @@ class Budget:
     `growth_lengths` the lengths that a growth test tries: both end at the axis's maximum.
     `small_work` is the most that the axes of a small case may multiply to: attention's scores
     and gathered pages are no elements of inputs or outputs. `named_cases` lie beside one number of
-    the candidate's sources, `pair_cases` beside two at once. `listed_axes` cases have one axis at
-    its listed size where a whole listed call has no room. `work` bounds what calls compute.
+    the candidate's sources, `pair_cases` beside two at once. `end_cases` lie at ends of domains.
+    `listed_axes` cases have one axis at its listed size where a whole listed call has no room.
+    `work` bounds what calls compute.
     """
 
     work: WorkLimit
@@ -77,6 +78,7 @@ class Budget:
     listed_elements: int = 0
     recorded_cases: int = 8
     small_elements: int = 2**15
+    end_cases: int = 8
     small_work: int = 2**17
 
 
@@ -132,6 +134,7 @@ _CPU = {
         shape_cases=18,
         shape_elements=2**17,
         benchmark_cases=2,
+        end_cases=16,
         named_cases=16,
         pair_cases=6,
         listed_elements=2**18,
@@ -158,6 +161,7 @@ _CPU = {
         shape_cases=60,
         shape_elements=2**17,
         benchmark_cases=4,
+        end_cases=16,
         named_cases=64,
         pair_cases=16,
         listed_elements=2**20,
@@ -201,6 +205,7 @@ _CUDA = {
         shape_cases=18,
         shape_elements=2**24,
         benchmark_cases=3,
+        end_cases=16,
         benchmark_elements=2**30,
         named_cases=32,
         pair_cases=8,
@@ -225,6 +230,7 @@ _CUDA = {
         shape_cases=60,
         shape_elements=2**24,
         benchmark_cases=16,
+        end_cases=16,
         benchmark_elements=2**30,
         named_cases=96,
         pair_cases=24,

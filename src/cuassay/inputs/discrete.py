@@ -68,8 +68,8 @@ def sorted_indices(request: Request) -> torch.Tensor:
 def sentinel(request: Request) -> torch.Tensor:
     """Uniform indices, a `share` (0.25) of them replaced by the domain's sentinel values.
 
-    At least one stays an index, since a mean over no element is undefined. Without
-    sentinels in the domain it is `uniform`.
+    At least one stays an index unless `all` is 1, since a mean over no element is undefined.
+    Without sentinels in the domain it is `uniform`.
     """
     return marked(request, uniform(request))
 
@@ -81,7 +81,10 @@ def marked(request: Request, drawn: torch.Tensor) -> torch.Tensor:
     if not marks or not request.count:
         return drawn
     replaced = request.uniform() < request.number("share", 0.25)
-    replaced.view(-1)[request.integers(request.count, (1,))] = False
+    if request.number("all", 0.0):
+        replaced.fill_(True)
+    else:
+        replaced.view(-1)[request.integers(request.count, (1,))] = False
     values = torch.tensor(marks, device=request.device)[request.integers(len(marks))]
     return torch.where(replaced, values, drawn)
 

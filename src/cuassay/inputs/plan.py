@@ -3,9 +3,9 @@
 Purposes: `numeric` (regimes on workload shapes), `hot` (many terms on one sum), `growth`
 (the same at growing lengths), `shapes` (neighbours of the listed shapes), `beyond` (a threshold of
 the candidate's sources), `small` (cheap, every axis at least 2), `arguments` (each input and scalar
-moved alone), `benchmark` (the workloads' own inputs), `known` (failures kept from earlier trials),
-`facts` (facts of the problem's own inputs broken) and `slices` (some slices of one of them
-changed); the judge fills the last three.
+moved alone), `ends` (ends of domains), `benchmark` (the workloads' own inputs), `known` (failures
+kept from earlier trials), `facts` (facts of the problem's own inputs broken) and `slices` (some
+slices of one of them changed); the judge fills the last three.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cuassay.errors import UnknownNameError
 from cuassay.inputs.arguments import arguments
 from cuassay.inputs.budget import budget_for, for_modules
+from cuassay.inputs.ends import ends
 from cuassay.inputs.equalities import at_scalars
 from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, legal
 from cuassay.inputs.named_sizes import NamedSize
@@ -175,6 +176,7 @@ PURPOSES: Mapping[str, Callable[[Planner], tuple[Case, ...]]] = {
     "beyond": beyond,
     "small": small,
     "arguments": arguments,
+    "ends": ends,
     "benchmark": benchmark,
     "known": lambda _: (),
     "facts": lambda _: (),

@@ -8,6 +8,7 @@ terms, its damage on terms of one sign.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 
@@ -80,6 +81,20 @@ def outlier(request: Request) -> torch.Tensor:
     gain = torch.ones(columns, device=request.device, dtype=request.work)
     gain[chosen] = request.number("factor", 100.0)
     return raw.mul_(gain)
+
+
+def massive(request: Request) -> torch.Tensor:
+    """Normal with a few channels of the last axis near `value` (60) in every row.
+
+    So are hidden states of language models: a channel is as large for each token.
+    """
+    raw = normal(request)
+    if not request.shape or not request.count:
+        return raw
+    columns = request.shape[-1]
+    chosen = request.permutation(columns)[: max(1, round(columns * request.number("share", 0.01)))]
+    raw[..., chosen] = raw[..., chosen].mul(0.05).add(1.0).mul(request.number("value", 60.0))
+    return raw
 
 
 def near_constant(request: Request) -> torch.Tensor:
@@ -220,6 +235,25 @@ def low_bits(request: Request) -> torch.Tensor:
     return request.integers(8).to(request.work).mul_(spacing).add_(1.0)
 
 
+def patchwork(request: Request) -> torch.Tensor:
+    """Rows of many kinds, each kind as often, in random order.
+
+    Plain, large, dust, far below zero, nearly constant far from the others, one peak among zeros, a
+    confident one, equal elements. Fewer rows than kinds have those from number `first` (0) on. A
+    vector is one row.
+    """
+    if not request.shape or not request.count:
+        return normal(request)
+    rows = request.count // request.shape[-1]
+    kinds = (request.permutation(rows) + int(request.number("first", 0.0))) % len(PATCHES)
+    raw = request.constant(0.0).view(rows, -1)
+    for number, (kind, parameters) in enumerate(PATCHES):
+        chosen = (kinds == number).nonzero().view(-1)
+        shape = (len(chosen), request.shape[-1])
+        raw[chosen] = REAL[kind](replace(request, shape=shape, parameters=parameters))
+    return raw.view(request.shape)
+
+
 def explicit(request: Request) -> torch.Tensor:
     """The numbers of parameter `values`, row-major, repeated to the tensor's size."""
     values = torch.tensor(request.values(), dtype=request.work, device=request.device)
@@ -250,6 +284,7 @@ REAL: dict[str, FillFunction] = {
     "lognormal": lognormal,
     "cauchy": cauchy,
     "outlier": outlier,
+    "massive": massive,
     "near_constant": near_constant,
     "large_mean_small_variance": large_mean_small_variance,
     "cancelling": cancelling,
@@ -268,9 +303,21 @@ REAL: dict[str, FillFunction] = {
     "confident": confident,
     "low_bits": low_bits,
     "explicit": explicit,
+    "patchwork": patchwork,
     "leading_ones": leading_ones,
     "among": among,
 }
+
+PATCHES: tuple[tuple[str, dict[str, float]], ...] = (
+    ("normal", {}),
+    ("normal", {"scale": 1e-10}),
+    ("normal", {"scale": 300.0}),
+    ("normal", {"mean": -25.0}),
+    ("near_constant", {"level": 60.0}),
+    ("one_hot", {"value": 20.0}),
+    ("confident", {}),
+    ("constant", {}),
+)
 
 # Fills whose very values are the point: a bounded domain clips them, it never reshapes them.
 EXACT = frozenset(

@@ -161,6 +161,8 @@ class Cases:
             accepted = self._accepted(purpose, self._planned(purpose))
             found = self._within_memory(purpose, accepted)
             cases = tuple(map(self._with_varied, found))
+            if purpose == "ends":
+                cases = tuple(filter(self._is_defined, cases))
             if purpose == "numeric" and self.domain.quieter is not None:
                 cases = (*cases, self.domain.quieter)
         self.preset(purpose, cases)
@@ -400,6 +402,15 @@ class Cases:
         except CuassayError:
             return frozenset()
         return frozenset(output.name for output in outputs if output.ill_conditioned)
+
+    def _is_defined(self, case: Case) -> bool:
+        """Whether the reference makes finite numbers alone: else kernels may differ freely."""
+        try:
+            outputs = self._truths.first(case).outputs
+        except CuassayError:
+            return False
+        values = (output.value for output in outputs if output.value.is_floating_point())
+        return all(bool(value.isfinite().all()) for value in values)
 
     def _decided(self, case: Case) -> bool:
         try:

@@ -46,6 +46,7 @@ CONDITIONS = (
     "structure",
     "threads",
     "training-mode",
+    "unreached",
     "workloads",
 )
 # True of the reference as well, and still something that callers have to know.

@@ -77,6 +77,7 @@ class Effort:
     history_calls = _Row(14, 10, 12)  # of one history, at most
     history_strength = _Row(2, 2, 3)  # how many factors of histories meet in all combinations
     reordered_tensors = _Row(3, 6, 12)
+    little_tensors = _Row(3, 6, 12)  # of which little changes between calls
     serving_s = _Row(0.15, 0.6, 2.0)
     leak_s = _Row(0.4, 2.0, 2.0)
     many_s = _Row(1.5, 6.0, 20.0)

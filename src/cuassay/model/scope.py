@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 # The keys of the conditions that a scope leads to.
 SIZES, WORKLOADS, LAUNCHES, POWER, STREAMS = "sizes", "workloads", "launches", "power", "streams"
-SCOPE_CONDITIONS = (LAUNCHES, POWER, SIZES, WORKLOADS)
+UNREACHED = "unreached"
+SCOPE_CONDITIONS = (LAUNCHES, POWER, SIZES, UNREACHED, WORKLOADS)
 _SHOWN = 4  # axes, workloads or checks that a line names
 
 
@@ -72,6 +73,19 @@ class FamilyScope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unreached:
+    """Code of the candidate that no judged call ran: lines from 1, and the test that leads there.
+
+    `test` is the candidate's text.
+    """
+
+    file: str
+    line: int
+    last: int
+    test: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """How far a trial looked.
 
@@ -80,6 +94,7 @@ class Scope:
     and `launches_judged` count kernels that the PTX machine executed; `has_launches` says whether
     the candidate has kernels of its own and the machine was to execute them. `power_missing` says
     why no power was measured, empty where it was, or where nobody asked for it.
+    `unreached` is code of the candidate that no judged call ran.
     """
 
     axes: tuple[AxisScope, ...] = ()
@@ -91,6 +106,7 @@ class Scope:
     launches_judged: int = 0
     has_launches: bool = False
     power_missing: str = ""
+    unreached: tuple[Unreached, ...] = ()
 
 
 def scope_conditions(scope: Scope, *, streams: bool) -> tuple[str, ...]:
@@ -127,6 +143,8 @@ def _short(scope: Scope, *, streams: bool) -> dict[str, str]:
         found[WORKLOADS] = f"{count} not judged by truth: {_work_words(left)}"
     if scope.has_launches and not scope.launches_judged:
         found[LAUNCHES] = "no launch of its kernels was executed by the PTX machine"
+    if scope.unreached:
+        found[UNREACHED] = f"no judged call ran {_code_words(scope.unreached)}"
     if scope.power_missing:
         found[POWER] = f"not measured: {scope.power_missing}"
     gpu = [one for one in scope.families if "STREAM001" in one.codes]
@@ -154,6 +172,8 @@ def scope_lines(scope: Scope, *, power: str = "") -> tuple[str, ...]:
         if scope.has_launches or scope.launches_made
         else "launches: none by the PTX machine"
     )
+    if scope.unreached:
+        launches += f"; never ran: {_code_words(scope.unreached)}"
     missing = f"not measured ({scope.power_missing})" if scope.power_missing else power
     lines.append(f"{launches}; power: {missing}" if missing else launches)
     return tuple(lines)
@@ -166,6 +186,15 @@ def _axis_words(axis: AxisScope) -> str:
     if axis.addresses > axis.values:
         words += f" (addresses to {axis.addresses:,})"
     return words
+
+
+def _code_words(code: Iterable[Unreached]) -> str:
+    """Return lines of code with the tests that lead there."""
+    parts = []
+    for one in code:
+        lines = f"{one.line}" if one.line == one.last else f"{one.line}-{one.last}"
+        parts.append(f"{one.file}:{lines}" + (f" ({one.test})" if one.test else ""))
+    return _listed(parts)
 
 
 def _work_words(workloads: Iterable[WorkloadScope]) -> str:

@@ -108,6 +108,10 @@ def _scope(scope: Scope) -> dict[str, Any]:
             "expected": scope.has_launches,
         },
         "power_missing": clean(scope.power_missing),
+        "unreached": [
+            {"file": clean(one.file), "lines": [one.line, one.last], "test": clean(one.test)}
+            for one in scope.unreached
+        ],
     }
 
 

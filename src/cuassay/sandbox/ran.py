@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from cuassay.model.reached import Reached
 from cuassay.model.trace import (
     Finished,
     ResultItem,
@@ -16,12 +17,22 @@ from cuassay.model.trace import (
     StepRecord,
 )
 
+_NOT_FOLLOWED = Reached()
+
 
 class Ran:
-    """What a scenario's steps reported, and the tensors that its Read steps sent."""
+    """What a scenario's steps reported, and the tensors that its Read steps sent.
 
-    def __init__(self, result: ScenarioResult, tensors: Sequence[torch.Tensor]) -> None:
-        self._result, self._tensors = result, tensors
+    `reached` is the candidate's code that ran, as its process says.
+    """
+
+    def __init__(
+        self,
+        result: ScenarioResult,
+        tensors: Sequence[torch.Tensor],
+        reached: Reached = _NOT_FOLLOWED,
+    ) -> None:
+        self._result, self._tensors, self.reached = result, tensors, reached
 
     @property
     def result(self) -> ScenarioResult:

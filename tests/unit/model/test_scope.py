@@ -10,6 +10,7 @@ from cuassay.model.scope import (
     FamilyScope,
     Judged,
     Scope,
+    Unreached,
     WorkloadScope,
     scope_conditions,
     scope_lines,
@@ -92,6 +93,19 @@ def test_launches_and_power_that_are_missing_are_conditions() -> None:
     launches, power = scope_conditions(scope, streams=False)
     assert launches.startswith("launches: no launch")
     assert power == "power: not measured: it takes too long"
+
+
+def test_code_that_no_judged_call_ran_is_a_condition_with_its_lines() -> None:
+    parts = tuple(
+        Unreached(file="kernel.py", line=n, last=n + n % 2, test="x == 7") for n in range(1, 7)
+    )
+    scope = dataclasses.replace(_COVERED, unreached=parts[:1])
+    (condition,) = scope_conditions(scope, streams=False)
+    assert condition == "unreached: no judged call ran kernel.py:1-2 (x == 7)"
+    assert "never ran: kernel.py:1-2 (x == 7)" in scope_lines(scope)[-1]
+    scope = dataclasses.replace(_COVERED, unreached=parts)
+    (condition,) = scope_conditions(scope, streams=False)
+    assert condition.endswith("kernel.py:4 (x == 7) and 2 more")
 
 
 def test_a_scope_takes_four_lines_at_most() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cuassay.build.interpreter.libdevice import wrap_library
+from cuassay.build.untraced import untraced
 
 
 def install(module: Any) -> None:
@@ -39,6 +40,7 @@ def install(module: Any) -> None:
     original = module.InterpretedFunction.run
 
     @functools.wraps(original)
+    @untraced()
     def run(self: Any, *arguments: Any, **options: Any) -> Any:
         with np.errstate(all="ignore"):
             return original(self, *arguments, **options)

@@ -24,6 +24,7 @@ from cuassay.build.machine.operations import (
     written_tensors,
 )
 from cuassay.build.recording.ledger import LEDGER
+from cuassay.build.untraced import untraced
 from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import MissingToolError, UncoveredError
 from cuassay.model.recording import (
@@ -291,6 +292,7 @@ class MachineLauncher:
         """Return the machine's 128 bytes of a tensor map. Raises BuildError."""
         return machine_bytes(one)
 
+    @untraced()
     def __call__(
         self,
         ptx: str,

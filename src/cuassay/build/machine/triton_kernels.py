@@ -22,6 +22,7 @@ from cuassay import settings
 from cuassay.build.machine.assumptions import assumed
 from cuassay.build.machine.launch import not_covered
 from cuassay.build.triton_arguments import LEADING, descriptor, packed
+from cuassay.build.untraced import untraced
 from cuassay.errors import MissingToolError, missing_extra
 
 _PATCHED = "__cuassay_ptx__"
@@ -258,6 +259,7 @@ def _refuse_what_does_not_compile(arch: int) -> None:
 
 def _refusing(original: Callable[..., Any], arch: int) -> Callable[..., Any]:
     @functools.wraps(original)
+    @untraced()
     def call(*given: Any, **options: Any) -> Any:
         try:
             return original(*given, **options)

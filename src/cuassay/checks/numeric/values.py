@@ -21,9 +21,10 @@ class Num001(Check):
 
     What it does
         Calls the kernel on inputs drawn after its digest was taken, in several value regimes
-        (plain, offset, small, large, mixed scales), and compares every output with a float64
-        truth. At `standard` and `deep` one small case is repeated over 32 or more seeds, so
-        that a small constant bias adds up and shows.
+        (plain, offset, small, large, mixed scales) and at the ends of domains (uniform masks and
+        indices, least and largest values, one input zero, rows of many kinds), and compares every
+        output with a float64 truth. At `standard` and `deep` one small case is repeated over 32
+        or more seeds, so that a small constant bias adds up and shows.
 
     Why it matters
         A kernel tuned until a benchmark accepts it may fit that benchmark's seed, shapes or
@@ -63,8 +64,9 @@ class Num001(Check):
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario per numeric case, then the many-seed scenario."""
-        for case in trial.cases("numeric"):
-            yield single_call(case, label=f"numbers: {case.label}")
+        for purpose in ("numeric", "ends"):
+            for case in trial.cases(purpose):
+                yield single_call(case, label=f"numbers: {case.label}")
         count = trial.effort.further_seeds
         small = [case for case in trial.cases("small") if case.in_domain]
         if count and small:

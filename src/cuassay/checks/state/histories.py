@@ -16,14 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
+from random import Random
 
 from cuassay.checks.base import Trial
 from cuassay.checks.interface.inputs_used import pairs_of
+from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import HOME_ELEMENTS, elements_of, home_axes
 from cuassay.checks.state.answers import moved_names, placed, reseeded, varied_state
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.covering import Row, cover
-from cuassay.inputs.geometry import legal, most_rows, try_sizes
+from cuassay.inputs.geometry import fitted_sizes, legal, most_rows, try_sizes
 from cuassay.model.axes import resolve, shape_of, smallest_workload_axes
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Index, IntegerRange, Lengths, Positive, Real
@@ -67,7 +69,13 @@ class Values(enum.StrEnum):
     NONE = "none"
     ARGUMENT = "argument"  # one tensor or scalar alone
     ELEMENT = "element"  # one element of one tensor
-    LATE = "late"  # one tensor beyond its first elements; only where a call is asked for it
+    LATE = "late"  # one tensor beyond its first elements; this and those below where asked for
+    FEW = "few"  # few elements of one large tensor, as an update of a table leaves it
+    ORDER = "order"  # the order of the slices of one tensor
+    NEAR = "near"  # one tensor by less than a thousandth of itself: a step of training
+
+
+_ASKED_FOR = (Values.LATE, Values.FEW, Values.ORDER, Values.NEAR)
 
 
 class Shape(enum.StrEnum):
@@ -114,6 +122,11 @@ _OTHER_VALUES = 3  # sets of values that histories take in turn: each comes back
 _ELEMENT_LIMIT = 4096
 _HEAD = 8192  # elements that stay: caches are validated on a prefix of such a size
 _ROWS = 1024  # of another shape with as many elements, on a CPU
+_LITTLE_ELEMENTS, _LITTLE_FLOOR, _LITTLE_S = 1 << 17, 24, 0.5
+_FEW = 2
+_WORD = 8  # elements of 1 byte or more: a slice is whole words
+_WIDE = 4  # bytes of a number that holds a change of a thousandth
+_NEAR = 1.0 + 2.0**-15
 _POSITIONS = 4  # of one element, tried until one moves truth
 _STREAM = "history"
 
@@ -173,6 +186,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
         writer = _Writer(trial=trial, world=world)
         yield writer.scenario(choices, "history of calls beyond a size of the source")
     yield from _late(trial)
+    yield from _little(trial)
 
 
 def _blocks(blocks: Sequence[Sequence[Succession]], most: int) -> list[list[Succession]]:
@@ -307,7 +321,7 @@ def plan(trial: Trial, world: World) -> list[list[Succession]]:
     levels = (
         tuple(Fate),
         tuple(Tensors),
-        tuple(v for v in Values if v is not Values.LATE and _has(world, v)),
+        tuple(v for v in Values if v not in _ASKED_FOR and _has(world, v)),
         tuple(s for s in Shape if _has_shape(world, s)),
         tuple(p for p in CalledFrom if p is not CalledFrom.STREAM or world.streams),
         (False, True) if world.gradients else (False,),
@@ -482,6 +496,50 @@ def _late(trial: Trial) -> Iterator[Scenario]:
         yield _Writer(trial=trial, world=world).scenario(choices, label)
 
 
+def _little(trial: Trial) -> Iterator[Scenario]:
+    """Yield a history in which large tensors change little: what tells few bits apart misses it.
+
+    Few elements, the order of slices, all of it by less than a thousandth. A key made of rounded
+    sums, of some places, of words of 8 bytes or of what is nearly equal stays the same.
+    """
+    problem, small = trial.problem, trial.cases("small")
+    if not problem.workloads or problem.built:
+        return
+    most = max(problem.workloads, key=lambda w: elements_of(problem, resolve(problem.axes, w.axes)))
+    axes = fitted_sizes(
+        problem, resolve(problem.axes, most.axes), budget=_LITTLE_ELEMENTS, floor=_LITTLE_FLOOR
+    )
+    for axis in problem.var_axes():  # slices of whole words
+        whole = axes[axis.name] // _WORD * _WORD
+        changed = try_sizes(problem, axes, {axis.name: whole}) if whole else None
+        axes = changed if changed is not None and legal(problem, changed) else axes
+    if elements_of(problem, axes) > 4 * _LITTLE_ELEMENTS:
+        return
+    base = placed(small[0], axes)
+    if trial.scenario_s(single_call(base, label=base.label)) > _LITTLE_S:
+        return
+    named = [spec for spec in problem.inputs if isinstance(spec, TensorSpec)]
+    large = sorted(
+        (s for s in named if s.name in base.fills and _elements_are_free(s) and s.shape),
+        key=lambda spec: -prod(shape_of(spec.shape, axes)),
+    )
+    choices = []
+    for number, spec in enumerate(large[: trial.effort.little_tensors]):
+        if shape_of(spec.shape, axes)[0] <= _FEW:
+            continue
+        kinds = [Values.FEW]
+        if len(spec.shape) > 1 and (not number or trial.profile is not Profile.QUICK):
+            kinds.append(Values.ORDER)
+        free = isinstance(spec.domain, Real) and spec.domain.low is spec.domain.high is None
+        if free and spec.dtype.is_floating and spec.dtype.itemsize >= _WIDE:
+            kinds.append(Values.NEAR)
+        # There and back, as above.
+        choices += [Succession(values=kind, name=spec.name) for kind in kinds for _ in range(2)]
+    if choices:
+        world = World.of(trial, base, shapes=[axes])
+        yield _Writer(trial=trial, world=world).scenario(choices, "history of little changes")
+
+
 @dataclass(slots=True, kw_only=True)
 class _Writer:
     """Writes one history down as steps, a call at a time."""
@@ -626,6 +684,8 @@ class _Writer:
                     self._case = self._argument(choice.name or self._turn(self.world.movable))
             case Values.LATE:
                 self._case = self._late(choice.name)
+            case Values.FEW | Values.ORDER | Values.NEAR:
+                self._case = self._little(choice.name, choice.values)
 
     def _turn(self, names: Sequence[str]) -> str:
         self._arguments += 1
@@ -680,6 +740,36 @@ class _Writer:
         fills = {**self._case.fills, name: late}
         return dataclasses.replace(self._case, label=label, fills=fills)
 
+    def _little(self, name: str, kind: Values) -> Case:
+        """Return the case with one tensor changed a little, or as it was."""
+        fill = self._case.fills[name]
+        parameters = dict(fill.parameters)
+        known = ("spoil", "spoil_with", "scale_by", "take", "take_axis", "take_of")
+        had = [parameters.pop(one) for one in known if one in parameters]
+        label = f"{name} as before"
+        if not had:
+            spec = next(one for one in self.trial.problem.inputs if one.name == name)
+            assert isinstance(spec, TensorSpec)
+            shape = shape_of(spec.shape, self._case.axes)
+            seed = self.trial.seed("STATE001", "little", name)
+            if kind is Values.NEAR:
+                label = f"{name} a little larger"
+                parameters["scale_by"] = _NEAR
+            elif kind is Values.FEW or spec.shape[0] not in self._case.axes:
+                label = f"{_FEW} elements of {name} changed"
+                values = self.trial.inputs(self._case)[name]
+                places = Random(seed).sample(range(prod(shape)), _FEW)
+                assert not isinstance(values, bool | int | float)
+                least = float(values.double().abs().min())
+                parameters |= {"spoil": tuple(places), "spoil_with": least}
+            else:
+                label = f"slices of {name} in another order"
+                order = Random(seed).sample(range(shape[0]), shape[0])
+                parameters |= {"take": tuple(order), "take_axis": spec.shape[0]}
+                parameters["take_of"] = shape[0]
+        fills = {**self._case.fills, name: Fill(kind=fill.kind, parameters=parameters)}
+        return dataclasses.replace(self._case, label=label, fills=fills)
+
     def _one_element(self, name: str) -> Case | None:
         import torch
 
@@ -710,9 +800,13 @@ class _Writer:
 
 def explicit_is_legal(spec: TensorSpec) -> bool:
     """Whether one element may change alone: not where elements constrain each other."""
+    return spec.dtype.itemsize > 1 and _elements_are_free(spec)
+
+
+def _elements_are_free(spec: TensorSpec) -> bool:
     match spec.domain:
         case Real() | Positive() | IntegerRange() | Lengths():
-            return spec.dtype.itemsize > 1
+            return True
         case Index(unique=unique):
             return not unique
         case _:

@@ -15,7 +15,7 @@ from cuassay.model.machine import LaunchCount
 from cuassay.model.outcome import CheckReport, Skipped
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
-from cuassay.model.scope import AxisScope, FamilyScope, Judged, Scope, WorkloadScope
+from cuassay.model.scope import AxisScope, FamilyScope, Judged, Scope, Unreached, WorkloadScope
 from cuassay.model.verdict import BenchmarkRule, Power
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def scope_of(
     rule: BenchmarkRule | None,
     launches: LaunchCount,
     has_launches: bool,
+    unreached: tuple[Unreached, ...],
 ) -> Scope:
     """Return how far a trial looked.
 
@@ -62,6 +63,7 @@ def scope_of(
         launches_made=launches.made,
         launches_judged=launches.judged,
         has_launches=has_launches,
+        unreached=unreached,
     )
 
 

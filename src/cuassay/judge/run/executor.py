@@ -27,7 +27,7 @@ from cuassay.judge.run.recordings import Recordings
 from cuassay.judge.run.unwatched import Unwatched, claims_no_resources
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
-from cuassay.model.scenario import Call, Poison, Scenario
+from cuassay.model.scenario import Call, HashResult, Poison, Scenario
 from cuassay.model.steps import Mode, Outline, RecordLaunches
 from cuassay.model.trace import (
     Claim,
@@ -279,6 +279,10 @@ class Executor(Closing):
                 break
             run = await in_worker(scenario, fresh=True)
         self.fresh = False
+        # What no step reads was compared with nothing.
+        reads = any(step.sends or isinstance(step, HashResult) for step in scenario.steps)
+        if reads and self._lane is Lane.CANDIDATE:
+            self.pool.reached |= run.reached
         return run
 
     async def _awaited(self, scenario: Scenario) -> Ran:

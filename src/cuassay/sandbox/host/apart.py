@@ -171,7 +171,7 @@ class Apart(Closing):
             await self._end()
             raise
         result = ScenarioResult(records=tuple(execution.records), termination=end, output_text=text)
-        return Ran(result, execution.tensors)
+        return Ran(result, execution.tensors, execution.reached)
 
     async def _ready(self, bare: bool) -> tuple[WorkerHandle, Mapping[str, str] | None]:
         """Return a process that has loaded the candidate, and the state from before it did."""
@@ -200,6 +200,7 @@ class Apart(Closing):
                     "root": str(PurePosixPath(hello["folder"]) / root),
                     "file": str(PurePosixPath(self._candidate.entry_file)),
                     "name": self._candidate.entry_function,
+                    "follow": not bare,
                     # Some hold a problem beside the kernel, as they would where they are used.
                     "package": ROOT if _imports_us(self._candidate) else "",
                 },

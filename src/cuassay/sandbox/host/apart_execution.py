@@ -15,6 +15,7 @@ from cuassay.model.candidate import Candidate, Convention
 from cuassay.model.case import Case
 from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Problem
+from cuassay.model.reached import read_reached
 from cuassay.model.reports import Holding, Holdings, Returned
 from cuassay.model.scenario import (
     Allocate,
@@ -196,6 +197,7 @@ class ApartExecution(Execution):
             "result": step.result,
             "outputs": held.outputs,
             "before": before,
+            "follow": step.result != _OFTEN,
             "later_s": _LATER_S if self._called else 0.0,
             "pace_s": _PACE_S if self._called else 0.0,
         }
@@ -215,6 +217,7 @@ class ApartExecution(Execution):
         raised = raised_in(reply, self._index)
         if raised is not None:
             return raised
+        self.reached |= read_reached(reply.get("ran"))
         found = reply.get("items")
         if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
             raise GoneError(Gone.GARBLED, "a result that is not described")

@@ -15,6 +15,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
 from cuassay.model.digest import candidate_digest
 from cuassay.model.problem import Problem
+from cuassay.model.reached import Reached
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import ScenarioResult, Termination
@@ -78,6 +79,7 @@ class WorkerPool(Closing):
             spares=spares,
             all_queues=all_queues,
         )
+        self.reached = Reached()  # code that ran in calls that somebody judged, who adds it
         self._closed = False
         if not lazy:  # its build overlaps with what the judge does before the first scenario
             self.begin()
@@ -194,7 +196,7 @@ class WorkerPool(Closing):
             await self._workers.discard(worker)
         text = execution.text if not execution.healthy else worker.take_output()
         run = self._result(execution.records, end, started, text=text)
-        return Ran(run, execution.tensors)
+        return Ran(run, execution.tensors, execution.reached)
 
     async def _worker(
         self, *, fresh: bool, mode: Mode = Mode.PLAIN, concurrent: bool = False

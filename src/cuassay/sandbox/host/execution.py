@@ -16,6 +16,7 @@ from cuassay.model import serial
 from cuassay.model.axes import shape_of
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem, Scalar
+from cuassay.model.reached import Reached, read_reached
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.steps import Time
 from cuassay.model.trace import (
@@ -72,6 +73,7 @@ class Execution:
         self._index = 0
         self.records: list[StepRecord] = []
         self.tensors: list[torch.Tensor] = []
+        self.reached = Reached()
         self.healthy = True
         self.text = ""
 
@@ -110,6 +112,8 @@ class Execution:
         name = type(step).__name__
         reply = await self._exchange(message, lambda: self._package(inputs, answers), name)
         record = self._record(reply)
+        if "ran" in reply:
+            self.reached |= read_reached(reply["ran"])
         if isinstance(step, Time) and isinstance(record, StepDone):  # our clock, not theirs
             record = replace(record, duration_s=time.perf_counter() - started)
         if isinstance(record, StepDone) and isinstance(step, ReadResult):

@@ -524,8 +524,42 @@ def test_a_refill_that_does_not_move_truth_blames_nobody() -> None:
     assert not truth_moved(trial, case, dataclasses.replace(case, seed=case.seed + 1))
     trial.problem = dataclasses.replace(trial.problem, axes=small_axes(trial))
     for scenario in history_scenarios(trial):
+        if any(truth_moved(trial, case, other) for other in scenario.cases):
+            continue  # a tensor that is larger by 2^-15
         run = run_one(trial, memo_by_shape(), scenario)
         assert not State001().judge(trial, scenario, run).findings
+
+
+def kept_while_alike(alike: Callable[[Tensor, Tensor], bool]) -> Function:
+    """Return a kernel that gives its last answer again where x is alike what it was."""
+    last: dict[object, tuple[Tensor, Tensor]] = {}
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        key = (tuple(x.shape), gain, bias.sum().item())
+        held = last.get(key)
+        if x.numel() < 1000 or held is None or not alike(held[0], x):
+            held = last[key] = (x.clone(), x * gain + bias)
+        return held[1].clone()
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        lambda a, b: bool((a != b).sum() < 8),
+        lambda a, b: torch.equal(a.view(-1).sort().values, b.view(-1).sort().values),
+        lambda a, b: torch.allclose(a, b, rtol=1e-4, atol=1e-7),
+    ],
+    ids=["few elements", "order", "nearly equal"],
+)
+def test_little_changes_of_large_tensors_are_seen(alike: Callable[[Tensor, Tensor], bool]) -> None:
+    trial = scaled_add()
+    *_, little = (s for s in history_scenarios(trial) if len(s.cases) > 1)
+    assert len(little.cases) > 4
+    for same, wrong in ((torch.equal, False), (alike, True)):
+        run = run_one(trial, kept_while_alike(same), little)
+        assert bool(State001().judge(trial, little, run).findings) == wrong
 
 
 def small_axes(trial: FakeTrial) -> tuple[ConstAxis, ...]:
@@ -583,7 +617,8 @@ def test_every_possible_combination_of_choices_occurs(profile: Profile, strength
     made = [choice for block in plan(trial, world_of(trial)) for choice in block]
     rows = [tuple(getattr(choice, kind) for kind in kinds) for choice in made]
     seen = {part for row in rows for part in combinations(enumerate(row), strength)}
-    values = [v for v in Values if v is not Values.LATE]
+    asked_for = (Values.LATE, Values.FEW, Values.ORDER, Values.NEAR)
+    values = [v for v in Values if v not in asked_for]
     shapes = [s for s in Shape if s is not Shape.OTHER]  # of one shape, exchanged
     places = [CalledFrom.HERE, CalledFrom.THREAD]  # a CPU has no streams
     flags = (False, True)

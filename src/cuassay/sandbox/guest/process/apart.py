@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import datetime
+import dis
 import gc
 import importlib
 import importlib.util
@@ -23,6 +24,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +34,7 @@ _CAP = 1 << 16
 _MOST = 1 << 28
 _TEXT = 4096
 _CHUNK = 1 << 30
+_FOLLOWED = 1 << 18  # instructions of a call: 60 ms
 
 
 def begin(first: int, second: int) -> tuple[socket.socket, dict[str, Any]] | None:
@@ -216,6 +219,152 @@ def _clocks() -> Callable[[float, float], None]:
     return later
 
 
+def follow(  # noqa: C901, PLR0915  # its names are bound before anything is loaded
+    folder: str,
+    needs: tuple[Any, ...] = (sys, os.path.realpath, os.sep, threading.settrace, dis.opmap),
+    most: int = _FOLLOWED,
+) -> tuple[
+    Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None]
+]:
+    """Return `begin` and `end`, between which code below `folder` is noted, `found` and `forget`.
+
+    `found` returns what ran since `forget` and was not returned yet, as JSON has it: for each file
+    `at`, where instructions that ran begin in the text, `[line, column]`; `branches`, where a test
+    and what came after it begin, `[line, column, line, column, ends]`, `ends` where the function
+    ends there; and `lost`, whether somebody else ended this. Of a call in which Python takes very
+    many instructions the first are noted. Code outside of `folder` costs little.
+    """
+    python, whole, separator, in_threads, every = needs  # names of this text may be gone
+    root = folder.rstrip(separator) + separator
+    begins, cut, number_of = str.startswith, len(root), id
+    settrace, gettrace = python.settrace, python.gettrace
+    files: dict[str, str] = {}
+    codes: dict[int, Any] = {}
+    seen: dict[int, set[tuple[int, int]]] = {}  # code -> instructions with those before them
+    tested: dict[int, set[tuple[int, int]]] = {}  # code -> branches with what came after them
+    told: dict[int, tuple[int, int]] = {}
+    branching = {every[name] for name in every if "JUMP_" in name and "_IF_" in name}
+    returning = {every[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in every}
+    constant = every["LOAD_CONST"]
+    left, followed, lost = 0, False, False
+
+    def is_own(code: Any) -> bool:
+        file = code.co_filename
+        name = files.get(file)
+        if name is None:
+            name = ""
+            if not begins(file, "<"):
+                path = file if begins(file, root) else whole(file)
+                name = path[cut:] if begins(path, root) else ""
+            files[file] = name
+        if not name:
+            return False
+        codes[number_of(code)] = code
+        return True
+
+    def called(frame: Any, event: str, argument: object) -> Any:
+        code = frame.f_code
+        if files.get(code.co_filename) == "" or not is_own(code):
+            return None
+        add = seen.setdefault(number_of(code), set()).add
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        last = -1
+
+        def stepped(frame: Any, event: str, argument: object) -> Any:
+            nonlocal last, left
+            if event == "opcode":
+                now = frame.f_lasti
+                add((last, now))
+                last = now
+                left -= 1
+                if left == 0:
+                    settrace(None)
+            return stepped
+
+        return stepped
+
+    def begin() -> None:
+        nonlocal left, followed
+        left, followed = most, True
+        in_threads(called)
+        settrace(called)
+
+    def end() -> None:
+        nonlocal lost, followed
+        lost = lost or (followed and left > 0 and gettrace() is not called)
+        followed = False
+        settrace(None)
+        in_threads(None)
+
+    monitoring: Any = getattr(python, "monitoring", None)
+    free = () if monitoring is None else [n for n in (3, 4) if monitoring.get_tool(n) is None]
+    if free:
+        tool, events, disable = free[0], monitoring.events, monitoring.DISABLE
+        set_events, set_local = monitoring.set_events, monitoring.set_local_events
+        wanted, name_of = events.INSTRUCTION | events.BRANCH, monitoring.get_tool
+        monitoring.use_tool_id(tool, "lines")
+
+        def entered(code: Any, offset: int) -> Any:
+            if is_own(code):
+                set_local(tool, code, wanted)
+            return disable
+
+        def ran(code: Any, offset: int) -> Any:
+            seen.setdefault(number_of(code), set()).add((-1, offset))
+            return disable
+
+        def branched(code: Any, offset: int, target: int) -> Any:
+            tested.setdefault(number_of(code), set()).add((offset, target))
+
+        for event, callback in (
+            (events.PY_START, entered),
+            (events.INSTRUCTION, ran),
+            (events.BRANCH, branched),
+        ):
+            monitoring.register_callback(tool, event, callback)
+
+        def begin() -> None:
+            for code in codes.values():
+                set_local(tool, code, wanted)
+            set_events(tool, events.PY_START)
+
+        def end() -> None:
+            nonlocal lost
+            lost = lost or name_of(tool) != "lines"
+            if not lost:
+                set_events(tool, 0)
+                for code in codes.values():
+                    set_local(tool, code, 0)
+
+    def found() -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for number, code in codes.items():
+            arcs, branches = seen.get(number, set()), tested.get(number, set())
+            if told.get(number) == (len(arcs), len(branches)):
+                continue
+            told[number] = len(arcs), len(branches)
+            text = code.co_code
+            places = [(line, column) for line, _, column, _ in code.co_positions()]
+            of_file = made.setdefault(files[code.co_filename], {"at": [], "branches": []})
+            at = {places[now // 2] for _, now in arcs}
+            of_file["at"] += [place for place in at if None not in place]
+            if not free:
+                branches = {arc for arc in arcs if arc[0] >= 0 and text[arc[0]] in branching}
+            for before, after in branches:
+                first = text[after]
+                ends = first in returning or (first == constant and text[after + 2] in returning)
+                pair = (*places[before // 2], *places[after // 2])
+                if None not in pair:
+                    of_file["branches"].append((*pair, ends))
+        return {"files": made, "lost": lost}
+
+    def forget() -> None:
+        for kept in (seen, tested, told):
+            kept.clear()
+
+    return begin, end, found, forget
+
+
 def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be replaced
     channel: socket.socket, report: dict[str, Any]
 ) -> None:
@@ -258,6 +407,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
     least, most, chunk, text_most = min, _MOST, _CHUNK, _TEXT
     perturb = get(ctypes.CDLL(None), "mallopt", None)
     later = report.pop("later", None)
+    follower, followed = follow, list[Any]()
     modules, importer, util = sys.modules, importlib.import_module, importlib.util
     for name in [name for name in globals() if name[:2] != "__"]:
         del globals()[name]
@@ -304,6 +454,8 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         insert(0, folder)
                     if request.get("package"):  # that the candidate itself imports
                         insert(1 << 20, request["package"])
+                    if request.get("follow"):
+                        followed += follower(root)
                     stem = say.splitext(say.basename(place))[0]
                     inside = say.isfile(say.join(say.dirname(place), "__init__.py"))
                     if inside and say.dirname(request["file"]):
@@ -356,8 +508,12 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                     try:
                         for _ in range(request["before"]):
                             function(*arguments)
+                        if followed and request["follow"]:
+                            followed[0]()
                         returned = function(*arguments)
                     finally:
+                        if followed:
+                            followed[1]()
                         if byte is not None and perturb is not None:
                             perturb(-6, 0)
                     if device != "cpu":
@@ -420,6 +576,8 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                             item |= {"kind": "none", "type_name": "NoneType"}
                         items.append(item)
                     reply = {"items": items, "container": container}
+                    if followed and request["follow"]:
+                        reply["ran"] = followed[2]()
                     del found, one, own
                 case "back":
                     now: list[dict[str, Any]] = []
@@ -472,6 +630,8 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                 case "begin":
                     for kept in (slots, mapped, held):
                         kept.clear()
+                    if followed:
+                        followed[3]()
         except Exception as error:
             text = ""
             try:

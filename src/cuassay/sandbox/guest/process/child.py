@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -29,13 +29,13 @@ import torch
 from cuassay.build import tuned
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model import serial, walls
-from cuassay.model.candidate import Candidate
+from cuassay.model.candidate import Candidate, Language
 from cuassay.model.case import Case
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
-from cuassay.model.scenario import Step
-from cuassay.model.steps import Mode
-from cuassay.model.trace import LOST_CHANNEL, Claim, StepRaised
+from cuassay.model.scenario import Call, Step
+from cuassay.model.steps import Backward, CallInto, Mode, StreamCall
+from cuassay.model.trace import LOST_CHANNEL, Claim, StepDone, StepRaised
 from cuassay.sandbox import environment, kernel_names, wire
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.device_memory import DeviceMemoryError
@@ -48,11 +48,13 @@ from cuassay.sandbox.guest.interpreter import Executed, Interpreter
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
 from cuassay.sandbox.guest.process import walls as sandbox
+from cuassay.sandbox.guest.process.apart import follow
 from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.guest.raised import raised
 from cuassay.sandbox.guest.ranks.ranked import on_ranks
 from cuassay.sandbox.limits import Limits
 
+_FOLLOWED = (Call, CallInto, StreamCall, Backward)  # steps whose calls are judged one by one
 _QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
@@ -177,6 +179,22 @@ def warm_up(device: Device, queues: int | None = None) -> None:
         os.environ[_QUEUES] = own
 
 
+class _Lines:
+    """The candidate's lines that calls run; see `apart.follow`."""
+
+    def __init__(self, sources: str) -> None:
+        self._begin, self._end, self.found, self.forget = follow(sources)
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note which lines below the folder of the sources the block runs."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+
 class Worker:
     """Answers the judge's requests one by one."""
 
@@ -197,6 +215,7 @@ class Worker:
         self._made = b""
         self._make: Any = None
         self._cases: tuple[Case, ...] = ()
+        self._lines: _Lines | None = None
 
     def serve(self) -> None:
         """Serve until the judge closes the channel."""
@@ -290,14 +309,23 @@ class Worker:
             folder=Path(request["folder"]),
             device=self._device,
         )
-        self._make = lambda: Interpreter(
-            call,
-            problem,
-            device=self._device,
-            convention=candidate.convention,
-            result_bytes=int(request["result_bytes"]),
-            around=self._around,
-        )
+        if candidate.language is Language.PYTHON:
+            sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))
+            self._lines = _Lines(sources)
+
+        def make() -> Interpreter:
+            if self._lines is not None:
+                self._lines.forget()  # a scenario says what its own calls run
+            return Interpreter(
+                call,
+                problem,
+                device=self._device,
+                convention=candidate.convention,
+                result_bytes=int(request["result_bytes"]),
+                around=self._around,
+            )
+
+        self._make = make
         return {
             "built": {
                 "seconds": float(built.seconds),
@@ -342,9 +370,15 @@ class Worker:
             return {"refused": str(error)[:1000]}, None
         except Exception as error:  # a full device, which CUDA reports in many ways
             return {"record": serial.to_json(raised(index, error))}, None
+        follows = self._lines is not None and isinstance(step, _FOLLOWED)
+        self._around.entered.pop("lines", None)
+        if self._lines is not None and follows:
+            self._around.entered["lines"] = self._lines.noted
         done = self._interpreter.execute(step, index, cases=self._cases, given=given)
         del given
         reply: dict[str, Any] = {"record": serial.to_json(done.record)}
+        if self._lines is not None and follows and isinstance(done.record, StepDone):
+            reply["ran"] = self._lines.found()
         if isinstance(done.record, StepRaised) and self._context_lost():
             reply["lost"] = True
         return reply, done if done.tensors else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
@@ -306,3 +307,49 @@ def run(x):
     looks = last.report.found
     assert all(b.threads - a.threads == b.calls - a.calls for a, b in pairwise(looks))
     assert len(looks) >= 3
+
+
+_BRANCHES = "def run(x):\n    if len(x) > 10:\n        return x * 0\n    return x + 1"
+
+
+@pytest.mark.parametrize(("mode", "calls"), [(Mode.PLAIN, 1), (Mode.APART, 0)])
+def test_lines_of_judged_calls_are_told_but_of_a_bare_process(
+    cpu: Nursery, mode: Mode, calls: int
+) -> None:
+    with opened(_BRANCHES, cpu) as apart:
+        run = apart.run(scenario(mode=mode), values, fresh=True)
+    assert run.reached.calls == calls
+    assert not run.reached.lost
+    lines = {line for line, _ in run.reached.places.get("kernel.py", ())}
+    assert lines == ({3, 5} if calls else set())  # the first line of the file imports
+
+
+def test_each_scenario_tells_its_own_lines(cpu: Nursery) -> None:
+    with opened(_BRANCHES, cpu) as apart:
+        first = apart.run(scenario(), values, fresh=True).reached
+        again = apart.run(scenario(), values, fresh=False).reached
+    assert again.places == first.places
+    assert first.branches["kernel.py"]
+
+
+def test_calls_before_the_one_that_is_judged_are_not_followed(cpu: Nursery) -> None:
+    steps = (
+        Allocate(slot="a", case=0),
+        CallOften(slot="a", most=64, result="r"),
+        ReadResult(result="r"),
+    )
+    with opened("def run(x):\n    return x + 1", cpu) as apart:
+        assert apart.run(scenario(*steps), values, fresh=True).reached.calls == 1
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "sys.settrace(None)",
+        "sys.settrace(lambda *_: None)",
+    ],
+)
+@pytest.mark.skipif(hasattr(sys, "monitoring"), reason="followed by sys.monitoring")
+def test_who_ends_the_trace_is_told_of(cpu: Nursery, act: str) -> None:
+    with opened(f"def run(x):\n    {act}\n    return x + 1", cpu) as apart:
+        assert apart.run(scenario(), values, fresh=True).reached.lost

@@ -1,0 +1,317 @@
+"""Code of a candidate that no judged call ran: what an acceptance says nothing of.
+
+A suite of statements counts where the statements before it ran and none of it did, an expression
+where another one was chosen each time, and an `if` without `else` whose test always held. What
+runs at import and what only raises do not count, nor what nothing refers to: a caller does not
+get there. Functions that a decorator or a compiler takes (`@triton.jit`) do not run as Python.
+"""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from types import CodeType
+
+from cuassay.checks.kernels.facts import cleaned_text
+from cuassay.model.candidate import Candidate, Language
+from cuassay.model.python_text import parse_python
+from cuassay.model.reached import Branch, Place, Reached
+from cuassay.model.scope import Unreached
+
+_TEXT = 60  # characters of a test
+_PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property")
+_PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
+_COMPILERS = ("jit", "compile", "script", "kernel", "custom_op", "register_fake")
+_MAKES_CODE = ("exec", "eval", "compile")
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_Chosen = ast.IfExp | ast.BoolOp | ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+
+
+def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, ...]:
+    """Return the code of a candidate's Python files that no judged call ran, in their order.
+
+    Nothing where no call was followed: its kernels are not in Python.
+    """
+    if candidate.language is not Language.PYTHON or not reached.calls:
+        return ()
+    found: list[Unreached] = []
+    if reached.lost:
+        ended = "it ended the trace of its lines"
+        found.append(Unreached(file=candidate.entry_file, line=1, last=1, test=ended))
+    for source in candidate.sources:
+        if not source.path.endswith(".py"):
+            continue
+        try:
+            tree = parse_python(source.text)
+            code = compile(source.text, source.path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        places = reached.places.get(source.path, frozenset())
+        branches = reached.branches.get(source.path, frozenset())
+        found += _File(source.path, source.text, code, places, branches).unreached(tree)
+    return tuple(found)
+
+
+class _File:
+    """One file: its tree beside the instructions that there are, and those of them that ran."""
+
+    def __init__(
+        self,
+        path: str,
+        text: str,
+        code: CodeType,
+        ran: frozenset[Place],
+        branches: frozenset[Branch],
+    ) -> None:
+        self._path, self._text = path, text
+        self._ran, self._branches = sorted(ran), branches
+        self._all = sorted(set(_instructions(code)))
+        self._found: list[Unreached] = []
+        self._waiting: list[_Function | ast.Lambda] = []  # never entered, so far
+        self._names: set[str] = set()  # which code that ran refers to
+
+    def unreached(self, tree: ast.Module) -> list[Unreached]:
+        """Return what no judged call ran."""
+        self._at_import(tree.body)
+        for function in self._waiting:
+            if isinstance(function, ast.Lambda):
+                self._add(function.body, function.body, "a lambda")
+            elif function.name in self._names and not _only_raises(function.body):
+                self._add(function.body[0], function.body[-1], f"calls of {function.name}")
+        return sorted(self._found, key=lambda one: one.line)
+
+    def _at_import(self, body: Iterable[ast.stmt]) -> None:
+        """Look for functions in code that runs at import."""
+        for statement in body:
+            match statement:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    self._function(statement)
+                case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
+                    pass
+                case _:
+                    for child in ast.iter_child_nodes(statement):
+                        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+                            self._at_import([child])  # type: ignore[list-item]
+                        else:
+                            self._names_in(child, at_import=True)
+
+    def _function(self, function: _Function) -> None:
+        """Look into a function that is defined where code ran."""
+        if any(self._did(one) for one in function.body):
+            self._suite(function.body, f"calls of {function.name}")
+        elif not any(map(_takes_over, function.decorator_list)):
+            self._waiting.append(function)
+
+    def _suite(self, body: Sequence[ast.stmt], test: str) -> None:
+        """Look into a suite of a function of which something ran."""
+        for number, statement in enumerate(body):
+            if not self._is_there(statement):
+                continue
+            if not self._did(statement):
+                if not _only_raises(body[number:]):
+                    self._add(statement, body[-1], test)
+                return
+            if isinstance(statement, ast.If):
+                words = self._words(statement.test)
+                self._names_in(statement.test)
+                self._chosen(statement.test)
+                self._arm(statement.body, words)
+                self._arm(statement.orelse, f"not ({words})")
+                rest = body[number + 1 :]
+                ends = isinstance(
+                    statement.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break
+                )
+                if not statement.orelse and not (rest and (ends or _only_raises(rest))):
+                    self._always(statement, words)
+                test = f"not ({words})" if ends else test
+            else:
+                self._statement(statement)
+
+    def _arm(self, body: Sequence[ast.stmt], test: str) -> None:
+        if body and (any(map(self._did, body)) or any(map(self._is_there, body))):
+            self._suite(body, test)
+
+    def _always(self, statement: ast.If, words: str) -> None:
+        """Note an `if` whose test held each time, so that nobody knows what comes without it."""
+        if not self._did(statement.body[0]):
+            return
+        for line, column, to_line, to, ends in self._branches:
+            into = _holds(statement.body, (to_line, to))
+            stays = _holds([statement.test], (to_line, to)) and not ends
+            if _holds([statement.test], (line, column)) and not into and not stays:
+                return
+        self._add(statement.test, statement.test, f"always: {words}")
+
+    def _statement(self, statement: ast.stmt) -> None:
+        """Look into a statement of a function that ran, but for an `if`."""
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(statement)
+            case ast.ClassDef():
+                self._at_import([statement])
+            case ast.For() | ast.AsyncFor() | ast.While():
+                head = statement.test if isinstance(statement, ast.While) else statement.iter
+                self._names_in(head)
+                self._chosen(head)
+                self._arm(statement.body, f"{self._words(head)}")
+                self._arm(statement.orelse, "the end of the loop")
+            case ast.With() | ast.AsyncWith():
+                for item in statement.items:
+                    self._names_in(item.context_expr)
+                self._suite(statement.body, "")
+            case ast.Try() | ast.TryStar():
+                self._suite(statement.body, "")
+                for handler in statement.handlers:
+                    caught = self._words(handler.type) if handler.type else "exceptions"
+                    self._arm(handler.body, f"except {caught}")
+                self._arm(statement.orelse, "no exception")
+                self._suite(statement.finalbody, "")
+            case ast.Match():
+                self._names_in(statement.subject)
+                for one in statement.cases:
+                    self._arm(one.body, f"case {self._words(one.pattern)}")
+            case ast.Assert():
+                self._names_in(statement.test)
+            case _:
+                self._names_in(statement)
+                self._chosen(statement)
+
+    def _chosen(self, node: ast.AST) -> None:
+        """Look for expressions that never were the chosen ones, the largest alone."""
+        for part in ast.iter_child_nodes(node) if not isinstance(node, _Chosen) else ():
+            self._chosen(part)
+        match node:
+            case ast.IfExp():
+                words = self._words(node.test)
+                self._chosen(node.test)
+                self._expression(node.body, words)
+                self._expression(node.orelse, f"not ({words})")
+            case ast.BoolOp():
+                self._chosen(node.values[0])
+                for before, value in zip(node.values, node.values[1:], strict=False):
+                    words = self._words(before)
+                    either = isinstance(node.op, ast.Or)
+                    self._expression(value, f"not ({words})" if either else words)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+                self._expression(node.elt, "an element")
+            case ast.DictComp():
+                self._expression(node.value, "an element")
+            case ast.Lambda() if not self._did(node.body):
+                self._waiting.append(node)
+            case _:
+                pass
+
+    def _expression(self, node: ast.expr, test: str) -> None:
+        if self._did(node):
+            self._chosen(node)
+        elif self._is_there(node):
+            self._add(node, node, test)
+
+    def _names_in(self, node: ast.AST, *, at_import: bool = False) -> None:
+        """Note the names that code which ran refers to, but for what is given to a compiler.
+
+        What is called at import is not reached by a caller for that.
+        """
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            match one:
+                case ast.Name(id=name):
+                    self._names.add(name)
+                    if name in _MAKES_CODE:
+                        self._add(one, one, "code that is made at run time")
+                case ast.Attribute(attr=name):
+                    self._names.add(name)
+                case ast.Call(func=function) if _name_of(function) in _COMPILERS:
+                    continue
+                case ast.Call(args=arguments, keywords=keywords) if at_import:
+                    waiting += [*arguments, *keywords]
+                    continue
+                case _:
+                    pass
+            waiting += ast.iter_child_nodes(one)
+
+    def _add(self, first: ast.stmt | ast.expr, last: ast.stmt | ast.expr, test: str) -> None:
+        self._found.append(
+            Unreached(
+                file=self._path,
+                line=first.lineno,
+                last=last.end_lineno or last.lineno,
+                test=cleaned_text(test, _TEXT + 10),
+            )
+        )
+
+    def _words(self, node: ast.AST) -> str:
+        text = " ".join((ast.get_source_segment(self._text, node) or "a test").split())
+        return text if len(text) <= _TEXT else f"{text[:_TEXT]}..."
+
+    def _did(self, node: ast.stmt | ast.expr) -> bool:
+        """Whether an instruction of a node ran."""
+        return _any_in(node, self._ran)
+
+    def _is_there(self, node: ast.stmt | ast.expr) -> bool:
+        """Whether a node became instructions at all."""
+        return _any_in(node, self._all)
+
+
+def _instructions(code: CodeType) -> Iterator[Place]:
+    for line, _, column, _ in code.co_positions():
+        if line is not None and column is not None:
+            yield line, column
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _instructions(constant)
+
+
+def _any_in(node: ast.stmt | ast.expr, places: Sequence[Place]) -> bool:
+    """Whether one of the places, which are sorted, is in a node."""
+    first = bisect_left(places, (node.lineno, node.col_offset))
+    return first < len(places) and _holds([node], places[first])
+
+
+def _holds(nodes: Sequence[ast.stmt | ast.expr], place: Place) -> bool:
+    first, last = nodes[0], nodes[-1]
+    end = (last.end_lineno or last.lineno, last.end_col_offset or 0)
+    return (first.lineno, first.col_offset) <= place < end
+
+
+def _only_raises(body: Sequence[ast.stmt]) -> bool:
+    """Whether a suite does nothing but raise, whichever way is taken in it."""
+    for statement in body:
+        match statement:
+            case ast.Raise() | ast.Assert(test=ast.Constant(value=False)):
+                return True
+            case ast.Return():
+                return (
+                    isinstance(statement.value, ast.Name) and statement.value.id == "NotImplemented"
+                )
+            case ast.If(body=inner, orelse=orelse) if _only_raises(inner):
+                if orelse and _only_raises(orelse):
+                    return True
+            case ast.Pass() | ast.Expr(value=ast.Constant()):
+                pass
+            case ast.If() | ast.For() | ast.While() | ast.Try() | ast.With() | ast.Match():
+                return False
+            case _:
+                pass
+    return all(isinstance(one, ast.Pass) or _is_text(one) for one in body)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _takes_over(decorator: ast.expr) -> bool:
+    """Whether what a decorator returns need not call the function."""
+    return _name_of(decorator) not in _PASSING_ON
+
+
+def _name_of(node: ast.expr) -> str:
+    inner = node.func if isinstance(node, ast.Call) else node
+    match inner:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""

@@ -1,0 +1,84 @@
+"""Cases at the ends of domains: each end occurs, within the domain, as many as the budget has."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuassay.catalog import registry
+from cuassay.inputs.materialise import materialise
+from cuassay.inputs.plan import plan_cases
+from cuassay.inputs.real import PATCHES
+from cuassay.model.device import CPU
+from cuassay.model.domain import Positive
+from cuassay.model.verdict import Profile
+
+
+def values(name: str, label: str, profile: Profile = Profile.QUICK) -> dict[str, torch.Tensor]:
+    """Return the tensors of the first case whose label begins so."""
+    problem = registry.get(name)
+    cases = plan_cases(problem, "ends", profile=profile, root_seed=5)
+    case = next(one for one in cases if one.label.startswith(label))
+    made = materialise(problem, case, device=CPU)
+    return {key: value for key, value in made.items() if isinstance(value, torch.Tensor)}
+
+
+def test_a_mask_blocks_nothing_and_every_label_is_ignored() -> None:
+    assert bool(values("softmax_masked", "domains at their least")["mask"].all())
+    targets = values("cross_entropy", "domains at their largest")["targets"]
+    assert bool((targets == -100).all())
+    alike = values("cross_entropy", "domains at their least")["targets"]
+    assert bool((alike == alike[0]).all())
+
+
+def test_positive_numbers_lie_at_the_ends_of_their_range() -> None:
+    inputs = registry.get("dequantize_int8_per_row").inputs
+    domain = next(one.domain for one in inputs if one.name == "scale")
+    assert isinstance(domain, Positive)
+    least = values("dequantize_int8_per_row", "domains at their least")["scale"]
+    largest = values("dequantize_int8_per_row", "domains at their largest")["scale"]
+    low, high = domain.low, domain.high
+    assert float(least.min()) == pytest.approx(low)
+    assert float(largest.max()) == pytest.approx(high)
+    assert float(least.median()) < 10 * low < high / 10 < float(largest.median())
+
+
+@pytest.mark.parametrize("name", ["param", "grad", "momentum_buffer"])
+def test_each_input_alone_is_zero(name: str) -> None:
+    made = values("sgd_momentum_step", f"{name} zero")
+    assert [key for key, value in made.items() if not bool(value.any())] == [name]
+
+
+def test_rows_of_many_kinds_lie_side_by_side() -> None:
+    rows = values("rmsnorm", "rows of many kinds")["x"].float()
+    largest = rows.abs().amax(dim=-1)
+    assert bool((largest[largest > 0] < 1e-8).any())  # dust
+    assert bool((largest > 300).any())
+    assert bool((rows.amax(dim=-1) < -10).any())
+    assert bool(((rows != 0).sum(dim=-1) == 1).any())
+    assert len(rows) >= len(PATCHES)
+
+
+def test_fewer_rows_than_kinds_have_the_others_in_the_next_case() -> None:
+    problem = registry.get("sgd_momentum_step")
+    cases = plan_cases(problem, "ends", profile=Profile.STANDARD, root_seed=5)
+    firsts = [
+        fill.parameters["first"]
+        for case in cases
+        for fill in case.fills.values()
+        if fill.kind == "patchwork"
+    ]
+    assert len(set(firsts)) > 1
+
+
+def test_massive_channels_are_the_same_in_all_rows() -> None:
+    rows = values("rmsnorm", "massive channels")["x"].float()
+    large = (rows.abs() > 30).all(dim=0)
+    assert 1 <= int(large.sum()) <= rows.shape[1] // 16
+
+
+def test_a_profile_has_no_more_than_its_budget() -> None:
+    for name in registry.names():
+        quick = plan_cases(registry.get(name), "ends", profile=Profile.QUICK, root_seed=1)
+        assert len(quick) <= 8
+        assert len({case.label for case in quick}) == len(quick)

@@ -1,0 +1,139 @@
+"""Code that no judged call ran is found to the line; guards of honest code are no such code."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from cuassay.judge.decide.unreached import unreached_code
+from cuassay.model.candidate import Candidate, Language, SourceFile
+from cuassay.model.reached import Reached, read_reached
+from cuassay.sandbox.guest.process.apart import follow
+
+
+def unreached(folder: Path, source: str, *calls: tuple[object, ...]) -> list[tuple[int, int, str]]:
+    """Return (first line, last line, test) of what calls of `run` do not run of a source."""
+    path = folder / "kernel.py"
+    path.write_text(source, encoding="utf-8")
+    begin, end, found, _ = follow(str(folder))
+    run = runpy.run_path(str(path))["run"]
+    reached = Reached()
+    for arguments in calls:
+        begin()
+        try:
+            run(*arguments)
+        finally:
+            end()
+        reached |= read_reached(found())
+    made = unreached_code(candidate(source), reached)
+    return [(one.line, one.last, one.test) for one in made]
+
+
+def candidate(source: str, language: Language = Language.PYTHON) -> Candidate:
+    """Return a candidate of one file."""
+    return Candidate(
+        name="candidate",
+        sources=(SourceFile(path="kernel.py", text=source),),
+        entry_file="kernel.py",
+        entry_function="run",
+        language=language,
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def run(x):\n    if x == 7:\n        x = 0\n    return x\n", [(3, 3, "x == 7")]),
+        (
+            "def run(x):\n    if x < 7:\n        return x\n    y = x\n    return y * 0\n",
+            [(4, 5, "not (x < 7)")],
+        ),
+        ("def run(x):\n    return 0 if x == 7 else x\n", [(2, 2, "x == 7")]),
+        ("def run(x):\n    return x and (x < 7 or wrong(x))\n", [(2, 2, "not (x < 7)")]),
+        ("def run(x):\n    return [v * 0 for v in range(x) if v > 9]\n", [(2, 2, "an element")]),
+        (
+            "def run(x):\n    y = 0\n    if x < 7:\n        y = x\n    return y\n",
+            [(3, 3, "always: x < 7")],
+        ),
+        ("def run(x):\n    while x > 7:\n        x -= 1\n    return x\n", [(3, 3, "x > 7")]),
+        (
+            "def run(x):\n    try:\n        return x\n    except OSError:\n        return 0\n",
+            [(5, 5, "except OSError")],
+        ),
+        (
+            "def run(x):\n    match x:\n        case 7:\n            return 0\n        case _:\n"
+            "            return x\n",
+            [(4, 4, "case 7")],
+        ),
+        (
+            "def even(x):\n    return x\ndef odd(x):\n    return 0\n"
+            "KINDS = {1: even, 7: odd}\ndef run(x):\n    return KINDS.get(x, even)(x)\n",
+            [(4, 4, "calls of odd")],
+        ),
+        (
+            "def run(x):\n    return {7: lambda: 0}.get(x, lambda: x)()\n",
+            [(2, 2, "a lambda")],
+        ),
+        ("def run(x):\n    return eval('x')\n", [(2, 2, "code that is made at run time")]),
+        (
+            "import sys\ndef run(x):\n    sys.settrace(None)\n    getattr(sys, 'monitoring', sys)\n"
+            "    if hasattr(sys, 'monitoring'):\n        sys.monitoring.free_tool_id(3)\n"
+            "    else:\n        pass\n    return x\n",
+            [(1, 1, "it ended the trace of its lines")],
+        ),
+    ],
+)  # fmt: skip
+def test_what_no_call_runs_is_found(
+    tmp_path: Path, source: str, expected: list[tuple[int, int, str]]
+) -> None:
+    assert unreached(tmp_path, source, (1,), (3,))[: len(expected)] == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def run(x):\n    if x < 0:\n        raise ValueError(x)\n    return x\n",
+        "def run(x):\n    assert x < 9 or x == 11, 'too large'\n    return x\n",
+        "def run(x):\n    if x < 9:\n        return x\n    raise ValueError(f'{x}')\n",
+        "def run(x):\n    if x > 9:\n        text = 'no'\n        if x > 11:\n"
+        "            raise OSError(text)\n        else:\n            raise ValueError\n"
+        "    return x\n",
+        "def unused(x):\n    return 0\ndef run(x):\n    return x\n",
+        "def run(x):\n    return x\nif __name__ == '__main__':\n    print(run(1))\n",
+        "try:\n    import nothing_of_this_name\nexcept ImportError:\n    nothing = None\n"
+        "def run(x):\n    return x\n",
+        "import functools\n@functools.lru_cache\ndef half(x):\n    return x / 2\n"
+        "def run(x):\n    '''Text.'''\n    return half(x) if x > 1 else half(x + 1)\n",
+        "class Kernel:\n    def __init__(self):\n        self.n = 2\n"
+        "    def __call__(self, x):\n        return x * self.n\n    def __repr__(self):\n"
+        "        return 'Kernel'\nrun = Kernel()\n",
+        "def jit(function):\n    return len\n@jit\ndef kernel(x):\n    return 0\n"
+        "other = jit(lambda x: 0)\ndef run(x):\n    return x or kernel('')\n",
+        "def run(x):\n    with open('/dev/null') as file:\n        for n in range(3):\n"
+        "            if n == 2:\n                break\n            if n:\n"
+        "                continue\n"
+        "            pass\n    return x\n",
+    ],
+)
+def test_guards_and_what_nothing_calls_are_no_such_code(tmp_path: Path, source: str) -> None:
+    assert [o for o in unreached(tmp_path, source, (1,), (3,)) if o[2] != "not (x)"] == []
+
+
+def test_further_calls_leave_less(tmp_path: Path) -> None:
+    source = "def run(x):\n    if x == 7:\n        return 0\n    return 0 if x == 8 else x\n"
+    assert len(unreached(tmp_path, source, (1,))) == 2
+    assert unreached(tmp_path, source, (1,), (7,)) == [(4, 4, "x == 8")]
+    assert unreached(tmp_path, source, (1,), (7,), (8,)) == []
+
+
+def test_a_call_that_was_never_followed_says_nothing() -> None:
+    source = "def run(x):\n    return x\n"
+    assert unreached_code(candidate(source), Reached()) == ()
+    raw = candidate(source, Language.CUDA_KERNEL)
+    assert unreached_code(raw, Reached(calls=1)) == ()
+
+
+def test_text_that_does_not_parse_is_passed_over() -> None:
+    assert unreached_code(candidate("def run(x:\n"), Reached(calls=1)) == ()
