@@ -91,21 +91,13 @@ class Executor(Closing):
         connects = problem.ranks is not None and device.on_gpu  # NCCL's ranks meet by sockets
         self.pool = WorkerPool(
             candidate,
-<<<<<<< HEAD
-            trial.problem,
-            device=device,
-            nursery=nursery,
-            lazy=lazy,
-            spares=spares,
-            all_queues=all_queues,
-=======
             problem,
             device=device,
             limits=replace(DEFAULT_LIMITS, connects=connects),
             nursery=nursery,
             lazy=lazy,
             spares=spares,
->>>>>>> ranks
+            all_queues=all_queues,
         )
         of_candidate = lane is Lane.CANDIDATE
         self._unwatched = Unwatched(
