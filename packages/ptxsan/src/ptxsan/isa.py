@@ -20,8 +20,21 @@ from ptxsan.syntax import Address, Instruction, Operand, Register, Symbol
 
 SPACES = ("global", "shared", "local", "param", "const")
 DECLARED_SPACES = (*SPACES, "reg", "tex")
+# Packed floats of 4, 6 and 8 bits, and scales: bits of a slot, bits of all.
+SMALL_FLOATS = {
+    f"{name}x{count}": (bits, bits * count)
+    for name, bits in (
+        ("e4m3", 8),
+        ("e5m2", 8),
+        ("e2m3", 8),
+        ("e3m2", 8),
+        ("e2m1", 4),
+        ("ue8m0", 8),
+    )
+    for count in (2, 4)
+}
 FLOATS = frozenset(
-    ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3", "e5m2", "e4m3x2", "e5m2x2")
+    ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3", "e5m2", *SMALL_FLOATS)
 )
 # What CUDA sources spell where they need an architecture, the latest first.
 _SIGNS = {
@@ -195,6 +208,11 @@ TABLE: tuple[Row, ...] = (
     *_rows("mov", shadow=Shadow.MOVED, defined=Defined.BYTES, copies=True),
     *_rows("prmt", shadow=Shadow.MOVED, defined=Defined.BYTES, copies=True),
     *_rows("cvt", shadow=Shadow.MOVED, defined=Defined.BYTES, part=-2, cost=2),
+    *(
+        Row(base="cvt", form=(form,), shadow=Shadow.MOVED, defined=Defined.BYTES, part=-2, cost=2,
+            arch=100, family=True)
+        for form in ("e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2", "rs")
+    ),
     *_rows("cvta", defined=Defined.STRICT),
     *_rows("isspacep", result=_P),
     *_rows("createpolicy", arch=80),
@@ -461,7 +479,7 @@ def packs_halves(one: Instruction) -> bool:
 
 def packs_bytes(one: Instruction) -> bool:
     """Whether operands or results are pairs of 8-bit floats in one register."""
-    return any(part in ("e4m3x2", "e5m2x2") for part in one.parts)
+    return any(SMALL_FLOATS.get(part, (0, 0))[0] == 8 for part in one.parts)
 
 
 def permutes(one: Instruction) -> bool:

@@ -15,7 +15,7 @@ from ptxsan.emit.floating import (
     mode_of,
     saturate,
 )
-from ptxsan.emit.halves import exact_half, halves, positive_part, write_halves
+from ptxsan.emit.halves import positive_part, write_halves
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import Value, is_signed, width_of
 from ptxsan.numerics.formats import Rounding
@@ -25,8 +25,6 @@ from ptxsan.syntax import Instruction
 
 _FLOATS = ("f16", "bf16", "f32", "f64", "tf32")
 _INTEGERS = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
-_EIGHT = ("e4m3x2", "e5m2x2")
-_MARKS = (0x01, 0x0100)  # of the low byte of a pair, and of the high one
 
 
 def _types(ins: Instruction) -> tuple[str, str]:
@@ -189,14 +187,22 @@ def emit_integer_to_float(cx: Emit, ins: Instruction) -> None:
 
 @emits("cvt", where=lambda ins: ins.parts[-2] in ("f16x2", "bf16x2") and ins.parts[-1] == "f32")
 def emit_pack(cx: Emit, ins: Instruction) -> None:
-    """Two f32 become a pair of halves: the first operand is the high one."""
+    """Two f32 become a pair of halves: the first operand is the high one.
+
+    .rs rounds by random bits, the upper half of a word for the first operand.
+    """
     to = ins.parts[-2]
+    name = to.removesuffix("x2")
     high, low = cx.read(ins.operands[1], "f32"), cx.read(ins.operands[2], "f32")
+    random = cx.read(ins.operands[3], "b32") if "rs" in ins.parts else None
     results = []
-    for value in (low, high):
+    for place, value in enumerate((low, high)):
         exact, here = exact_of(cx, value)
-        bits = _encoded(cx, ins, here, to.removesuffix("x2"), "f32")
-        name = to.removesuffix("x2")
+        if random is None:
+            bits = _encoded(cx, ins, here, name, "f32")
+        else:
+            moved = cx.let(f"lshr i32 {random.bits}, {16 * place}")
+            bits = _stochastic(cx, here, name, moved, flags_of(ins))
         if not cx.shadow_on:
             half = Value(name, bits)
         else:
@@ -204,56 +210,20 @@ def emit_pack(cx: Emit, ins: Instruction) -> None:
                 exact, here = positive_part(cx, exact), positive_part(cx, here)
             half = Value(name, bits, "false", (delta(cx, as_double(cx, bits, name), exact, here),))
         results.append(half)
-    write_halves(cx, ins.operands[0], to, results, [low, high])
-
-
-@emits("cvt", where=lambda ins: ins.parts[-2] in _EIGHT)
-def emit_to_eight_bits(cx: Emit, ins: Instruction) -> None:
-    """Two f32 or a pair of halves become two 8-bit floats; their shadows are counted, not kept."""
-    to, source = _types(ins)
-    name = to.removesuffix("x2")
-    if source == "f32":
-        high, low = cx.read(ins.operands[1], "f32"), cx.read(ins.operands[2], "f32")
-        values, doubles = [low, high], [exact_of(cx, low), exact_of(cx, high)]
-    else:
-        values = halves(cx, ins.operands[1], source)
-        doubles = [exact_half(cx, value) for value in values]
-    codes = []
-    for exact, here in doubles:
-        code = encoded(cx, here, name, Rounding.RN, flags_of(ins))
-        codes.append(cx.let(f"zext i8 {code} to i16"))
-        if cx.shadow_on:
-            delta(cx, _eight(cx, code, name), exact, here)
-    bits = cx.let(f"or i16 {codes[0]}, {cx.let(f'shl i16 {codes[1]}, 8')}")
-    undefined = ""
-    if any(value.poison != "false" for value in values):
-        marks = [
-            cx.let(f"select i1 {value.poison}, i16 {mark}, i16 0")
-            for value, mark in zip(values, _MARKS, strict=True)
-        ]
-        undefined = cx.let(f"or i16 {marks[0]}, {marks[1]}")
-    cx.write(ins.operands[0], "b16", bits, sources=tuple(values), undefined=undefined)
-
-
-def _eight(cx: Emit, code: str, name: str) -> str:
-    wide = cx.let(f"zext i8 {code} to i32")
-    return cx.call("double", "f_decode", ("i32", wide), ("i32", str(format_of(name).index)))
-
-
-@emits("cvt", where=lambda ins: ins.parts[-1] in _EIGHT)
-def emit_from_eight_bits(cx: Emit, ins: Instruction) -> None:
-    """Two 8-bit floats become a pair of halves."""
-    to, source = _types(ins)
-    name = source.removesuffix("x2")
-    value = cx.read(ins.operands[1], "b16")
-    results, sources = [], [value, value]
-    if value.undefined:
-        parts = [cx.let(f"and i16 {value.undefined}, {mark}") for mark in _MARKS]
-        poisons = [cx.let(f"icmp ne i16 {part}, 0") for part in parts]
-        sources = [Value("b8", "0", poison) for poison in poisons]
-    for place in (0, 8):
-        code = cx.let(f"trunc i16 {cx.let(f'lshr i16 {value.bits}, {place}')} to i8")
-        text = _eight(cx, code, name)
-        bits = encoded(cx, text, to.removesuffix("x2"), Rounding.RN, flags_of(ins))
-        results.append(Value(to.removesuffix("x2"), bits))
+    sources = [low, high] if random is None else [low, high, random]
     write_halves(cx, ins.operands[0], to, results, sources)
+
+
+def _stochastic(cx: Emit, text: str, to: str, word: str, flags: int) -> str:
+    """Return the bits of a double in f16 or bf16, rounded by the lowest bits of a random word.
+
+    Of these as many count as an f32 has bits below the last one of the result: 13 or 16.
+    """
+    form = format_of(to)
+    count = 24 - form.precision
+    random = cx.let(f"and i32 {word}, {(1 << count) - 1}")
+    wide = cx.call(
+        "i32", "f_stochastic", ("double", text), ("i32", str(form.index)), ("i32", random),
+        ("i32", str(count)), ("i32", str(flags)),
+    )  # fmt: skip
+    return cx.let(f"trunc i32 {wide} to i16")

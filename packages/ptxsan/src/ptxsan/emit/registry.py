@@ -36,6 +36,7 @@ _FAMILIES = (
     "halves",
     "float_tests",
     "conversions",
+    "small_floats",
     "float_atomics",
     "matrix",
     "wgmma",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ptxsan.isa import SMALL_FLOATS
+
 _WIDTH = re.compile(r"\D+(\d+)(x\d)?$")
 _TWO_LANES = frozenset(("b32", "u32", "s32", "f16x2", "bf16x2", "b64", "u64", "s64"))
 _ONE_LANE = frozenset(("f16", "bf16", "b16", "u16", "s16", "f32", "tf32"))
-_PACKED = {"f16x2": 32, "bf16x2": 32, "e4m3x2": 16, "e5m2x2": 16, "e4m3x4": 32, "e5m2x4": 32}
-_PACKED |= {"e4m3": 8, "e5m2": 8, "tf32": 32, "pred": 1, "u16x2": 32, "s16x2": 32}
+_PACKED = {"f16x2": 32, "bf16x2": 32, "tf32": 32, "pred": 1, "u16x2": 32, "s16x2": 32}
+_PACKED |= {name: bits for name, (_, bits) in SMALL_FLOATS.items()}
+_PACKED |= {"e4m3": 8, "e5m2": 8, "e2m1": 4, "e2m3": 6, "e3m2": 6}
 ZERO = "0.0"
 
 

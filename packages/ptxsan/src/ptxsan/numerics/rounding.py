@@ -165,3 +165,48 @@ def decode(code: int, index: int) -> float:
                 ((field + MIN_EXPONENT[index] - 1 + 1023) << 52) | (fraction << (52 - stored))
             )
     return -value if negative else value
+
+
+@native
+def encode_stochastic(value: float, index: int, random: int, count: int, flags: int) -> int:
+    """Return the bits of `value` in format `index`, rounded by `count` random bits (cvt.rs).
+
+    It is rounded away from zero where adding them to the discarded bits, as a fraction of the last
+    bit kept, gives a carry.
+    """
+    if value - value != 0.0:
+        return encode(value, index, 0, flags)
+    magnitude = abs(value)
+    low = round_magnitude(magnitude, PRECISION[index], MIN_EXPONENT[index], 1)
+    if low != magnitude:
+        exponent = max(exponent_of(magnitude), MIN_EXPONENT[index])
+        last = power_of_two(exponent - PRECISION[index] + 1)
+        if (magnitude - low) / last * power_of_two(count) + float(random) >= power_of_two(count):
+            low += last
+    return encode(-low if bits64(value) < 0 else low, index, 0, flags)
+
+
+@native
+def encode_scale(value: float, mode: int, flags: int) -> int:
+    """Return the ue8m0 code of |value|: code 0 to 254 is 2**(code - 127), 255 a NaN.
+
+    `mode`: toward zero (1) or up (3). Zero, and what lies below the smallest, becomes the smallest.
+    """
+    if value != value:
+        return 255
+    magnitude = abs(value)
+    if magnitude <= 2.0**-127:
+        return 0
+    code = 255
+    if magnitude - magnitude == 0.0:
+        exponent = exponent_of(magnitude)
+        code = exponent + 127
+        if mode == 3 and magnitude != power_of_two(exponent):
+            code += 1
+    return 254 if code > 254 and (flags & SATFINITE) != 0 else min(code, 255)
+
+
+@native
+def decode_scale(code: int) -> float:
+    """Return the value of a ue8m0 code as float64."""
+    return float64(0x7FF8000000000000) if code == 255 else power_of_two(code - 127)

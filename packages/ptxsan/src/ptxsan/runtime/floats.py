@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from ptxsan.numerics import approx, arithmetic, convert, halves
 from ptxsan.numerics.native import bits64, float32, float64
-from ptxsan.numerics.rounding import decode, encode
+from ptxsan.numerics.rounding import (
+    decode,
+    decode_scale,
+    encode,
+    encode_scale,
+    encode_stochastic,
+)
 from ptxsan.runtime.native import export
 
 ADD, SUB, MUL, DIV = 0, 1, 2, 3
@@ -56,6 +62,24 @@ def f_encode(value: float, index: int, mode: int, flags: int) -> int:
 def f_decode(code: int, index: int) -> float:
     """Return the value of a code of format `index`."""
     return decode(code, index)
+
+
+@export("uint32(float64, int32, uint32, int32, int32)")
+def f_stochastic(value: float, index: int, random: int, count: int, flags: int) -> int:
+    """Return the code of a double in format `index`, rounded by `count` random bits."""
+    return encode_stochastic(value, index, random, count, flags)
+
+
+@export("uint32(float64, int32, int32)")
+def f_encode_scale(value: float, mode: int, flags: int) -> int:
+    """Return the ue8m0 code of a double's magnitude."""
+    return encode_scale(value, mode, flags)
+
+
+@export("float64(uint32)")
+def f_decode_scale(code: int) -> float:
+    """Return the value of a ue8m0 code."""
+    return decode_scale(code)
 
 
 @export("float64(int32, float64, float64, int32)")
