@@ -5,22 +5,20 @@ of its own in vector clocks, whose operations end in the order in which they wer
 done where they are started and recorded as done by the pipe, so that whoever has not waited for an
 mbarrier behind a commit does not know of them. Operands in shared memory are checked and recorded
 in chunks of 16 bytes. The sum is that of MMA-Sim (Microsoft, 2025) for Blackwell: all products of
-an instruction and the accumulator in one step, 25 bits below the largest exponent; 4-bit factors
-with scales in groups of 16, 35 bits.
+an instruction and the accumulator in one step, 25 bits below the largest exponent; with scales
+numerics/scaled.py.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxsan.numerics.dot import code32, read_factors
-from ptxsan.numerics.native import bits64, float32, native
-from ptxsan.numerics.panels import add_block16, add_block32, cut32
+from ptxsan.numerics.native import float32, native
+from ptxsan.numerics.panels import add_block16, add_block32
 from ptxsan.numerics.rounding import decode, encode, power_of_two
-from ptxsan.numerics.vectors import LEAST, MOST
+from ptxsan.numerics.scaled import add_groups, scale_factors
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.bulk_issue import in_block, serves
 from ptxsan.runtime.descriptors import in_canonical_layout
@@ -52,7 +50,7 @@ A_INSIDE, ACCUMULATE, PAIR, DISABLED, HALVED, SCALES = 1 << 4, 1 << 5, 1 << 6, 1
 BAD_ROWS, BAD_COLUMNS, BAD_FORMAT, BAD_LANE, BAD_PAIR = 0, 1, 2, 3, 4
 _SWIZZLE, _SPARSE, _SMALL_A = 0, 1, 2  # what is not modelled, from L.BAD_DESCRIPTOR on
 _E4M3, _E5M2, _E2M1, _E3M2, _E2M3 = 4, 5, 7, 8, 9  # FloatFormat.index
-_FRACTION, _FRACTION_OF_GROUPS, _GROUP = 25, 35, 16
+_FRACTION = 25
 
 
 @native
@@ -324,23 +322,6 @@ def _negate(codes: NDArray[np.int64], bits: int) -> None:
 
 
 @native
-def _scale(
-    values: NDArray[np.float64], sizes: NDArray[np.float64], place: int, step: int, count: int,
-    code: int,
-) -> None:  # fmt: skip
-    """Multiply `count` factors by the power of two that a ue8m0 code is; 255 is a NaN."""
-    factor = power_of_two(code - 127)
-    for index in range(count):
-        at = place + index * step
-        if code == 255:
-            values[at], sizes[at] = math.nan, 2.0**900
-            continue
-        values[at] *= factor
-        if LEAST < sizes[at] < MOST:
-            sizes[at] *= factor
-
-
-@native
 def _scale_code(owner: int, address: int, row: int, byte: int) -> int:
     """Return a scale of a row: of lane row % 32 and column row / 32; 256 more: nobody wrote it."""
     tensor = load_u64(owner + L.TENSOR)
@@ -367,75 +348,6 @@ def _integers(
             if saturate:
                 total = min(max(total, -2147483648), 2147483647)
             result[row, column >> 3, column & 7] = total & 0xFFFFFFFF
-
-
-@native
-def _significand(value: float) -> tuple[float, int]:
-    """Return (s, e) with value = s 2**e of a float32 accumulator; e is at least -126."""
-    if value == 0.0:
-        return 0.0, -126
-    exponent = max(((bits64(value) >> 52) & 0x7FF) - 1023, -126)
-    return value * power_of_two(-exponent), exponent
-
-
-@native
-def _scale_of_group(code: int, exponent_only: bool) -> tuple[float, int]:
-    """Return (s, e) of a ue8m0 or ue4m3 scale; s is NaN where it is one."""
-    if exponent_only:
-        return (math.nan, 0) if code == 255 else (1.0, code - 127)
-    code &= 127
-    if code == 127:
-        return math.nan, 0
-    field, rest = code >> 3, code & 7
-    if field == 0:
-        return float(rest) / 8.0, -6
-    return 1.0 + float(rest) / 8.0, field - 7
-
-
-@native
-def _groups(
-    a: NDArray[np.float64], b: NDArray[np.float64], scales_a: NDArray[np.int64],
-    scales_b: NDArray[np.int64], exponent_only: bool, result: NDArray[np.int64],
-) -> None:  # fmt: skip
-    """Add A B of 4-bit factors to result: groups of 16 are exact, then cut below the largest.
-
-    a: [M, 64]; b: [N / 8, 64, 8]; scales_a: [M, scales]; scales_b: [N, scales].
-    """
-    count = a.shape[1] // _GROUP
-    per_scale = count // scales_a.shape[1]
-    terms, exponents = np.empty(count + 1), np.empty(count + 1, np.int64)
-    for row in range(a.shape[0]):
-        for column in range(result.shape[1] * 8):
-            own = float32(result[row, column >> 3, column & 7])
-            if own - own != 0.0:
-                code = 0x7FFFFFFF if own != own else result[row, column >> 3, column & 7]
-                for group in range(scales_a.shape[1]):
-                    x, _ = _scale_of_group(scales_a[row, group], exponent_only)
-                    y, _ = _scale_of_group(scales_b[column, group], exponent_only)
-                    code = 0x7FFFFFFF if x + y != x + y else code
-                result[row, column >> 3, column & 7] = code
-                continue
-            terms[count], exponents[count] = _significand(own)
-            largest, broken = exponents[count], False
-            for group in range(count):
-                x, e = _scale_of_group(scales_a[row, group // per_scale], exponent_only)
-                y, f = _scale_of_group(scales_b[column, group // per_scale], exponent_only)
-                total = 0.0
-                for k in range(_GROUP * group, _GROUP * (group + 1)):
-                    total += a[row, k] * b[column >> 3, k, column & 7]
-                broken = broken or x != x or y != y
-                terms[group], exponents[group] = total * x * y, e + f
-                largest = max(largest, e + f)
-            if broken:
-                result[row, column >> 3, column & 7] = 0x7FFFFFFF
-                continue
-            total = 0.0
-            for index in range(count + 1):
-                lower = _FRACTION_OF_GROUPS + exponents[index] - largest
-                if lower > -400:
-                    total += math.trunc(terms[index] * power_of_two(lower))
-            code = cut32(total * power_of_two(largest - _FRACTION_OF_GROUPS))
-            result[row, column >> 3, column & 7] = code
 
 
 # ---- the accumulator
@@ -596,14 +508,14 @@ def _add(
     depth = a.shape[1]
     if kind >= MXF4:
         exponent_only = kind == MXF4 or described >> 23 & 1 == 1
-        _groups(values, b_values, a_scales, b_scales, exponent_only, result)
+        add_groups(values, b_values, a_scales, b_scales, exponent_only, result)
         return
     if kind == MXF8F6F4:
         for row in range(a.shape[0]):
-            _scale(values.reshape(-1), sizes.reshape(-1), row * depth, 1, depth, a_scales[row, 0])
+            scale_factors(values.reshape(-1), sizes.reshape(-1), row * depth, 1, depth, a_scales[row, 0])
         for column in range(8 * b.shape[0]):
             start = (column >> 3) * 8 * depth + (column & 7)
-            _scale(b_values.reshape(-1), b_sizes.reshape(-1), start, 8, depth, b_scales[column, 0])
+            scale_factors(b_values.reshape(-1), b_sizes.reshape(-1), start, 8, depth, b_scales[column, 0])
     if d_form == 0:
         add_block16(values, sizes, b_values, b_sizes, result, 0, depth, _FRACTION)
     else:
