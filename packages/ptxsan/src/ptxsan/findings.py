@@ -34,6 +34,7 @@ class Kind(StrEnum):
     BAD_COPY = "invalid-bulk-copy"
     TENSOR_MEMORY = "tensor-memory-misuse"
     TENSOR_FENCE = "missing-tensor-fence"
+    LAUNCH_CONTROL = "launch-control-misuse"
     TRAP = "trap"
     ASSERT = "assert"
     ADDRESS_OVERFLOW = "address-overflow"

@@ -88,6 +88,8 @@ def interplay(program: Program) -> Interplay:
 
 def _lets_in(one: Instruction) -> bool:
     """Whether an instruction other than an atomic lets blocks see each other."""
-    if isa.row(one).calls or isa.in_cluster(one) or isa.reduces_in_memory(one):
+    if isa.row(one).calls or isa.in_cluster(one) or isa.takes_blocks(one):
+        return True
+    if isa.reduces_in_memory(one):
         return True
     return not isa.is_atomic(one) and isa.is_strong(one) and isa.space_of(one) not in _OWN

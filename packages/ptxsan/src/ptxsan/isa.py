@@ -280,8 +280,18 @@ TABLE: tuple[Row, ...] = (
     # clusters
     *_rows("mapa", arch=90, clocks=True),
     *_rows("getctarank", arch=90),
+    # blocks that have not begun
+    Row(base="clusterlaunchcontrol", form=("try_cancel",), result=_N, memory=Memory.WRITE,
+        space="shared", objects=True, clocks=True, steers=(ALL,), arch=100, cost=8),
+    Row(base="clusterlaunchcontrol", form=("query_cancel",), arch=100),
+    Row(base="clusterlaunchcontrol", form=("query_cancel", "is_canceled"), result=_P, arch=100),
     # matrices
     *_rows("mma", shadow=Shadow.PRODUCED, sums=True, joins=True, suspends=True, arch=70, cost=8),
+    *(
+        Row(base="mma", form=(form,), shadow=Shadow.PRODUCED, sums=True, joins=True, suspends=True,
+            arch=120, family=True, cost=8)
+        for form in ("kind::f8f6f4", "block_scale")
+    ),
     *_rows("ldmatrix", memory=Memory.READ, shadow=Shadow.LOADED, defined=Defined.MEMORY, rows=True,
            joins=True, suspends=True, arch=75, cost=4),
     *_rows("stmatrix", result=_N, memory=Memory.WRITE, joins=True, suspends=True, arch=90, cost=4),
@@ -436,6 +446,11 @@ def in_cluster(one: Instruction) -> bool:
     return any("cluster" in part for part in one.parts)
 
 
+def takes_blocks(one: Instruction) -> bool:
+    """Whether it asks for the place of a cluster that has not begun."""
+    return one.base == "clusterlaunchcontrol" and "try_cancel" in one.parts
+
+
 def is_asynchronous(one: Instruction) -> bool:
     """Whether vector clocks have to be kept for it: mbarriers, bulk copies, clusters."""
     return row(one).clocks or in_cluster(one)
@@ -509,7 +524,9 @@ def multiplies_matrices(one: Instruction) -> bool:
 def value_stored(one: Instruction) -> Operand | None:
     """Return the operand that a store of one thread writes; None for anything else."""
     found = row(one)
-    return one.operands[1] if found.memory is Memory.WRITE and not found.joins else None
+    if found.memory is not Memory.WRITE or found.joins or takes_blocks(one):
+        return None
+    return one.operands[1]
 
 
 def architecture_of(source: str, default: str) -> str:

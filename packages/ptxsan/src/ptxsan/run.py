@@ -82,6 +82,7 @@ _FULL = {
         "swizzling in units of 32 bytes"
     ),
     L.BAD_DESCRIPTOR + 1: "a sparse product of tcgen05",
+    L.BAD_DESCRIPTOR + 3: "a zero-column mask of tcgen05.mma.ws",
     L.BAD_DESCRIPTOR + 2: (
         "a product of tcgen05 with A in tensor memory and elements of 4 or 6 bits, or 64 rows a "
         "block"

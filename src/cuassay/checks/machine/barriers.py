@@ -54,6 +54,7 @@ class Sync101(MachineCheck):
             "trap",
             "assert",
             "mbarrier-misuse",
+            "launch-control-misuse",
             "false-assumption",
             "ended-before-barrier",
         }

@@ -16,12 +16,18 @@ from ptxsan.emit.values import Value
 from ptxsan.isa import space_of
 from ptxsan.numerics.dot import SumRule, instruction_rule
 from ptxsan.numerics.formats import BY_NAME
-from ptxsan.runtime.packing import DEALT, INTEGERS, SATFINITE, SHADOW, pack
+from ptxsan.runtime.packing import DEALT, FRACTIONS, INTEGERS, SATFINITE, SHADOW, pack
 from ptxsan.syntax import Instruction, Operand, Register, Vector
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "e4m3": 8, "e5m2": 8, "f64": 64, "s32": 32}
 _BITS |= {"u8": 8, "s8": 8, "u4": 4, "s4": 4}
+_BITS |= {"e2m1": 8, "e2m3": 8, "e3m2": 8}  # in bytes of their own
+# Of a kind with scales: depth, how many scales a row may have, their types.
+_SCALED = {
+    "kind::mxf8f6f4": (32, (1,), ("ue8m0",)), "kind::mxf4": (64, (2,), ("ue8m0",)),
+    "kind::mxf4nvf4": (64, (2, 4), ("ue8m0", "ue4m3")),
+}  # fmt: skip
 
 
 def shape_of(cx: Emit, ins: Instruction) -> tuple[int, int, int]:
@@ -47,7 +53,45 @@ def emit_mma(cx: Emit, ins: Instruction) -> None:
         cx.unsupported("is the Volta shape, which is not modelled")
     if "row" not in ins.parts or "col" not in ins.parts:
         cx.unsupported("is modelled for .row.col only")
-    multiply(cx, ins, flags=0)
+    if "block_scale" in ins.parts:
+        _scaled(cx, ins)
+    else:
+        multiply(cx, ins, flags=0)
+
+
+def _scaled(cx: Emit, ins: Instruction) -> None:
+    """D = A B + C where blocks along K have scales, which some lanes bring."""
+    if cx.algebra:
+        cx.unsupported("has no meaning in the algebra")
+    kind = next((part for part in ins.parts if part in _SCALED), "")
+    types = [part for part in ins.parts[:-1] if part in _BITS]
+    if not kind or len(types) != 4 or len(ins.operands) != 8:
+        cx.unsupported("is no product with scales that is known")
+    shape, (depth, counts, scales) = shape_of(cx, ins), _SCALED[kind]
+    named = [int(part[11]) for part in ins.parts if part.startswith("scale_vec::")]
+    count = named[0] if named else counts[0]
+    whole = shape == (16, 8, depth) and types[0] == types[3] == "f32"
+    if not whole or count not in counts or ins.parts[-1] not in scales:
+        cx.unsupported("has a shape, types or scales that its kind does not have")
+    columns = [items_of(operand) for operand in ins.operands[1:4]]
+    inputs = [cx.read(one, "b32") for column in columns for one in column]
+    inputs += [cx.read(ins.operands[4], "b32"), cx.read(ins.operands[6], "b32")]
+    chosen, poisons = "0", []
+    for place, one in enumerate((*items_of(ins.operands[5]), *items_of(ins.operands[7]))):
+        value = cx.read(one, "u16")
+        poisons.append(value.poison)
+        wide = cx.let(f"zext i16 {value.bits} to i32")
+        chosen = cx.let(f"or i32 {chosen}, {cx.let(f'shl i32 {wide}, {8 * place}')}")
+    inputs.append(Value("b32", chosen, cx.either(*poisons)))
+    flags = SHADOW if cx.shadow_on else 0
+    flags |= FRACTIONS if ins.parts[-1] == "ue4m3" else 0
+    lengths = len(columns[0]), len(columns[1]), len(columns[2])
+    kinds = BY_NAME[types[1]].index, BY_NAME[types[2]].index, BY_NAME["f32"].index
+    rule = SumRule(block=depth // count, fraction_bits=0)
+    immediate = pack(shape, lengths, kinds, rule, flags)
+    results = cx.collective("mma_scaled", inputs, ["b32"] * lengths[2], immediate=immediate)
+    for to, result in zip(items_of(ins.operands[0]), results, strict=True):
+        write_result(cx, to, result, "f32")
 
 
 def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
@@ -77,6 +121,8 @@ def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
     else:
         kinds = BY_NAME[a].index, BY_NAME[b].index, BY_NAME[c].index
         rule = instruction_rule(cx.options.arch, _BITS[a] // 8, shape[2])
+        if rule.halves and {a, b} & {"e2m1", "e2m3", "e3m2"}:
+            cx.unsupported("has factors of 4 or 6 bits, which are modelled for sm_120 and later")
         if rule.halves and c != "f32":
             cx.unsupported("with 8-bit factors and f16 accumulators is not modelled for sm_90")
     counts = len(columns[0]), len(columns[1]), len(columns[2])

@@ -51,6 +51,7 @@ _FAMILIES = (
     "calls",
     "textures",
     "tensor_memory",
+    "launch_control",
 )
 
 

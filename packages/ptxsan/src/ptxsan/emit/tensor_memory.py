@@ -20,7 +20,15 @@ from ptxsan.emit.registry import emits
 from ptxsan.program import SHARED_WINDOW
 from ptxsan.runtime import layout
 from ptxsan.runtime.tensor_memory import PACKED, S16X32, S16X64, S16X128, S16X256, S32X32
-from ptxsan.runtime.tensor_products import A_INSIDE, ACCUMULATE, DISABLED, HALVED, PAIR, SCALES
+from ptxsan.runtime.tensor_products import (
+    A_INSIDE,
+    ACCUMULATE,
+    DISABLED,
+    HALVED,
+    PAIR,
+    SCALES,
+    STATIONARY,
+)
 from ptxsan.syntax import Address, Immediate, Instruction, Operand, Vector
 
 _HERE = (("i64", "%thread.i"), ("i64", "%block.i"), ("i64", "%launch.i"))
@@ -259,11 +267,15 @@ def emit_copy(cx: Emit, ins: Instruction) -> None:
 @emits("tcgen05", where=lambda ins: ins.parts[1] == "mma")
 def emit_multiply(cx: Emit, ins: Instruction) -> None:
     """D = A B + D, or A B, of matrices that descriptors and addresses name."""
-    _refuse(cx, "sp", "ws", "ashift")
+    _refuse(cx, "sp", "ashift")
+    stationary = "ws" in ins.parts
     kind = next((one[6:] for one in ins.parts if one.startswith("kind::")), "")
     if kind not in _KINDS:
         cx.unsupported("has a kind that is not covered")
     how = _KINDS.index(kind) | (PAIR if _group(ins) == 2 else 0)
+    how |= STATIONARY if stationary else 0
+    if stationary and (_group(ins) == 2 or kind.startswith("mx")):
+        cx.unsupported("is no weight-stationary product that PTX has")
     to, a, b, described, *rest = ins.operands
     scales = ["0", "0"]
     if kind.startswith("mx"):
@@ -283,7 +295,9 @@ def emit_multiply(cx: Emit, ins: Instruction) -> None:
             value = cx.read(one, "b32")
             cx.store_field("%thread", layout.TILE_AT + 4 * index, value.bits)
         rest = rest[1:]
-    if len(rest) > 1:
+    if len(rest) > 1 and stationary:
+        cx.call("void", "rt_tensor_mask", ("i64", "%launch.i"), ("i64", _whole(cx, rest[1])))
+    elif len(rest) > 1:
         if not isinstance(rest[1], Immediate):
             cx.unsupported("needs a constant where it scales its accumulator")
         how |= (rest[1].bits & 255) << HALVED

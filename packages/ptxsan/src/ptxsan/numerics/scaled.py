@@ -22,7 +22,7 @@ FRACTION_OF_GROUPS, GROUP = 35, 16
 
 
 @native
-def scale_factors(
+def _scale_factors(
     values: NDArray[np.float64], sizes: NDArray[np.float64], place: int, step: int, count: int,
     code: int,
 ) -> None:  # fmt: skip
@@ -36,6 +36,32 @@ def scale_factors(
         values[at] *= factor
         if LEAST < sizes[at] < MOST:
             sizes[at] *= factor
+
+
+@native
+def scale_both(
+    a: NDArray[np.float64], a_sizes: NDArray[np.float64],
+    b: NDArray[np.float64], b_sizes: NDArray[np.float64],
+    a_scales: NDArray[np.int64], b_scales: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Scale factors and sizes (panels.py) in place: a [M, K], b [N / 8, K, 8] by ue8m0 codes.
+
+    a_scales: [M, 1]; b_scales: [N, 1].
+    """
+    depth = a.shape[1]
+    for row in range(a.shape[0]):
+        code = a_scales[row, 0]
+        _scale_factors(a.reshape(-1), a_sizes.reshape(-1), row * depth, 1, depth, code)
+    for column in range(8 * b.shape[0]):
+        start, code = (column >> 3) * 8 * depth + (column & 7), b_scales[column, 0]
+        _scale_factors(b.reshape(-1), b_sizes.reshape(-1), start, 8, depth, code)
+
+
+@native
+def value_of_scale(code: int, exponent_only: bool) -> float:
+    """Return a ue8m0 or ue4m3 scale as float64."""
+    significand, exponent = scale_of_group(code, exponent_only)
+    return significand * power_of_two(exponent)
 
 
 @native

@@ -31,7 +31,7 @@ def _begin(block: int, launch: int, linear: int) -> None:
     store_u32(block + L.BLOCK_STATE, 0)
     store_u32(block + L.PUBLISHED, 0)
     store_u32(block + L.PUBLISHED_SYS, 0)
-    store_u32(block + L.KNOWN_BEFORE, 0)
+    store_u64(block + L.KNOWN_BEFORE, 0)  # and NONE_LEFT
     store_u32(block + L.BLOCK_FAR, 0)
     store_u32(block + L.KNOWS_ALL, 0)
     store_u32(block + L.LAST_RELEASE, 0)
@@ -118,7 +118,7 @@ def _begin_objects(block: int) -> None:
 
 
 @native
-def _linear_of(launch: int, unit: int, rank: int) -> int:
+def linear_of(launch: int, unit: int, rank: int) -> int:
     """Return the linear index of a block from its cluster and its rank there."""
     if load_u32(launch + L.PART_COUNT):
         return unit
@@ -137,4 +137,4 @@ def start_cluster(context: int, size: int, launch: int, unit: int) -> None:
     for rank in range(size):
         block = context + rank * L.BLOCK_BYTES
         store_u32(block + L.CLUSTER_RANK, rank)
-        _begin(block, launch, _linear_of(launch, unit, rank))
+        _begin(block, launch, linear_of(launch, unit, rank))

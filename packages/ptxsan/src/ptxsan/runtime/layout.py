@@ -163,6 +163,7 @@ DENIED = 1560  # u32: bits of A_FLAGS that close an allocation to the block; 0 f
 PUBLISHED_SYS = 1564  # u32: PUBLISHED by fences of the system
 FAR_LIST_SYS = 1568  # 64 x u32: FAR_SYS of FAR_LIST
 KNOWN_BEFORE = 1824  # u32: how many of FAR_LIST tell of the launches before
+NONE_LEFT = 1828  # u32: 1: a thread saw that no cluster was left to take over
 TENSOR = 1856  # u64: tensor memory (tensor_memory.py), 0: the kernel has none
 BLOCK_BYTES = 1920
 MOST_STATES = 16
@@ -267,6 +268,8 @@ PARTS = 528  # u64: their records
 DEVICES = 536  # u64: the device of each block (u8), 0: one device
 HELD = 544  # u32: devices whose blocks wait until nobody else gets on
 KERNEL = 548  # u32: which of the kernels that are one program
+ORDER = 552  # u64: the clusters in the order in which they begin
+UNITS = 560  # u32: how many there are
 LAUNCH_BYTES = 576
 OBSERVED = 4  # executions of each instruction that are observed
 
@@ -386,6 +389,7 @@ K_ENDED_BEFORE = 45
 K_PEER = 46
 K_TENSOR_LANES, K_TENSOR_OUTSIDE, K_TENSOR_RACE, K_TENSOR_LEFT, K_TENSOR_ALLOC = 47, 48, 49, 50, 51
 K_TENSOR_FENCE, K_TENSOR_SHAPE = 52, 53
+K_NONE_LEFT = 54
 K_EXITED_SHARED, K_POISON_BRANCH, K_POISON_ADDRESS, K_POISON_STORE, K_SUSPECT = 12, 13, 14, 15, 16
 
 INSIDE = 256  # added to the kind of a race in global memory between threads of one block

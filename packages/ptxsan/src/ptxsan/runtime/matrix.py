@@ -11,17 +11,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan.numerics.dot import code32, multiply
+from ptxsan.numerics.dot import code32, multiply, read_factors
 from ptxsan.numerics.native import float32, native
-from ptxsan.numerics.panels import products
+from ptxsan.numerics.panels import add_block32, products
 from ptxsan.numerics.rounding import decode
+from ptxsan.numerics.scaled import add_groups, scale_both, value_of_scale
 from ptxsan.runtime.collectives import collective
+from ptxsan.runtime.layout import SLOT
 from ptxsan.runtime.operands import deal, gather_a, gather_b, gather_c, spread
 from ptxsan.runtime.packing import (
     EIGHTS_M,
     EIGHTS_N,
     FLAGS,
     FRACTION,
+    FRACTIONS,
     HALVES,
     KIND_A,
     KIND_B,
@@ -32,6 +35,9 @@ from ptxsan.runtime.packing import (
     K,
     field,
 )
+from ptxsan.runtime.raw import load_u32, load_u64
+
+_FRACTION_OF_EIGHTS = 25  # bits below the largest exponent, of scaled factors in containers
 
 
 @native
@@ -71,6 +77,8 @@ def mma_float(area: int, stride: int, mask: int, inputs: int, outputs: int, imme
         area, stride, immediate, packed, result.reshape(-1), dc.reshape(-1), poison.reshape(-1)
     )
     spread(pa, pb, poison)
+    out_of_containers(a.reshape(-1), a_kind)
+    out_of_containers(b.reshape(-1), b_kind)
     shadowed = (field(immediate, FLAGS) & SHADOW) != 0
     if shadowed:
         decoded(result.reshape(-1), c_kind, here.reshape(-1))
@@ -82,6 +90,95 @@ def mma_float(area: int, stride: int, mask: int, inputs: int, outputs: int, imme
         shadows(values[0], values[1], da, db, dc, touched, exact, here)
     deal(
         area, stride, inputs, immediate, packed, result.reshape(-1), exact.reshape(-1),
+        here.reshape(-1), poison.reshape(-1),
+    )  # fmt: skip
+
+
+@native
+def out_of_containers(codes: NDArray[np.int64], kind: int) -> None:
+    """Take codes of 4 and 6 bits out of bytes: e2m1 lies in the middle, the others at the bottom.
+
+    PTX ISA, mma with kind f8f6f4 or mxf8f6f4.
+    """
+    for at in range(codes.size):
+        if kind == 7:
+            codes[at] = codes[at] >> 2 & 15
+        elif kind > 7:
+            codes[at] &= 63
+
+
+@native
+def _gather_scales(
+    area: int, stride: int, slot: int, which: tuple[int, int, int], codes: NDArray[np.int64],
+    poison: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Fill codes [rows, count] from the words in a slot of the lanes that bring them.
+
+    PTX ISA, "Block Scaling" of mma. `which`: 1 for A, whose rows 8 apart lie in neighbouring lanes,
+    0 for B; the first byte; which lanes of each four (pairs for A).
+    """
+    of_a, byte, chosen = which
+    for row in range(codes.shape[0]):
+        lane = 4 * (row & 7) + (2 * (chosen & 1) + (row >> 3) if of_a else chosen & 3)
+        place = area + lane * stride + SLOT * slot
+        word = load_u64(place)
+        for index in range(codes.shape[1]):
+            codes[row, index] = word >> 8 * ((byte + index) & 3) & 255
+        poison[row] |= load_u32(place + 24)
+
+
+@collective("mma_scaled")
+def mma_scaled(
+    area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int
+) -> None:
+    """D = A B + C in f32, where blocks along K have scales: 32 factors in bytes, or 64 of 4 bits.
+
+    The last three inputs are the scales of A, those of B, and which bytes of which lanes hold them.
+    """
+    m, n, k = 8 * field(immediate, EIGHTS_M), 8 * field(immediate, EIGHTS_N), field(immediate, K)
+    a_kind, b_kind = field(immediate, KIND_A), field(immediate, KIND_B)
+    bits, count = (4 if k == 64 else 8), k >> field(immediate, LOG_BLOCK)
+    exponent_only = (field(immediate, FLAGS) & FRACTIONS) == 0
+    a, b = np.empty((m, k), np.int64), np.empty((n // 8, k, 8), np.int64)
+    nothing, dc = np.zeros(1), np.empty((m, n))
+    pa, pb, poison = np.zeros(m, np.int64), np.zeros(n, np.int64), np.empty((m, n), np.int64)
+    result, exact, here = np.empty((m, n), np.int64), np.empty((m, n)), np.empty((m, n))
+    gather_a(area, stride, immediate, bits, a.reshape(-1), nothing, pa)
+    gather_b(area, stride, immediate, bits, b.reshape(-1), nothing, pb)
+    gather_c(area, stride, immediate, 0, result.reshape(-1), dc.reshape(-1), poison.reshape(-1))
+    a_scales, b_scales = np.empty((m, count), np.int64), np.empty((n, count), np.int64)
+    chosen = load_u64(area + SLOT * (inputs - 1))
+    for_a, for_b = (1, chosen & 255, chosen >> 8 & 255), (0, chosen >> 16 & 255, chosen >> 24 & 255)
+    _gather_scales(area, stride, inputs - 3, for_a, a_scales, pa)
+    _gather_scales(area, stride, inputs - 2, for_b, b_scales, pb)
+    spread(pa, pb, poison)
+    shadowed = (field(immediate, FLAGS) & SHADOW) != 0
+    if shadowed:
+        decoded(result.reshape(-1), 2, here.reshape(-1))
+    if bits == 8:
+        out_of_containers(a.reshape(-1), a_kind)
+        out_of_containers(b.reshape(-1), b_kind)
+    values, sizes = np.empty(a.shape), np.empty(a.shape)
+    b_values, b_sizes = np.empty(b.shape), np.empty(b.shape)
+    read_factors(a.reshape(-1), a_kind, values.reshape(-1), sizes.reshape(-1))
+    read_factors(b.reshape(-1), b_kind, b_values.reshape(-1), b_sizes.reshape(-1))
+    sums = result.reshape((m, n // 8, 8))
+    if bits == 8:
+        scale_both(values, sizes, b_values, b_sizes, a_scales, b_scales)
+        add_block32(values, sizes, b_values, b_sizes, sums, 0, k, _FRACTION_OF_EIGHTS)
+    else:
+        add_groups(values, b_values, a_scales, b_scales, exponent_only, sums)
+        for index in range(k):
+            block = index * count // k
+            for row in range(m):
+                values[row, index] *= value_of_scale(a_scales[row, block], exponent_only)
+            for column in range(n):
+                scale = value_of_scale(b_scales[column, block], exponent_only)
+                b_values[column >> 3, index, column & 7] *= scale
+    if shadowed:
+        shadows(values, b_values, values, b_values, dc, False, exact, here)
+    deal(
+        area, stride, inputs, immediate, 0, result.reshape(-1), exact.reshape(-1),
         here.reshape(-1), poison.reshape(-1),
     )  # fmt: skip
 

@@ -45,6 +45,7 @@ _PIECES = {
         "bulk_issue",
         "clusters",
         "value_issue",
+        "launch_control",
         "tile_issue",
     ),
     "matrix": ("matrix",),

@@ -343,6 +343,8 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
     size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
     size *= load_u32(launch + L.CLUSTER_DIM + 8)
     group = size * L.BLOCK_BYTES
+    store_u64(launch + L.ORDER, order)
+    store_u32(launch + L.UNITS, units)
     idle = turn = 0
     active, pauses = _resumed(contexts, room, group), load_u32(launch + L.PAUSES)
     total, moved = changes(contexts, room, group, size), active == 0

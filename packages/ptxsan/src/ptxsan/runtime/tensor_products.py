@@ -18,7 +18,7 @@ from ptxsan.numerics.dot import code32, read_factors
 from ptxsan.numerics.native import float32, native
 from ptxsan.numerics.panels import add_block16, add_block32
 from ptxsan.numerics.rounding import decode, encode, power_of_two
-from ptxsan.numerics.scaled import add_groups, scale_factors
+from ptxsan.numerics.scaled import add_groups, scale_both
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.bulk_issue import in_block, serves
 from ptxsan.runtime.descriptors import in_canonical_layout
@@ -44,11 +44,12 @@ from ptxsan.runtime.watch import keep_access
 
 F16, TF32, F8F6F4, I8, MXF8F6F4, MXF4, MXF4NVF4 = 0, 1, 2, 3, 4, 5, 6  # kinds
 # Bits of `how`: kind (4), A in tensor memory, accumulate, pair of blocks, lanes disabled, log2 of
-# how often D is halved (8), scales for each row (8).
+# how often D is halved (8), scales for each row (8), weights stationary.
 A_INSIDE, ACCUMULATE, PAIR, DISABLED, HALVED, SCALES = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 8, 16
+STATIONARY = 1 << 24
 # What a descriptor has that no hardware takes.
 BAD_ROWS, BAD_COLUMNS, BAD_FORMAT, BAD_LANE, BAD_PAIR = 0, 1, 2, 3, 4
-_SWIZZLE, _SPARSE, _SMALL_A = 0, 1, 2  # what is not modelled, from L.BAD_DESCRIPTOR on
+_SWIZZLE, _SPARSE, _SMALL_A, _MASK = 0, 1, 2, 3  # what is not modelled, from L.BAD_DESCRIPTOR on
 _E4M3, _E5M2, _E2M1, _E3M2, _E2M3 = 4, 5, 7, 8, 9  # FloatFormat.index
 _FRACTION = 25
 
@@ -354,8 +355,16 @@ def _integers(
 
 
 @native
-def _lane_of(rows: int, pair: bool, row: int, column: int, columns: int) -> int:
-    """Return lane << 16 | column of an element of D, in the block that has its row."""
+def _lane_of(rows: int, how: int, row: int, column: int, columns: int) -> int:
+    """Return lane << 16 | column of an element of D, in the block that has its row.
+
+    Where weights are stationary, M = 64 and M = 32 leave lanes for further columns (PTX ISA,
+    layouts E and G).
+    """
+    pair = how & PAIR != 0
+    if how & STATIONARY:
+        mine = columns * rows // 128
+        return (row + rows * (column // mine)) << 16 | column % mine
     if pair:
         if rows == 256:
             return (row & 127) << 16 | column
@@ -392,7 +401,7 @@ def _sums(
         owner = other if pair and row >= rows // 2 else block
         tensor = load_u64(owner + L.TENSOR)
         for column in range(columns):
-            place = _lane_of(rows, pair, row, column, columns)
+            place = _lane_of(rows, how, row, column, columns)
             lane = (place >> 16) + (at >> 16)
             if writes and how & DISABLED:
                 word = lane // 32 + (4 if pair and owner == other else 0)
@@ -444,19 +453,24 @@ def _formats(kind: int, described: int) -> tuple[int, int, int]:
 
 @native
 def _is_legal(
-    thread: int, launch: int, to: int, kind: int, described: int, pair: bool, site: int
+    thread: int, launch: int, to: int, kind: int, described: int, how: int, site: int
 ) -> bool:  # fmt: skip
     """Whether hardware takes an instruction descriptor with an accumulator there."""
     rows, columns, _ = _sizes(kind, described)
     a, b, d = _formats(kind, described)
-    least, step = 128 if pair else 64, 8 if rows == 64 else 16
-    if rows not in (least, 2 * least) or (rows == 64 and kind >= MXF8F6F4):
+    stationary = how & STATIONARY != 0
+    step = 8 if rows == 64 else 16
+    least = 32 if stationary else (128 if how & PAIR or kind >= MXF8F6F4 else 64)
+    most = 256 if how & PAIR else 128
+    if rows not in (least, 64, 128, 256) or not least <= rows <= most:
         return _refuse(thread, launch, site, rows, BAD_ROWS)
     if not step <= columns <= 256 or columns % step:
         return _refuse(thread, launch, site, columns, BAD_COLUMNS)
+    if stationary and columns not in (64, 128, 256):
+        return _refuse(thread, launch, site, columns, BAD_COLUMNS)
     if a < 0 or b < 0 or d < 0:
         return _refuse(thread, launch, site, described & 0xFFFFFFFF, BAD_FORMAT)
-    if to >> 16 not in (0, 16 if rows == 64 else 0):
+    if to >> 16 not in (0, 16 if rows == 64 and not stationary else 0):
         return _refuse(thread, launch, site, to >> 16, BAD_LANE)
     return True
 
@@ -473,7 +487,7 @@ def _is_covered(
     inside = how & A_INSIDE != 0
     if not _is_modelled(b_at) or not (inside or _is_modelled(a_at)):
         return _unmodelled(launch, _SWIZZLE)
-    few = rows == 64 or (how & PAIR != 0 and rows == 128)
+    few = rows < 128 or (how & PAIR != 0 and rows == 128)
     if inside and (few or (_bits_of(kind, a) < 8 and kind < MXF4)):
         return _unmodelled(launch, _SMALL_A)
     return True
@@ -511,11 +525,7 @@ def _add(
         add_groups(values, b_values, a_scales, b_scales, exponent_only, result)
         return
     if kind == MXF8F6F4:
-        for row in range(a.shape[0]):
-            scale_factors(values.reshape(-1), sizes.reshape(-1), row * depth, 1, depth, a_scales[row, 0])
-        for column in range(8 * b.shape[0]):
-            start = (column >> 3) * 8 * depth + (column & 7)
-            scale_factors(b_values.reshape(-1), b_sizes.reshape(-1), start, 8, depth, b_scales[column, 0])
+        scale_both(values, sizes, b_values, b_sizes, a_scales, b_scales)
     if d_form == 0:
         add_block16(values, sizes, b_values, b_sizes, result, 0, depth, _FRACTION)
     else:
@@ -545,7 +555,7 @@ def rt_tensor_multiply(
         if first == 0 or other == 0:
             _refuse(thread, launch, site, 0, BAD_PAIR)
             return
-    if pipe == 0 or not _is_legal(thread, launch, to, kind, described, pair, site):
+    if pipe == 0 or not _is_legal(thread, launch, to, kind, described, how, site):
         return
     if not _is_covered(launch, kind, described, how, a_at, b_at):
         return
@@ -554,6 +564,8 @@ def rt_tensor_multiply(
     a_form, b_form, d_form = _formats(kind, described)
     wide = columns // 2 if pair and rows == 128 else columns
     lanes = 0x55 << ((to >> 16) // 16) if rows == 64 else 0xFF
+    if how & STATIONARY:
+        wide, lanes = columns * rows // 128, 0xFF
     a, b_rows = np.zeros((rows, depth), np.int64), np.zeros(columns * depth, np.int64)
     pa, pb = np.zeros(rows, np.int64), np.zeros(columns, np.int64)
     a_shape = _shape_of(kind, a_form, depth, (described >> 15) & 1)
@@ -590,6 +602,13 @@ def rt_tensor_multiply(
     _add(kind, described, a, b, a_codes, b_codes, result)
     spread(pa, pb, poison)
     _sums(thread, first, launch, other, to, how, result, poison, half, True)
+
+
+@export("void(int64, int64)")
+def rt_tensor_mask(launch: int, mask: int) -> None:
+    """Leave the launch without a verdict where a descriptor hides or shifts columns of B."""
+    if mask >> 39 & 1 or mask >> 56 & 63:
+        _unmodelled(launch, _MASK)
 
 
 @native

@@ -37,6 +37,7 @@ class _Case:
     negated: tuple[bool, bool] = (False, False)
     wild: bool = False  # any bits: infinities, NaN, subnormals
     lane: int = 0
+    stationary: bool = False  # weights
 
     @property
     def depth(self) -> int:
@@ -99,6 +100,12 @@ def _lanes(rows: int, lane: int) -> NDArray[np.int64]:
     return row if rows == 128 else row // 16 * 32 + row % 16 + lane
 
 
+def _banked(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return D of a weight-stationary product in 128 lanes: columns go on in the lanes below."""
+    banks = 128 // matrix.shape[0]
+    return np.concatenate(np.split(matrix, banks, axis=1))
+
+
 _CASES = (
     _Case(), _Case(columns=16, rows=64), _Case(columns=8, rows=64, lane=16), _Case(columns=64),
     _Case(wild=True), _Case(half=True), _Case(half=True, wild=True), _Case(a="bf16", b="bf16"),
@@ -112,7 +119,10 @@ _CASES = (
     _Case(a_turned=True, b_turned=True, a_span=128, b_span=64),
     _Case(b_turned=True, b_span=32, a_span=64), _Case(a="e4m3", b="e4m3", b_turned=True, b_span=32),
     _Case(negated=(True, False)), _Case(negated=(True, True), a="bf16", b="bf16"),
-    _Case(a="s8", b="s8", b_span=128),
+    _Case(a="s8", b="s8", b_span=128), _Case(rows=32, columns=64, stationary=True),
+    _Case(rows=64, columns=128, stationary=True, a="bf16", b="bf16"),
+    _Case(rows=128, columns=64, stationary=True, b_span=64),
+    _Case(rows=32, columns=128, stationary=True, a="e4m3", b="e5m2"),
 )  # fmt: skip
 
 
@@ -144,12 +154,19 @@ def test_a_product_is_that_of_the_model(case: _Case) -> None:
         signs = [-1.0 if one else 1.0 for one in case.negated]
         factors = [(one[0] * sign, one[1]) for one, sign in zip(decoded, signs, strict=True)]
         expected = M.sums(factors[0], factors[1], c)
-    lanes, cells = _lanes(case.rows, case.lane), np.full((128, case.columns), 7, np.uint32)
+    wide = case.columns * case.rows // 128 if case.stationary else case.columns
+    if case.stationary:
+        c, expected = _banked(c), _banked(expected)
+        shape = c.shape
+    lanes = np.arange(128) if case.stationary else _lanes(case.rows, case.lane)
+    cells = np.full((128, wide), 7, np.uint32)
     cells[lanes] = _bits(c)
     text = K.moved(
         kind=_FIELDS[case.a][0], described=case.described, a=a_fields, b=b_fields,
-        columns=case.columns, image=_IMAGE, lane=case.lane,
+        columns=wide, image=_IMAGE, lane=case.lane,
     )  # fmt: skip
+    if case.stationary:
+        text = text.replace("tcgen05.mma.cta_group", "tcgen05.mma.ws.cta_group")
     report, buffers = K.execute(text, (a_image, b_image, cells))
     assert (report.inconclusive, report.findings) == (None, ())
     found = buffers[2].data.view(np.uint32).reshape(cells.shape)
@@ -206,7 +223,12 @@ def test_lanes_are_left_out_and_the_accumulator_is_halved() -> None:
     ("old", "new", "said"),
     [
         ("mma.cta_group", "mma.sp.cta_group", r"is not covered \(\.sp\)"),
-        ("mma.cta_group", "mma.ws.cta_group", r"is not covered \(\.ws\)"),
+        ("mma.cta_group::1.kind::f16", "mma.ws.cta_group::1.kind::mxf4", "is no weight-stationary"),
+        (
+            "mma.cta_group::1.kind::f16 [%r7], %rd7, %rd8, %r9, %p5",
+            "mma.ws.cta_group::1.kind::f16 [%r7], %rd7, %rd8, %r9, %p5, 549755813888",
+            "a zero-column mask",
+        ),
         ("kind::f16", "kind::f99", "has a kind that is not covered"),
         (str(K.DESCRIBED), str(K.DESCRIBED | 4), "a sparse product"),
     ],
