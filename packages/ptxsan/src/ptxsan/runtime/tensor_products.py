@@ -502,7 +502,7 @@ def _shape_of(kind: int, form: int, depth: int, transposed: int) -> tuple[int, i
 
 
 @native
-def _add(
+def add_products(
     kind: int, described: int, a: NDArray[np.int64], b: NDArray[np.int64],
     a_scales: NDArray[np.int64], b_scales: NDArray[np.int64], result: NDArray[np.int64],
 ) -> None:  # fmt: skip
@@ -599,7 +599,7 @@ def rt_tensor_multiply(
         _sums(thread, first, launch, other, to, how, result, poison, half, False)
         if how >> HALVED & 255:
             _halve(result, how >> HALVED & 255, half)
-    _add(kind, described, a, b, a_codes, b_codes, result)
+    add_products(kind, described, a, b, a_codes, b_codes, result)
     spread(pa, pb, poison)
     _sums(thread, first, launch, other, to, how, result, poison, half, True)
 
