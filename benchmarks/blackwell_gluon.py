@@ -133,13 +133,13 @@ class Runner:
             ended = f"{type(error).__name__}: {error}"[:400]
             raise
         finally:
+            wrong = sorted(set(self._launches.wrong()))
+            found = {str(one.kind) for all_ in self._launches.reports for one in all_.findings}
             row = {
-                "test": item.nodeid.rpartition("/")[2], "ended": ended,
-                "wrong": sorted(set(self._launches.wrong()))[:6],
-                "notes": sorted({
-                    str(one.kind) for report in self._launches.reports for one in report.findings
-                } - {one.partition(":")[0] for one in self._launches.wrong()}),
-                "launches": len(self._launches.reports), "machine_s": round(self._launches.run_s, 2),
+                "test": item.nodeid.rpartition("/")[2], "ended": ended, "wrong": wrong[:6],
+                "notes": sorted(found - {one.partition(":")[0] for one in wrong}),
+                "launches": len(self._launches.reports),
+                "machine_s": round(self._launches.run_s, 2),
                 "cpu_s": round(time.process_time() - started, 2),
             }  # fmt: skip
             with self._out.open("a") as file:

@@ -28,6 +28,13 @@ _lock = threading.Lock()
 _depth = 0
 _originals: dict[tuple[Any, str], Any] = {}
 streams: CallStreams | None = None  # where extensions have streams of their own
+_capability = (9, 0)
+
+
+def answer_for(architecture: int) -> None:
+    """Answer from now on for a GPU of an architecture (100 for 10.0), none older than 9.0."""
+    global _capability
+    _capability = max((9, 0), divmod(architecture, 10))
 
 
 class _Mode(TorchFunctionMode):
@@ -138,8 +145,8 @@ def _wait_for_all(*_: object, **__: object) -> None:
 def _properties(*_: object) -> SimpleNamespace:
     return SimpleNamespace(
         name="Triton interpreter (no GPU)",
-        major=9,
-        minor=0,
+        major=_capability[0],
+        minor=_capability[1],
         multi_processor_count=MULTIPROCESSORS,
         total_memory=2**33,
         warp_size=32,
@@ -163,7 +170,7 @@ _TORCH_CUDA: dict[str, Any] = {
     "is_current_stream_capturing": _constant(False),
     "device_count": _constant(1),
     "current_device": _constant(0),
-    "get_device_capability": _constant((9, 0)),
+    "get_device_capability": lambda *_: _capability,
     "get_device_name": _constant("Triton interpreter (no GPU)"),
     "get_device_properties": _properties,
     "memory_allocated": _constant(0),

@@ -137,6 +137,17 @@ def test_a_trap_is_reported_as_cuda_reports_it(tmp_path: Path) -> None:
         built.call(torch.ones(3, 8), 3.0)
 
 
+@pytest.mark.parametrize(("spelt", "target"), [("", "sm_100"), ("// tcgen05\n", "sm_100a")])
+def test_kernels_are_compiled_for_a_gpu_that_is_not_there(
+    spelt: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUASSAY_MACHINE_ARCH", "sm_100")
+    source = spelt + SOURCE.replace("half_of(x[i])", "__CUDA_ARCH__ * half_of(x[i])")
+    answer, recording = recorded(source, tmp_path)
+    assert f".target {target}\n" in recording.modules[0]
+    assert torch.equal(torch.as_tensor(answer)[0, :7], 1500.0 * torch.arange(1.0, 8.0))
+
+
 def test_an_instruction_that_the_machine_does_not_know_decides_nothing(tmp_path: Path) -> None:
     source = SOURCE.replace("if (i < count)", 'asm("nanosleep.u32 1; isspacep.const p, 0;");')
     ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.entry k() { frobnicate.u32 %r1; ret; }"

@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
+from cuassay.build import cuda_facade
 from cuassay.build.machine import candidates as machine
 from cuassay.build.machine import launch as machine_launch
 from cuassay.build.machine.launch import MachineLauncher
@@ -16,6 +18,7 @@ from cuassay.build.machine.triton_kernels import _refusing
 from cuassay.errors import MissingToolError, UsageError
 from cuassay.judge.decide.executed_by import IN_MACHINE, executed_by
 from cuassay.judge.entry import _known_settings
+from cuassay.model.candidate import Language
 from cuassay.model.device import CPU, CUDA
 from tests.support.builds import candidate
 
@@ -73,6 +76,21 @@ def test_the_verdict_names_the_gpu_that_is_not_there(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CUASSAY_MACHINE_ARCH", "sm_100")
     said = executed_by(candidate(WRAPPER), CPU, "python+ptx-machine")
     assert said == f"{IN_MACHINE}; it was compiled for sm_100"
+    raw = candidate("", paths=("k.cu",), language=Language.CUDA_KERNEL)
+    assert executed_by(raw, CPU, "cuda") == said
+
+
+def test_candidates_hear_of_the_gpu_that_they_are_compiled_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cuda_facade, "_capability", cuda_facade._capability)
+    with cuda_facade.cuda_facade():
+        assert torch.cuda.get_device_capability() == (9, 0)
+        cuda_facade.answer_for(100)
+        assert torch.cuda.get_device_capability() == (10, 0)
+        assert torch.cuda.get_device_properties(0).major == 10
+        cuda_facade.answer_for(80)
+        assert torch.cuda.get_device_capability() == (9, 0)
 
 
 def test_a_call_whose_launches_take_too_long_is_not_covered(

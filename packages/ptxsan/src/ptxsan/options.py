@@ -17,9 +17,10 @@ class Options:
 
     `schedule` orders blocks, warps and lanes: forward, reverse or random by `seed`. `shadow`
     carries float64 shadows, or the residues of the algebra that is given (`machine.residues`);
-    `races` looks for races. `arch` is the architecture whose matrix rule counts (80, 90). `fuel` is
-    the number of loop iterations after which a thread yields; `limit_s` ends a launch that does not
-    end by itself. `workers` is the number of host threads for kernels whose blocks do not
+    `races` looks for races. `arch` is the architecture whose matrix rule counts (80, 90), where the
+    PTX asks for no later one. `fuel` is the number of loop iterations after which a thread yields;
+    `limit_s` ends a launch that does not end by itself. `workers` is the number of host threads for
+    kernels whose blocks do not
     communicate; `memory_bytes` the most the machine may take. `advice` looks at the first warp's
     addresses for uncoalesced access and bank conflicts. Without `optimise` machine code is made by
     LLVM's quickest selection, for kernels that run little: the same bits, made up to 40 times as

@@ -188,6 +188,8 @@ def run(
     kernel contains that the machine cannot execute makes the report inconclusive.
     """
     options = options or Options()
+    least = int("".join(filter(str.isdigit, module.target)) or 0)  # an older GPU cannot load it
+    options = replace(options, arch=max(options.arch, least))
     if options.blocks:
         options = replace(options, shadow=False, races=False)
     try:

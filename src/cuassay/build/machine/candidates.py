@@ -109,12 +109,13 @@ def load_hosted(
 
 def enable_triton(candidate: Candidate) -> MachineLauncher:
     """Send the launches of Triton kernels in this process to the machine."""
-    from cuassay.build.cuda_facade import MULTIPROCESSORS
+    from cuassay.build.cuda_facade import MULTIPROCESSORS, answer_for
     from cuassay.build.machine import triton_kernels as machine_triton
 
     text = "\n".join(source.text for source in candidate.sources)
     launcher = _launcher(candidate)
     arch = machine_triton.architecture_for(text)
+    answer_for(arch)
     machine_triton.enable(
         launcher, arch=arch, multiprocessors=MULTIPROCESSORS,
         real=lambda: launcher.recorder.keeps_operations,
@@ -187,7 +188,10 @@ def _ptx(candidate: Candidate, folder: Path) -> str:
 
     write_sources(candidate, folder)
     source = raw_kernel.inline_sources(candidate, folder / "src", lines=True)
-    arch = architecture_of(source, "sm_80")
+    needed = architecture_of(source, "sm_80")
+    arch = settings.get(settings.MACHINE_ARCH) or needed
+    if needed.endswith("a") and arch[-1].isdigit():
+        arch += "a"  # the source spells what no plain target has
     flags = candidate.flags.cuda_cflags
     file = folder / f"{sha256_fields(source, arch, *flags)[:32]}.ptx"
     with build_lock(folder):

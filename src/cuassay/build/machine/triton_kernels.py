@@ -32,6 +32,7 @@ _ASSUMES = "cuassay_assumes"
 _SHARED_LIMIT = 232448
 _REAL_FUNCTIONS = Path(__file__).with_name("real_functions.ll")
 _BF16_SUM = ("atomic_add", "bfloat16")
+_NEEDS_100 = ("tcgen05", "nvidia.blackwell", "nvidia import blackwell")
 _NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
 # For sm_89 Triton rounds float32 to fp8 by way of f16, which it cuts off: not what sm_90 gives.
 _FP8 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
@@ -59,12 +60,14 @@ class TritonLaunch(Protocol):
 def architecture_for(text: str) -> int:
     """Return the compute capability to compile a candidate's Triton kernels for.
 
-    80 unless the sources speak of what only 90 has or does as the GPU of the facade does;
-    CUASSAY_MACHINE_ARCH (sm_80, sm_89 or sm_90) decides where it is set.
+    80 unless the sources speak of what only 90 or 100 has or does as the GPU of the facade does;
+    CUASSAY_MACHINE_ARCH (sm_80, sm_89, sm_90 or sm_100) decides where it is set.
     """
     wanted = settings.get(settings.MACHINE_ARCH)
     if wanted:
         return int(wanted.removeprefix("sm_").rstrip("a"))
+    if any(sign in text for sign in _NEEDS_100):
+        return 100
     # Before 90 an atomic sum in bfloat16 is a loop of exchanges, in which no shadow sees a sum.
     needed = any(sign in text for sign in (*_NEEDS_90[:4], *_FP8))
     return 90 if needed or all(sign in text for sign in _BF16_SUM) else 80

@@ -54,8 +54,8 @@ _FOR_PROGRAMS = frozenset(("agent", "github"))
     "--arch",
     default="",
     metavar="ARCH",
-    help="Compile Triton kernels for a GPU that is not there, such as sm_100, and judge them on "
-    "the CPU.",
+    help="Compile CUDA C++ and Triton kernels for a GPU that is not there, such as sm_100, and "
+    "judge them on the CPU.",
 )
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @options.own_problem_option

@@ -30,9 +30,7 @@ def executed_by(candidate: Candidate, device: Device, kind: str, *, because: str
     """
     if device.on_gpu:
         return ""
-    if candidate.language is Language.CUDA_KERNEL:
-        return IN_MACHINE
-    if kind.endswith(MACHINE):
+    if candidate.language is Language.CUDA_KERNEL or kind.endswith(MACHINE):
         arch = settings.get(settings.MACHINE_ARCH)
         return f"{IN_MACHINE}; it was compiled for {arch}" if arch else IN_MACHINE
     if not kind.endswith(INTERPRETER) and not candidate.names_triton:

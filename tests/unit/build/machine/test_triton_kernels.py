@@ -69,6 +69,7 @@ def test_launches_reach_the_machine_with_their_arguments(tmp_path: Path) -> None
         ("wgmma.mma_async", 90),
         ("tl.atomic_add(x, y.to(tl.bfloat16))", 90),
         ("tl.atomic_add(x, y)", 80),
+        ("from triton.experimental.gluon.language.nvidia import blackwell", 100),
     ],
 )
 def test_the_architecture_follows_what_the_sources_speak_of(
