@@ -1,12 +1,17 @@
 """Gluon's own tests for Blackwell, compiled for sm_100 without such a GPU and run in the machine.
 
     python benchmarks/blackwell_gluon.py FILE... --out ROWS [--only EXPRESSION] [--limit-s S]
+    python benchmarks/blackwell_gluon.py FILE... --out ROWS --record FOLDER
+    python benchmarks/blackwell_gluon.py FOLDER/*.launch --out ROWS
 
 FILE is a pytest file of Gluon's repository, brought from there: a tutorial or example, which
 compares a kernel's result with PyTorch's, or `test_consan.py`, whose tests say whether a sanitizer
 has to complain. Triton compiles what they launch (its own `GPUTarget("cuda", 100)`); a launch runs
 in the PTX machine with all its checks, on CPU tensors that say that they lie on a GPU. ROWS gets a
 line of JSON for each test: how it ended, what the machine found, seconds of CPU.
+
+With --record launches are kept in files instead, which the third form runs with no Triton,
+or another one; then nobody compares results.
 
 A test of ConSan passes where the machine says of its launch what the test demands of ConSan:
 wrong, or nothing.
@@ -16,8 +21,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import importlib
 import json
+import lzma
+import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +42,9 @@ from cuassay.build.machine import triton_kernels
 from cuassay.build.machine.launch import prepared
 from cuassay.build.machine.memory import StorageArena
 from cuassay.model.recording import RecordedLaunch, Region
+from ptxsan.errors import MachineError
 from ptxsan.findings import MachineReport
+from ptxsan.launch import Launch
 from ptxsan.options import Options
 from ptxsan.parser import parse
 from ptxsan.run import run
@@ -47,6 +57,8 @@ class Launches:
     """Runs launches in the machine and keeps what it said of those since `begin`."""
 
     limit_s: float
+    record: Path | None = None
+    test: str = ""
     reports: list[MachineReport] = field(default_factory=list)
     run_s: float = 0.0
 
@@ -73,9 +85,19 @@ class Launches:
             module=0, kernel=entry, grid=grid, block=block, cluster=cluster,
             shared_bytes=shared_bytes, arguments=tuple(arguments), regions=regions,
         )  # fmt: skip
+        made = prepared(launch, arena)
+        if self.record is None:
+            self.run(ptx, made)
+            return
+        digest = hashlib.sha256(f"{self.test} {ptx}".encode()).hexdigest()[:16]
+        kept = pickle.dumps((self.test, ptx, made))
+        (self.record / f"{digest}.launch").write_bytes(lzma.compress(kept))
+
+    def run(self, ptx: str, launch: Launch) -> None:
+        """Run a launch that the machine takes."""
         options = Options(arch=_ARCH, shadow=False, limit_s=self.limit_s)
         started = time.process_time()
-        report = run(parse(ptx), prepared(launch, arena), options=options)
+        report = run(parse(ptx), launch, options=options)
         self.run_s += time.process_time() - started
         self.reports.append(report)
         if report.inconclusive is not None:
@@ -107,7 +129,6 @@ class Runner:
 
     def __init__(self, launches: Launches, out: Path) -> None:
         self._launches, self._out = launches, out
-        self._rows: dict[str, dict[str, Any]] = {}
 
     @pytest.fixture
     def device(self) -> str:
@@ -123,6 +144,7 @@ class Runner:
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         """Time a test, and keep how it ended beside what the machine found."""
         self._launches.begin()
+        self._launches.test = item.nodeid.rpartition("/")[2]
         started, ended = time.process_time(), "passed"
         try:
             yield
@@ -133,17 +155,35 @@ class Runner:
             ended = f"{type(error).__name__}: {error}"[:400]
             raise
         finally:
-            wrong = sorted(set(self._launches.wrong()))
-            found = {str(one.kind) for all_ in self._launches.reports for one in all_.findings}
-            row = {
-                "test": item.nodeid.rpartition("/")[2], "ended": ended, "wrong": wrong[:6],
-                "notes": sorted(found - {one.partition(":")[0] for one in wrong}),
-                "launches": len(self._launches.reports),
-                "machine_s": round(self._launches.run_s, 2),
-                "cpu_s": round(time.process_time() - started, 2),
-            }  # fmt: skip
-            with self._out.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            _keep(self._launches, self._out, ended, time.process_time() - started)
+
+
+def _keep(launches: Launches, out: Path, ended: str, cpu_s: float) -> None:
+    """Append the row of one test."""
+    wrong = sorted(set(launches.wrong()))
+    found = {str(one.kind) for report in launches.reports for one in report.findings}
+    row = {
+        "test": launches.test, "ended": ended, "wrong": wrong[:6],
+        "notes": sorted(found - {one.partition(":")[0] for one in wrong}),
+        "launches": len(launches.reports), "machine_s": round(launches.run_s, 2),
+        "cpu_s": round(cpu_s, 2),
+    }  # fmt: skip
+    with out.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def _replay(files: Sequence[Path], out: Path, launches: Launches) -> int:
+    """Run launches that were kept; return 0."""
+    for file in files:
+        launches.begin()
+        launches.test, ptx, launch = pickle.loads(lzma.decompress(file.read_bytes()))
+        started, ended = time.process_time(), "ran"
+        try:
+            launches.run(ptx, launch)
+        except (RuntimeError, MachineError) as error:
+            ended = f"{type(error).__name__}: {error}"[:400]
+        _keep(launches, out, ended, time.process_time() - started)
+    return 0
 
 
 def _in_process(launches: Launches) -> Callable[..., Any]:
@@ -179,9 +219,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default="", help="as pytest's -k")
     parser.add_argument("--limit-s", type=float, default=120.0, help="seconds of one launch")
+    parser.add_argument("--record", type=Path, help="keep launches in a folder, run none")
     parser.add_argument("--list", action="store_true", help="print the tests' names alone")
     given = parser.parse_args()
-    launches = Launches(limit_s=given.limit_s)
+    launches = Launches(limit_s=given.limit_s, record=given.record)
+    if given.files[0].suffix == ".launch":
+        return _replay(given.files, given.out, launches)
+    if given.record is not None:
+        given.record.mkdir(parents=True, exist_ok=True)
     triton_kernels.enable(launches, arch=_ARCH, multiprocessors=cuda_facade.MULTIPROCESSORS)
     arguments = [*map(str, given.files), "-q", "--import-mode=importlib", "-p", "no:cacheprovider"]
     arguments += ["-k", given.only] if given.only else []

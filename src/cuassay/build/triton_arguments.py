@@ -7,6 +7,7 @@ come last. Interface: triton/backends/nvidia/driver.py.
 
 from __future__ import annotations
 
+import importlib
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,10 +101,16 @@ def expanded(signature: Mapping[Any, Any], meta: Sequence[Any]) -> Iterator[Any]
         body = str(kind)[len("tensordesc<") :]
         dims = body[body.index("[") + 1 : body.index("]")].count(",") + 1
         if next(known, None) is None:
-            yield from ("*i8", *["i64"] * (2 * dims), "i1")
+            yield from ("*i8", *["i64"] * (2 * dims), *["i1"] * _flags())
         else:
             yield _TILE_MAP
         yield from (*["i32"] * dims, *["i64"] * dims)
+
+
+def _flags() -> int:
+    """Return how many flags a descriptor has: its padding, from Triton 3.8 on its rounding too."""
+    descriptors = importlib.import_module("triton.tools.tensor_descriptor")
+    return 1 + ("round_f32_to_tf32" in descriptors.TensorDescriptor.__dataclass_fields__)
 
 
 def flat(values: Sequence[Any]) -> Iterator[Any]:

@@ -120,6 +120,7 @@ def _driver(target: Any, launch: TritonLaunch, multiprocessors: int) -> Any:
         get_device_properties=lambda device=None: dict(properties),
         load_binary=lambda name, ptx, shared, device: (ptx, (ptx, name), 32, 0, 1024),
         fill_tma_descriptor=descriptor,
+        fill_tma_descriptor_tiled=descriptor,
     )
 
     def launcher(src: Any, metadata: Any) -> Any:
@@ -168,6 +169,12 @@ def _launcher(src: Any, metadata: Any, launch: TritonLaunch) -> Callable[..., No
     wrap = getattr(nvidia, "wrap_handle_tensordesc", None)
     if wrap is None or not any(str(kind).startswith("tensordesc") for kind in signature.values()):
         return plain
+    if hasattr(nvidia, "wrap_handle_tensordesc_impl"):  # from Triton 3.8 on
+
+        def expand(value: Any, known: Any) -> Any:
+            return nvidia.make_tensordesc_arg(value, known, None)
+
+        return _expanding(plain, signature, meta, expand)
     if int(getattr(nvidia, "_BASE_ARGS_FORMAT_LEN", LEADING)) == LEADING:
         wrapped: Callable[..., None] = wrap(plain, signature, meta)
         return wrapped

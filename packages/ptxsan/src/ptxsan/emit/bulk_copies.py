@@ -12,6 +12,7 @@ from ptxsan.emit.mbarriers import object_address, site_of, wide
 from ptxsan.emit.registry import emits
 from ptxsan.runtime import layout
 from ptxsan.runtime.reductions import OPERATIONS, TYPES
+from ptxsan.runtime.tile_issue import PAIR
 from ptxsan.syntax import Address, Instruction, Operand, Vector
 
 _HERE = (("i64", "%thread.i"), ("i64", "%block.i"), ("i64", "%launch.i"))
@@ -98,8 +99,6 @@ def _reduction(cx: Emit, ins: Instruction, type_: str) -> int:
 def _tensor(cx: Emit, ins: Instruction) -> None:
     if any(one.startswith(("im2col::", "tile::")) for one in ins.parts):
         cx.unsupported("is in a mode of a later architecture")
-    if "cta_group::1" in ins.parts or "cta_group::2" in ins.parts:
-        cx.unsupported("belongs to a later architecture")
     inward = _spaces(ins)[0].startswith("shared")
     tensor, inner = (ins.operands[1], ins.operands[0]) if inward else ins.operands[:2]
     assert isinstance(tensor, Address)
@@ -129,6 +128,7 @@ def _tensor(cx: Emit, ins: Instruction) -> None:
         cx.call("void", "rt_tile_out", *_HERE, *outward, site_of(cx))
         return
     barrier = object_address(cx, ins.operands[2])
+    mode |= PAIR if "cta_group::2" in ins.parts else 0
     how_text = str(mode)
     if "multicast::cluster" in ins.parts:
         how_text = cx.let(f"or i64 {blocks_of(cx, ins.operands[3 + columns], 8)}, {mode}")

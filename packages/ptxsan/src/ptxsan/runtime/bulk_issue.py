@@ -58,16 +58,21 @@ def attach(entry: int, thread: int, block: int, target: int) -> None:
 
 @native
 def beside(
-    thread: int, block: int, launch: int, target: int, owner: int, barrier: int, site: int
-) -> int:
+    thread: int, block: int, launch: int, target: int, owner: int, barrier: int, site: int,
+    pair: bool,
+) -> int:  # fmt: skip
     """Return the mbarrier that an operation on `target` completes on; 0 if it is refused.
 
-    It has to lie in the block that owns the target.
+    It has to lie in the block that owns the target, or (`pair`) in that or the other of its pair.
     """
     found = find(thread, block, launch, barrier, L.ATOMIC, site)
     if found == 0:
         return 0
-    if owner == 0 or load_u64(found + L.M_BLOCK) != owner:
+    home = load_u64(found + L.M_BLOCK)
+    if pair and owner != 0 and home != owner:
+        near = load_u32(home + L.CLUSTER_RANK) ^ load_u32(owner + L.CLUSTER_RANK)
+        home = owner if near == 1 else home
+    if owner == 0 or home != owner:
         refuse(thread, launch, L.K_BULK_SHAPE, site, 1, target)
         return 0
     return found
@@ -120,7 +125,7 @@ def _inward(
     how: int, site: int,
 ) -> None:  # fmt: skip
     owner, across = owner_of(block, launch, target), how & 1
-    found = beside(thread, block, launch, target, owner, barrier, site)
+    found = beside(thread, block, launch, target, owner, barrier, site, False)
     if found == 0:
         return
     entry = F.begin(

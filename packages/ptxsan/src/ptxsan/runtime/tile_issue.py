@@ -24,6 +24,8 @@ from ptxsan.runtime.memory import rt_access_generic
 from ptxsan.runtime.native import export, native
 from ptxsan.runtime.raw import copy_bytes, load_u8, load_u32, load_u64, store_u32
 
+PAIR = 128  # of `how`: the mbarrier may lie in the other block of a pair
+
 
 @native
 def _map(thread: int, block: int, launch: int, address: int, site: int) -> int:
@@ -71,7 +73,8 @@ def rt_tile_in(
 ) -> None:  # fmt: skip
     """Start a copy of a tile into shared memory; from bit 8 of `how` the blocks to serve.
 
-    Bits 0 to 2: axes; bit 3: im2col mode.
+    Bits 0 to 2: axes; bit 3: im2col mode. Of a PAIR the block is told that is even or odd as that
+    of the barrier is.
     """
     place = _map(thread, block, launch, tensor, site)
     if target & 127:
@@ -82,10 +85,14 @@ def rt_tile_in(
     if mask == 0:
         _tile_to(thread, block, launch, target, place, barrier, how & 255, site)
         return
+    signaled = owner_of(block, launch, barrier)
     for rank in range(16):
         if (mask >> rank) & 1 and serves(thread, launch, mask, rank, site):
+            home = rank
+            if how & PAIR and signaled:
+                home = rank & ~1 | load_u32(signaled + L.CLUSTER_RANK) & 1
             _tile_to(
-                thread, block, launch, in_block(target, rank), place, in_block(barrier, rank),
+                thread, block, launch, in_block(target, rank), place, in_block(barrier, home),
                 how & 255, site,
             )  # fmt: skip
 
@@ -96,14 +103,15 @@ def _tile_to(
     site: int,
 ) -> None:  # fmt: skip
     owner = owner_of(block, launch, target)
-    found = beside(thread, block, launch, target, owner, barrier, site)
+    found = beside(thread, block, launch, target, owner, barrier, site, how & PAIR != 0)
     if found == 0:
         return
-    entry = F.begin(owner, launch, F.TO_SHARED, site, load_u32(thread + L.GID))
+    home = load_u64(found + L.M_BLOCK)
+    entry = F.begin(home, launch, F.TO_SHARED, site, load_u32(thread + L.GID))
     if entry == 0:
         return
     if not _tile(entry, thread, place, how, site, launch):
-        F.end(owner, entry)
+        F.end(home, entry)
         return
     set_place(entry, F.TARGET, target, owner)
     bulk.issue(entry, thread, block, launch)

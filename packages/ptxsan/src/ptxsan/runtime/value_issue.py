@@ -27,7 +27,7 @@ def rt_async_store(
     """
     nowhere, place = load_u64(launch + L.SCRATCH), target & 0xFFFFFFFF
     owner = owner_of(block, launch, place)
-    found = beside(thread, block, launch, place, owner, barrier, site)
+    found = beside(thread, block, launch, place, owner, barrier, site, False)
     if found == 0:
         return nowhere
     reduces = (how >> 8) & 255

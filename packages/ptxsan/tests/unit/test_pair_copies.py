@@ -1,0 +1,76 @@
+"""Tiles whose bytes are counted by an mbarrier of the other block of a pair (cta_group::2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptxsan.findings import Kind, MachineReport
+from ptxsan.launch import Launch, Pointer, TensorMap
+from ptxsan.options import Options
+from ptxsan.parser import parse
+from ptxsan.run import run
+from ptxsan_support.ptx import buffer_of
+
+pytest.importorskip("numba")
+# Each block brings a tile of its own; the first block waits for the bytes of both.
+_TILES = """.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128], .param .u64 y)
+{
+.reg .b32 %r<16>; .reg .b64 %rd<8>; .reg .pred %p<8>;
+.shared .align 128 .b8 tile[1024]; .shared .align 8 .b8 bar[8];
+ld.param.u64 %rd1, [y]; mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2;
+mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r2, %cluster_ctarank;
+setp.eq.u32 %p2, %r2, 0; and.pred %p3, %p1, %p2;
+@%p1 mbarrier.init.shared::cta.b64 [bar], 1;
+fence.mbarrier_init.release.cluster;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+mov.u32 %r3, bar; mapa.shared::cluster.u32 %r4, %r3, 0; shl.b32 %r5, %r2, 3;
+@%p3 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 2048;
+@%p1 cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], [%rd2, {0, %r5}], [%r4];
+@!%p2 bra both;
+wait: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [bar], 0;
+@!%p4 bra wait;
+both:
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+shl.b32 %r6, %r1, 2; mov.u32 %r7, tile; add.u32 %r7, %r7, %r6;
+shl.b32 %r8, %r2, 8; add.u32 %r8, %r8, %r1; mul.wide.u32 %rd3, %r8, 4; add.u64 %rd3, %rd1, %rd3;
+ld.shared.b32 %r9, [%r7]; st.global.b32 [%rd3], %r9;
+ret;
+}
+"""  # noqa: E501
+
+
+def _run(text: str, schedule: str = "forward") -> tuple[MachineReport, np.ndarray]:
+    x = np.arange(512, dtype=np.uint32).reshape(16, 32)
+    y = buffer_of(np.zeros(512, np.uint32))
+    tensor = TensorMap(
+        pointer=Pointer(buffer=buffer_of(x)), element="u32", sizes=(32, 16), strides=(128,),
+        box=(32, 8), swizzle=0,
+    )  # fmt: skip
+    launch = Launch(
+        kernel="k", grid=(2, 1, 1), block=(256, 1, 1), cluster=(2, 1, 1),
+        arguments=(tensor, Pointer(buffer=y)),
+    )  # fmt: skip
+    report = run(parse(text), launch, options=Options(arch=100, schedule=schedule))
+    return report, y.data.view(np.uint32)
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "random"])
+def test_one_barrier_counts_the_bytes_of_both_blocks(schedule: str) -> None:
+    report, found = _run(_TILES, schedule)
+    assert (report.inconclusive, report.wrong) == (None, ())
+    np.testing.assert_array_equal(found, np.arange(512))
+
+
+@pytest.mark.parametrize("spelt", ["cta_group::1.shared::cluster", "shared::cluster"])
+def test_without_the_pair_the_barrier_is_in_the_wrong_block(spelt: str) -> None:
+    report, _ = _run(_TILES.replace("cta_group::2.shared::cluster", spelt))
+    assert Kind.BAD_COPY in {one.kind for one in report.wrong}
+
+
+def test_a_tile_that_nobody_waits_for_is_found() -> None:
+    report, _ = _run(_TILES.replace("@!%p2 bra both;", "bra both;"))
+    assert Kind.RACE in {one.kind for one in report.wrong}
