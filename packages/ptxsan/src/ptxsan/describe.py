@@ -110,9 +110,11 @@ class Describer:
         kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
         reader = self._instruction(one.site)
         if one.kind == L.K_PROXY and isa.is_of_tensor_memory(reader):
-            # Compilers give no fence where a tensor core reads what cp.async wrote.
+            # Compilers give no fence where a tensor core reads what cp.async wrote, or where the
+            # address of tensor memory was.
             writer = self._instruction(self._memory_site(one.other_site))
-            severity = Severity.NOTE if isa.is_waited_copy(writer) else severity
+            apart = isa.is_waited_copy(writer) or isa.is_of_tensor_memory(writer)
+            severity = Severity.NOTE if apart else severity
         return MachineFinding(
             kind=kind, severity=severity, text=text, accesses=tuple(accesses), count=one.count,
             space=_SPACES[one.space] if name else "", allocation=name, offset=offset,
