@@ -47,8 +47,8 @@ def emit_to_small(cx: Emit, ins: Instruction) -> None:
         narrow = cx.let(f"trunc i32 {code} to i{width}") if width < 32 else code
         bits = cx.let(f"or i{width} {bits}, {cx.let(f'shl i{width} {narrow}, {slot * index}')}")
         if value.poison != "false" and slot == 8:
-            mark = 1 << slot * index
-            marks.append(cx.let(f"select i1 {value.poison}, i{width} {mark}, i{width} 0"))
+            byte = 1 << slot * index
+            marks.append(cx.let(f"select i1 {value.poison}, i{width} {byte}, i{width} 0"))
     undefined = ""
     for mark in marks:
         undefined = cx.let(f"or i{width} {undefined}, {mark}") if undefined else mark
