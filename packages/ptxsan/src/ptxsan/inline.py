@@ -177,10 +177,33 @@ def _one(
         flat.body.append(isa.jump(instruction, names.end, when=instruction.predicate))
     elif row.calls:
         _call(module, instruction, flat, stack)
+    elif isa.works_on_pairs(instruction):
+        flat.body.extend(_singles(instruction, flat))
+    elif isa.takes_the_extreme_of_three(instruction):
+        to, first, second, third = instruction.operands
+        flat.body.append(isa.single(instruction, to, first, second))
+        flat.body.append(isa.single(instruction, to, to, third))
     elif _is_passed(instruction):
         flat.body.extend(_moves(instruction, flat))
     else:
         flat.body.append(instruction)
+
+
+def _singles(instruction: Instruction, flat: Flat) -> list[Instruction]:
+    """Take the operands of an instruction on pairs apart, and put its results together."""
+    halves: list[Vector] = []
+    for number in range(len(instruction.operands)):
+        names = [f"%=half{number}.{half}" for half in (0, 1)]
+        flat.registers |= dict.fromkeys(names, "f32")
+        halves.append(Vector(tuple(map(Register, names))))
+    found = [
+        isa.move(instruction, "b64", to, source)
+        for to, source in zip(halves[1:], instruction.operands[1:], strict=True)
+    ]
+    for half in (0, 1):
+        found.append(isa.single(instruction, *(one.items[half] for one in halves)))
+    found.append(isa.move(instruction, "b64", instruction.operands[0], halves[0]))
+    return found
 
 
 def _is_passed(instruction: Instruction) -> bool:

@@ -586,6 +586,22 @@ def _made(
     )
 
 
+def works_on_pairs(one: Instruction) -> bool:
+    """Whether it computes with two f32 in a register of 64 bits, each by itself."""
+    return "f32x2" in one.parts[1:]
+
+
+def single(old: Instruction, *operands: Operand) -> Instruction:
+    """Return what an instruction on pairs does with one element of each."""
+    parts = tuple("f32" if part == "f32x2" else part for part in old.parts)
+    return _made(old, parts, operands, old.predicate)
+
+
+def takes_the_extreme_of_three(one: Instruction) -> bool:
+    """Whether it is min or max of three numbers."""
+    return one.base in ("min", "max") and len(one.operands) == 4 and "abs" not in one.parts
+
+
 def parameter(one: Instruction) -> Address | None:
     """Return the address of an access to parameter space by one thread; None for anything else."""
     found = row(one)

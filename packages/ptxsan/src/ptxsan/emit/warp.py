@@ -75,6 +75,37 @@ def emit_reduce(cx: Emit, ins: Instruction) -> None:
     cx.write(ins.operands[0], "b32", found.bits, poison=found.poison)
 
 
+@emits("redux", types=("f32",))
+def emit_extreme(cx: Emit, ins: Instruction) -> None:
+    """The smallest or largest f32 of the lanes of a mask, as integers in the order of floats.
+
+    A NaN loses, and wins with .NaN.
+    """
+    mode = next((index for index, one in enumerate(REDUCTIONS) if one in ins.parts), 0)
+    if REDUCTIONS[mode] not in ("min", "max"):
+        cx.unsupported("is a reduction that no architecture has")
+    value, mask = cx.read(ins.operands[1], "f32"), cx.read(ins.operands[2], "b32")
+    bits = value.bits
+    if "abs" in ins.parts:
+        bits = cx.let(f"and i32 {bits}, {0x7FFFFFFF}")
+    single = cx.let(f"bitcast i32 {bits} to float")
+    nan = cx.let(f"fcmp uno float {single}, {single}")
+    low, high = -(1 << 31), (1 << 31) - 1
+    worst = low if (REDUCTIONS[mode] == "max") != ("NaN" in ins.parts) else high
+    key = cx.let(f"select i1 {nan}, i32 {worst}, i32 {_ordered(cx, bits)}")
+    given = Value("b32", key, value.poison)
+    (found,) = cx.collective("redux", [given], ["b32"], mask=mask.bits, immediate=mode | 16)
+    lowest = cx.let(f"icmp eq i32 {found.bits}, {low}")
+    back = cx.let(f"select i1 {lowest}, i32 {high}, i32 {_ordered(cx, found.bits)}")
+    cx.write(ins.operands[0], "f32", back, poison=found.poison)
+
+
+def _ordered(cx: Emit, bits: str) -> str:
+    """Return the bits of an f32 as an integer in the same order, or back."""
+    sign = cx.let(f"ashr i32 {bits}, 31")
+    return cx.let(f"xor i32 {bits}, {cx.let(f'and i32 {sign}, {0x7FFFFFFF}')}")
+
+
 @emits("elect")
 def emit_elect(cx: Emit, ins: Instruction) -> None:
     """Choose one lane of a mask: the lowest."""
