@@ -475,7 +475,10 @@ def tritonbench(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
 
 
 def kernelbench_com(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
-    """kernelbench.com: solutions published for an H100, of runs whose time stamp is even."""
+    """kernelbench.com: solutions published for an H100, of runs whose time stamp is even.
+
+    A problem is its folder, with shapes.py and problem.yaml.
+    """
     root = sets / "kernelbench.com"
     problems = {
         folder.name: folder
@@ -494,21 +497,27 @@ def kernelbench_com(sets: Path, labels: Path | None, out: Path) -> Iterator[Kern
         parts = _RUN_NAME.fullmatch(file.name)
         if parts is None or int(parts["stamp"]) % 2 or parts["task"] not in problems:
             continue
-        kernel = Kernel(
+        problem = out / "problems" / parts["task"]
+        if not problem.is_dir():
+            problem.mkdir(parents=True)
+            for part in ("reference.py", "shapes.py", "problem.yaml"):
+                if (problems[parts["task"]] / part).is_file():
+                    shutil.copy(problems[parts["task"]] / part, problem / part)
+        text = file.read_text(encoding="utf-8")
+        name = file.name.removesuffix("_solution.py.txt")
+        place = out / "kernelbench.com" / name / "solution.py"
+        place.parent.mkdir(parents=True)
+        place.write_text(text, encoding="utf-8")
+        yield Kernel(
             set="kernelbench.com",
-            name=file.name.removesuffix("_solution.py.txt"),
-            path="",
-            problem="",
+            name=name,
+            path=str(place.relative_to(out)),
+            problem=str(problem.relative_to(out)),
             operator=parts["task"],
+            language=language_of(text),
             model=parts["model"].removesuffix("_1m_").rpartition("_")[2],
-            theirs=correct.get(file.name.removesuffix("_solution.py.txt")),
-        )
-        yield _pair(
-            out,
-            kernel,
-            candidate=file.read_text(encoding="utf-8"),
-            reference=(problems[parts["task"]] / "reference.py").read_text(encoding="utf-8"),
-            alias=True,
+            theirs=correct.get(name),
+            digest=digest_of([text]),
         )
 
 
