@@ -18,12 +18,12 @@ from cuassay.errors import CuassayError
 from cuassay.formats.generated import is_stated, outside_domain
 from cuassay.inputs.fills import make
 from cuassay.inputs.geometry import tensor_inputs
-from cuassay.model.axes import evaluate
+from cuassay.model.axes import evaluate, names_in
 from cuassay.model.case import Fill
 from cuassay.model.device import Device
 from cuassay.model.domain import Index, Lengths, Offsets, Opaque
 from cuassay.model.dtype import DType
-from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.model.problem import ExprAxis, Problem, Scalar, TensorSpec
 from cuassay.oracle.bits import raw_bytes
 
 Values = Mapping[str, torch.Tensor | Scalar]
@@ -71,7 +71,8 @@ def _meanings(
 ) -> Iterator[Offsets | Lengths]:
     """Yield what an input may be: offsets into rows of another one, lengths along its axes.
 
-    A row of a table of pages has as many elements as its entries have together.
+    A row of a table of pages has as many elements as its entries have together; where the table is
+    made for a longest row, `ceil(longest / page)`, no row is longer than that.
     """
     others = [one for one in tensor_inputs(problem) if one.name != spec.name]
     if len(spec.shape) == 1 and all(value.numel() >= _LEAST for value in own):
@@ -83,18 +84,24 @@ def _meanings(
         return  # sizes of the parts of an axis: others would not add up to it
     low = min(1, *(int(value.min()) for value in own))
     rank = len(spec.shape)
+    expressions = {one.name: one.expression for one in problem.axes if isinstance(one, ExprAxis)}
+    free = {axis.name for axis in problem.var_axes()}
     for one in others:
         if not spec.shape or one.shape[:rank] != spec.shape or len(one.shape) == rank:
             continue
         if isinstance(one.domain, Index):
             for pages in others:
                 if pages.shape[:1] == (one.domain.axis,) and len(pages.shape) > 1:
-                    page = evaluate(pages.shape[1], sizes)
+                    page = max(evaluate(pages.shape[1], sizes), 1)
+                    longest = names_in(expressions.get(one.shape[rank], "0"))
+                    for axis in sorted(longest & free):
+                        if all(int(value.max()) == sizes[axis] for value in own):
+                            yield Lengths(axis=axis, low=low, page=page)
                     room = "*".join(
                         part if part.isidentifier() or part.isdecimal() else f"({part})"
                         for part in map(str, (one.shape[rank], pages.shape[1]))
                     )
-                    yield Lengths(axis=room, low=low, page=max(page, 1))
+                    yield Lengths(axis=room, low=low, page=page)
         yield Lengths(axis=one.shape[rank], low=low)
 
 

@@ -205,7 +205,14 @@ def _runs(problem: Problem, reference: LoadedReference, device: Device) -> Itera
     found = [*ours, *(_shorter(problem, reference, one, device) for one in wanted)]
     if integers and not any(run is not None and run.complete for run in found):
         sizes = [one for one in (*unlike[:1], *wanted) if one]
-        found += [_with_data(problem, reference, one, device) for one in sizes]
+        shown = [_with_data(problem, reference, one, device) for one in sizes]
+        if not any(shown):  # sizes unlike each other are refused, those of workloads are large
+            parts = (
+                (_with_data(problem, reference, part, device) for part in shares_of(problem, one))
+                for one in wanted
+            )
+            shown = [next(filter(None, runs), None) for runs in parts]
+        found += shown
     yield from filter(None, found)
 
 

@@ -14,7 +14,7 @@ from cuassay.contract.ragged import with_ragged
 from cuassay.errors import ReferenceError_
 from cuassay.formats.native.declaration import problem, problem_of, tensor
 from cuassay.model.domain import Domain, Index, Lengths, Offsets, Opaque
-from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.model.problem import ExprAxis, Problem, Scalar, TensorSpec, VarAxis
 
 Tensors = Mapping[str, torch.Tensor | Scalar]
 SIZES = {"tokens": 24, "rows": 4, "slots": 3, "pages": 20}
@@ -107,6 +107,19 @@ def test_starts_are_offsets_and_used_counts_tokens_of_pages() -> None:
         "starts": Offsets(axis="tokens"),
         "used": Lengths(axis="slots*8", low=1, page=8),
     }
+
+
+def test_no_row_is_longer_than_a_table_of_pages_is_made_for() -> None:
+    plain = foreign()
+    slots = ExprAxis(name="slots", expression="(longest + 7) // 8")
+    axes = (*(axis for axis in plain.axes if axis.name != "slots"), VarAxis(name="longest"), slots)
+    paged, sizes = dataclasses.replace(plain, axes=axes), {**SIZES, "longest": 22}
+    full, other = look(used=[22, 22, 22, 22]), look(used=[22, 5, 22, 1])
+    found = with_ragged(paged, (full, other), sizes, run=sums, seed=3)[0].input("used").domain
+    assert found == Lengths(axis="longest", low=1, page=8)
+    # A generator whose longest row is another one says nothing of that axis.
+    found = with_ragged(paged, (look(), full), sizes, run=sums, seed=3)[0].input("used").domain
+    assert found == Lengths(axis="slots*8", low=1, page=8)
 
 
 def test_a_length_of_nothing_is_legal_where_the_generator_makes_one() -> None:

@@ -162,6 +162,31 @@ def test_a_loop_over_rows_needs_data_and_is_run_with_the_generators(tmp_path: Pa
     assert domain(problem, "i") == VOCAB
 
 
+def test_a_loop_over_rows_of_large_workloads_is_run_at_a_share_of_them(tmp_path: Path) -> None:
+    """Sizes unlike each other are refused, and the workload's are too many elements to run."""
+    text = """import torch
+class Model(torch.nn.Module):
+    def __init__(self, heads, shared):
+        super().__init__()
+        assert heads % shared == 0
+    def forward(self, query, cache, table, used):
+        pages = [table[row, : int(used[row].item())].long() for row in range(len(used))]
+        rows = [cache[each].sum(0) for each in pages]
+        return query + torch.stack(rows).repeat_interleave(query.shape[1] // cache.shape[1], 1)
+rows, heads, shared, pages, slots = 64, 32, 8, 4096, 64
+def get_init_inputs():
+    return [heads, shared]
+def get_inputs():
+    query, cache = torch.randn(rows, heads, 64), torch.randn(pages, shared, 64, 16)
+    table = torch.randint(0, pages, (rows, slots), dtype=torch.int32)
+    return [query, cache.mean(-1), table, torch.full((rows,), slots, dtype=torch.int32)]
+"""
+    file = trees.write(tmp_path / "paged.py", text)
+    problem = load_problem(str(file))
+    shown = with_uses(problem, load_reference(problem), device=CPU)[0]
+    assert domain(shown, "table") == Index(axis="pages")
+
+
 def test_without_a_use_only_the_generator_tells(tmp_path: Path) -> None:
     made = "n = axes['tokens']\nreturn {'i': torch.randint(0, 32, (n,)), 'x': torch.randn(n, 8)}"
     problem = used(tmp_path, "return x * i[:, None]", inputs=("i", "x"), generator=made)
