@@ -276,3 +276,15 @@ def test_what_once_ran_on_meta_is_not_tried_again_on_fake_tensors() -> None:
     with pytest.raises(RuntimeError):
         WithoutMemory()(at(5))
     assert calls == [3, 4, 5, 5], "nobody knows yet whether `meta` serves"
+
+
+def test_a_number_that_is_read_without_data_is_no_refusal() -> None:
+    """Code that ran with a constant may be asked again with a number that nobody knows."""
+
+    def reading(lengths: torch.Tensor) -> Callable[[], int]:
+        return lambda: int(lengths[0].item())
+
+    without = WithoutMemory()
+    assert without(lambda: int(torch.full((2,), 3)[0].item())) == 3
+    with pytest.raises(NotImplementedError):
+        without(reading(torch.empty(2, dtype=torch.int32, device="meta")))

@@ -112,6 +112,7 @@ class Acceptor:
         self._finite = 0  # the most elements of a case of ordinary values and finite outputs
         self._sizes_decide = False  # whether a smaller case had others
         self._data_decides = False  # whether a run refused what went through without data
+        self._reads_numbers = False  # whether a run without data ended where one was read
         self._ratios: dict[str, Mapping[str, Fraction]] = {}  # that all workloads keep, by axis
 
     def settle(self, case: Case) -> Case | None:
@@ -202,9 +203,12 @@ class Acceptor:
         real = _FINITE_ELEMENTS if with_data else _REAL_ELEMENTS
         if count <= real[self._kind] and not may_be_sizes(self.problem):
             return self._run(case, real=True)
+        if self._reads_numbers and count <= _REAL_LIMIT[self._kind]:
+            return self._run(case, real=True)
         try:
             sizes = self._run(case, real=False)
         except _Refused as refused:
+            self._reads_numbers = self._reads_numbers or not refused.sure
             told = refused.sure and self._fakes_work
             if told or count > _REAL_LIMIT[self._kind]:
                 raise
