@@ -22,11 +22,12 @@ from cuassay.contract.facts import (
     fact_words,
 )
 from cuassay.contract.observe import holds
+from cuassay.contract.uses import EXPERIMENT
 from cuassay.errors import CuassayError
 from cuassay.formats.generated import is_stated, outside_domain
 from cuassay.inputs.fills import default_fill
 from cuassay.model.case import GENERATED, UNSTRUCTURED, Case, Fill, FillValue
-from cuassay.model.domain import Mask, Opaque, Real, Structure
+from cuassay.model.domain import Lengths, Mask, Offsets, Opaque, Real, Structure
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.oracle.bits import raw_bytes
 
@@ -135,7 +136,11 @@ def stated_facts(problem: Problem) -> tuple[Known, ...]:
 def _stated(
     problem: Problem, name: str, value: torch.Tensor | Scalar, sizes: Mapping[str, int]
 ) -> str:
-    """Return what the problem's author states of an input that `value` breaks, in words."""
+    """Return what the problem's author states of an input that `value` breaks, in words.
+
+    Offsets and lengths that runs of the reference showed count as stated: those in another order
+    have no meaning, and what a reference makes of them is an accident.
+    """
     spec = problem.input(name)
     if not isinstance(spec, TensorSpec) or not isinstance(value, torch.Tensor):
         return ""
@@ -145,7 +150,8 @@ def _stated(
         if not holds(fact.kind, value, dim=dim):
             stated = fact_words(Stated(input=name, kind=fact.kind, axis=fact.axis))
             return f"{fact.where} states that {stated}"
-    if not is_stated(spec):
+    shown = spec.domain_source == EXPERIMENT and isinstance(spec.domain, Offsets | Lengths)
+    if not is_stated(spec) and not shown:
         return ""
     match spec.domain:
         case Opaque(why=why):
@@ -154,7 +160,8 @@ def _stated(
         case Mask(kind=kind) if kind != "arbitrary":
             return f"its stated domain is a {kind} mask"
     outside = outside_domain(spec, value, sizes)
-    return f"its stated domain holds no {outside}" if outside else ""
+    known = "what it is used as" if shown else "its stated domain"
+    return f"{known} holds no {outside}" if outside else ""
 
 
 def _run(

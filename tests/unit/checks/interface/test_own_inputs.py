@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from cuassay.checks.interface.own_inputs import Api004
-from cuassay.contract.facts import fact_words
+from cuassay.contract.facts import Sorted, fact_words
+from cuassay.formats import load_problem
+from cuassay.model.domain import Offsets
 from cuassay.model.outcome import FindingClass
 from cuassay.model.problem import Problem
+from tests.support import trees
 from tests.unit.contract.problems import ROTARY, findings_of, foreign, rotary, trial_of
 
 _BUGS = {
@@ -63,6 +66,47 @@ def test_other_facts_of_a_stated_input_are_broken(tmp_path: Path) -> None:
     assert [finding.finding_class for finding in found] == [FindingClass.WRONG]
     declared = [fact_words(known.fact) for known in trial.facts if known.evidence.text]
     assert declared == ["all slices of position_ids along batch are equal"]
+
+
+_GROUPS = """import torch
+
+EXPERTS = 4
+TOKENS = 32
+
+
+class Model(torch.nn.Module):
+    def __init__(self, experts):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(experts, 8))
+
+    def forward(self, x, offsets):
+        out = torch.empty_like(x)
+        for expert in range(len(self.weight)):
+            first, last = int(offsets[expert].item()), int(offsets[expert + 1].item())
+            if last != first:
+                out[first:last] = x[first:last] * self.weight[expert]
+        return out
+
+
+def get_inputs():
+    offsets = torch.arange(EXPERTS + 1, dtype=torch.int32) * TOKENS // EXPERTS
+    return [torch.randn(TOKENS, 8), offsets]
+
+
+def get_init_inputs():
+    return [EXPERTS]
+"""
+
+
+def test_offsets_that_a_run_of_the_reference_showed_stay_sorted(tmp_path: Path) -> None:
+    """In another order rows are written twice or never: nothing that a kernel can be asked for."""
+    problem = load_problem(str(trees.write(tmp_path / "groups.py", _GROUPS)))
+    trial = trial_of(problem)
+    trial.planned.learning.values(trial.cases("small")[0], again_seed=1)
+    assert isinstance(trial.problem.input("offsets").domain, Offsets)
+    labels = [case.label for case in trial.cases("facts")]
+    assert Sorted(input="offsets") in [known.fact for known in trial.facts]
+    assert not any("offsets with another order" in label for label in labels)
 
 
 PADDED = """import torch
