@@ -27,6 +27,11 @@ class LoadedReference:
     call: Callable[..., object]
     generator: Generator | None = None
 
+    @property
+    def differentiable(self) -> Callable[..., object]:
+        """The reference for gradients, which a module's own call may hide as its caller would."""
+        return cast("Callable[..., object]", getattr(self.call, "with_gradients", self.call))
+
 
 def load_reference(problem: Problem) -> LoadedReference:
     """Import the file of the problem's reference and return its functions.

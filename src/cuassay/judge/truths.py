@@ -278,7 +278,7 @@ class Truths:
         """
         return self._memory.capped(
             lambda: gradients.dependence(
-                self._knowledge.problem, self._reference.call, case, self.inputs(case)
+                self._knowledge.problem, self._reference.differentiable, case, self.inputs(case)
             )
         )
 

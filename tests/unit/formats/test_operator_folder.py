@@ -19,6 +19,7 @@ from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.verdict import Profile
 from cuassay.oracle.lift.run import lift
 from tests.support import foreign, trees
+from tests.zoo.local_gate import LocalGate
 
 _REFERENCE = """import torch
 import torch.nn as nn
@@ -103,6 +104,48 @@ def test_listed_shapes_are_the_workloads_with_the_files_tolerance(problem: Probl
     ]
     assert {(w.tolerance.atol, w.tolerance.rtol) for w in problem.workloads} == {(2e-3, 2e-3)}
     assert problem.workloads[1].sources["built_HEADS"].value == 12  # type: ignore[union-attr]
+
+
+def test_a_tolerance_of_a_quantized_type_is_read(tmp_path: Path) -> None:
+    yaml = "tolerance:\n  float32: 1e-3\n  fp8_e4m3fn: 0.2\n  fp8_e5m2: 0.3\n"
+    folder = _folder(tmp_path / "fp8", {"problem.yaml": yaml})
+    assert load_problem(str(folder)).workloads[0].tolerance.atol == 1e-3
+
+
+_SCALED = """import torch
+
+ROWS = 8
+
+
+class Model(torch.nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.register_buffer("scale", torch.rand(256) + 0.5)
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def get_inputs():
+    return [torch.randn(ROWS, 256)]
+
+
+def get_init_inputs():
+    return [ROWS]
+"""
+
+
+def test_a_state_that_the_benchmark_loads_may_start_as_anything(tmp_path: Path) -> None:
+    """Its checkers load the reference's state: zeros of the candidate's constructor hold it."""
+    changes = {"reference.py": _SCALED, "shapes.py": "SHAPES = [{'rows': 8}]\n"}
+    folder = _folder(tmp_path / "scaled", changes)
+    candidate = trees.write(tmp_path / "zeros.py", _SCALED.replace("rand(256) + 0.5", "zeros(256)"))
+    alone = trees.write(tmp_path / "alone.py", _SCALED)
+    with LocalGate("cpu") as gate:
+        loaded = gate.judge(load_problem(str(folder)), candidate, only=("API005",))
+        drawn = gate.judge(load_problem(str(alone)), candidate, only=("API005",))
+    assert loaded.accepted, str(loaded)
+    assert drawn.codes == ("API005",)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ class Api005(Check):
     Can it be wrong?
         Small tensors cannot show another distribution: they give the condition. A buffer that the
         reference leaves uninitialized is a placeholder for a state that is loaded, and so are zeros
-        with which its output is one constant: their first values are held against nobody.
+        with which its output is one constant, and all of a module whose benchmark loads the
+        reference's state: their first values are held against nobody.
 
     Example
         nn.Parameter(torch.randn(out, in)) in place of the values that nn.Linear draws: rejected.

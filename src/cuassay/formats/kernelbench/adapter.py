@@ -126,7 +126,7 @@ def _cuassay_model(sizes, device=None):
     return model
 
 
-def _cuassay_run({signature}):
+def _cuassay_follow({signature}):
     values = ({parameters},)
     arguments, given, sizes, _ = _cuassay_split(values)
     state = dict(zip(_CUASSAY_STATE, given, strict=False))
@@ -135,10 +135,18 @@ def _cuassay_run({signature}):
     model = _cuassay_model(sizes, next((v.device for v in values if hasattr(v, "device")), None))
     for module, training in model._cuassay_modes:
         module.training = training and not {evaluating}
+    given, named = _cuassay_arguments(*arguments)
+    made = _cuassay_torch.func.functional_call(model, state, given, named)
+    return _cuassay_outputs(made)
+
+
+def _cuassay_run({signature}):
     with _cuassay_torch.no_grad():
-        given, named = _cuassay_arguments(*arguments)
-        made = _cuassay_torch.func.functional_call(model, state, given, named)
-        return _cuassay_outputs(made)
+        return _cuassay_follow({given})
+
+
+# What no output depends on is for whole numbers to decide: lengths, tables, masks.
+_cuassay_run.with_gradients = {followed}
 
 
 def _cuassay_generate(axes_and_scalars, device):
@@ -314,6 +322,7 @@ def reference_source(
     same: Mapping[str, str],
     built: Mapping[str, Sequence[Sequence[int]]],
     call: str,
+    is_followed: bool,
 ) -> str:
     """Return the problem's file with `_cuassay_run` and a generator below it.
 
@@ -321,7 +330,7 @@ def reference_source(
     `unset` are not written by the constructor, `axes`
     axes to the names and positions at the file's top level, `same` some of them to the axis that
     they always equal, `built` axes to their places in the constructor's arguments `init`, and
-    `call` is what `call_text` returns.
+    `call` is what `call_text` returns. With `is_followed` a call may be asked for gradients.
     """
     names = [*arguments, *state.values()]
     sizes = [f"{BUILT}{axis}" for axis in built]
@@ -335,11 +344,13 @@ def reference_source(
         signature=", ".join([*names, *sizes, *source]),
         kept=_KEPT,
         parameters=", ".join([*names, *sizes]),
+        given=", ".join([*names, *sizes, *([STATE_SOURCE] if state else [])]),
         axes=repr(dict(axes)),
         same=repr(dict(same)),
         names=repr(names),
         unset=repr(tuple(unset)),
         evaluating=evaluating,
+        followed="_cuassay_follow" if is_followed else "_cuassay_run",
     )
     return text.rstrip("\n") + "\n" + common + adapter
 

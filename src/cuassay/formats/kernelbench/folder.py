@@ -3,7 +3,8 @@
 `SHAPES` of shapes.py lists the sizes of the workloads, each a dict over whole numbers of
 reference.py's top level, in any case of letters (`head_dim` sets HEAD_DIM). `tolerance` of
 problem.yaml maps dtypes of outputs to a number, for atol and rtol, or to both by name;
-`precision` says which policy holds.
+`precision` says which policy holds. Checkers of such folders load the reference's state into the
+candidate before they compare.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _SHORT = {
     "fp32": "float32",
     "fp64": "float64",
     "fp8": "float8_e4m3fn",
+    "fp8_e4m3": "float8_e4m3fn",
+    "fp8_e4m3fn": "float8_e4m3fn",
+    "fp8_e5m2": "float8_e5m2",
 }
 
 
@@ -68,6 +72,7 @@ def load_operator(file: Path, text: str, *, notes: list[str]) -> Problem:
         listed=listed,
         tolerance=_tolerances(data, folder / YAML_FILE),
         precision=_policy(precision if isinstance(precision, str) else ""),
+        loads_state=True,
         notes=notes,
     )
 

@@ -86,13 +86,15 @@ def load_kernelbench_problem(
     listed: Mapping[str, Mapping[str, int]] | None = None,
     tolerance: Callable[[DType], Tolerance] = lambda _: _TOLERANCE,
     precision: Precision | None = None,
+    loads_state: bool = False,
     notes: list[str] | None = None,
 ) -> Problem:
     """Return the problem of a KernelBench file; its code is run, on no data.
 
     `listed` are the sizes of its workloads, over whole numbers of the file's top level; without
     any the file's own are the only workload. `tolerance` returns that of an output's dtype,
-    `precision` is the policy, where one is declared.
+    `precision` is the policy, where one is declared. With `loads_state` the benchmark loads the
+    reference's state into a candidate: what its constructor draws is a placeholder.
     Raises ProblemError where it is not one, and ReferenceError_ where its code raises.
     """
     module = import_file(path)
@@ -148,6 +150,7 @@ def load_kernelbench_problem(
         same=learnt.same,
         built=told,
         call=probe.call,
+        is_followed=any(not spec.dtype.is_floating for spec in specs),
     )
     wanted = listed or {path.stem: {}}
     workloads = tuple(
@@ -188,7 +191,7 @@ def load_kernelbench_problem(
         built=tuple(told),
         modes=probe.modes,
         precision=precision,
-        placeholders=tuple(state[name] for name in unset if name in state),
+        placeholders=tuple(one for name, one in state.items() if loads_state or name in unset),
         held=probe.held,
     )
     return dataclasses.replace(problem, digest=problem_digest(problem))

@@ -48,13 +48,12 @@ def filled_memory() -> Iterator[None]:
     import torch
 
     settings: Any = torch.utils.deterministic
-    before = torch.are_deterministic_algorithms_enabled()
-    warns = torch.is_deterministic_algorithms_warn_only_enabled()
-    fills = settings.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    before, fills = torch.get_deterministic_debug_mode(), settings.fill_uninitialized_memory
+    # torch.use_deterministic_algorithms does the same, and imports torch's compiler: two seconds.
+    torch.set_deterministic_debug_mode("warn")
     settings.fill_uninitialized_memory = True
     try:
         yield
     finally:
         settings.fill_uninitialized_memory = fills
-        torch.use_deterministic_algorithms(before, warn_only=warns)
+        torch.set_deterministic_debug_mode(before)

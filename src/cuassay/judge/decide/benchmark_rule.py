@@ -33,9 +33,11 @@ _WORK = 1 << 27  # elements and multiply-adds of a call on a CPU: the PTX machin
 def benchmark_case(trial: JudgeTrial, workload: Workload) -> Case:
     """Return the benchmark's own case for a workload, under its fixed seed.
 
-    A module keeps the state that its constructor makes: that is what KernelBench compares.
+    A module keeps the state that its constructor makes: that is what KernelBench compares. Where
+    all of it is a placeholder the benchmark loads the reference's.
     """
-    own = {STATE_SOURCE: StateSource.INITIAL.value} if trial.problem.state else {}
+    is_drawn = not set(trial.problem.state) <= set(trial.problem.placeholders)
+    own = {STATE_SOURCE: StateSource.INITIAL.value} if is_drawn else {}
     return Case(
         label=f"benchmark {workload.id}",
         axes=resolve(trial.problem.axes, workload.axes),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -14,6 +15,7 @@ from torch import Tensor
 from cuassay.catalog import registry
 from cuassay.checks.memory.masked_values import Mem004, _borders, _telling, unused
 from cuassay.errors import NothingToCheckError, ProblemError
+from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.formats.native.declaration import problem, problem_of, tensor
 from cuassay.inputs.materialise import materialise
@@ -24,6 +26,7 @@ from cuassay.model.domain import IntegerRange
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRunner
+from tests.support import trees
 
 Kernel = Callable[..., Tensor]
 
@@ -175,6 +178,36 @@ def test_padding_of_tiles_is_spoiled_with_codes_and_nan() -> None:
         assert isinstance(scales, Tensor)
         spoiled = scales.float().flatten()[list(places["scale_a"])]
         assert bool(spoiled.isnan().all()) if dtype == "fp8" else set(spoiled.tolist()) == {255.0}
+
+
+_MODULE = """import torch
+
+ROWS, STEPS = 4, 16
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, lengths):
+        rows = [x[row, : int(lengths[row].item())].sum(0) for row in range(x.shape[0])]
+        return torch.stack(rows)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, STEPS, 4), torch.full((ROWS,), STEPS, dtype=torch.int32)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_rows_beyond_a_length_of_a_module_are_spoiled(tmp_path: Path) -> None:
+    """A module's own call hides gradients, and its own lengths are full."""
+    made = load_problem(str(trees.write(tmp_path / "summed.py", _MODULE)))
+    trial = open_trial(made, load_reference(made), profile=Profile.QUICK, device=CPU, root_seed=5)
+    base = trial.cases("small")[0]
+    trial.planned.learning.values(base, again_seed=1)
+    scenario = next(iter(Mem004().propose(trial)))
+    assert set(unused(trial, scenario.cases[0])["nan"]) == {"x"}
 
 
 @problem(axes={"rows": (2, 8), "steps": 16}, workloads=[{"rows": 2}])
