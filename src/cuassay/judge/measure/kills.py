@@ -15,7 +15,7 @@ from cuassay.inputs.regimes import usual_scalar
 from cuassay.model.case import Case
 from cuassay.model.policy import policy_of
 from cuassay.model.precision import Precision
-from cuassay.model.problem import Scalar, ScalarSpec
+from cuassay.model.problem import STATE_SOURCE, Scalar, ScalarSpec
 from cuassay.oracle.compare.outputs import compare
 from cuassay.oracle.mutants.detect import CANNOT_RUN, Mutant, Outputs, mutants_of, right_answer
 
@@ -63,7 +63,12 @@ def all_mutants(
         names=[spec.name for spec in problem.inputs],
         usual=usual_scalars(trial),
         suspects=suspects,
-        sizes=[spec.name for spec in problem.inputs if spec.name.startswith(BUILT)],
+        # What cuassay itself passes: how a module is built, and whose state it has.
+        fixed=[
+            spec.name
+            for spec in problem.inputs
+            if spec.name.startswith(BUILT) or spec.name == STATE_SOURCE
+        ],
     )
 
 

@@ -23,14 +23,14 @@ def misread(
     names: Sequence[str],
     usual: Mapping[str, Value],
     *,
-    sizes: Collection[str] = (),
+    fixed: Collection[str] = (),
     suspects: bool = False,
 ) -> Iterator[Mutant]:
     """Yield mutants that misread an input; shapes, dtypes and index ranges stay as they are.
 
-    `usual` are the values that scalars are usually passed, by name. Scalars that are `sizes` of the
-    tensors beside them stay: there is no call in which they are others. With `suspects` tensors are
-    also read in other orders, which a diagnosis alone asks for.
+    `usual` are the values that scalars are usually passed, by name. Scalars that are `fixed` stay:
+    no call has others, as of sizes of the tensors beside them. With `suspects` tensors are also
+    read in other orders, which a diagnosis alone asks for.
     """
     names = [*names, *(f"number {position}" for position in range(len(names), len(inputs)))]
 
@@ -44,7 +44,7 @@ def misread(
 
     for position, value in enumerate(inputs):
         name = names[position]
-        if name in sizes:
+        if name in fixed:
             continue
         further = _other_orders(value) if suspects and isinstance(value, Tensor) else ()
         for kind, words, shown_by, change in (*_changes(value, usual.get(name)), *further):

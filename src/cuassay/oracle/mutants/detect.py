@@ -109,7 +109,7 @@ def mutants_of(
     names: Sequence[str] = (),
     usual: Mapping[str, Value] = _NONE,
     suspects: bool = False,
-    sizes: Collection[str] = (),
+    fixed: Collection[str] = (),
 ) -> list[Mutant]:
     """Return every broken version of `fn`, found on the first of `inputs_list`.
 
@@ -140,6 +140,6 @@ def mutants_of(
             Mutant(f.kind, f"{f.words} {site.words()}", f.shown_by, broken(site, f), site)
             for site, f in (recorder.sites() if exact else ())
         ),
-        *misread(right, inputs_list[0], names, usual, sizes=sizes, suspects=suspects),
+        *misread(right, inputs_list[0], names, usual, fixed=fixed, suspects=suspects),
         *answers(right, inputs_list),
     ]

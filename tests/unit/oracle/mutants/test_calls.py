@@ -11,7 +11,7 @@ def test_a_scalar_that_is_a_size_stays() -> None:
     inputs = [torch.randn(4, 4), 3]
 
     def words(sizes: tuple[str, ...]) -> list[str]:
-        found = misread(lambda given: (given[0],), inputs, ["x", "n"], {"n": 3}, sizes=sizes)  # type: ignore[arg-type, return-value]
+        found = misread(lambda given: (given[0],), inputs, ["x", "n"], {"n": 3}, fixed=sizes)  # type: ignore[arg-type, return-value]
         return [mutant.words for mutant in found]
 
     every, others = words(()), words(("n",))
