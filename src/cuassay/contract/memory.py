@@ -407,12 +407,17 @@ class Room:
         longest = max(case.axes.values(), default=1)
         return share * elements(problem, case.axes) * longest * _PER_ELEMENT <= room
 
+    def has_memory(self, problem: Problem, case: Case, *, truth: bool = True) -> bool:
+        """Whether a case fits into the planned memory, however long it takes; see `holds`."""
+        if self.bytes is None or self.is_small(problem, case):
+            return True
+        need = self.need(problem, case)
+        return (need.total if truth else need.without_truth) <= self.bytes
+
     def holds(self, problem: Problem, case: Case, *, truth: bool = True) -> bool:
         """Whether a case has room; without `truth` where no truth of it is made."""
-        if self.bytes is not None and not self.is_small(problem, case):
-            need = self.need(problem, case)
-            if (need.total if truth else need.without_truth) > self.bytes:
-                return False
+        if not self.has_memory(problem, case, truth=truth):
+            return False
         if truth:
             return self.is_affordable(problem, case.axes, workload=case.benchmark)
         return self.run_s(problem, case) <= self.check_s

@@ -130,11 +130,13 @@ def _workloads(
 
 
 def _why_not(trial: JudgeTrial, sizes: Mapping[str, int]) -> str:
+    # What a run at these sizes takes is not asked: to follow a long loop takes as long.
+    case, room = Case(label="a workload", axes=sizes), trial.memory.room
     try:
-        has_room = trial.has_room(Case(label="a workload", axes=sizes), truth=False)
+        has_memory = room.has_memory(trial.problem, case, truth=False)
     except CuassayError:
-        has_room = True
-    if not has_room:
+        has_memory = True
+    if not has_memory:
         return "no room in the planned memory"
     return f"too costly for --profile {trial.profile.value}"
 
