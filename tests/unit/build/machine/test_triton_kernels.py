@@ -1,4 +1,4 @@
-"""Triton wrappers on CPU tensors: what of a launch reaches the machine. No launch is executed."""
+"""Triton wrappers on CPU tensors: what of a launch reaches the machine; Gluon's are executed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 
 from cuassay.build import triton_arguments
 from cuassay.build.machine import triton_kernels as machine_triton
+from cuassay.catalog import registry
 from tests.support.paths import python_path
+from tests.zoo.judging import Gate
 
 pytest.importorskip("triton")
 # Triton's driver and its native functions are for a process of their own.
@@ -89,3 +91,12 @@ def test_parameters_are_packed_as_triton_passes_them() -> None:
         bytes(8), struct.pack("<i", -5), struct.pack("<f", 0.5), b"\x01", struct.pack("<Q", 4096),
     ]  # fmt: skip
     assert held == []
+
+
+def test_a_kernel_in_gluon_is_executed_as_one_of_tritons() -> None:
+    example = Path(__file__).resolve().parents[4] / "examples" / "languages" / "swiglu_gluon.py"
+    with Gate("cpu", machine=True) as gate:
+        found = gate.judge(registry.get("swiglu"), example, only=("NUM001", "MEM101"))
+    assert found.accepted, str(found)
+    launches = found.verdict.launches
+    assert launches.judged == launches.made > 0
