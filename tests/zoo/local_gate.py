@@ -19,6 +19,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
 from cuassay.model.digest import candidate_digest
+from cuassay.model.reached import Reached
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.verdict import Lane
@@ -35,6 +36,7 @@ class _Pool:
         self.builds = SimpleNamespace(
             kind=kind, because=because, done=True, seconds=0.0, tunes=False
         )
+        self.reached = Reached()
 
     async def wait_built(self) -> bool:
         """Say that the candidate is built."""
