@@ -1,6 +1,6 @@
 """What the gate says of kernels that several ranks share: planted faults and their twins.
 
-    python benchmarks/ranks.py [--profile quick] [--only NAME ...] [--share 0/2]
+    python benchmarks/ranks.py [--profile quick] [--only NAME ...] [--share 0/2] [--checks ...]
 
 Each fault of tests/zoo/ranks is to be rejected, each twin accepted. `--share 1/2` judges every
 second one. With GPUs the ranks have NCCL, else cuassay's own process group. A row is written as
@@ -25,6 +25,7 @@ from tests.zoo.judging import Gate  # noqa: E402
 from tests.zoo.ranks.faults import FAULTS, OPERATORS, TWINS  # noqa: E402
 
 from cuassay.catalog import registry  # noqa: E402
+from cuassay.judge.environment import within_gpus  # noqa: E402
 from cuassay.model.verdict import Profile  # noqa: E402
 
 
@@ -34,6 +35,8 @@ def main() -> int:
     parser.add_argument("--profile", default="quick", choices=[one.value for one in Profile])
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--share", default="0/1")
+    parser.add_argument("--first", action="store_true", help="a trial ends with what is wrong")
+    parser.add_argument("--checks", nargs="*", default=[], help="these checks alone")
     asked = parser.parse_args()
     part, of = map(int, asked.share.split("/"))
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -48,7 +51,13 @@ def main() -> int:
             path.write_text(text)
             problem = registry.get(OPERATORS.get(twin, twin))
             started = time.perf_counter()
-            said = gate.judge(problem, path, profile=Profile(asked.profile))
+            said = gate.judge(
+                within_gpus(problem, gate.device),
+                path,
+                profile=Profile(asked.profile),
+                only=asked.checks,
+                fail_fast=asked.first,
+            )
             wanted = said.accepted if name == twin else said.rejected
             rows.append(
                 {
@@ -60,6 +69,7 @@ def main() -> int:
                     "reason": said.verdict.reason[:300],
                     "conditions": list(said.verdict.conditions),
                     "seed": said.verdict.seed,
+                    "gpus": torch.cuda.device_count(),
                     "seconds": round(time.perf_counter() - started, 1),
                 }
             )

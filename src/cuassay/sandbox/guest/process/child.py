@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.apart import follow
 from cuassay.sandbox.guest.process.preload import hash_triton
 from cuassay.sandbox.guest.raised import raised
-from cuassay.sandbox.guest.ranks.ranked import on_ranks
+from cuassay.sandbox.guest.ranks.ranked import on_ranks, open_where_ranks_connect
 from cuassay.sandbox.limits import Limits
 
 _FOLLOWED = (Call, CallInto, StreamCall, Backward)  # steps whose calls are judged one by one
@@ -110,16 +111,21 @@ def main(
     if hasattr(inductor, "_HEADER_DIR"):
         inductor._HEADER_DIR = os.path.join(os.environ["TORCHINDUCTOR_CACHE_DIR"], "headers")
         inductor._HEADER_LOCK_DIR = os.path.join(inductor._HEADER_DIR, "locks")
-    sys.stdout = open(1, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
+    sys.stdout, sys.stderr = (
+        open(number, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
+        for number in (1, 2)
+    )
     kernel.set_dumpable(True)
-    report = dict(namespaces) | sandbox.restrict(
+    confine = partial(
+        sandbox.restrict,
         limits,
         device=device,
         writable=(folder, cache),
         readable=confinement.readable,
         namespaces=namespaces,
     )
+    own_network, starter = open_where_ranks_connect(limits.connects, confine)
+    report = dict(namespaces) | own_network | confine()
     # Forks share the zygote's generators: without this every worker draws the same
     seed = secrets.randbits(63)
     random.seed(seed)
@@ -136,13 +142,13 @@ def main(
     try:
         warm_up(device, queues)
         report |= sandbox.filter_calls(connects=limits.connects)
-        report = sandbox.standing(report, sandbox.climb(confinement.outside, confinement.judge))
         Worker(
             connection,
             device=device,
-            report=report,
+            report=sandbox.standing(report, sandbox.climb(confinement.outside, confinement.judge)),
             around=Around(guards=guarded),
             required=confinement.required,
+            starter=starter,
         ).serve()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -206,7 +212,9 @@ class Worker:
         report: dict[str, str],
         around: Around | None = None,
         required: bool = False,
+        starter: socket.socket | None = None,
     ) -> None:
+        self._starter = starter
         self._channel, self._device, self._report = channel, device, report
         self._required = required
         self._around = around or Around()
@@ -308,6 +316,7 @@ class Worker:
             builder=str(request["builder"]),
             folder=Path(request["folder"]),
             device=self._device,
+            starter=self._starter,
         )
         if candidate.language is Language.PYTHON:
             sources = os.path.realpath(os.path.join(str(request["folder"]), "src"))

@@ -79,6 +79,19 @@ def _outcome(measure: Callable[[], object]) -> str:
     return OK
 
 
+def enter_own_network() -> dict[str, str]:
+    """Enter a network in which this process and its children reach one another, and nobody else.
+
+    Returns measure -> "yes", or why not.
+    """
+
+    def enter() -> None:
+        kernel.unshare(kernel.CLONE_NEWNET)
+        kernel.raise_loopback()
+
+    return {walls.NETWORK: _outcome(enter)}
+
+
 def restrict(
     limits: Limits,
     *,
@@ -93,7 +106,6 @@ def restrict(
     it may write. Must run before the process has threads; `filter_calls` comes after them.
     """
     own_users = namespaces.get("user namespace") == OK
-    own_network = _outcome(_own_network) if limits.connects else ""
     if namespaces.get(walls.SHARED) == OK:
         writable = (*writable, _SHARED_MEMORY)
     report = {
@@ -101,16 +113,8 @@ def restrict(
         walls.CAPABILITIES: _outcome(kernel.drop_capabilities),
     }
     report |= _landlock(writable, readable, connects=limits.connects)
-    if limits.connects:
-        report[walls.NETWORK] = own_network
     report[walls.RESOURCES] = _outcome(lambda: _set_limits(limits, device, own_users))
     return report
-
-
-def _own_network() -> None:
-    """Enter a network of its own, in which this process's ranks reach one another alone."""
-    kernel.unshare(kernel.CLONE_NEWNET)
-    kernel.raise_loopback()
 
 
 def filter_calls(*, connects: bool = False) -> dict[str, str]:

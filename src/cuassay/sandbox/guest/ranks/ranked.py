@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from cuassay.model.problem import Problem
 from cuassay.model.ranks import Lies, Ranks, parts
 from cuassay.ranks.parts import part_of, rank_count
 from cuassay.sandbox.guest.memory import placement
+from cuassay.sandbox.guest.process import walls
 from cuassay.sandbox.guest.ranks.member import takes_group
 from cuassay.sandbox.guest.ranks.messages import Holds, Packed, pack, unpack
-from cuassay.sandbox.guest.ranks.start import Recipe
+from cuassay.sandbox.guest.ranks.start import Recipe, open_starter
 from cuassay.sandbox.guest.ranks.world import Timing, World
 
 Call = Mapping[str, Any]  # of all ranks, an input's value by its name
@@ -37,9 +39,10 @@ class Ranked:
         *,
         recipe: Recipe,
         device: Device,
+        starter: socket.socket | None,
     ) -> None:
         self._function, self._problem, self._ranks = function, problem, ranks
-        self._recipe, self._device = recipe, device
+        self._recipe, self._device, self._starter = recipe, device, starter
         self._worlds: dict[tuple[int, int], World] = {}
 
     @property
@@ -79,6 +82,7 @@ class Ranked:
                 problem=self._problem,
                 recipe=self._recipe,
                 device=self._device,
+                starter=self._starter,
             )
         told = [
             [
@@ -180,9 +184,26 @@ def on_ranks(
     builder: str,
     folder: Path,
     device: Device,
+    starter: socket.socket | None = None,
 ) -> Callable[..., object]:
-    """Return a built candidate as a call of all ranks, where its problem has ranks."""
+    """Return a built candidate as a call of all ranks, where its problem has ranks.
+
+    `starter` starts the ranks where they run on GPUs.
+    """
     if problem.ranks is None:
         return function
     recipe = Recipe(candidate=candidate, builder=builder, folder=folder)
-    return Ranked(function, problem, problem.ranks, recipe=recipe, device=device)
+    return Ranked(function, problem, problem.ranks, recipe=recipe, device=device, starter=starter)
+
+
+def open_where_ranks_connect(
+    connects: bool, confine: Callable[[], object]
+) -> tuple[dict[str, str], socket.socket | None]:
+    """Return the outcomes of walls and a starter, where ranks connect; nothing elsewhere.
+
+    They share a network of their own.
+    """
+    if not connects:
+        return {}, None
+    own = walls.enter_own_network()
+    return own, open_starter(lambda: (confine(), walls.filter_calls(connects=True)))

@@ -1,14 +1,17 @@
-"""Starts a rank's process: a fork without a GPU, with one a new interpreter, since CUDA forbids.
+"""Starts a rank's process: without a GPU a fork of the worker, on one a fork of its starter.
 
-What starts on a GPU builds the candidate for itself, from the cache of the process that asks.
+A process that has used CUDA cannot be forked, and one that is confined cannot open a GPU for its
+children: /proc/self is then another's. So the worker forks a starter before both. What that
+starts confines itself first, and then learns what it is to do.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-import sys
-from collections.abc import Callable
+import signal
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,15 +22,17 @@ from cuassay.errors import MissingToolError
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
+from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.guest.ranks.member import Place, run
 
 # NVLink multicast needs a fabric manager that may not be there, and hides who writes where.
-_NCCL = {
+_NCCL: Mapping[str, str] = {
     "NCCL_NVLS_ENABLE": "0",
     "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
     "NCCL_SOCKET_IFNAME": "lo",
     "NCCL_IB_DISABLE": "1",
 }
+_DIGITS = 12  # of a process number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,52 @@ class Recipe:
         return call
 
 
+def open_starter(confine: Callable[[], object]) -> socket.socket:
+    """Fork the process that starts ranks on GPUs; each calls `confine` before all else.
+
+    For a process that has no threads, and has not used CUDA. Returns the way to it.
+    """
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    if os.fork():
+        there.close()
+        return here
+    here.close()
+    kernel.die_with_parent(signal.SIGKILL)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system buries what it started
+    while True:
+        _, ends, _, _ = socket.recv_fds(there, 1, 2)
+        if len(ends) != 2:
+            os._exit(0)
+        process = os.fork()
+        if not process:
+            there.close()
+            _be_told(ends, confine)
+        for end in ends:
+            os.close(end)
+        there.sendall(str(process).rjust(_DIGITS).encode())
+
+
+def _be_told(ends: Sequence[int], confine: Callable[[], object]) -> None:
+    """Be the rank that the other side of the pipe describes; never returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    kernel.die_with_parent(signal.SIGKILL)
+    confine()
+    os.environ.update(_NCCL)
+    channel, asked = (Connection(end) for end in ends)
+    place, problem, recipe = channel.recv()
+    if place.device.on_gpu:
+        place = replace(place, device=Device(f"cuda:{place.rank}"))
+        torch.cuda.set_device(place.rank)
+    run(channel, asked, place, lambda: recipe.build(problem, place.device), problem)
+
+
+def start_by(starter: socket.socket, channel: Connection, asked: Connection) -> int:
+    """Let the starter start a rank, which waits for what it is to be; return its process."""
+    socket.send_fds(starter, [b"1"], [channel.fileno(), asked.fileno()])
+    told = starter.recv(_DIGITS, socket.MSG_WAITALL)
+    return int(told)
+
+
 def start(
     channel: Connection,
     asked: Connection,
@@ -55,8 +106,8 @@ def start(
     function: Callable[..., object],
     *,
     problem: Problem,
-    recipe: Recipe,
-    theirs: list[Connection],
+    starter: socket.socket | None,
+    theirs: Sequence[Connection],
 ) -> int:
     """Start a rank and return its process. `theirs` are ends of pipes that it must not keep.
 
@@ -70,29 +121,6 @@ def start(
             run(channel, asked, place, lambda: function, problem)
         return process
     gpus = torch.cuda.device_count()
-    if place.world > gpus:
+    if place.world > gpus or starter is None:
         raise MissingToolError(f"{place.world} ranks need as many GPUs, this machine shows {gpus}")
-    return start_anew(channel, asked)
-
-
-def start_anew(channel: Connection, asked: Connection) -> int:
-    """Start an interpreter that waits for its place, problem and recipe; return its process."""
-    ends = (channel.fileno(), asked.fileno())
-    for end in ends:  # nothing else of this process goes along
-        os.set_inheritable(end, True)
-    told = [sys.executable, "-P", "-m", __name__, *map(str, ends)]
-    return os.posix_spawn(told[0], told, os.environ | _NCCL)
-
-
-def main() -> None:
-    """Be the rank that the other side of the pipe describes; never returns."""
-    channel, asked = (Connection(int(number)) for number in sys.argv[1:])
-    place, problem, recipe = channel.recv()
-    if place.device.on_gpu:
-        place = replace(place, device=Device(f"cuda:{place.rank}"))
-        torch.cuda.set_device(place.rank)
-    run(channel, asked, place, lambda: recipe.build(problem, place.device), problem)
-
-
-if __name__ == "__main__":
-    main()
+    return start_by(starter, channel, asked)

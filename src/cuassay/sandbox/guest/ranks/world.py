@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -116,6 +117,7 @@ class World:
         problem: Problem,
         recipe: Recipe,
         device: Device,
+        starter: socket.socket | None = None,
     ) -> None:
         """Raises RankRaisedError, and MissingToolError where there are too few GPUs."""
         self._meetings: Meetings[_Posted] = Meetings()
@@ -139,7 +141,7 @@ class World:
                 place,
                 function,
                 problem=problem,
-                recipe=recipe,
+                starter=starter,
                 theirs=[here, asks, *(one for r in self._ranks for one in (r.channel, r.asked))],
             )
             there.close()
@@ -156,8 +158,9 @@ class World:
             rank.channel.close()
             rank.asked.close()
             if rank.process:
-                os.kill(rank.process, signal.SIGKILL)
-                os.waitpid(rank.process, 0)
+                with suppress(ProcessLookupError, ChildProcessError):  # another's child, on a GPU
+                    os.kill(rank.process, signal.SIGKILL)
+                    os.waitpid(rank.process, 0)
         self._ranks = []
 
     def run(self, calls: Sequence[Sequence[Sequence[Sent]]], timing: Timing) -> list[Holds]:
@@ -302,9 +305,12 @@ class World:
         try:
             return rank.channel.recv()
         except (EOFError, OSError):
-            status, rank.process = os.waitpid(rank.process, 0)[1], 0
-            number = status & 0x7F
-            how = f"died of signal {number}" if number else f"exited with code {status >> 8}"
+            how = "ended"
+            with suppress(ChildProcessError):  # another's child, on a GPU
+                status = os.waitpid(rank.process, 0)[1]
+                number = status & 0x7F
+                how = f"died of signal {number}" if number else f"exited with code {status >> 8}"
+            rank.process = 0
             record = StepRaised(index=0, exception="RankEnded", message=f"its process {how}")
             raise RankRaisedError(rank.number, record) from None
 

@@ -1,4 +1,4 @@
-"""A rank in a new interpreter, as on a GPU, builds and joins like one that is forked."""
+"""A rank that a starter forks, as on a GPU, confines itself first, then builds and joins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cuassay.sandbox.guest.ranks.messages import (
     pack,
     unpack,
 )
-from cuassay.sandbox.guest.ranks.start import Recipe, start_anew
+from cuassay.sandbox.guest.ranks.start import Recipe, open_starter, start_by
 
 KERNEL = """\
 import torch.distributed as dist
@@ -39,10 +39,13 @@ def run(x):
 """
 
 
-def test_a_new_interpreter_builds_joins_and_calls(tmp_path: Path) -> None:
+def test_what_the_starter_starts_is_confined_builds_joins_and_calls(tmp_path: Path) -> None:
+    mark = tmp_path / "confined"
+    starter = open_starter(mark.touch)
     here, there = Pipe()
-    asks, asked = Pipe()
-    process = start_anew(there, asked)
+    _asks, asked = Pipe()
+    process = start_by(starter, there, asked)
+    assert process > 0
     there.close()
     asked.close()
     place = Place(rank=0, world=1, groups=1, store=str(tmp_path / "store"), device=CPU)
@@ -74,7 +77,7 @@ def test_a_new_interpreter_builds_joins_and_calls(tmp_path: Path) -> None:
     assert name == "y"
     assert not isinstance(sent, str)
     assert torch.equal(torch.as_tensor(unpack(sent)), x + 1)
-    asks.send(None)
-    assert asks.recv() == ""  # its own thread is in no line of the kernel
+    assert mark.exists()
     here.close()
-    assert os.waitpid(process, 0)[1] == 0
+    starter.close()
+    os.wait()
