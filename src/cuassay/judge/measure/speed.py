@@ -16,6 +16,7 @@ import torch
 from cuassay.checks.gpu.timing import per_call_s, timed
 from cuassay.inputs.geometry import all_bytes
 from cuassay.model.candidate import Candidate, SourceFile
+from cuassay.model.trace import Finished, StepDone
 from cuassay.model.verdict import Profile, Speed
 
 if TYPE_CHECKING:
@@ -42,9 +43,14 @@ def measure_speed(
     own = per_call_s(scenario, candidate(scenario))
     if own is None:
         return None
-    eager = per_call_s(scenario, reference(scenario))
-    if eager is None:  # what ran in that process before may have left it in no state to go on
-        eager = per_call_s(scenario, reference(dataclasses.replace(scenario, fresh=True)))
+    ran = reference(scenario)
+    eager = per_call_s(scenario, ran)
+    if eager is None:
+        # What ran in that process before may have left it in no state to go on. Where it did go on,
+        # the noise of others hid the time, and a new process, a context, would hear it too.
+        went_on = all(isinstance(record, StepDone) for record in ran.result.records)
+        ended = not went_on or not isinstance(ran.result.termination, Finished)
+        eager = per_call_s(scenario, reference(dataclasses.replace(scenario, fresh=ended)))
     cuda = trial.device.on_gpu
     fused = None
     if compiled is not None and cuda and trial.profile is not Profile.QUICK:

@@ -1,0 +1,57 @@
+"""The reference's time is asked again in a new process only where the old one did not go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from cuassay.judge.measure import speed
+from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Time
+from cuassay.model.trace import Finished, Killed, ScenarioResult, StepDone, Termination
+from cuassay.sandbox.ran import Ran
+from tests.support.fake_trial import scaled_add
+from tests.support.judging import bench
+
+CALLS = (1, 17)  # of the shorter and the longer row
+QUIET, NOISY = (0.0, 1e-4, 0.0, 17e-4), (0.0, 9e-4, 0.0, 2e-4)  # idle, calls; twice
+
+
+def ran(times_s: Sequence[float], termination: Termination) -> Ran:
+    """Return a run whose Time steps took so long by the judge's clock."""
+    records = tuple(StepDone(index=n, duration_s=one) for n, one in enumerate(times_s))
+    return Ran(ScenarioResult(records=records, termination=termination), ())
+
+
+@pytest.mark.parametrize(
+    ("first", "fresh"),
+    [
+        (ran(NOISY, Finished()), False),
+        (ran(QUIET[:2], Killed(index=2, signal=9)), True),
+    ],
+    ids=["noise hid it", "its process died"],
+)
+def test_a_time_that_noise_hid_is_asked_of_the_same_process(
+    first: Ran, fresh: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = bench(scaled_add(), lambda x, bias, gain: x * gain + bias).trial
+    steps = [
+        Time(slot="a", count=count, idle=idle, result="" if idle else "r")
+        for count in CALLS
+        for idle in (True, False)
+    ]
+    scenario = Scenario(label="timed", cases=tuple(trial.cases("small")[:1]), steps=tuple(steps))
+    monkeypatch.setattr(speed, "timed", lambda trial: scenario)
+    answers: Iterator[Ran] = iter([first, ran(QUIET, Finished())])
+    asked: list[bool] = []
+
+    def reference(one: Scenario) -> Any:
+        asked.append(one.fresh)
+        return next(answers)
+
+    found = speed.measure_speed(trial, lambda one: ran(QUIET, Finished()), reference, compiled=None)
+    assert found is not None
+    assert found.eager_us == found.candidate_us == pytest.approx(100.0)
+    assert asked == [False, fresh]
