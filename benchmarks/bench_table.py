@@ -97,6 +97,10 @@ BENCHES: tuple[Bench, ...] = (
         command=_script("machine_ranks"), result="machine-ranks", about_s=60, limit_s=300,
     ),
     Bench(
+        name="ranks", what="planted faults of kernels that ranks share rejected, twins accepted",
+        command=_script("ranks"), result="ranks", about_s=600, limit_s=1800, both=True,
+    ),
+    Bench(
         name="machine-kernels", what="the corpus on a GPU and in the machine, byte by byte",
         command=_script("machine_kernels_gpu", "--launches", "200"), result="machine-kernels",
         about_s=330, limit_s=500, gpus=1, least_s=200,

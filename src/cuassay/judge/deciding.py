@@ -136,7 +136,8 @@ def ranks_condition(problem: Problem, device: Device) -> str:
         group = "in cuassay's own process group on a CPU; NCCL and GPU memory were not tried"
     return (
         f"ranks: judged with {', '.join(map(str, counts))} ranks {group}; not tried with several "
-        "ranks are streams, CUDA graphs, layouts, gradients, other processes and memory checks"
+        "ranks are streams, CUDA graphs, layouts, gradients, other processes, memory checks and "
+        "which lines run"
     )
 
 

@@ -47,7 +47,7 @@ from cuassay.sandbox.guest.memory import placement
 from cuassay.sandbox.guest.memory.recycling import FreedMemory
 from cuassay.sandbox.guest.observe import launch_errors
 from cuassay.sandbox.guest.production import Production
-from cuassay.sandbox.guest.raised import raised
+from cuassay.sandbox.guest.raised import raised as raised  # who executes steps needs it too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

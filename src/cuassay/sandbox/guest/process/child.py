@@ -45,13 +45,12 @@ from cuassay.sandbox.gpu_context import begin_context
 from cuassay.sandbox.guest import transport
 from cuassay.sandbox.guest.callers import compiled
 from cuassay.sandbox.guest.interface import Around
-from cuassay.sandbox.guest.interpreter import Executed, Interpreter
+from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.observe import call_trace, own_process, state_snapshot
 from cuassay.sandbox.guest.process import walls as sandbox
 from cuassay.sandbox.guest.process.apart import follow
 from cuassay.sandbox.guest.process.preload import hash_triton
-from cuassay.sandbox.guest.raised import raised
 from cuassay.sandbox.guest.ranks.ranked import on_ranks, open_where_ranks_connect
 from cuassay.sandbox.limits import Limits
 
