@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
+import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from common import ROOT
+
+from cuassay.held_folder import TRIALS, make_held_folder
 
 _SOURCES = (ROOT / "src", ROOT / "packages" / "ptxsan" / "src")
 _LEAST_S = 5.0  # nothing is begun that has less time than this
@@ -97,7 +100,10 @@ class SideBySide:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         numbers = [int(one) for one in visible.split(",") if one.isdigit()]
         self._gpus = (numbers or list(range(gpus)))[:gpus]
-        self._home = home or Path(tempfile.mkdtemp(prefix="cuassay-trials-"))
+        if home is None:
+            home, self._lock = make_held_folder(TRIALS, remove=_remove)
+            atexit.register(_remove, home)
+        self._home = home
         self._deadline = time.monotonic() + (limit_s or float("inf"))
 
     @classmethod
@@ -168,6 +174,10 @@ class SideBySide:
         if place.gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = str(place.gpu)
         return environment
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def source_path() -> str:

@@ -1,4 +1,4 @@
-"""Private folders of processes that may be killed: the next one of their kind removes them."""
+"""Private folders of processes that may be killed: the next one that has one removes them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+SANDBOX = "py-sandbox-"  # in the paths that a candidate sees: it names nobody
+RAY, SANITIZER, TRIALS = "cuassay-ray-", "cuassay-sanitizer-", "cuassay-trials-"
+PREFIXES = (SANDBOX, RAY, SANITIZER, TRIALS)
 _YOUNG_S = 60.0
 
 
@@ -17,10 +20,12 @@ def make_held_folder(prefix: str, *, remove: Callable[[Path], object]) -> tuple[
     """Return a new temporary folder and the descriptor of a lock in it.
 
     The folder is held while any process has that descriptor open; close it once the folder is
-    gone. Folders of the same prefix that nobody holds are given to `remove` first: those who
-    made them were killed.
+    gone. Folders of the same prefix, or of one of PREFIXES, that nobody holds are given to `remove`
+    first: those who made them were killed. So a judge removes what an actor of Ray left.
     """
-    for lock in Path(tempfile.gettempdir()).glob(f"{prefix}*/lock"):
+    temporary = Path(tempfile.gettempdir())
+    kinds = dict.fromkeys((prefix, *PREFIXES))
+    for lock in (lock for kind in kinds for lock in temporary.glob(f"{kind}*/lock")):
         with contextlib.suppress(OSError):
             fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:

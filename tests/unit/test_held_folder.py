@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.held_folder import make_held_folder
+from cuassay.held_folder import RAY, SANDBOX, SANITIZER, TRIALS, make_held_folder
 
 _HOLDER = (
     "import shutil, time\n"
@@ -52,3 +52,20 @@ def test_what_a_killed_process_left_is_removed(
     assert third.exists()
     os.close(other)
     os.close(last)
+
+
+def test_a_judge_removes_what_an_actor_of_ray_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    left = [tmp_path / f"{prefix}of-a-killed-one" for prefix in (RAY, SANITIZER, TRIALS)]
+    other = tmp_path / "cuassay-0-gpu"  # which holds files of bookings, and no private folder
+    for folder in (*left, other):
+        folder.mkdir()
+        (folder / "lock").touch()
+        _aged(folder)
+    _, lock = make_held_folder(SANDBOX, remove=shutil.rmtree)
+    os.close(lock)
+    assert not any(folder.exists() for folder in left)
+    assert other.exists()

@@ -132,8 +132,11 @@ memo_by_address             | rmsnorm                     | STATE001 API002     
 memo_by_version             | swiglu                      | STATE001               | S1
 # host-side state: memo validated on a sample
 memo_by_sample              | rmsnorm                     | STATE001 NUM001        | S2 S1
-# host-side state: derived operand not refreshed
+# host-side state: what a call that raised leaves
+staged_operand              | swiglu                      | STATE001               | S1
+# host-side state: memo validated on some places
 memo_by_places              | dequantize_int8_per_row     | STATE001               | S2
+# host-side state: derived operand not refreshed
 packed_weight               | rmsnorm                     | STATE001 API002 API003 | S3
 packed_weight_by_address    | rmsnorm_backward            | STATE001 API002        | S3
 # host-side state: cache key without scale

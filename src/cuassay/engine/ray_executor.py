@@ -34,7 +34,7 @@ from cuassay.engine.executors import (
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.shipping import packed, unpacked
 from cuassay.errors import CannotJudgeError, missing_extra
-from cuassay.held_folder import make_held_folder
+from cuassay.held_folder import RAY, make_held_folder
 from cuassay.model import serial
 from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
@@ -54,7 +54,7 @@ class RayWorker:
         os.environ.update(environment)
         # A node or an actor may be killed: the next actor there removes what it left.
         self._folder, self._lock = make_held_folder(
-            "cuassay-ray-", remove=lambda left: shutil.rmtree(left, ignore_errors=True)
+            RAY, remove=lambda left: shutil.rmtree(left, ignore_errors=True)
         )
         self._waiting: JudgeProcess | None = None
         self._count = 0

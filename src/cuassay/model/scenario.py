@@ -25,6 +25,7 @@ from cuassay.model.steps import (
     Configurations,
     Disarm,
     Inspect,
+    Misuse,
     Mode,
     OpCheck,
     Outline,
@@ -223,6 +224,7 @@ Production: TypeAlias = (
     | CallOften
     | Serve
     | CallRanks
+    | Misuse
     | Overwrite
     | ReadSlices
     | ReadState

@@ -332,6 +332,23 @@ class Overwrite(StepBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Misuse(StepBase):
+    """Call with None in the place of input `name` of `slot`, and ignore what comes of it.
+
+    A caller who catches the exception calls again, as a server does after a bad request.
+    """
+
+    words: ClassVar = "being called with arguments that no caller may pass"
+
+    slot: str
+    name: str
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.slots.get(self.slot)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSlices(StepBase):
     """Send slices `places` along `axis` of the tensors held under `result`."""
 

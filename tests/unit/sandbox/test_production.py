@@ -17,6 +17,7 @@ from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.step import Held
 from cuassay.model.steps import (
     Capture,
+    Misuse,
     Overwrite,
     ReadSlices,
     Repeat,
@@ -104,6 +105,17 @@ def test_a_caller_overwrites_what_it_got(make: object) -> None:
 
     run(call, (Allocate(slot="a", case=0), Call(slot="a", result="r"), Overwrite(result="r")))
     assert bool((kept[0] == -1).all())
+
+
+def test_a_call_with_nothing_for_a_tensor_is_made_and_forgotten() -> None:
+    seen: list[tuple[bool, ...]] = []
+
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        seen.append((x is None, bias is None, gain is None))
+        return x * gain + bias
+
+    record(run(call, (Allocate(slot="a", case=0), Misuse(slot="a", name="bias"))), 1)
+    assert seen == [(False, True, False)]
 
 
 def test_an_expanded_result_is_left_alone() -> None:

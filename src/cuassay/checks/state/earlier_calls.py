@@ -30,7 +30,7 @@ from cuassay.model.scenario import (
     Scenario,
 )
 from cuassay.model.step import Held
-from cuassay.model.steps import Arrange, Layout, Overwrite, Serve
+from cuassay.model.steps import Arrange, Layout, Misuse, Overwrite, Serve
 from cuassay.model.trace import (
     Finished,
     ResultItem,
@@ -70,6 +70,8 @@ class State001(Check):
         caller holds is read again at the end. Two more calls are made without and with
         torch.autocast. A module is called before and after its state takes other values: where
         it lies, as an optimizer writes them, and in other tensors, as a checkpoint brings them.
+        Without a GPU calls follow others that raise since a tensor is None. Of large tensors few
+        elements change, the order of slices, or all by 2^-15 of themselves.
         Then some 250 calls are made in a row: on one tensor, on several in turn, on one that is
         refilled before each call. These tensors hold the same numbers in another order, or with
         other signs. All results are held, and some of them read when the calls are over; once
@@ -166,8 +168,10 @@ class State001(Check):
                 rounded = answer.call.autocast and _close(run, calls[0], answer)
                 place = where(worst, answer.case, statistic) if not worst.mismatch else Where()
                 outputs = ", ".join(comparison.output for comparison in failed)
+                refused = any(isinstance(step, Misuse) for step in scenario.steps)
+                after = ", after a call that raised" if refused else ""
                 yield self.finding(
-                    f"call {answer.number} {text} ({outputs})",
+                    f"call {answer.number} {text}{after} ({outputs})",
                     scenario=scenario,
                     measured=statistic.value if statistic else None,
                     allowed=statistic.limit if statistic else None,

@@ -41,7 +41,7 @@ from cuassay.model.scenario import (
     Scenario,
     Step,
 )
-from cuassay.model.steps import Arrange, Layout, Overwrite
+from cuassay.model.steps import Arrange, Layout, Misuse, Overwrite
 from cuassay.model.verdict import Profile
 
 
@@ -124,6 +124,7 @@ _HEAD = 8192  # elements that stay: caches are validated on a prefix of such a s
 _ROWS = 1024  # of another shape with as many elements, on a CPU
 _LITTLE_ELEMENTS, _LITTLE_FLOOR, _LITTLE_S = 1 << 17, 24, 0.5
 _FEW = 2
+_REFUSED = 4  # inputs that are left out, one a call
 _WORD = 8  # elements of 1 byte or more: a slice is whole words
 _WIDE = 4  # bytes of a number that holds a change of a thousandth
 _NEAR = 1.0 + 2.0**-15
@@ -185,6 +186,29 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
         choices = [choice for block in _essential(world) for choice in block]
         writer = _Writer(trial=trial, world=world)
         yield writer.scenario(choices, "history of calls beyond a size of the source")
+    if not trial.device.on_gpu:  # there a pointer to nothing may cost the context
+        # After each refusal other values than those refused, and than those before.
+        cases = (
+            small[0],
+            *(
+                reseeded(
+                    small[0], label=f"other values {n}", seed=trial.seed("STATE001", "after", n)
+                )
+                for n in (1, 2)
+            ),
+        )
+        steps: list[Step] = [Allocate(slot="s", case=0), Call(slot="s", result="r")]
+        steps.append(ReadResult(result="r"))
+        named = [s.name for s in trial.problem.inputs if isinstance(s, TensorSpec)]
+        for number, name in enumerate(named[:_REFUSED], 1):
+            steps += [
+                Misuse(slot="s", name=name),
+                Allocate(slot=f"s{number}", case=1 + number % 2),
+                Call(slot=f"s{number}", result=f"r{number}"),
+                ReadResult(result=f"r{number}"),
+            ]
+        label = "calls after others that were refused"
+        yield Scenario(label=label, cases=cases, steps=tuple(steps), fresh=True)
     yield from _late(trial)
     yield from _little(trial)
 

@@ -18,6 +18,7 @@ from cuassay.model.steps import (
     Configurations,
     Disarm,
     Inspect,
+    Misuse,
     OpCheck,
     Outline,
     Overwrite,
@@ -100,6 +101,8 @@ class Production:
                 return ranks.call_ranks(self._host, step)
             case Configurations():
                 return tuning.configurations(self._host, step)
+            case Misuse():
+                return serving.misuse(self._host, step)
             case Overwrite():
                 return slices.overwrite(self._host, step)
             case ReadSlices():

@@ -21,7 +21,7 @@ import cuassay
 from cuassay import settings
 from cuassay.closing import Closing
 from cuassay.errors import CannotJudgeError
-from cuassay.held_folder import make_held_folder
+from cuassay.held_folder import SANDBOX, make_held_folder
 from cuassay.home import private_dirs
 from cuassay.model.device import CPU, Device
 from cuassay.model.steps import Mode
@@ -37,7 +37,6 @@ _COMPILING_S = 900.0  # the PTX machine's runtime, the first time on a busy comp
 _END_S = 20.0
 _CALM_S = 2.0  # in which what was killed ends
 _OWN_PROCESSES = 2  # the program of `guest.apart` and the zygote
-_PREFIX = "py-sandbox-"  # in the paths that a candidate sees: it names nobody
 STATE = "cuassay.sandbox.guest.observe.state_snapshot"
 ROOT = str(Path(cuassay.__file__).resolve().parent.parent)
 _PROGRAM = Path(__file__).parents[1] / "guest" / "process" / "apart.py"
@@ -162,7 +161,7 @@ class Nursery(Closing, ForkServer):
         self.device, self.machine = device, machine and not device.on_gpu
         self.host: Nursery | None = None
         # Held while this judge or its zygote lives.
-        folder, self._lock = make_held_folder(_PREFIX, remove=trees.remove)
+        folder, self._lock = make_held_folder(SANDBOX, remove=trees.remove)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         super().__init__(ours, folder, initial="w")
         for name in ("home", "tmp"):
@@ -371,7 +370,7 @@ class Plain(ForkServer):
 
 def _others() -> list[Path]:
     """Return the folders of every trial on this machine, this one's among them."""
-    return list(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
+    return list(Path(tempfile.gettempdir()).glob(f"{SANDBOX}*"))
 
 
 def confined() -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from cuassay.held_folder import make_held_folder
+from cuassay.held_folder import SANITIZER, make_held_folder
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.device import Device
 from cuassay.model.problem import Scalar
@@ -75,7 +75,7 @@ def run_below(
     elif not binary:
         ended = ToolEnded(status="compute-sanitizer is not installed")
     else:
-        folder, lock = make_held_folder("cuassay-sanitizer-", remove=trees.remove)
+        folder, lock = make_held_folder(SANITIZER, remove=trees.remove)
         try:
             for name in ("home", "tmp", "work/tmp"):
                 (folder / name).mkdir(parents=True)

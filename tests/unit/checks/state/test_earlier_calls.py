@@ -562,6 +562,27 @@ def test_little_changes_of_large_tensors_are_seen(alike: Callable[[Tensor, Tenso
         assert bool(State001().judge(trial, little, run).findings) == wrong
 
 
+def test_a_call_after_one_that_raised_is_judged() -> None:
+    def broken_by_an_exception() -> Function:
+        pending: list[bool] = []
+        last: list[Tensor] = []
+
+        def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+            if pending and last and last[0].shape == bias.shape:
+                bias = last[0]
+            pending[:] = [True]
+            y = x * gain + bias
+            pending.clear()
+            last[:] = [bias.clone()]
+            return y
+
+        return call
+
+    (found,) = examine(State001(), scaled_add(), broken_by_an_exception)[:1]
+    assert found.finding_class is FindingClass.WRONG
+    assert not examine(State001(), scaled_add(), honest)
+
+
 def small_axes(trial: FakeTrial) -> tuple[ConstAxis, ...]:
     """Return the axes as constants: no other shape moves truth either."""
     sizes = trial.cases("small")[0].axes
@@ -637,9 +658,9 @@ def test_a_cpu_has_no_streams_and_a_gpu_has() -> None:
 
 
 def test_freed_memory_is_poisoned_before_it_is_used_again() -> None:
-    *scenarios, cast = history_scenarios(scaled_add())
+    scenarios = list(history_scenarios(scaled_add()))
     assert all(scenario.fresh for scenario in scenarios)
-    assert any(isinstance(step, Call) and step.autocast for step in cast.steps)
+    assert any(isinstance(step, Call) and step.autocast for s in scenarios for step in s.steps)
     for scenario in scenarios:
         freed = False
         for step in scenario.steps:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import torch
 
 from cuassay.model.reports import Served
 from cuassay.model.scenario import Poison
-from cuassay.model.steps import Serve
+from cuassay.model.steps import Misuse, Serve
 from cuassay.sandbox.guest.callers.streams import settle
 from cuassay.sandbox.guest.interface import Host, Made
 from cuassay.sandbox.guest.observe import launch_errors
@@ -41,6 +42,16 @@ def serve(host: Host, step: Serve) -> Made:
         slot = step.slots[number % len(step.slots)]
         host.hold(step.name(number), slot, held[number % len(held)])
     return Made(report=Served(calls=len(held)))
+
+
+def misuse(host: Host, step: Misuse) -> Made:
+    """Execute a Misuse; only SystemExit and its like pass."""
+    values = host.slot(step.slot).values
+    outputs = (tensor for _, tensor in host.destinations(step.slot, Poison.NAN))
+    arguments = [None if name == step.name else value for name, value in values.items()]
+    with contextlib.suppress(Exception):
+        host.candidate(*arguments, *outputs)
+    return Made()
 
 
 def _refill(host: Host, slot: str, source: str) -> None:
