@@ -65,7 +65,6 @@ class Execution:
         device: Device,
         parts: Parts | None = None,
     ) -> None:
-        self._device = device
         self._parts = parts or Parts()
         self._worker, self._segments, self._scenario = worker, segments, scenario
         self._limits, self._problem = limits, problem
