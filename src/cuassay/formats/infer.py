@@ -56,13 +56,9 @@ def with_domains(problem: Problem, *, op_type: str = "") -> Problem:
     return replace(problem, inputs=inputs)
 
 
-def _seen(spec: ScalarSpec, problem: Problem) -> list[Scalar]:
-    sources = (workload.sources.get(spec.name) for workload in problem.workloads)
-    return [source.value for source in sources if isinstance(source, ScalarSource)]
-
-
 def _scalar(spec: ScalarSpec, problem: Problem) -> ScalarSpec:
-    seen = _seen(spec, problem)
+    sources = (workload.sources.get(spec.name) for workload in problem.workloads)
+    seen = [source.value for source in sources if isinstance(source, ScalarSource)]
     default = seen[0] if seen else None
     domain = _size_of(spec, problem) or scalar_domain(spec, seen)
     if domain is not None:

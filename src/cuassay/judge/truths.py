@@ -22,7 +22,7 @@ from cuassay.model.axes import evaluate, resolve
 from cuassay.model.case import Case
 from cuassay.model.device import Device
 from cuassay.model.precision import Precision
-from cuassay.model.problem import Scalar, TensorSpec
+from cuassay.model.problem import Scalar
 from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Lane
 from cuassay.oracle.bits import raw_bytes
@@ -387,7 +387,9 @@ class Truths:
             ids = inputs.get(name)
             for spec in problem.outputs:
                 if spec.name in outputs and isinstance(ids, torch.Tensor):
-                    hits[spec.name] = _counts(ids, spec, sizes)
+                    rows = evaluate(spec.shape[0], sizes) if spec.shape else 0
+                    legal = ids[(ids >= 0) & (ids < rows)].reshape(-1).long()
+                    hits[spec.name] = torch.bincount(legal, minlength=rows)
         return hits
 
     @property
@@ -418,9 +420,3 @@ def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 def _rough(key: str) -> str:
     return f"{key} rough"
-
-
-def _counts(ids: torch.Tensor, spec: TensorSpec, sizes: Mapping[str, int]) -> torch.Tensor:
-    rows = evaluate(spec.shape[0], sizes) if spec.shape else 0
-    legal = ids[(ids >= 0) & (ids < rows)].reshape(-1).long()
-    return torch.bincount(legal, minlength=rows)

@@ -535,12 +535,6 @@ def architecture_of(source: str, default: str) -> str:
     return next(found, default)
 
 
-def demands(one: Instruction) -> str:
-    """Return the first architecture that has an instruction, as PTX's .target spells it."""
-    found = row(one)
-    return f"sm_{found.arch}{'a' if found.family else ''}"
-
-
 # ---- instructions that other parts put together
 
 

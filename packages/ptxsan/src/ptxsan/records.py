@@ -58,7 +58,6 @@ class LaunchState:
     heap: Heap | None = None
     heap_records: NDArray[np.uint64] | None = None
     stats: list[NDArray[np.float64]] = field(default_factory=list)
-    meta_names: list[str] = field(default_factory=list)
     parts: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     def address(self) -> int:

@@ -183,8 +183,9 @@ def _as_recorded(
     law: CallLaw, domain: Domain, values: Mapping[str, Integers], limit_s: float
 ) -> CallProof:
     held, point = as_recorded(law, domain)
+    sizes = ", ".join(f"{name}={axis.low}" for name, axis in point.axes.items())
     return CallProof(
-        scope=_point(point),
+        scope=f"only {sizes}, where it was recorded",
         everywhere=False,
         fitted=law.fitted,
         confirmed=law.confirmed,
@@ -272,11 +273,6 @@ def scope_in_words(law: CallLaw, domain: Domain) -> str:
         parts.append(text + (f", a multiple of {multiple}" if multiple > 1 else ""))
     parts += [str(one) for one in law.scope.conditions]
     return "; ".join(parts) or "the problem's only sizes"
-
-
-def _point(domain: Domain) -> str:
-    sizes = ", ".join(f"{name}={axis.low}" for name, axis in domain.axes.items())
-    return f"only {sizes}, where it was recorded"
 
 
 def law_in_words(law: LaunchLaw) -> tuple[str, ...]:

@@ -80,7 +80,10 @@ def termination_finding(
             return _finding("RUN002", text, scenario, index=index, evidence=printed)
         case Killed(index=index, signal=number):
             text = f"the process died of {signal_name(number)} while {doing(scenario, index)}"
-            text += _limit(result.output_text)
+            # The limit that the worker's watch names as the last line of the output, if any
+            lines = result.output_text.rstrip().splitlines()
+            ours = bool(lines) and lines[-1].startswith("[ended by cuassay: ")
+            text += f"; {lines[-1].strip('[]')[:_MESSAGE]}" if ours else ""
             return _finding("RUN003", text, scenario, index=index, evidence=printed)
         case TimedOut(index=index, limit_s=limit_s, idle=idle):
             text = f"no end within {limit_s:g} s while {doing(scenario, index)}"
@@ -248,13 +251,6 @@ def _finding(
         evidence=evidence,
         **(fields | extra),  # type: ignore[arg-type]
     )
-
-
-def _limit(printed: str) -> str:
-    """Return the limit that the worker's watch names as the last line of the output, if any."""
-    lines = printed.rstrip().splitlines()
-    ours = bool(lines) and lines[-1].startswith("[ended by cuassay: ")
-    return f"; {lines[-1].strip('[]')[:_MESSAGE]}" if ours else ""
 
 
 def _tail(text: str) -> str:

@@ -28,7 +28,6 @@ from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.growing import Way, ways
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity
-from cuassay.model.problem import Problem
 from cuassay.model.relation import RowsIndependent
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import TimedOut
@@ -312,7 +311,9 @@ def _scenario(trial: Trial, case: Case, axes: Iterable[RowsIndependent]) -> Scen
 
 def _sliced(trial: Trial, case: Case, axis: str, *, label: str) -> Scenario | None:
     problem, length = trial.problem, case.axes[axis]
-    base = _shared_elements(problem, case, axis)
+    # The elements of what every slice along an axis needs: a weight, a table
+    one, two = (slice_elements(problem, case, axis, count=count) for count in (1, 2))
+    base = max(2 * one - two, 0)
     per_slice = max(slice_elements(problem, case, axis) - base, 1)
     most = min(trial.effort.sliced_elements // per_slice, _MOST_SLICES)
     if length < _LEAST_SLICES * 2:
@@ -323,9 +324,3 @@ def _sliced(trial: Trial, case: Case, axis: str, *, label: str) -> Scenario | No
     if base + len(places) * per_slice > trial.effort.judged_elements:
         return None
     return sampled_call(problem, case, axis, places, label=label)
-
-
-def _shared_elements(problem: Problem, case: Case, axis: str) -> int:
-    """Return the elements of what every slice along an axis needs: a weight, a table."""
-    one, two = (slice_elements(problem, case, axis, count=count) for count in (1, 2))
-    return max(2 * one - two, 0)

@@ -250,22 +250,33 @@ class Examination:
         """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
         started = time.perf_counter()
         tally = Tally(least_decided=check.least_decided)
-        outcome: Outcome
-        try:
-            outcome = await self._with_room(check, tally)
-        except NothingToCheckError as error:
-            outcome = Skipped(reason=str(error), applicable=False)
-        except CannotJudgeError as error:
-            outcome = Inconclusive(reason=str(error))
-        except torch.OutOfMemoryError:
-            self._trial.memory.relieve()
-            outcome = Inconclusive(reason="out of memory in the judge while planning the check")
-        except BuildStopped:
-            raise
-        except Exception as error:  # a fault of the check must not lose the other checks
-            outcome = Errored(
-                reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
-            )
+        outcome: Outcome | None = None
+        while outcome is None:
+            try:
+                outcome = self._skipped(check) or await self._outcome(check, tally)
+                # Where the reference refuses all that it accepted without data, plan again.
+                if (
+                    tally.declined
+                    and not tally.ran
+                    and self._trial.planned.learning.sizes_with_data()
+                ):
+                    tally.declined.clear()
+                    outcome = None
+            except NothingToCheckError as error:
+                outcome = Skipped(reason=str(error), applicable=False)
+            except CannotJudgeError as error:
+                outcome = Inconclusive(reason=str(error))
+            except torch.OutOfMemoryError:
+                # Where planning met our own bound on memory, plan again with less.
+                if not self._trial.memory.relieve() or tally.ran:
+                    reason = "out of memory in the judge while planning the check"
+                    outcome = Inconclusive(reason=reason)
+            except BuildStopped:
+                raise
+            except Exception as error:  # a fault of the check must not lose the other checks
+                outcome = Errored(
+                    reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
+                )
         if tally.wrong and not isinstance(outcome, Failed):
             outcome = tally.outcome()  # what was seen before the check ended so stands
         report = CheckReport(
@@ -291,27 +302,6 @@ class Examination:
         """Run scenarios of a check that another lane examines."""
         trial = self._trial.for_check(proposed.check.worth)
         await proposed.help_with(self._take_part(trial, proposed))
-
-    async def _with_room(self, check: Check, tally: Tally) -> Outcome:
-        """Return what a check finds.
-
-        Where planning meets our own bound on memory, or the reference refuses all that it accepted
-        without data, plan again.
-        """
-        while True:
-            try:
-                outcome = self._skipped(check) or await self._outcome(check, tally)
-            except torch.OutOfMemoryError:
-                if tally.ran or not self._trial.memory.relieve():
-                    raise
-                continue
-            if (
-                tally.ran
-                or not tally.declined
-                or not self._trial.planned.learning.sizes_with_data()
-            ):
-                return outcome
-            tally.declined.clear()
 
     def _skipped(self, check: Check) -> Skipped | None:
         """Return why a check does not run, if it does not."""

@@ -265,7 +265,11 @@ def of_ranges(
                     one = floats[begun]
                 what = "makes the wrong value"
                 return source_line(candidate, one.file, one.line, what=what)
-    last = _last_computed(known, [right.given.span(one) for one in floats])
+    # The last place at which the reference's numbers are still made, -1 for none. A kernel reads
+    # its inputs again at the end, whatever it made of them before.
+    given = [right.given.span(one) for one in floats]
+    computed = [n for n, is_known in enumerate(known) if is_known and not given[n]]
+    last = max(computed, default=next((n for n, is_known in enumerate(known) if is_known), -1))
     multiples = [
         one for one in floats[last + 1 :] if right.scaled(one) or right.scaled(wholes[_kind(one)])
     ]
@@ -280,15 +284,6 @@ def of_ranges(
     after = next(unknown, floats[-1])
     what = "makes the first value that the reference has not"
     return source_line(candidate, after.file, after.line, what=what)
-
-
-def _last_computed(known: Sequence[bool], given: Sequence[bool]) -> int:
-    """Return the last place at which the reference's numbers are still made, -1 for none.
-
-    A kernel reads its inputs again at the end, whatever it made of them before.
-    """
-    computed = [n for n, is_known in enumerate(known) if is_known and not given[n]]
-    return max(computed, default=next((n for n, is_known in enumerate(known) if is_known), -1))
 
 
 def _kind(one: FloatRange) -> tuple[str, int, str]:

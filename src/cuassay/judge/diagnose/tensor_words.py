@@ -23,7 +23,9 @@ def tensor_words(value: torch.Tensor, fill: Fill | None, *, row: int | None = No
         return "empty"
     flat = value.detach().cpu()
     flat = flat.double() if flat.is_floating_point() else flat
-    usual, others = _usual(flat)
+    # The value that most elements have, zero if two do, and where others stand
+    usual = 0.0 if bool((flat == 0).any()) else float(flat.reshape(-1)[0])
+    others = (flat != usual).nonzero()
     if not len(others):
         return {0.0: "zeros", 1.0: "ones"}.get(usual, f"all {_number(usual)}")
     if flat.numel() <= _LISTED:
@@ -43,12 +45,6 @@ def tensor_words(value: torch.Tensor, fill: Fill | None, *, row: int | None = No
         said = ", ".join(_number(one) for one in shown[:_ROW].tolist())
         text += f"; row {row}: [{said}{', ...' if len(shown) > _ROW else ''}]"
     return text
-
-
-def _usual(flat: torch.Tensor) -> tuple[float, torch.Tensor]:
-    """Return the value that most elements have, zero if two do, and where others stand."""
-    first = 0.0 if bool((flat == 0).any()) else float(flat.reshape(-1)[0])
-    return first, (flat != first).nonzero()
 
 
 def _range(flat: torch.Tensor) -> tuple[float, float]:

@@ -157,8 +157,11 @@ def export(
     if files:
         stored = f"stored = torch.load(HERE / {files[0].name!r}, weights_only=True)\n"
     packages = ["torch", *(("triton",) if candidate.names_triton else ())]
+    # What a program needs, in words
+    gpu = ["an NVIDIA GPU and nvcc"] if needs_gpu else []
+    every = [*packages, *gpu]
     head = _HEAD.format(
-        needs=_needs(packages, needs_gpu=needs_gpu),
+        needs=(every[0] if len(every) == 1 else f"{', '.join(every[:-1])} and {every[-1]}"),
         packages=tuple(packages),
         needs_gpu=needs_gpu,
         triton=candidate.names_triton,
@@ -174,13 +177,6 @@ def export(
     )
     place.write_text(head + "\n" + _guarded(lines, finding) + '\nprint("no fault shown")\n')
     return (place, folder, *files)
-
-
-def _needs(packages: Sequence[str], *, needs_gpu: bool) -> str:
-    """Return what a program needs, in words."""
-    gpu = ["an NVIDIA GPU and nvcc"] if needs_gpu else []
-    every = [*packages, *gpu]
-    return every[0] if len(every) == 1 else f"{', '.join(every[:-1])} and {every[-1]}"
 
 
 def _load(candidate: Candidate) -> str:

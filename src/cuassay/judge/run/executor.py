@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cuassay.checks.endings.findings import claims_no_system, first_raised, may_lack_memory
@@ -242,11 +243,9 @@ class Executor(Closing):
         scenario = self._patience.of(scenario)
         answers = self._trial.truths.answers if _needs_answers(scenario) else None
 
-        async def in_worker(wanted: Scenario, *, fresh: bool) -> Ran:
-            return await self.pool.execute(
-                wanted, self._trial.truths.inputs, answers, fresh=fresh, parts=parts
-            )
-
+        in_worker = partial(
+            self.pool.execute, inputs=self._trial.truths.inputs, answers=answers, parts=parts
+        )
         with keep_busy(scenario.busy):
             fresh = self.fresh or scenario.fresh
             run = await self._unwatched.plain(scenario, fresh=fresh, parts=parts)

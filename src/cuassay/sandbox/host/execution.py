@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -64,10 +65,10 @@ class Execution:
         device: Device,
         parts: Parts | None = None,
     ) -> None:
-        self._device = device
         self._parts = parts or Parts()
         self._worker, self._segments, self._scenario = worker, segments, scenario
         self._limits, self._problem = limits, problem
+        self._ask = partial(worker.ask, limit_s=scenario.timeout_s, may_be_idle=device.on_gpu)
         self._packages: dict[int, Package] = {}
         self._slots: dict[str, int] = {}
         self._index = 0
@@ -98,11 +99,6 @@ class Execution:
         """Return what prepares the process for a scenario."""
         sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
         return {"do": "begin", "cases": sizes}
-
-    async def _ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
-        return await self._worker.ask(
-            message, fds, limit_s=self._scenario.timeout_s, may_be_idle=self._device.on_gpu
-        )
 
     async def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> bool:
         """Run the current step; False where the device context did not survive it."""

@@ -77,13 +77,9 @@ class Repeats:
         reports = every(module, launch, options=options, schedules=schedules, meanwhile=meanwhile)
         waited = meanwhile is not None and (meanwhile.waited or meanwhile.beside)
         if not waited and not any(one.inconclusive for one in reports):
-            self._keep(
-                key, _Outcome(before=before, after=snapshot(module, launch), reports=reports)
-            )
+            outcome = _Outcome(before=before, after=snapshot(module, launch), reports=reports)
+            self._outcomes.pop(key, None)
+            self._outcomes[key] = outcome
+            while sum(one.nbytes for one in self._outcomes.values()) > _MOST_BYTES:
+                self._outcomes.popitem(last=False)
         return reports
-
-    def _keep(self, key: Hashable, outcome: _Outcome) -> None:
-        self._outcomes.pop(key, None)
-        self._outcomes[key] = outcome
-        while sum(one.nbytes for one in self._outcomes.values()) > _MOST_BYTES:
-            self._outcomes.popitem(last=False)

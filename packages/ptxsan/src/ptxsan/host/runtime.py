@@ -474,12 +474,9 @@ class Runtime:
                 found.append(address - int(place.base) - (index > _HANDLER_FRAMES))
         return found
 
-    def _function(self, address: int) -> tuple[str, str] | None:
-        return _holder(self._functions, address)
-
     def _entry(self, address: int) -> tuple[str, str, Function] | None:
         """Return name, PTX and declaration of the kernel at an address of the host's code."""
-        found = self._function(address)
+        found = _holder(self._functions, address)
         if found is None:
             return None
         entry = self._executor.module(found[1]).functions.get(found[0])

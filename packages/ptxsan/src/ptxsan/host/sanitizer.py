@@ -322,7 +322,13 @@ class Sanitizer:
         buffer = pointer.buffer
         if stream and self._journal is not None and self._runtime is not None:
             operation = self._runtime.order.operation(stream)
-            deed = Deed(what=_FREES, place=_place_in(how), operation=operation)
+            # The place in `freed by cudaFreeAsync at main.cu:12`
+            file, _, line = how.rpartition(" at ")[2].rpartition(":")
+            deed = Deed(
+                what=_FREES,
+                place=(Place(file=file, line=int(line)) if line.isdecimal() else Place()),
+                operation=operation,
+            )
             whole = Accesses(writes=footprints.span(0, buffer.data.nbytes))
             self._entered(buffer, deed, whole)
         if self._journal is not None:
@@ -517,9 +523,3 @@ def _race(clash: Clash, name: str) -> MachineFinding:
         accesses=(*at("issued", later.place), *at("issued", earlier.place)), space="global",
         allocation=name, offset=clash.offset,
     )  # fmt: skip
-
-
-def _place_in(how: str) -> Place:
-    """Return the place in `freed by cudaFreeAsync at main.cu:12`."""
-    file, _, line = how.rpartition(" at ")[2].rpartition(":")
-    return Place(file=file, line=int(line)) if line.isdecimal() else Place()

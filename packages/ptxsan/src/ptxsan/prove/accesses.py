@@ -28,7 +28,7 @@ from ptxsan.prove.terms import (
     of,
 )
 from ptxsan.prove.transfer import Step
-from ptxsan.syntax import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
+from ptxsan.syntax import Address, Immediate, Instruction, Register, Symbol, Vector
 
 _CASES = 8
 _COMPARED = 8  # earlier integers of rising ones that one is compared with
@@ -250,7 +250,9 @@ def loaded(step: Step, found: list[Access]) -> dict[str, Value] | None:
     if kind[0] not in "usb" or not kind[1:].isdigit():
         return None
     width = int(kind[1:])
-    targets = _targets(one.operands[0])
+    operand = one.operands[0]
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    targets = tuple(one.name for one in items if isinstance(one, Register) and one.name != "_")
     values: dict[str, Value] = {}
     for number, name in enumerate(targets):
         signed = kind[0] == "s"
@@ -294,11 +296,6 @@ def _rising(allocation: Allocation, place: Poly, atom: Atom) -> tuple[Formula, .
             found.append(Le(value - of(earlier)))
     allocation.read.append((place, atom))
     return tuple(one for one in found if one != TRUE)
-
-
-def _targets(operand: Operand) -> tuple[str, ...]:
-    items = operand.items if isinstance(operand, Vector) else (operand,)
-    return tuple(one.name for one in items if isinstance(one, Register) and one.name != "_")
 
 
 def of_parameter(step: Step) -> list[Access]:

@@ -32,7 +32,6 @@ from ptxsan.prove.terms import (
     Poly,
     atoms_of,
     decided,
-    holds,
     negated,
     of,
 )
@@ -448,14 +447,3 @@ def _tightened(poly: Poly) -> Poly:
         return poly
     rest = {monomial: factor // step for monomial, factor in varying.items()}
     return Poly({**rest, (): -(-poly.terms.get((), 0) // step)})
-
-
-def conflicts(facts: Iterable[Formula], values: Mapping[Atom, int]) -> bool:
-    """Whether values break a fact by the meaning of its atoms; a fact of unknowns breaks none."""
-    for fact in facts:
-        try:
-            if not holds(fact, values, {}):
-                return True
-        except KeyError:
-            continue
-    return False
