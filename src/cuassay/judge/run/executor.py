@@ -16,7 +16,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cuassay.checks.endings.findings import claims_no_system, first_raised, may_lack_memory
+from cuassay.checks.endings.findings import (
+    claims_no_system,
+    first_raised,
+    may_lack_memory,
+    memory_fault,
+)
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.closing import Closing
 from cuassay.judge.run.budget import Budget
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
 
 _OTHER_WAYS = 3  # workers that were built before the first one met what cannot be executed
+_AFTER_A_FAULT = 3  # new processes in which a fault of the GPU has to stay away
 # Runs in processes of their own, at a time: one tool of compute-sanitizer keeps a core and little
 # of the GPU busy for up to a minute.
 _AT_ONCE = 4
@@ -105,6 +111,7 @@ class Executor(Closing):
             trial, candidate, device=device, pool=self.pool, plain_calls=of_candidate
         )
         self.fresh = False
+        self.faults_gone = 0  # runs that a fault of the GPU ended, and that were clean ever after
         self._at_work = False
         self._spent_s = 0.0
         self._begun: list[tuple[Scenario, asyncio.Task[Ran]]] = []
@@ -265,6 +272,15 @@ class Executor(Closing):
         lacks = may_lack_memory(scenario, run)
         if lacks and shortage(self._device, scenario, self._trial.problem):
             run = await in_worker(scenario, fresh=True)
+        # A fault in one process can end the kernels of others on the same GPU. A kernel's own fault
+        # comes again.
+        if self._device.on_gpu and _faulted(run):
+            for _ in range(_AFTER_A_FAULT):
+                again = await in_worker(scenario, fresh=True)
+                if _faulted(again):
+                    break
+            else:
+                run, self.faults_gone = again, self.faults_gone + 1
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
             if not uncovered(run) or not self._candidate.names_triton:
                 break
@@ -297,6 +313,11 @@ class Executor(Closing):
             device=self._device,
             binary=find_sanitizer(),
         )
+
+
+def _faulted(run: Run) -> bool:
+    first = first_raised(run)
+    return first is not None and memory_fault(first)
 
 
 def _needs_answers(scenario: Scenario) -> bool:

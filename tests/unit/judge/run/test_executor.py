@@ -20,7 +20,7 @@ from cuassay.judge.decide.examine import Examination
 from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.device import CPU, CUDA
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import Allocate, Call, Scenario
 from cuassay.model.steps import RecordLaunches
 from cuassay.model.trace import (
     Claim,
@@ -268,3 +268,47 @@ def test_only_a_candidate_that_launches_nothing_is_asked_again_in_a_new_process(
         monkeypatch.setattr(made.pool, "execute", execute)
         made(scenario)
     assert seen == [False, True][:asked]
+
+
+@pytest.mark.parametrize(
+    ("faulted", "asked", "stays"),
+    [((1, 0, 0, 0), 4, False), ((1, 0, 1), 3, True), ((0,), 1, False)],
+)
+def test_a_fault_of_the_gpu_counts_where_it_comes_again_in_a_new_process(
+    trial: JudgeTrial,
+    nursery: Nursery,
+    faulted: Sequence[int],
+    asked: int,
+    stays: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fault in one process can end the kernels of others on the same GPU."""
+    text = "Triton Error [CUDA]: unspecified launch failure"
+    raised = StepRaised(index=0, exception="RuntimeError", message=text, traceback="")
+    ends = [
+        ScenarioResult(
+            records=(raised if fault else StepDone(index=0, facts=()),), termination=Finished()
+        )
+        for fault in faulted
+    ]
+    seen: list[bool] = []
+
+    async def execute(*_: object, fresh: bool = False, **__: object) -> Ran:
+        seen.append(fresh)
+        return Ran(ends[len(seen) - 1], ())
+
+    async def unable(*_: object, **__: object) -> None:
+        return None
+
+    candidate = reference_candidate(trial.problem)
+    steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"))
+    scenario = Scenario(label="plain", cases=trial.cases("small")[:1], steps=steps)
+    with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0, lazy=True) as made:
+        monkeypatch.setattr(made, "_device", CUDA)
+        monkeypatch.setattr(made._unwatched, "plain", unable)
+        monkeypatch.setattr(made.pool, "execute", execute)
+        run = made(scenario)
+        assert made.faults_gone == (faulted[0] and not stays)
+    assert len(seen) == asked
+    assert all(seen[1:])
+    assert (run.result.records == (raised,)) is stays
