@@ -114,7 +114,6 @@ def pool(
     limits: Limits = LIMITS,
     spares: int | None = None,
     lazy: bool = False,
-    all_queues: bool = False,
 ) -> WorkerPool:
     """Return a pool of workers of one candidate."""
     return WorkerPool(
@@ -127,5 +126,4 @@ def pool(
         builder=BUILDER,
         spares=spares,
         lazy=lazy,
-        all_queues=all_queues,
     )

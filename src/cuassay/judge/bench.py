@@ -51,7 +51,6 @@ class StartExecutor(Protocol):
         lazy: bool = False,
         host: HostNursery | None = None,
         spares: int | None = None,
-        all_queues: bool = False,
         lane: Lane = Lane.CANDIDATE,
         machine: Replayer | None = None,
     ) -> Executor:
@@ -133,11 +132,7 @@ class Bench:
         spares: int | None = None,
         lane: Lane = Lane.CANDIDATE,
     ) -> Executor:
-        """Open what runs scenarios of a candidate until the trial's end.
-
-        At `quick`, where checks run in one lane, one process serves those of streams and of load
-        as well.
-        """
+        """Open what runs scenarios of a candidate until the trial's end."""
         made = self.plan.start(
             self.trial,
             candidate,
@@ -146,7 +141,6 @@ class Bench:
             lazy=lazy,
             host=self.host,
             spares=spares,
-            all_queues=self.quick and lane is Lane.CANDIDATE and not self.lanes_beside,
             lane=lane,
             machine=self.machine if lane is Lane.CANDIDATE else None,
         )

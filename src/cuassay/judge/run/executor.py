@@ -82,14 +82,10 @@ class Executor(Closing):
         lazy: bool = False,
         host: HostNursery | None = None,
         spares: int | None = None,
-        all_queues: bool = False,
         lane: Lane = Lane.CANDIDATE,
         machine: Replayer | None = None,
     ) -> None:
-        """`machine` executes the launches that scenarios record, where there is one.
-
-        `spares` and `all_queues` are of its workers (`sandbox.host.workers`).
-        """
+        """`machine` executes the launches that scenarios record, where there is one."""
         self._lane = lane
         self._trial, self._candidate, self._device = trial, candidate, device
         problem = trial.problem
@@ -104,7 +100,6 @@ class Executor(Closing):
             nursery=nursery,
             lazy=lazy,
             spares=spares,
-            all_queues=all_queues,
         )
         of_candidate = lane is Lane.CANDIDATE
         self._unwatched = Unwatched(

@@ -44,8 +44,7 @@ class WorkerPool(Closing):
     candidate's digest names its own; workers can write to no other. A `nursery` shared by
     several pools saves starting Python and torch again; it stays open on close. `builder`
     names the function, importable in a worker, that turns a candidate into a callable. A `lazy`
-    pool starts no worker before the first scenario. `spares` are the workers kept ready;
-    `all_queues`: see `Workers`.
+    pool starts no worker before the first scenario. `spares` are the workers kept ready.
     """
 
     def __init__(
@@ -60,7 +59,6 @@ class WorkerPool(Closing):
         builder: str = DEFAULT_BUILDER,
         lazy: bool = False,
         spares: int | None = None,
-        all_queues: bool = False,
     ) -> None:
         self._candidate, self._problem = candidate, problem
         self._device, self._limits = device, limits
@@ -77,7 +75,6 @@ class WorkerPool(Closing):
             cache=self._cache,
             nursery=nursery,
             spares=spares,
-            all_queues=all_queues,
         )
         self.reached = Reached()  # code that ran in calls that somebody judged, who adds it
         self._closed = False

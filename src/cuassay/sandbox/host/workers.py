@@ -26,8 +26,7 @@ class Workers:
     """Forks workers and ends them; they can write to `cache` alone, and are told what to build.
 
     A `nursery` of others stays open on close; one that a candidate has ended is replaced. `spares`
-    are the workers kept ready, by default one on a CPU and three on a GPU. With `all_queues` plain
-    workers have all hardware queues of a GPU from their start, and serve every scenario.
+    are the workers kept ready, by default one on a CPU and three on a GPU.
     """
 
     def __init__(
@@ -40,13 +39,11 @@ class Workers:
         cache: Path,
         nursery: Nursery | None,
         spares: int | None,
-        all_queues: bool = False,
     ) -> None:
         self._builds, self._device = builds, device
         self._limits, self._cache = limits, cache
         self._texts = [source.text for source in candidate.sources]
         self._shared, self.nursery = nursery, nursery or Nursery(device)
-        self._usual: _Kind = (Mode.PLAIN, all_queues)
         self._usual = self._special_kind = self.kind_of(Mode.PLAIN)
         self._current: WorkerHandle | None = None
         self._special: WorkerHandle | None = None  # the one in a mode of its own
@@ -85,9 +82,7 @@ class Workers:
         """
         if not self._device.on_gpu:
             return mode, False
-        usual = self._usual == (mode, True)
-        streams = any(_MAKES_STREAMS.search(text) for text in self._texts)
-        return mode, concurrent or usual or streams
+        return mode, concurrent or any(_MAKES_STREAMS.search(text) for text in self._texts)
 
     def begin(self) -> None:
         """Start a worker, which begins to build, where there is none."""
@@ -105,12 +100,8 @@ class Workers:
     async def take(self, kind: _Kind, *, fresh: bool) -> WorkerHandle:
         """Return a worker of a kind: the one in use, a spare, or a new one.
 
-        There is one of an unusual kind at a time. A `fresh` one has run no scenario. Where the
-        first one needs all hardware queues and none is kept ready, it serves all other plain
-        scenarios too: a second context costs more than the queues.
+        There is one of an unusual kind at a time. A `fresh` one has run no scenario.
         """
-        if kind == (Mode.PLAIN, True) and self._current is None and not self._wanted:
-            self._usual = kind
         if kind == self._usual:
             if self._current is not None and fresh and self._current.scenarios:
                 await self.discard(self._current)

@@ -64,14 +64,16 @@ def taken(of: Workers, *, mode: Mode = Mode.PLAIN, concurrent: bool = False) -> 
     return handle
 
 
-def test_a_process_that_began_with_streams_serves_plain_calls_too(tmp_path: Path) -> None:
+def test_a_process_of_streams_and_load_serves_no_plain_call(tmp_path: Path) -> None:
     of = opened(tmp_path)
-    first = taken(of, concurrent=True)
-    assert first.queues is ALL
-    assert taken(of) is first
-    assert taken(of, concurrent=True) is first
-    assert of.started == 1
-    assert not of.is_special(first)
+    streams = taken(of, concurrent=True)
+    assert streams.queues is ALL
+    assert of.is_special(streams)
+    plain = taken(of)
+    assert plain is not streams
+    assert plain.queues == ONE
+    assert taken(of, concurrent=True) is streams
+    assert of.started == 2
 
 
 def test_one_that_began_with_plain_calls_has_another_beside_it_for_streams(tmp_path: Path) -> None:
@@ -85,27 +87,11 @@ def test_one_that_began_with_plain_calls_has_another_beside_it_for_streams(tmp_p
     assert of.started == 2
 
 
-def test_with_all_queues_from_the_start_one_process_serves_both(tmp_path: Path) -> None:
-    of = opened(tmp_path, all_queues=True)
-    of.begin()
-    first = taken(of)
-    assert first.queues is ALL
-    assert taken(of, concurrent=True) is first
-    assert of.started == 1
-
-
 def test_guard_zones_have_a_process_of_their_own_with_one_queue(tmp_path: Path) -> None:
-    of = opened(tmp_path, all_queues=True)
+    of = opened(tmp_path)
     plain, guarded = taken(of), taken(of, mode=Mode.GUARDED)
     assert (guarded.mode, guarded.queues) == (Mode.GUARDED, ONE)
     assert taken(of) is plain
-
-
-def test_where_processes_are_kept_ready_those_of_streams_stay_apart(tmp_path: Path) -> None:
-    of = opened(tmp_path, spares=1)
-    streams, plain = taken(of, concurrent=True), taken(of)
-    assert streams is not plain
-    assert plain.queues == ONE
 
 
 def test_a_candidate_that_makes_streams_has_all_queues_in_every_process(tmp_path: Path) -> None:
