@@ -26,7 +26,7 @@ mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r2, %cluster_ctarank;
 setp.eq.u32 %p2, %r2, 0; and.pred %p3, %p1, %p2;
 @%p1 mbarrier.init.shared::cta.b64 [bar], 1;
 fence.mbarrier_init.release.cluster;
-barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;
 mov.u32 %r3, bar; mapa.shared::cluster.u32 %r4, %r3, 0; shl.b32 %r5, %r2, 3;
 @%p3 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 2048;
 @%p1 cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], [%rd2, {0, %r5}], [%r4];
@@ -74,3 +74,10 @@ def test_without_the_pair_the_barrier_is_in_the_wrong_block(spelt: str) -> None:
 def test_a_tile_that_nobody_waits_for_is_found() -> None:
     report, _ = _run(_TILES.replace("@!%p2 bra both;", "bra both;"))
     assert Kind.RACE in {one.kind for one in report.wrong}
+
+
+def test_an_init_that_no_fence_publishes_is_found() -> None:
+    report, _ = _run(_TILES.replace("fence.mbarrier_init.release.cluster;", ""))
+    assert Kind.RACE in {one.kind for one in report.wrong}
+    ordered = _TILES.replace("fence.mbarrier_init.release.cluster;", "").replace(".relaxed", "")
+    assert _run(ordered)[0].wrong == ()
