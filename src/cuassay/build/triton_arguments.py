@@ -50,8 +50,9 @@ def packed(
     """
     x, y, z = (int(extent) for extent in grid)
     tiles = getattr(metadata, "tensordesc_meta", None) or ()
-    types = [str(kind) for kind in flat(list(expanded(signature, tiles)))]
-    arguments, tensors = parameters(types, list(flat(values)))
+    kinds = list(expanded(signature, tiles))
+    types = [str(kind) for kind in flat(kinds)]
+    arguments, tensors = parameters(types, list(flat([*_whole(kinds, values)])))
     buffers = scratch(metadata, x * y * z)
     ctas = int(getattr(metadata, "num_ctas", 1))
     return Packed(
@@ -120,6 +121,15 @@ def flat(values: Sequence[Any]) -> Iterator[Any]:
             yield from flat(value)
         else:
             yield value
+
+
+def _whole(kinds: Sequence[Any], values: Sequence[Any]) -> Iterator[Any]:
+    """Yield values, those of constants that are tuples as one: the signature has one name there."""
+    if len(kinds) != len(values):
+        yield from values
+        return
+    for kind, value in zip(kinds, values, strict=True):
+        yield None if isinstance(kind, str) and kind == "constexpr" else value
 
 
 def parameters(types: Sequence[str], values: Sequence[Any]) -> tuple[list[bytes], list[Any]]:

@@ -191,13 +191,15 @@ def connected(findings: Iterable[MachineFinding]) -> tuple[MachineFinding, ...]:
 
 
 def _with_others(first: MachineFinding, others: Sequence[MachineFinding]) -> MachineFinding:
-    pairs = {
+    pairs = {  # a copy that nobody waited for may have one line only
         tuple(sorted(access.source_line or 0 for access in one.accesses[:2])): one.count
         for one in others
     }
     if not pairs:
         return first
-    said = [f"{low} and {high} ({count} times)" for (low, high), count in sorted(pairs.items())]
+    said = [
+        f"{' and '.join(map(str, lines))} ({count} times)" for lines, count in sorted(pairs.items())
+    ]
     more = f" and {len(said) - _PAIRS} pairs more" if len(said) > _PAIRS else ""
     text = f"{first.text}; so do lines {', '.join(said[:_PAIRS])}{more}"
     return replace(first, text=text, count=first.count + sum(one.count for one in others))

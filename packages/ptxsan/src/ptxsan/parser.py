@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ptxsan import isa
 from ptxsan.declarations import parse_variable
 from ptxsan.errors import MachineError
 from ptxsan.operands import parse_operands
@@ -17,10 +18,12 @@ from ptxsan.scanner import Statement, statements
 from ptxsan.syntax import (
     Declaration,
     Function,
+    Immediate,
     Instruction,
     Module,
     Register,
     SourceLine,
+    Symbol,
 )
 
 _LABEL = re.compile(r"([$%\w.]+)\s*:(?!:)\s*")
@@ -66,6 +69,7 @@ class _Body:
         self.variables: list[Declaration] = []
         self.scopes: list[_Scope] = [_Scope({})]
         self.opened = 0
+        self.tables: dict[str, tuple[str, ...]] = {}  # of .branchtargets, by the label before it
 
 
 class _Parser:
@@ -170,6 +174,7 @@ class _Parser:
 
     def _statement(self, body: _Body, one: Statement) -> None:
         text = one.text
+        name = ""
         while match := _LABEL.match(text):
             name = match.group(1)
             body.labels[body.scopes[-1].labels.get(name, name)] = len(body.instructions)
@@ -195,10 +200,14 @@ class _Parser:
             _declare_registers(body, text, one.line)
         elif text.startswith("."):
             word = text.split(None, 1)[0].lstrip(".")
-            if word not in _IGNORED and word not in ("branchtargets", "calltargets"):
+            if word == "branchtargets":
+                targets = text.split(None, 1)[1].split(",")
+                body.tables[name] = tuple(_resolve(body, target.strip()) for target in targets)
+            elif word not in _IGNORED and word != "calltargets":
                 body.variables.append(parse_variable(text, one.line))
         else:
-            body.instructions.append(self._instruction(body, text, one.line))
+            read = self._instruction(body, text, one.line)
+            body.instructions += _branches(body, read) if read.base == "brx" else (read,)
 
     def _commented_caller(self, line: int) -> SourceLine | None:
         """Return the callers that the comment behind a `.loc` names, the innermost first."""
@@ -231,6 +240,21 @@ class _Parser:
 
     def _file(self, number: str) -> str:
         return self._files.get(int(number), f"file {number}")
+
+
+def _branches(body: _Body, one: Instruction) -> list[Instruction]:
+    """Return a `brx.idx` as branches, one for each place of its table; no other index is valid."""
+    index, table = one.operands
+    places = body.tables.get(table.name, ()) if isinstance(table, Symbol) else ()
+    if not places or one.predicate is not None:
+        raise MachineError("brx.idx with a predicate, or a table behind it", line=one.line)
+    found = []
+    for number, place in enumerate(places[:-1]):
+        is_it = Register(f"%brx{one.line}_{number}")
+        body.registers[is_it.name] = "pred"
+        found.append(isa.equal(one, "u32", is_it, index, Immediate(number, "int")))
+        found.append(isa.jump(one, place, when=is_it))
+    return [*found, isa.jump(one, places[-1])]
 
 
 def _files(text: str) -> list[tuple[int, str]]:

@@ -109,6 +109,11 @@ class Program:
         """Whether it uses tensor memory."""
         return any(map(isa.is_of_tensor_memory, self.body))
 
+    @cached_property
+    def has_pairs(self) -> bool:
+        """Whether pairs of blocks work together on tensor memory."""
+        return any("cta_group::2" in one.parts for one in self.body)
+
     @property
     def param_bytes(self) -> int:
         """The bytes of all parameters."""

@@ -24,6 +24,9 @@ _ALLOCATIONS = {
     M.NO_ROOM: "asks for {number} columns, more than are free: it waits for ever",
     M.NO_PERMIT: "allocates {number} columns after relinquish_alloc_permit",
     M.NOT_ALLOCATED: "releases columns from {number} on, which no tcgen05.alloc of this size gave",
+    M.OTHER_COUNT: "asks for {number} columns, and the other block of the pair for another number",
+    M.ALONE: "is for a pair of blocks ({number} columns), one of which never allocates: the other "
+    "waits for ever",
     M.NO_PAIR: "is for a pair of blocks (cta_group::2), and the launch has no clusters",
 }
 _SHAPES = {

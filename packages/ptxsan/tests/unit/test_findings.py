@@ -9,7 +9,7 @@ import pytest
 
 import ptxsan
 from ptxsan.cli import main
-from ptxsan.findings import Kind, Severity
+from ptxsan.findings import Access, Kind, MachineFinding, Severity, connected
 from ptxsan.lines import is_library, own_line
 from ptxsan.names import plain_name, readable, source_name
 from ptxsan.nvrtc import available
@@ -255,3 +255,21 @@ ret;
         place = own_line(one.source)
         lines.append(place and (place.file, place.line))
     assert lines == [("/me/k.cu", 9)] * 3 + [("/me/k.cu", 10)]
+
+
+def test_races_on_one_line_join_those_that_share_it() -> None:
+    def race(*lines: int) -> MachineFinding:
+        accesses = tuple(
+            Access(
+                what="write", ptx_line=one, source_file="a.cu", source_line=one,
+                block=(0, 0, 0), thread=(0, 0, 0),
+            )
+            for one in lines
+        )  # fmt: skip
+        return MachineFinding(
+            kind=Kind.RACE, severity=Severity.WRONG, text="a race", space="shared",
+            accesses=accesses,
+        )  # fmt: skip
+
+    (one,) = connected([race(4, 5), race(4)])
+    assert one.text == "a race; so do lines 4 (1 times)"

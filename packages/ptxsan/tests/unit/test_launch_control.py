@@ -110,7 +110,7 @@ _FAULTS = (
     ),
     _Fault(
         name="answer_overwritten_while_others_read_it", old="bar.sync 0;\nbra next;",
-        new="bra next;", kinds=(Kind.RACE,),
+        new="bra next;", kinds=(Kind.RACE, Kind.DEADLOCK),
     ),
     _Fault(
         name="expects_no_bytes", old="mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16",

@@ -1,4 +1,4 @@
-"""Tiles whose bytes are counted by an mbarrier of the other block of a pair (cta_group::2)."""
+"""What two blocks do as a pair (cta_group::2): tiles, allocations and addresses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r2, %cluster_ctarank;
 setp.eq.u32 %p2, %r2, 0; and.pred %p3, %p1, %p2;
 @%p1 mbarrier.init.shared::cta.b64 [bar], 1;
 fence.mbarrier_init.release.cluster;
-barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;
 mov.u32 %r3, bar; mapa.shared::cluster.u32 %r4, %r3, 0; shl.b32 %r5, %r2, 3;
 @%p3 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 2048;
 @%p1 cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], [%rd2, {0, %r5}], [%r4];
@@ -41,6 +41,26 @@ ld.shared.b32 %r9, [%r7]; st.global.b32 [%rd3], %r9;
 ret;
 }
 """  # noqa: E501
+
+
+# A warp of each block allocates columns and releases them again.
+_COLUMNS = """.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 y)
+{
+.reg .b32 %r<16>; .reg .b64 %rd<8>; .reg .pred %p<8>;
+.shared .align 4 .b8 at[4];
+ld.param.u64 %rd1, [y]; mov.u32 %r2, %cluster_ctarank; setp.eq.u32 %p1, %r2, 0;
+mov.u32 %r3, 64;
+tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [at], %r3;
+bar.sync 0; ld.shared.b32 %r4, [at];
+mul.wide.u32 %rd3, %r2, 4; add.u64 %rd3, %rd1, %rd3; st.global.b32 [%rd3], %r4;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r4, %r3;
+ret;
+}
+"""
 
 
 def _run(text: str, schedule: str = "forward") -> tuple[MachineReport, np.ndarray]:
@@ -74,3 +94,47 @@ def test_without_the_pair_the_barrier_is_in_the_wrong_block(spelt: str) -> None:
 def test_a_tile_that_nobody_waits_for_is_found() -> None:
     report, _ = _run(_TILES.replace("@!%p2 bra both;", "bra both;"))
     assert Kind.RACE in {one.kind for one in report.wrong}
+
+
+def test_an_init_that_no_fence_publishes_is_found() -> None:
+    report, _ = _run(_TILES.replace("fence.mbarrier_init.release.cluster;", ""))
+    assert Kind.RACE in {one.kind for one in report.wrong}
+    ordered = _TILES.replace("fence.mbarrier_init.release.cluster;", "").replace(".relaxed", "")
+    assert _run(ordered)[0].wrong == ()
+
+
+@pytest.mark.parametrize("schedule", ["forward", "reverse", "random"])
+def test_a_mask_names_the_first_block_of_a_pair(schedule: str) -> None:
+    text = _TILES.replace("mapa.shared::cluster.u32 %r4, %r3, 0;", "and.b32 %r4, %r3, -16777217;")
+    report, found = _run(text, schedule)
+    assert (report.inconclusive, report.wrong) == (None, ())
+    np.testing.assert_array_equal(found, np.arange(512))
+
+
+def _columns(text: str) -> tuple[MachineReport, np.ndarray]:
+    y = buffer_of(np.zeros(2, np.uint32))
+    launch = Launch(
+        kernel="k", grid=(2, 1, 1), block=(32, 1, 1), cluster=(2, 1, 1),
+        arguments=(Pointer(buffer=y),),
+    )  # fmt: skip
+    report = run(parse(text), launch, options=Options(arch=100))
+    return report, y.data.view(np.uint32)
+
+
+def test_a_pair_gets_the_same_columns_in_both_blocks() -> None:
+    report, found = _columns(_COLUMNS)
+    assert (report.inconclusive, report.wrong) == (None, ())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("put", "said"),
+    [
+        ("selp.b32 %r3, 64, 128, %p1;\ntcgen05.alloc", "for another number"),
+        ("@%p1 tcgen05.alloc", "never allocates"),
+    ],
+)
+def test_an_allocation_of_one_block_of_a_pair_is_found(put: str, said: str) -> None:
+    text = _COLUMNS.replace("tcgen05.alloc", put, 1)
+    found = [one.text for one in _columns(text)[0].wrong]
+    assert any(said in one for one in found), found

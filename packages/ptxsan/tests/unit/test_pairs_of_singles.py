@@ -86,7 +86,7 @@ def test_the_extreme_of_a_warp(spelt: str, nans: tuple[int, ...]) -> None:
     text = f"mov.b64 {{%f1, %f2}}, %rd3; redux.sync.{spelt}.f32 %f3, %f1, -1;"
     found = _run(f"{text} mov.b64 %rd6, {{%f3, %f3}};", given)[:, 0].reshape(2, 32)
     numbers = np.abs(given[:, 0]) if "abs" in spelt else given[:, 0]
-    way = np.maximum if "max" in spelt else np.minimum
+    way: np.ufunc = np.maximum if "max" in spelt else np.minimum
     if "NaN" not in spelt:
         way = np.fmax if "max" in spelt else np.fmin
     expected = way.reduce(numbers.reshape(2, 32), axis=1)

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -100,3 +101,10 @@ def test_a_kernel_in_gluon_is_executed_as_one_of_tritons() -> None:
     assert found.accepted, str(found)
     launches = found.verdict.launches
     assert launches.judged == launches.made > 0
+
+
+def test_a_tuple_of_constants_is_one_parameter_of_the_signature() -> None:
+    metadata = SimpleNamespace(num_warps=4, shared=0)
+    signature = {"n": "i32", "block": "constexpr", "pair": ("i32", "constexpr"), "m": "i32"}
+    launch = triton_arguments.packed(metadata, signature, (1, 1, 1), [5, (128, 64), (6, 9), 7])
+    assert launch.arguments[:3] == [struct.pack("<i", one) for one in (5, 6, 7)]

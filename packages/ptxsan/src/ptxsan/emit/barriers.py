@@ -51,5 +51,8 @@ def emit_fence(cx: Emit, ins: Instruction) -> None:
         if any(part.startswith("async") for part in ins.parts):
             cx.call("void", "rt_fence_proxy", ("i64", "%thread.i"), ("i64", "%block.i"))
         return
+    if "mbarrier_init" in ins.parts:
+        cx.call("void", "rt_fence_inits", ("i64", "%thread.i"), ("i64", "%block.i"))
+        return
     scope = ("cta", "cluster", "gpu", "sys").index(scope_of(ins))
     cx.call("void", "rt_fence", ("i64", "%thread.i"), ("i64", "%block.i"), ("i64", str(scope)))

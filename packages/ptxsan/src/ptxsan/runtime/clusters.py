@@ -59,6 +59,19 @@ def rt_cluster_arrive(thread: int, block: int, launch: int, release: int, site: 
     _complete_if_due(block, launch)
 
 
+@export("void(int64, int64)")
+def rt_fence_inits(thread: int, block: int) -> None:
+    """Let whoever waits at the barrier of the cluster from now on know this thread's mbarriers.
+
+    PTX ISA, fence.mbarrier_init.release.cluster: for an arrival that releases nothing. What else
+    the thread has done before is taken as known as well.
+    """
+    clocks = load_u64(home_of(block) + L.CLUSTER_CLOCKS)
+    if clocks:
+        publish(thread, block, clocks)
+        tick(thread)
+
+
 @native
 def cluster_is_open(thread: int, block: int) -> bool:
     """Whether everybody has arrived at the phase that a thread arrived at."""

@@ -94,6 +94,9 @@ TM_RECORD = 8 + 8 * TM_READERS
 TM_UNITS = TM_META + TM_RECORD * (TM_LANES // 16) * TM_COLUMNS
 TM_PIPES = TM_UNITS + 16 * (TM_COLUMNS // TM_UNIT)
 TM_PERMIT = TM_PIPES + 8 * MOST_PIPES
+# Behind the permit: u32 how many allocations the other block of a pair has made for this one, u32
+# how many of these it has come for, then up to eight of them (u32: first unit << 16, units).
+TM_GIVEN, MOST_GIVEN = TM_PERMIT + 8, 8
 TM_ROOM = TM_PERMIT + 64
 TM_WARPS = TM_ROOM + 8 * 128
 TM_STARTED, TM_WARP = 128, 16 + 16 * 128  # operations of a warp that it has not waited for

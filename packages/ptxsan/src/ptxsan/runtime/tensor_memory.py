@@ -31,7 +31,7 @@ from ptxsan.runtime.reports import report_pair
 FREE, LIVE, RELEASED = 0, 1, 2  # states of a unit
 STARTED = (1 << 20) - 1  # the time of what its warp has not waited for
 # What is wrong with an allocation.
-BAD_COUNT, NO_ROOM, NO_PERMIT, NOT_ALLOCATED, NO_PAIR = 0, 1, 2, 3, 4
+BAD_COUNT, NO_ROOM, NO_PERMIT, NOT_ALLOCATED, NO_PAIR, OTHER_COUNT, ALONE = 0, 1, 2, 3, 4, 5, 6
 # Fields of `shape`: kind of shape, register columns, whether halves are packed.
 S32X32, S16X64, S16X128, S16X256, S16X32 = 0, 1, 2, 3, 4
 PACKED = 1 << 16
@@ -180,16 +180,53 @@ def usable(
 
 
 @native
-def _run_of(tensor: int, units: int) -> int:
-    """Return the first of so many units that are free, or -1."""
+def peer_of(block: int, launch: int, rank: int) -> int:
+    """Return block `rank` (0 or 1) of the pair of a block; 0 where there is none."""
+    peers = load_u64(block + L.BLOCK_PEERS)
+    if peers == 0:
+        return 0
+    size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
+    mine = (load_u32(block + L.CLUSTER_RANK) & ~1) + rank
+    if mine >= size * load_u32(launch + L.CLUSTER_DIM + 8):
+        return 0
+    return load_u64(peers + 8 * mine)
+
+
+@native
+def _run_of(tensor: int, other: int, units: int) -> int:
+    """Return the first of so many units that are free, in another block too unless 0, or -1."""
     for first in range(_UNITS - units + 1):
         found = True
         for unit in range(first, first + units):
             if load_u32(tensor + L.TM_UNITS + 16 * unit) == LIVE:
                 found = False
+            if other and load_u32(other + L.TM_UNITS + 16 * unit) == LIVE:
+                found = False
         if found:
             return first
     return -1
+
+
+@native
+def _take(tensor: int, first: int, units: int, site: int) -> None:
+    """Mark units as allocated; nobody has written them."""
+    for unit in range(first, first + units):
+        at = tensor + L.TM_UNITS + 16 * unit
+        store_u32(at, LIVE)
+        store_u32(at + 4, first)
+        store_u32(at + 8, units)
+        store_u32(at + 12, site)
+        for lane in range(L.TM_LANES):
+            fill(tensor + L.TM_INIT + lane * L.TM_COLUMNS + unit * L.TM_UNIT, L.TM_UNIT, 0)
+
+
+@native
+def _given(tensor: int) -> int:
+    """Return the next allocation that the other block of a pair made for this one, or -1."""
+    made, came = load_u32(tensor + L.TM_GIVEN), load_u32(tensor + L.TM_GIVEN + 4)
+    if came >= made:
+        return -1
+    return load_u32(tensor + L.TM_GIVEN + 8 + 4 * (came % L.MOST_GIVEN))
 
 
 @native
@@ -209,27 +246,35 @@ def rt_tensor_alloc(
     """Allocate columns and write their address to shared memory; every lane of a warp comes."""
     if not _leads(thread):
         return
-    tensor = load_u64(block + L.TENSOR)
-    if group == 2 and load_u64(block + L.BLOCK_PEERS) == 0:
-        complain(thread, launch, L.K_TENSOR_ALLOC, site, columns, NO_PAIR)
+    tensor, other, given = load_u64(block + L.TENSOR), 0, -1
+    if group == 2:
+        peer = peer_of(block, launch, 1 - (load_u32(block + L.CLUSTER_RANK) & 1))
+        if peer == 0:
+            complain(thread, launch, L.K_TENSOR_ALLOC, site, columns, NO_PAIR)
+        else:
+            other, given = load_u64(peer + L.TENSOR), _given(tensor)
     if load_u32(tensor + L.TM_PERMIT):
         complain(thread, launch, L.K_TENSOR_ALLOC, site, columns, NO_PERMIT)
     if not _is_count(columns):
         complain(thread, launch, L.K_TENSOR_ALLOC, site, columns, BAD_COUNT)
         return
-    first = _run_of(tensor, columns // L.TM_UNIT)
-    if first < 0:
+    units = columns // L.TM_UNIT
+    first = given >> 16 if given >= 0 else _run_of(tensor, other, units)
+    if given >= 0:  # both blocks of a pair allocate together: the other one came first
+        store_u32(tensor + L.TM_GIVEN + 4, load_u32(tensor + L.TM_GIVEN + 4) + 1)
+        if given & 0xFFFF != units:
+            complain(thread, launch, L.K_TENSOR_ALLOC, site, columns, OTHER_COUNT)
+    elif first < 0:
         complain(thread, launch, L.K_TENSOR_ALLOC, site, columns, NO_ROOM)
         first = 0
     else:
-        for unit in range(first, first + columns // L.TM_UNIT):
-            at = tensor + L.TM_UNITS + 16 * unit
-            store_u32(at, LIVE)
-            store_u32(at + 4, first)
-            store_u32(at + 8, columns // L.TM_UNIT)
-            store_u32(at + 12, site)
-            for lane in range(L.TM_LANES):
-                fill(tensor + L.TM_INIT + lane * L.TM_COLUMNS + unit * L.TM_UNIT, L.TM_UNIT, 0)
+        _take(tensor, first, units, site)
+        if other:
+            made = load_u32(other + L.TM_GIVEN)
+            _take(other, first, units, site)
+            at = other + L.TM_GIVEN + 8 + 4 * (made % L.MOST_GIVEN)
+            store_u32(at, first << 16 | units)
+            store_u32(other + L.TM_GIVEN, made + 1)
     out = scratch_of(block)
     info = 4 | L.WRITE << 16 | L.SCOPE_CTA << 20 | site << 24
     rt_access_generic(thread, block, launch, to, info, out)
@@ -282,6 +327,16 @@ def check_released(block: int, launch: int) -> None:
     tensor = load_u64(block + L.TENSOR)
     if tensor == 0:
         return
+    given = _given(tensor)
+    if given >= 0:
+        gid, site = (
+            load_u32(block + L.FIRST_GID),
+            load_u32(tensor + L.TM_UNITS + 16 * (given >> 16) + 12),
+        )
+        columns = (given & 0xFFFF) * L.TM_UNIT
+        index = report_pair(launch, L.K_TENSOR_ALLOC, site, gid, columns, _NOBODY, gid)
+        if index >= 0:
+            store_u32(load_u64(launch + L.FINDINGS) + index * L.F_RECORD + L.F_EXTRA, ALONE)
     for unit in range(_UNITS):
         at = tensor + L.TM_UNITS + 16 * unit
         if load_u32(at) == LIVE and load_u32(at + 4) == unit:

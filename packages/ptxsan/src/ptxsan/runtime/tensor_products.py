@@ -39,7 +39,7 @@ from ptxsan.runtime.raw import (
     store_u32,
     store_u64,
 )
-from ptxsan.runtime.tensor_memory import check_cell, complain, usable
+from ptxsan.runtime.tensor_memory import check_cell, complain, peer_of, usable
 from ptxsan.runtime.watch import keep_access
 
 F16, TF32, F8F6F4, I8, MXF8F6F4, MXF4, MXF4NVF4 = 0, 1, 2, 3, 4, 5, 6  # kinds
@@ -93,19 +93,6 @@ def _unmodelled(launch: int, what: int) -> bool:
     """Leave the launch without a verdict; return False."""
     store_u32(launch + L.OVERFLOW, L.BAD_DESCRIPTOR + what)
     return False
-
-
-@native
-def peer_of(block: int, launch: int, rank: int) -> int:
-    """Return block `rank` (0 or 1) of the pair of a block; 0 where there is none."""
-    peers = load_u64(block + L.BLOCK_PEERS)
-    if peers == 0:
-        return 0
-    size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
-    mine = (load_u32(block + L.CLUSTER_RANK) & ~1) + rank
-    if mine >= size * load_u32(launch + L.CLUSTER_DIM + 8):
-        return 0
-    return load_u64(peers + 8 * mine)
 
 
 # ---- operands
