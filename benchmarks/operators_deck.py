@@ -320,6 +320,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kernels = [one for one in read_index(given.packed) if one.set == _SET]
         if given.only:
             kernels = [one for one in kernels if any(word in one.name for word in given.only)]
+        # The operators in turns: a run that is cut short has then seen all of them.
+        seen: Counter[str] = Counter()
+        turns = {}
+        for kernel in kernels:
+            turns[kernel.name] = seen[kernel.operator]
+            seen[kernel.operator] += 1
+        kernels.sort(key=lambda kernel: (turns[kernel.name], kernel.operator))
         bench = Bench(given, device, gpus)
         bench.run(kernels)
         rows = bench.rows
