@@ -33,6 +33,7 @@ PACKED = ROOT / "build" / "deck"
 _READINGS = Path(__file__).with_name("operators_deck_readings.json")
 _SET = "kernelbench.com"
 _JUDGED = ("ACCEPTED", "REJECTED")
+_ACCEPTED = "the precision policy accepts it"  # what a verdict says of such a mutant
 _LONGEST_S = 60.0  # what the first verdict on a kernel may take, its build included
 
 
@@ -40,11 +41,12 @@ _LONGEST_S = 60.0  # what the first verdict on a kernel may take, its build incl
 class Row:
     """How cuassay judged one kernel. `decision` is TIMEOUT or ERROR where there is no verdict.
 
-    `axes` are the sizes that each axis had, most first where there are many; `made` launches were
-    recorded, `judged` of them executed by the PTX machine to the end, `causes` say why others were
-    not. `killed` of `mutants` were told from the reference. `peak_mib` is what the GPU held at
-    most, beyond what it held before; `beside` how many trials shared it. `found` are the codes
-    with findings that reject, by their number. `slowest` are the longest spans of the timeline.
+    `axes` counts the sizes that each axis had; `made` launches were recorded, `judged` of them
+    executed by the PTX machine to the end, `causes` say why others were not. `killed` of `mutants`
+    were told from the reference, `accepted` are what the policy accepts. `peak_mib` is what the GPU
+    held at most, beyond what it held before; `beside` how many trials shared it. `found` are the
+    codes with findings that reject, by their number. `slowest` are the longest spans of the
+    timeline.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Row:
     causes: dict[str, int] = field(default_factory=dict)
     mutants: int = 0
     killed: int = 0
+    accepted: int = 0
     survivors: tuple[str, ...] = ()
     peak_mib: int = 0
     found: dict[str, int] = field(default_factory=dict)
@@ -177,6 +180,7 @@ class Bench:
             causes={why[:200]: int(n) for why, n in launches.get("causes", {}).items()},
             mutants=int(power.get("mutants") or 0),
             killed=int(power.get("killed") or 0),
+            accepted=sum(_ACCEPTED in str(one) for one in power.get("survivors", ())),
             survivors=tuple(str(one)[:160] for one in power.get("survivors", ())),
             peak_mib=max(peak_mib, 0),
             found=dict(Counter(str(one["code"]) for one in wrong)),
@@ -265,7 +269,11 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "worst_s": max(seconds, default=None),
         f"beyond {_LONGEST_S:.0f} s": sum(one > _LONGEST_S for one in seconds),
         "launches": {"made": made, "judged": judged, "causes": dict(causes.most_common())},
-        "power": {"mutants": mutants, "killed": killed},
+        "power": {
+            "mutants": mutants,
+            "killed": killed,
+            "accepted by the policy": sum(row.accepted for row in rows),
+        },
         "peak_mib": max((row.peak_mib for row in rows), default=0),
         "axes": axes,
         "kernels without a launch judged": sum(not row.judged for row in rows),
@@ -320,6 +328,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kernels = [one for one in read_index(given.packed) if one.set == _SET]
         if given.only:
             kernels = [one for one in kernels if any(word in one.name for word in given.only)]
+        # The operators in turns: a run that is cut short has then seen all of them.
+        seen: Counter[str] = Counter()
+        turns = {}
+        for kernel in kernels:
+            turns[kernel.name] = seen[kernel.operator]
+            seen[kernel.operator] += 1
+        kernels.sort(key=lambda kernel: (turns[kernel.name], kernel.operator))
         bench = Bench(given, device, gpus)
         bench.run(kernels)
         rows = bench.rows
@@ -329,8 +344,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         {
             **{name: getattr(row, name) for name in
                ("name", "operator", "language", "model", "theirs", "decision", "seconds", "beside",
-                "axes", "made", "judged", "causes", "mutants", "killed", "survivors", "peak_mib",
-                "found", "diagnoses", "conditions")},
+                "axes", "made", "judged", "causes", "mutants", "killed", "accepted", "survivors",
+                "peak_mib", "found", "diagnoses", "conditions")},
             "read": dict(readings.get(row.name, {})),
         }
         for row in rows

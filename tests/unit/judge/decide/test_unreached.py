@@ -137,3 +137,43 @@ def test_a_call_that_was_never_followed_says_nothing() -> None:
 
 def test_text_that_does_not_parse_is_passed_over() -> None:
     assert unreached_code(candidate("def run(x:\n"), Reached(calls=1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("origin", "files"),
+    [
+        ("solution.py", {"solution.py"}),
+        ("cuassay_entry.py", {"cuassay_entry.py", "solution.py"}),  # the user's own file
+        ("solution.json", {"cuassay_entry.py", "solution.py"}),  # it names its own entry
+    ],
+)
+def test_the_entry_that_adapts_calls_is_not_the_candidates(
+    origin: str, files: set[str], tmp_path: Path
+) -> None:
+    text = "def run(x):\n    if x == 7:\n        x = 0\n    return x\n"
+    adapted = Candidate(
+        name="candidate",
+        sources=(
+            SourceFile(path="cuassay_entry.py", text=text),
+            SourceFile(path="solution.py", text=text),
+        ),
+        entry_file="cuassay_entry.py",
+        entry_function="run",
+        language=Language.PYTHON,
+        origin=Path("/kernels") / origin,
+    )
+    (tmp_path / "kernel.py").write_text(text, encoding="utf-8")
+    begin, end, ran, _ = follow(str(tmp_path))
+    run = runpy.run_path(str(tmp_path / "kernel.py"))["run"]
+    begin()
+    run(3)
+    end()
+    reached = read_reached(ran())
+    paths = [source.path for source in adapted.sources]
+    both = Reached(
+        places=dict.fromkeys(paths, reached.places["kernel.py"]),
+        branches=dict.fromkeys(paths, reached.branches["kernel.py"]),
+        calls=1,
+    )
+    found = unreached_code(adapted, both)
+    assert {one.file for one in found} == files
