@@ -32,7 +32,8 @@ _Chosen = ast.IfExp | ast.BoolOp | ast.ListComp | ast.SetComp | ast.GeneratorExp
 def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, ...]:
     """Return the code of a candidate's Python files that no judged call ran, in their order.
 
-    Nothing where no call was followed: its kernels are not in Python.
+    Of the adapter that cuassay wrote around them nothing is said, and nothing where no call
+    was followed: its kernels are not in Python.
     """
     if candidate.language is not Language.PYTHON or not reached.calls:
         return ()
@@ -41,7 +42,7 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
         ended = "it ended the trace of its lines"
         found.append(Unreached(file=candidate.entry_file, line=1, last=1, test=ended))
     for source in candidate.sources:
-        if not source.path.endswith(".py"):
+        if not source.path.endswith(".py") or source.path == candidate.adapter:
             continue
         try:
             tree = parse_python(source.text)

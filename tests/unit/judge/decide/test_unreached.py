@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import runpy
 from pathlib import Path
 
@@ -137,3 +138,17 @@ def test_a_call_that_was_never_followed_says_nothing() -> None:
 
 def test_text_that_does_not_parse_is_passed_over() -> None:
     assert unreached_code(candidate("def run(x:\n"), Reached(calls=1)) == ()
+
+
+def test_what_cuassay_wrote_around_a_candidate_is_left_out(tmp_path: Path) -> None:
+    text = "def run(x):\n    if x > 9:\n        return 2\n    return 1\n"
+    path = tmp_path / "kernel.py"
+    path.write_text(text, encoding="utf-8")
+    begin, end, found, _ = follow(str(tmp_path))
+    run = runpy.run_path(str(path))["run"]
+    begin()
+    run(1)
+    end()
+    reached = read_reached(found())
+    assert [one.line for one in unreached_code(candidate(text), reached)] == [3]
+    assert unreached_code(dataclasses.replace(candidate(text), adapter="kernel.py"), reached) == ()
