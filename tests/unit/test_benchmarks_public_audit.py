@@ -359,6 +359,36 @@ def test_rulings_count_refuted_ones_and_refuse_an_unknown_status(
         report.Ruling(key="k", status="sure", **made)
 
 
+def test_production_counts_conditions_and_rejections_on_a_gpu_alone(
+    modules: dict[str, ModuleType],
+) -> None:
+    report = modules["public_audit_report"]
+    rows = [
+        _row(modules, 1, "ACCEPTED", device="cuda", conditions=("streams", "sizes")),
+        _row(modules, 2, "REJECTED", device="cuda", checks=("GRAPH001",)),
+        _row(modules, 3, "ACCEPTED", device="cuda", conditions=("threads",)),
+        _row(modules, 4, "ACCEPTED", conditions=("streams",)),
+        _row(modules, 5, "INCONCLUSIVE", device="cuda", conditions=("graphs",)),
+    ]
+    text = report.production(rows)
+    family = rows[0].family
+    assert f"| {family} | 3 | 1 | 1 | 1 | 0 | 0 |" in text
+    assert "| all | 3 | 1 of 3: 33%" in text
+    assert rows[0].own_conditions == {"streams"}
+    assert rows[3].own_conditions == frozenset()
+
+
+def test_libraries_are_told_apart_by_package_and_device(modules: dict[str, ModuleType]) -> None:
+    report = modules["public_audit_report"]
+    about = {"kind": "library", "label": "correct", "model": "liger"}
+    rows = [_row(modules, n, "ACCEPTED", **about) for n in range(3)]
+    rows += [_row(modules, 3, "REJECTED", **about), _row(modules, 4, "", device="cuda", **about)]
+    text = report.libraries(rows)
+    assert "| liger | a CPU | 4 | 3 | 1 | 0 |" in text
+    assert "| liger | a GPU | 1 | 0 | 0 | 1 |" in text
+    assert "have to be ACCEPTED: 1 of 4: 25%" in report.counts(rows, [], [])
+
+
 def test_the_report_is_the_same_twice_and_its_pictures_are_xml(
     modules: dict[str, ModuleType], tmp_path: Path
 ) -> None:

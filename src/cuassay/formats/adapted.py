@@ -51,4 +51,5 @@ def adapted_candidate(
         entry_function="run",
         language=Language.PYTHON,
         origin=file.absolute(),
+        adapter=ENTRY,
     )

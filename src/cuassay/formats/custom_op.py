@@ -57,6 +57,7 @@ def load_custom_op(file: Path, operator: str, problem: Problem) -> Candidate:
             SourceFile(path=f"{module}.py", text=text),
         ),
         entry_file=_ENTRY,
+        adapter=_ENTRY,
         entry_function="run",
         language=Language.PYTHON,
         convention=convention,

@@ -130,6 +130,7 @@ def load_hub_kernel(where: str, function: str | None, problem: Problem) -> Candi
         name=name,
         sources=(SourceFile(path=_ENTRY, text=text), *shipped),
         entry_file=_ENTRY,
+        adapter=_ENTRY,
         entry_function="run",
         language=Language.PYTHON,
         convention=_convention(files, root, entry, problem, where=where),

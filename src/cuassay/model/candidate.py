@@ -151,7 +151,10 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """The kernel on trial. `origin` is the file or folder it was read from, for messages."""
+    """The kernel on trial. `origin` is the file or folder it was read from, for messages.
+
+    `adapter` is the source, if there is one, that cuassay wrote around the user's.
+    """
 
     name: str
     sources: tuple[SourceFile, ...]
@@ -166,6 +169,7 @@ class Candidate:
     zero_outputs: bool = False  # raw kernels: whether the launch expects cleared outputs
     author: str = ""
     origin: Path | None = None
+    adapter: str = ""
 
     @property
     def names_triton(self) -> bool:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType
 
 from cuassay.checks.kernels.facts import cleaned_text
-from cuassay.formats.adapted import ENTRY
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.python_text import parse_python
 from cuassay.model.reached import Branch, Place, Reached
@@ -33,8 +32,8 @@ _Chosen = ast.IfExp | ast.BoolOp | ast.ListComp | ast.SetComp | ast.GeneratorExp
 def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, ...]:
     """Return the code of a candidate's Python files that no judged call ran, in their order.
 
-    Nothing where no call was followed: its kernels are not in Python. The entry that adapts the
-    calls of a foreign format is cuassay's own, and no part of the file that the user named.
+    Of the adapter that cuassay wrote around them nothing is said, and nothing where no call
+    was followed: its kernels are not in Python.
     """
     if candidate.language is not Language.PYTHON or not reached.calls:
         return ()
@@ -42,11 +41,8 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
     if reached.lost:
         ended = "it ended the trace of its lines"
         found.append(Unreached(file=candidate.entry_file, line=1, last=1, test=ended))
-    origin = candidate.origin
-    named = origin is not None and origin.suffix == ".py" and origin.name != ENTRY
-    ours = ENTRY if named and candidate.entry_file == ENTRY else ""
     for source in candidate.sources:
-        if not source.path.endswith(".py") or source.path == ours:
+        if not source.path.endswith(".py") or source.path == candidate.adapter:
             continue
         try:
             tree = parse_python(source.text)

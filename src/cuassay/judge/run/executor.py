@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -217,9 +217,18 @@ class Executor(Closing):
                         # Beside others little may be left of something. A launch of torch's own
                         # kernels was refused so on a GPU, and was not when it had its turn. Any
                         # other end counts, though it may not come again.
-                        crowded = was_beside and scenario.mode is Mode.APART
-                        if claims_no_system(found) or (crowded and claims_no_resources(found)):
+                        apart = scenario.mode is Mode.APART
+                        for _ in range(_AFTER_A_FAULT):
+                            if not claims_no_system(found):
+                                break
                             found = await self._beside(scenario)
+                            was_beside = False
+                        if apart and was_beside and claims_no_resources(found):
+                            found = await self._beside(scenario)
+                        if apart:
+                            found = await self._without_foreign_faults(
+                                found, lambda: self._beside(scenario)
+                            )
                         return found
                     if any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps):
                         return await self.recordings.run(scenario, parts)
@@ -267,15 +276,7 @@ class Executor(Closing):
         lacks = may_lack_memory(scenario, run)
         if lacks and shortage(self._device, scenario, self._trial.problem):
             run = await in_worker(scenario, fresh=True)
-        # A fault in one process can end the kernels of others on the same GPU. A kernel's own fault
-        # comes again.
-        if self._device.on_gpu and _faulted(run):
-            for _ in range(_AFTER_A_FAULT):
-                again = await in_worker(scenario, fresh=True)
-                if _faulted(again):
-                    break
-            else:
-                run, self.faults_gone = again, self.faults_gone + 1
+        run = await self._without_foreign_faults(run, lambda: in_worker(scenario, fresh=True))
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
             if not uncovered(run) or not self._candidate.names_triton:
                 break
@@ -286,6 +287,21 @@ class Executor(Closing):
         if reads and self._lane is Lane.CANDIDATE:
             self.pool.reached |= run.reached
         return run
+
+    async def _without_foreign_faults(self, run: Ran, again: Callable[[], Awaitable[Ran]]) -> Ran:
+        """Return a run, or a later one where a fault of the GPU did not come again in any.
+
+        A fault in one process can end the kernels of others on the same GPU. A kernel's own fault
+        comes again.
+        """
+        later = run
+        if self._device.on_gpu and _faulted(run):
+            for _ in range(_AFTER_A_FAULT):
+                later = await again()
+                if _faulted(later):
+                    return run
+            self.faults_gone += 1
+        return later
 
     async def _awaited(self, scenario: Scenario) -> Ran:
         """Wait for a run that was begun, or do it now."""

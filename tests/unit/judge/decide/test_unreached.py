@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import runpy
 from pathlib import Path
 
@@ -139,41 +140,15 @@ def test_text_that_does_not_parse_is_passed_over() -> None:
     assert unreached_code(candidate("def run(x:\n"), Reached(calls=1)) == ()
 
 
-@pytest.mark.parametrize(
-    ("origin", "files"),
-    [
-        ("solution.py", {"solution.py"}),
-        ("cuassay_entry.py", {"cuassay_entry.py", "solution.py"}),  # the user's own file
-        ("solution.json", {"cuassay_entry.py", "solution.py"}),  # it names its own entry
-    ],
-)
-def test_the_entry_that_adapts_calls_is_not_the_candidates(
-    origin: str, files: set[str], tmp_path: Path
-) -> None:
-    text = "def run(x):\n    if x == 7:\n        x = 0\n    return x\n"
-    adapted = Candidate(
-        name="candidate",
-        sources=(
-            SourceFile(path="cuassay_entry.py", text=text),
-            SourceFile(path="solution.py", text=text),
-        ),
-        entry_file="cuassay_entry.py",
-        entry_function="run",
-        language=Language.PYTHON,
-        origin=Path("/kernels") / origin,
-    )
-    (tmp_path / "kernel.py").write_text(text, encoding="utf-8")
-    begin, end, ran, _ = follow(str(tmp_path))
-    run = runpy.run_path(str(tmp_path / "kernel.py"))["run"]
+def test_what_cuassay_wrote_around_a_candidate_is_left_out(tmp_path: Path) -> None:
+    text = "def run(x):\n    if x > 9:\n        return 2\n    return 1\n"
+    path = tmp_path / "kernel.py"
+    path.write_text(text, encoding="utf-8")
+    begin, end, found, _ = follow(str(tmp_path))
+    run = runpy.run_path(str(path))["run"]
     begin()
-    run(3)
+    run(1)
     end()
-    reached = read_reached(ran())
-    paths = [source.path for source in adapted.sources]
-    both = Reached(
-        places=dict.fromkeys(paths, reached.places["kernel.py"]),
-        branches=dict.fromkeys(paths, reached.branches["kernel.py"]),
-        calls=1,
-    )
-    found = unreached_code(adapted, both)
-    assert {one.file for one in found} == files
+    reached = read_reached(found())
+    assert [one.line for one in unreached_code(candidate(text), reached)] == [3]
+    assert unreached_code(dataclasses.replace(candidate(text), adapter="kernel.py"), reached) == ()

@@ -211,12 +211,13 @@ def test_a_process_apart_that_is_refused_resources_beside_others_is_asked_again_
 ) -> None:
     """What fails at its turn too is the kernel's, and so is any other end, at its first time."""
     failed, fine = Ran(result, ()), Ran(_ended(Finished()), ())
-    runs = [failed, fine if again else failed]
+    later = fine if again else failed
+    system = "OS call" in str(result)
     asked: list[Scenario] = []
 
     async def bare(scenario: Scenario) -> Ran:
         asked.append(scenario)
-        return runs[len(asked) - 1]
+        return failed if len(asked) == 1 else later
 
     monkeypatch.setattr(executor._unwatched, "bare", bare)
     (scenario,) = Apart001().propose(trial)
@@ -226,7 +227,8 @@ def test_a_process_apart_that_is_refused_resources_beside_others_is_asked_again_
         return await executor.run(scenario)
 
     assert asyncio.run(ask()) is (fine if refused and again else failed)
-    assert len(asked) == (2 if refused else 1)
+    at_most = 4 if system and not again else 2
+    assert len(asked) == (at_most if refused else 1)
 
 
 def test_a_process_apart_that_was_asked_at_its_turn_is_asked_once(

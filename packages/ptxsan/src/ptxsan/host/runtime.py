@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -26,8 +27,8 @@ from ptxsan.host.order import Order
 from ptxsan.host.paused import has_other_threads
 from ptxsan.limits import Limit
 from ptxsan.names import plain_name
-from ptxsan.program import build
-from ptxsan.syntax import Function, Module
+from ptxsan.program import build, symbols_in
+from ptxsan.syntax import Declaration, Function, Module
 
 Dim3 = tuple[int, int, int]
 # CUDA Runtime API, enum cudaError
@@ -50,6 +51,7 @@ _ARCH = 90
 _REGISTERS = 32  # a thread's: what ptxas would give is not known here
 _COOPERATIVE, _PROGRAMMATIC = 1, 2
 _NO_LIMIT = -1
+_STATIC: WeakKeyDictionary[Module, dict[str, int]] = WeakKeyDictionary()  # bytes, by kernel
 _OTHERS_S, _LOOK_S = 2.0, 0.005  # how long other threads may take to launch, how often to look
 
 
@@ -725,7 +727,24 @@ def _holder(rows: Sequence[tuple[int, int, str, str]], address: int) -> tuple[st
 
 
 def static_shared_bytes(module: Module, entry: Function) -> int:
-    """Return the bytes of shared memory that a kernel declares, of its own or of its module's."""
-    own = {one.name: one for one in (*module.variables.values(), *entry.variables)}
-    named = [one for one in own.values() if one.space == "shared" and not one.extern]
-    return sum(max(0, one.count) * size_of(one.type) for one in named)
+    """Return the bytes of shared memory that a kernel declares, and that it or what it calls names.
+
+    What other kernels of its module name alone is no memory of this one.
+    """
+    known = _STATIC.setdefault(module, {})
+    if entry.name not in known:
+        seen, waiting = {entry.name}, [entry]
+        found: dict[tuple[str, str], Declaration] = {}
+        while waiting:
+            function = waiting.pop()
+            found |= {(function.name, one.name): one for one in function.variables}
+            for symbol in symbols_in(function.body):
+                called = module.functions.get(symbol.name)
+                if called is not None and called.name not in seen:
+                    seen.add(called.name)
+                    waiting.append(called)
+                elif symbol.name in module.variables:
+                    found["", symbol.name] = module.variables[symbol.name]
+        shared = [one for one in found.values() if one.space == "shared" and not one.extern]
+        known[entry.name] = sum(max(0, one.count) * size_of(one.type) for one in shared)
+    return known[entry.name]
