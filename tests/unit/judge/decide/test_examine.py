@@ -52,6 +52,7 @@ def reported(call: Function, *fills: Fill) -> CheckReport:
         dataclasses.replace(plain, label=fill.kind, fills={"logits": fill}) for fill in fills
     )
     judged.trial.planned.preset("numeric", cases)
+    judged.trial.planned.preset("ends", ())
     judged.trial.planned.preset("small", ())
     return judged.examine(Num001())[0]
 
@@ -102,6 +103,7 @@ def _on_plain_numbers(trial: FakeTrial, call: Function) -> Bench:
     judged = bench(trial, call)
     plain = dataclasses.replace(judged.trial.cases("numeric")[0], fills={"x": PLAIN})
     judged.trial.planned.preset("numeric", (plain,))
+    judged.trial.planned.preset("ends", ())
     return judged
 
 
