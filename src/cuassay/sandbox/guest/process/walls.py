@@ -106,7 +106,7 @@ def restrict(
     it may write. Must run before the process has threads; `filter_calls` comes after them.
     """
     own_users = namespaces.get("user namespace") == OK
-    if namespaces.get(walls.SHARED) == OK:
+    if namespaces.get(walls.SHARED) == OK or limits.connects:  # ranks share it by NCCL
         writable = (*writable, _SHARED_MEMORY)
     report = {
         walls.PRIVILEGES: _outcome(kernel.forbid_new_privileges),

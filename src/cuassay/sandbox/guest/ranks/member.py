@@ -229,8 +229,12 @@ def run(
         if not place.device.on_gpu:
             torch.set_num_threads(1)  # threads of an earlier parallel loop did not come along
         threading.Thread(target=_tell_line, args=(asked,), daemon=True).start()
-        member = Member(channel, place, build(), problem)
-        member.join()
+        try:
+            member = Member(channel, place, build(), problem)
+            member.join()
+        except Exception as error:
+            channel.send(Ends(raised(0, error)))
+            raise
         channel.send(Joined())
         member.serve()
     except (EOFError, BrokenPipeError):

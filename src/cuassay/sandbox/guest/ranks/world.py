@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from cuassay.errors import MissingToolError
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 from cuassay.model.steps import Moments
@@ -40,7 +41,6 @@ from cuassay.sandbox.guest.ranks.messages import (
     Gives,
     Go,
     Holds,
-    Joined,
     Packed,
     Posts,
     Read,
@@ -52,6 +52,7 @@ from cuassay.sandbox.guest.ranks.messages import (
 )
 from cuassay.sandbox.guest.ranks.start import Recipe, start
 
+_JOINS_S = 50.0  # until a rank has built its function and has met the others
 _SILENT_S = 30.0  # a rank that says nothing for so long does not return
 
 
@@ -150,7 +151,19 @@ class World:
             if device.on_gpu:
                 here.send((place, problem, recipe))
         for rank in self._ranks:
-            self._expect(rank, Joined)
+            try:
+                if not rank.channel.poll(_JOINS_S):
+                    raise MissingToolError(
+                        f"the ranks cannot meet here: rank {rank.number} is not ready after "
+                        f"{_JOINS_S:g} s"
+                    )
+                letter = self._receive(rank)
+            except RankRaisedError as error:
+                letter = Ends(error.record)
+            if isinstance(letter, Ends) and letter.raised is not None:
+                # No call was made: nothing of this is the kernel's.
+                said = f"{letter.raised.exception}: {letter.raised.message}"[:1000]
+                raise MissingToolError(f"the ranks cannot meet here: rank {rank.number}: {said}")
 
     def close(self) -> None:
         """End the processes."""

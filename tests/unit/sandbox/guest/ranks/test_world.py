@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from cuassay.catalog import registry
+from cuassay.errors import MissingToolError
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import CPU
 from cuassay.model.steps import Moments
@@ -237,3 +238,14 @@ def test_memory_that_ranks_share_beside_the_group_is_used_in_any_order(
     world = opened(through_memory, 2)
     assert _answers(world, 2, 2, Timing()) == [[0.0, 10.0], [0.0, 10.0]]
     assert _answers(world, 2, 2, Timing(late=1, delay_s=0.2)) == [[0.0, 10.0], [10.0, 10.0]]
+
+
+def test_ranks_that_cannot_meet_say_nothing_of_the_kernel(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise RuntimeError("no network")
+
+    monkeypatch.setattr("cuassay.sandbox.guest.ranks.member.open_world", refuses)
+    with pytest.raises(MissingToolError, match="cannot meet here: rank 0: RuntimeError: no net"):
+        opened(summed, 2)
