@@ -102,6 +102,9 @@ def _end(spec: TensorSpec, *, largest: bool) -> Fill | None:
             return Fill(kind="explicit", parameters={"values": (value,)})
         case Index(sentinels=marks) if marks and largest:
             return fill("sentinel", all=1.0)
+        case Index() if largest:
+            # Not 0, 1, 2, ..., though it begins and ends so: a kernel that looks there is wrong.
+            return fill("arange", reorder=1.0)
         case _:
             pass
     of_family = {
@@ -109,7 +112,7 @@ def _end(spec: TensorSpec, *, largest: bool) -> Fill | None:
         "packed": ("zeros", "ones"),
         "lengths": ("zeros", "full"),
         "offsets": ("ragged", "even"),
-        "index": ("single_hot", "arange"),
+        "index": ("single_hot", "single_hot"),
     }
     kinds = of_family.get(family(spec))
     return fill(kinds[largest]) if kinds else None

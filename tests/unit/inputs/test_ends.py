@@ -43,6 +43,13 @@ def test_positive_numbers_lie_at_the_ends_of_their_range() -> None:
     assert float(least.median()) < 10 * low < high / 10 < float(largest.median())
 
 
+def test_indices_begin_and_end_as_counted_and_are_not() -> None:
+    ids = values("embedding", "domains at their largest")["input_ids"].tolist()
+    assert sorted(ids) == list(range(len(ids)))
+    assert (ids[0], ids[-1]) == (0, len(ids) - 1)
+    assert ids != sorted(ids)
+
+
 @pytest.mark.parametrize("name", ["param", "grad", "momentum_buffer"])
 def test_each_input_alone_is_zero(name: str) -> None:
     made = values("sgd_momentum_step", f"{name} zero")
