@@ -73,7 +73,7 @@ def assemble(
     # A process that never started has tried no wall, and forged nothing.
     unconfined = walls.walls_condition(stood) if walls.were_tried(stood) else ""
     domain, kinds = trial.planned.domain, trial.truths.kinds
-    gone = sum(one.faults_gone for one in bench.opened)
+    gone = sum(one.patience.faults_gone for one in bench.opened)
     own = (
         bench.executed_by(executor),
         unconfined,

@@ -106,7 +106,6 @@ class Executor(Closing):
             trial, candidate, device=device, pool=self.pool, plain_calls=of_candidate
         )
         self.fresh = False
-        self.faults_gone = 0  # runs that a fault of the GPU ended, and that were clean ever after
         self._at_work = False
         self._spent_s = 0.0
         self._begun: list[tuple[Scenario, asyncio.Task[Ran]]] = []
@@ -123,7 +122,7 @@ class Executor(Closing):
             one=self._one,
             asks_again=of_candidate,
         )
-        self._patience = Patience()
+        self.patience = Patience()
         self.budget = Budget()  # of the trial, which opens this
 
     def close(self) -> None:
@@ -251,7 +250,7 @@ class Executor(Closing):
 
     async def _worked(self, scenario: Scenario, parts: Parts) -> Run:
         """Run a scenario where the candidate is called, and again where that showed nothing."""
-        scenario = self._patience.of(scenario)
+        scenario = self.patience.of(scenario)
         answers = self._trial.truths.answers if _needs_answers(scenario) else None
 
         in_worker = partial(
@@ -267,10 +266,10 @@ class Executor(Closing):
                 # A candidate that fails unwatched alone has failed.
                 watched = await in_worker(scenario, fresh=True)
                 run = run if ended_cleanly(watched) else watched
-            longer = self._patience.longer(scenario, run)
+            longer = self.patience.longer(scenario, run)
             if longer is not None:
                 run = await in_worker(longer, fresh=True)
-        self._patience.saw(run, longer=longer is not None, limit_s=scenario.timeout_s)
+        self.patience.saw(run, longer=longer is not None, limit_s=scenario.timeout_s)
         # A busy device may have room a moment later. Where it has room, a kernel that now and
         # then finds none is not asked again until it does.
         lacks = may_lack_memory(scenario, run)
@@ -300,7 +299,7 @@ class Executor(Closing):
                 later = await again()
                 if _faulted(later):
                     return run
-            self.faults_gone += 1
+            self.patience.faults_gone += 1
         return later
 
     async def _awaited(self, scenario: Scenario) -> Ran:

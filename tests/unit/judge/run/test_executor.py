@@ -310,7 +310,7 @@ def test_a_fault_of_the_gpu_counts_where_it_comes_again_in_a_new_process(
         monkeypatch.setattr(made._unwatched, "plain", unable)
         monkeypatch.setattr(made.pool, "execute", execute)
         run = made(scenario)
-        assert made.faults_gone == (faulted[0] and not stays)
+        assert made.patience.faults_gone == (faulted[0] and not stays)
     assert len(seen) == asked
     assert all(seen[1:])
     assert (run.result.records == (raised,)) is stays
