@@ -13,6 +13,7 @@ from cuassay.judge.run.executor import Executor
 from cuassay.judge.run.patience import Patience
 from cuassay.judge.timeline import Timeline
 from cuassay.model.device import CPU
+from cuassay.model.reached import Reached
 from cuassay.model.trace import (
     Claim,
     Finished,
@@ -29,6 +30,8 @@ ASKED = scenario(timeout_s=60.0)
 
 class _Ended:
     """A run that did nothing but end."""
+
+    reached = Reached()
 
     def __init__(
         self, termination: Termination, *records: StepRecord, duration_s: float = 0.0
@@ -103,6 +106,7 @@ class _Pool:
     digest = "0"
 
     def __init__(self, *ends: Any) -> None:
+        self.reached = Reached()
         self.ends, self.asked = list(ends), list[tuple[float, bool]]()
         self.builds = types.SimpleNamespace(done=False, seconds=0.0)
 
