@@ -37,7 +37,6 @@ CONDITIONS = (
     "power",
     "precision",
     "process-state",
-    "ranks",
     "read-only-inputs",
     "resources",
     "shapes",
