@@ -15,6 +15,7 @@ from cuassay import build
 from cuassay.checks.base import Run
 from cuassay.closing import Closing
 from cuassay.home import cache_dir
+from cuassay.judge.run.patience import Patience
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
@@ -64,6 +65,7 @@ class InProcess(Closing):
     ) -> None:
         self._trial, self._lane = trial, lane
         self.candidate_s = 0.0
+        self.patience = Patience()
         digest = candidate_digest(candidate, build.toolchain(device))
         folder = cache_dir() / digest
         built = build.load(candidate, trial.problem, device=device, folder=folder)
