@@ -57,6 +57,10 @@ _BY_CODE = {
     "DEVICE001": "launch on the device of the inputs (torch.cuda.device), not on device 0",
     "BIG001": "compute offsets in 64 bits",
     "BIG002": "compute indexes, strides and loop counters in 64 bits",
+    "RANK001": "wait for each collective before its tensors are used, keep no buffer that ranks "
+    "still read, and pass `group` to every function of torch.distributed",
+    "RANK002": "let every rank take part in every collective, with parts of any size, and add in "
+    "one order on all ranks",
     "RACE001": "separate dependent writes and reads by a barrier, or use atomics",
     "PERF001": "no work on the host that grows with the data; no synchronisation inside the call",
     "MEM101": "compare every index with the tensor's bounds, also in the last tile and with "

@@ -196,7 +196,14 @@ class Member:
             torch.cuda._sleep(round(busy_ms * _CYCLES_A_MS))  # type: ignore[no-untyped-call]
         with placement.poisoned_memory(Poison.NAN, device):
             answer = self._function(*values, **self._options)
-        return items.returned_items(answer, names)
+        # What lies in an input changes with it, as its caller knows.
+        inputs = {_memory(value) for value in values if isinstance(value, torch.Tensor)}
+        return [
+            (name, value.clone() if _memory(value) in inputs else value)
+            if isinstance(value, torch.Tensor)
+            else (name, value)
+            for name, value in items.returned_items(answer, names)
+        ]
 
     def _on_device(self, value: Any) -> Any:
         return value.to(self._place.device) if isinstance(value, torch.Tensor) else value
@@ -206,6 +213,11 @@ class Member:
             [[(name, pack(value)) for name, value in one] for one in self._returned],
             [[pack(value) for value in one] for one in self._inputs],
         )
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    """Return where the memory that a tensor lies in begins."""
+    return tensor.untyped_storage().data_ptr()
 
 
 def _refilled(held: Any, value: Any) -> Any:

@@ -249,3 +249,11 @@ def test_ranks_that_cannot_meet_say_nothing_of_the_kernel(
     monkeypatch.setattr("cuassay.sandbox.guest.ranks.member.open_world", refuses)
     with pytest.raises(MissingToolError, match="cannot meet here: rank 0: RuntimeError: no net"):
         opened(summed, 2)
+
+
+def test_a_result_in_its_inputs_memory_is_that_of_its_own_call(opened: Open) -> None:
+    def hands_back(x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    timing = Timing(refill=True)
+    assert _answers(opened(hands_back, 2), 2, 2, timing) == [[0.0, 10.0], [1.0, 11.0]]
