@@ -22,6 +22,8 @@ def tensor_words(value: torch.Tensor, fill: Fill | None, *, row: int | None = No
     if not value.numel():
         return "empty"
     flat = value.detach().cpu()
+    if "x2" in str(flat.dtype):
+        flat = flat.contiguous().view(torch.uint8)  # codes of two: no CPU computes with them
     flat = flat.double() if flat.is_floating_point() else flat
     # The value that most elements have, zero if two do, and where others stand
     usual = 0.0 if bool((flat == 0).any()) else float(flat.reshape(-1)[0])

@@ -36,3 +36,8 @@ def test_drawn_values_have_a_recipe_and_a_range() -> None:
     assert said.startswith("drawn by normal, from 0 to 63; row 2: [32, 33, ")
     assert said.endswith(", ...]")
     assert tensor_words(value, None).startswith("drawn by its generator, from 0 to 63")
+
+
+def test_pairs_of_four_bits_are_named_by_their_codes() -> None:
+    value = torch.tensor([0x21, 0, 0], dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    assert tensor_words(value, None) == "[33, 0, 0]"
