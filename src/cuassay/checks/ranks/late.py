@@ -166,8 +166,13 @@ def _two_groups(cases: Sequence[Case]) -> Scenario:
     first, second = ("a", "c"), ("b", "d")
     step = CallRanks(slots=(first, second), results=(("ra", "rc"), ("rb", "rd")), late=0)
     made = _scenario(f"two groups of {cases[0].axes[AXIS]} ranks", _two_by_two(cases), step)
-    # A kernel that is wrong in one group alone is not wrong by the other.
-    alone = (Call(slot="a", result="alone"), ReadResult(result="alone"))
+    # A kernel that is wrong in one group alone is not wrong by the other. Its inputs are new ones:
+    # a call before may have written into the others, which is API001's to say.
+    alone = (
+        Allocate(slot="alone", case=0),
+        Call(slot="alone", result="alone"),
+        ReadResult(result="alone"),
+    )
     return replace(made, steps=(*made.steps, *alone))
 
 
