@@ -13,6 +13,7 @@ from cuassay.checks.numeric.listed_sizes import refusal_condition
 from cuassay.model.diagnosis import Cause, SourceLine
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Call, Scenario
+from cuassay.model.steps import Misuse
 from cuassay.model.trace import (
     BuildFailed,
     Claim,
@@ -242,6 +243,9 @@ def _finding(
         "where": Where(axes=dict(case.axes)) if case else Where(),
         "seed": case.seed if case else None,
     }
+    # How a call with arguments that no caller may pass ends is outside of the contract.
+    if 0 <= index < len(scenario.steps) and isinstance(scenario.steps[index], Misuse):
+        fields |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
     return Finding(
         code=code,
         title=ending.title,

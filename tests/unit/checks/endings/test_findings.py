@@ -18,6 +18,8 @@ from cuassay.checks.endings.findings import (
 from cuassay.checks.numeric.common import single_call
 from cuassay.model.case import Case
 from cuassay.model.outcome import FindingClass, Severity
+from cuassay.model.scenario import Allocate, Scenario
+from cuassay.model.steps import Misuse
 from cuassay.model.trace import (
     LOST_CHANNEL,
     BuildFailed,
@@ -178,6 +180,16 @@ def test_outside_of_the_domain_an_exception_is_advice() -> None:
     scenario = single_call(outside, label="numbers: outside")
     finding = termination_finding(scenario, ended(Finished(), raised()))
     assert finding is not None
+    assert finding.finding_class is FindingClass.ADVICE
+
+
+def test_how_a_call_that_no_caller_may_make_ends_is_advice() -> None:
+    """Its thread raises, and the kernel waits for it: no caller makes such a call."""
+    steps = (Allocate(slot="s", case=0), Misuse(slot="s", name="x"))
+    scenario = Scenario(label="refused", cases=(CASE,), steps=steps)
+    finding = termination_finding(scenario, ended(TimedOut(index=1, limit_s=10.0, idle=True)))
+    assert finding is not None
+    assert finding.code == "RUN004"
     assert finding.finding_class is FindingClass.ADVICE
 
 
