@@ -1,0 +1,1 @@
+"""Kernels that several ranks share: twins, and faults planted in them."""
