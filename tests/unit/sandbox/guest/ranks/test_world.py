@@ -128,9 +128,12 @@ def test_a_tensor_that_is_received_into_while_it_is_sent_shows_crossed(opened: O
     world = opened(into_what_is_sent, 3)
     right = [[2.0], [0.0], [1.0]]
     assert _answers(world, 3, timing=Timing(moments=Moments.EARLY)) == right
-    crossed = [
-        _answers(world, 3, timing=Timing(moments=Moments.CROSSED, late=late)) for late in range(3)
-    ]
+    # Which rank begins first is the system's: on a busy machine one round may not show it.
+    crossed = (
+        _answers(world, 3, timing=Timing(moments=Moments.CROSSED, late=late))
+        for _ in range(20)
+        for late in range(3)
+    )
     assert any(found != right for found in crossed)
 
 
