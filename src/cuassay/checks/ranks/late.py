@@ -165,7 +165,9 @@ def _in_a_row(
 def _two_groups(cases: Sequence[Case]) -> Scenario:
     first, second = ("a", "c"), ("b", "d")
     step = CallRanks(slots=(first, second), results=(("ra", "rc"), ("rb", "rd")), late=0)
-    made = _scenario(f"two groups of {cases[0].axes[AXIS]} ranks", _two_by_two(cases), step)
+    # Calls of two groups that run at once have the sizes of the first.
+    alike = [replace(one, axes=cases[0].axes) for one in cases]
+    made = _scenario(f"two groups of {cases[0].axes[AXIS]} ranks", alike, step)
     # A kernel that is wrong in one group alone is not wrong by the other. Its inputs are new ones:
     # a call before may have written into the others, which is API001's to say.
     alone = (
@@ -174,11 +176,6 @@ def _two_groups(cases: Sequence[Case]) -> Scenario:
         ReadResult(result="alone"),
     )
     return replace(made, steps=(*made.steps, *alone))
-
-
-def _two_by_two(cases: Sequence[Case]) -> Sequence[Case]:
-    """Return cases of which those that run at once have the sizes of the first."""
-    return [one if one.axes == cases[0].axes else replace(one, axes=cases[0].axes) for one in cases]
 
 
 def _scenario(label: str, cases: Sequence[Case], step: CallRanks) -> Scenario:

@@ -89,9 +89,8 @@ def over_ranks(
     whole = tuple(
         replace(one, shape=(AXIS, *one.shape)) if one.name in agreed else one for one in outputs
     )
-    call = _called_once(function, inputs, outputs, ranks)
-    if per_rank:
-        call = _called_on_each(function, inputs, outputs, ranks)
+    over_all = _called_on_each if per_rank else _called_once
+    call = over_all(function, inputs, outputs, ranks)
     call.__name__ = f"{function.__name__}{FLAT}"
     call.__qualname__ = f"{function.__qualname__}{FLAT}"
     call.__module__, call.__doc__ = function.__module__, function.__doc__

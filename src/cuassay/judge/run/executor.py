@@ -213,22 +213,21 @@ class Executor(Closing):
                     if scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS:
                         was_beside = any(begun == scenario for begun, _ in self._begun)
                         found = await self._awaited(scenario)
-                        # Beside others little may be left of something. A launch of torch's own
-                        # kernels was refused so on a GPU, and was not when it had its turn. Any
-                        # other end counts, though it may not come again.
-                        apart = scenario.mode is Mode.APART
                         for _ in range(_AFTER_A_FAULT):
                             if not claims_no_system(found):
                                 break
                             found = await self._beside(scenario)
                             was_beside = False
-                        if apart and was_beside and claims_no_resources(found):
+                        if scenario.mode is not Mode.APART:
+                            return found
+                        # Beside others little may be left of something. A launch of torch's own
+                        # kernels was refused so on a GPU, and was not when it had its turn. Any
+                        # other end but a fault counts, though it may not come again.
+                        if was_beside and claims_no_resources(found):
                             found = await self._beside(scenario)
-                        if apart:
-                            found = await self._without_foreign_faults(
-                                found, lambda: self._beside(scenario)
-                            )
-                        return found
+                        return await self._without_foreign_faults(
+                            found, lambda: self._beside(scenario)
+                        )
                     if any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps):
                         return await self.recordings.run(scenario, parts)
                     async with self._one:
