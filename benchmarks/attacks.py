@@ -523,10 +523,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--only", nargs="*", help="attacks whose name begins like one of these")
-    parser.add_argument("--jobs", type=int, default=1, help="attacks side by side")
-    parser.add_argument("--time-limit", type=float, default=0.0, help="seconds for all; 0: none")
-    parser.add_argument("--each", type=float, default=120.0, help="seconds for one attack")
-    parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
+    SideBySide.add_options(parser, "attack", jobs=1, each_s=120.0)
     parser.add_argument("--journal", type=_whole_path, help="where rows go as they come")
     parser.add_argument(
         "--home", type=_whole_path, help="build caches kept between runs; else none are"

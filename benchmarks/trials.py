@@ -106,6 +106,17 @@ class SideBySide:
         self._home = home
         self._deadline = time.monotonic() + (limit_s or float("inf"))
 
+    @staticmethod
+    def add_options(
+        parser: argparse.ArgumentParser, what: str, *, jobs: int, each_s: float
+    ) -> None:
+        """Add what `asked_for` reads, and --resume; `what` is what is judged, such as kernel."""
+        add = parser.add_argument
+        add("--jobs", type=int, default=jobs, help=f"{what}s side by side, over all GPUs")
+        add("--time-limit", type=float, default=0.0, help="seconds for all; 0: none")
+        add("--each", type=float, default=each_s, help=f"seconds for one {what}")
+        add("--resume", action="store_true", help="keep what the last run finished")
+
     @classmethod
     def asked_for(cls, given: argparse.Namespace, *, device: str, gpus: int) -> SideBySide:
         """Return what --jobs, --each, --time-limit and --home, where there is one, ask for."""

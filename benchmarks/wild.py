@@ -79,10 +79,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--device", default="", help="cpu or cuda; cuda where there is one")
     parser.add_argument("--gpu-memory", default="", help="given to each trial, such as 8GiB")
-    parser.add_argument("--jobs", type=int, default=2, help="kernels side by side")
-    parser.add_argument("--time-limit", type=float, default=0.0, help="seconds for all; 0: none")
-    parser.add_argument("--each", type=float, default=240.0, help="seconds for one kernel")
-    parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
+    SideBySide.add_options(parser, "kernel", jobs=2, each_s=240.0)
     parser.add_argument("--journal", type=Path, help="where rows go as they come")
     parser.add_argument("--home", type=Path, help="build caches kept between runs; else none are")
     parser.add_argument(
