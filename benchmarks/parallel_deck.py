@@ -28,7 +28,6 @@ from tests.zoo.judging import Gate  # noqa: E402
 
 from cuassay.errors import CuassayError  # noqa: E402
 from cuassay.formats import load_problem  # noqa: E402
-from cuassay.judge.environment import within_gpus  # noqa: E402
 from cuassay.ranks.together import run_together  # noqa: E402
 
 _DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -97,7 +96,7 @@ def main() -> int:
             try:
                 place = Path(folder, str(number))
                 _write(place, asked.checkout.resolve(), files[number], number, asked.ranks)
-                problem = within_gpus(load_problem(str(place / "problem.py")), gate.device)
+                problem = load_problem(str(place / "problem.py"))
                 said = gate.judge(problem, place / "kernel.py")
                 row |= {
                     "decision": said.verdict.decision.value,

@@ -25,7 +25,6 @@ from tests.zoo.judging import Gate  # noqa: E402
 from tests.zoo.ranks.faults import FAULTS, OPERATORS, TWINS  # noqa: E402
 
 from cuassay.catalog import registry  # noqa: E402
-from cuassay.judge.environment import within_gpus  # noqa: E402
 from cuassay.model.verdict import Profile  # noqa: E402
 
 
@@ -52,7 +51,7 @@ def main() -> int:
             problem = registry.get(OPERATORS.get(twin, twin))
             started = time.perf_counter()
             said = gate.judge(
-                within_gpus(problem, gate.device),
+                problem,
                 path,
                 profile=Profile(asked.profile),
                 only=asked.checks,

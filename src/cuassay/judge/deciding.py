@@ -5,11 +5,14 @@ The benchmark's own rule, proofs, how far the trial looked, and what `--require`
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
+
+import torch
 
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
@@ -19,7 +22,6 @@ from cuassay.judge.decide.unreached import unreached_code
 from cuassay.judge.decide.verdict import bind, decide, decide_proofs
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.conditions import wanted_proofs
-from cuassay.model.device import Device
 from cuassay.model.events import FindingReported
 from cuassay.model.jobs import Stop
 from cuassay.model.outcome import CheckReport
@@ -101,7 +103,9 @@ def decide_trial(
         ),
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,
     )
-    of_ranks = ranks_condition(trial.problem, bench.device)
+    of_ranks = ranks_condition(
+        trial.problem, torch.cuda.device_count() if bench.device.on_gpu else 0
+    )
     own = filter(None, (ruled.condition, of_ranks))
     stated = (*own, *scope_conditions(scope, streams=launches))
     decision, reason = decide(bind(reports, job.require), profile=job.profile, stated=stated)
@@ -125,19 +129,27 @@ def decide_trial(
     return made.bound(scope, require=job.require)
 
 
-def ranks_condition(problem: Problem, device: Device) -> str:
-    """Return what no check looks at where several ranks share a call, or an empty string."""
+def ranks_condition(problem: Problem, gpus: int) -> str:
+    """Return what no check looks at where several ranks share a call, or an empty string.
+
+    `gpus` is how many GPUs the ranks have, 0 on a CPU.
+    """
     if problem.ranks is None:
         return ""
     counts = next(axis.sizes for axis in problem.var_axes() if axis.name == AXIS)
-    if device.on_gpu:
-        group = "by NCCL on the GPUs of one host, without NVLink multicast"
+    sharing = "cuassay's own process group"
+    if gpus:
+        sharing += f", sharing {gpus} GPU{'s' * (gpus > 1)}; NCCL was not tried"
     else:
-        group = "in cuassay's own process group on a CPU; NCCL and GPU memory were not tried"
+        sharing += " on a CPU; NCCL and GPU memory were not tried"
+    ways = {
+        "by NCCL on the GPUs of one host, without NVLink multicast": counts[: bisect(counts, gpus)],
+        f"in {sharing}": counts[bisect(counts, gpus) :],
+    }
+    told = ", and ".join(f"{', '.join(map(str, n))} ranks {way}" for way, n in ways.items() if n)
     return (
-        f"ranks: judged with {', '.join(map(str, counts))} ranks {group}; not tried with several "
-        "ranks are streams, CUDA graphs, layouts, gradients, other processes, memory checks and "
-        "which lines run"
+        f"ranks: judged with {told}; not tried with several ranks are streams, CUDA graphs, "
+        "layouts, gradients, other processes, memory checks and which lines run"
     )
 
 

@@ -21,7 +21,7 @@ from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
 from cuassay.formats.own_problem import own_condition
 from cuassay.judge.bench import TrialPlan
-from cuassay.judge.environment import choose_device, within_gpus
+from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import execute
 from cuassay.judge.kept.replay import replay
 from cuassay.judge.kept.snapshot import write_snapshot
@@ -142,7 +142,6 @@ def check(
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device)
-    problem = within_gpus(problem, device)
     build.prepare(candidate, device=device, notify=lambda text: emit(Progress(text=text)))
     toolchain = build.toolchain(device)
     if job.run_dir:

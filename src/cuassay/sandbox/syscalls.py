@@ -148,12 +148,36 @@ def raise_loopback() -> None:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, request)
 
 
+def landlock_scopes() -> None:
+    """Keep signals and abstract sockets among this process and all that it starts from now on.
+
+    What these deny themselves by `landlock(connects=True)` leaves them able to reach one another.
+    Does nothing below Landlock 6. Needs forbid_new_privileges first. Raises OSError.
+    """
+    if landlock_version() < 6:
+        return
+    attributes = struct.pack("QQQ", 0, 0, _SCOPES)
+    ruleset = _ruleset(attributes)
+    try:
+        _check(_libc.syscall(_SYS_LANDLOCK + 2, ruleset, 0), "landlock_restrict_self")
+    finally:
+        os.close(ruleset)
+
+
+def _ruleset(attributes: bytes) -> int:
+    """Return a new set of rules that handles `attributes`."""
+    return _check(
+        _libc.syscall(_SYS_LANDLOCK, attributes, ctypes.c_size_t(len(attributes)), 0),
+        "landlock_create_ruleset",
+    )
+
+
 def landlock(
     writable: Sequence[str], readable: Sequence[str] | None = None, *, connects: bool = False
 ) -> int:
     """Deny changes outside `writable` folders, TCP, and signals to processes outside.
 
-    With `connects` TCP is allowed.
+    With `connects` TCP is allowed, and signals are as `landlock_scopes` left them.
 
     With `readable` (files and folders) nothing else can be read or executed but what is
     writable, the devices that kernels need, and this process's own part of /proc. Applies to
@@ -166,12 +190,14 @@ def landlock(
     rights = _CHANGES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     if readable is not None:
         rights |= _READS
-    attributes = struct.pack(
-        "QQQ", rights, _TCP if version >= 4 and not connects else 0, _SCOPES if version >= 6 else 0
-    )[: 24 if version >= 6 else 16 if version >= 4 else 8]
-    ruleset = _check(
-        _libc.syscall(_SYS_LANDLOCK, attributes, ctypes.c_size_t(len(attributes)), 0),
-        "landlock_create_ruleset",
+    apart = not connects
+    ruleset = _ruleset(
+        struct.pack(
+            "QQQ",
+            rights,
+            _TCP if version >= 4 and apart else 0,
+            _SCOPES if version >= 6 and apart else 0,
+        )[: 24 if version >= 6 else 16 if version >= 4 else 8]
     )
     try:
         for folder in writable:

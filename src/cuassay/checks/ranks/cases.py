@@ -11,15 +11,6 @@ from cuassay.model.case import Case
 from cuassay.model.ranks import AXIS
 
 
-def has_room(trial: Trial, ranks: int) -> bool:
-    """Whether each rank gets a GPU of its own, where a trial runs on GPUs."""
-    if not trial.device.on_gpu:
-        return True
-    import torch
-
-    return ranks <= torch.cuda.device_count()
-
-
 def of_each_count(trial: Trial) -> Iterator[Case]:
     """Yield a small case for each number of ranks that the problem declares, fewest first."""
     problem = trial.problem
@@ -29,7 +20,7 @@ def of_each_count(trial: Trial) -> Iterator[Case]:
     counts = next(axis.sizes for axis in problem.var_axes() if axis.name == AXIS)
     for count in counts:
         sizes = try_sizes(problem, base.axes, {AXIS: count})
-        if has_room(trial, count) and sizes is not None and legal(problem, sizes):
+        if sizes is not None and legal(problem, sizes):
             case = trial.settled(placed(base, sizes))
             if case is not None:
                 yield case

@@ -11,7 +11,7 @@ from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import message, worst_statistic
 from cuassay.checks.plain_first import measured
-from cuassay.checks.ranks.cases import has_room, of_each_count
+from cuassay.checks.ranks.cases import of_each_count
 from cuassay.checks.state.answers import placed, reads_of, reseeded
 from cuassay.inputs.geometry import legal, try_sizes
 from cuassay.model.case import Case
@@ -34,9 +34,9 @@ class Rank001(Check):
         Lets each rank make several calls in a row. No rank waits for another between its calls,
         and each writes new values into its inputs as soon as its own call returns. One rank
         after the other is late: it goes on when the others wait for it, or after a delay. On a
-        CPU asynchronous collectives work at once, or as late as they may, or fill their tensors
-        before others read them. Results are read when all calls are over. Then two groups
-        make calls at the same time.
+        CPU, or a GPU that ranks share, asynchronous collectives work at once, or as late as they
+        may, or fill their tensors before others read them. Results are read when all calls are
+        over. Then two groups make calls at the same time.
 
     Why it matters
         A missing wait, a buffer that is written again before all have read it, and a flag of
@@ -51,8 +51,9 @@ class Rank001(Check):
     Can it be wrong?
         On a CPU the ranks have cuassay's own process group: its collectives read their tensors
         and fill them at the first or the last moment that torch.distributed allows. A kernel
-        that needs another order stays unseen. On GPUs the ranks have NCCL, and delays alone
-        bring an order about: the report says which faults so many calls can miss.
+        that needs another order stays unseen. So it is where ranks share a GPU. Where each has
+        its own they have NCCL, and delays alone bring an order about: the report says which
+        faults so many calls can miss.
 
     Example
         A part that is used before `wait()`: "wrong in call 1 where rank 0 is late".
@@ -84,8 +85,7 @@ class Rank001(Check):
                 for late in lates:
                     yield _in_a_row(cases, refill=True, late=late, moments=moments)
         for base in of_each_count(trial):
-            if has_room(trial, 2 * base.axes[AXIS]):
-                yield _two_groups(_calls(trial, base))
+            yield _two_groups(_calls(trial, base))
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from cuassay.checks.ranks.cases import has_room, of_each_count
+from cuassay.checks.ranks.cases import of_each_count
 from tests.support.ranked import trial_of
 
 
 def test_every_declared_number_of_ranks_has_a_case() -> None:
     trial = trial_of("gemm_reduce_scatter")
     assert [case.axes["ranks"] for case in of_each_count(trial)] == [2, 3, 4]
-
-
-def test_a_cpu_has_room_for_any_number() -> None:
-    assert has_room(trial_of("all_reduce"), 64)

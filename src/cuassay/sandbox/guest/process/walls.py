@@ -80,16 +80,21 @@ def _outcome(measure: Callable[[], object]) -> str:
 
 
 def enter_own_network() -> dict[str, str]:
-    """Enter a network in which this process and its children reach one another, and nobody else.
+    """Let this process and its children reach one another, and nobody else.
 
-    Returns measure -> "yes", or why not.
+    By a network of their own, sockets without a path, and signals. Returns measure -> "yes", or
+    why not.
     """
 
     def enter() -> None:
         kernel.unshare(kernel.CLONE_NEWNET)
         kernel.raise_loopback()
 
-    return {walls.NETWORK: _outcome(enter)}
+    def keep_together() -> None:
+        kernel.forbid_new_privileges()
+        kernel.landlock_scopes()
+
+    return {walls.NETWORK: _outcome(enter), walls.SIGNALS: _outcome(keep_together)}
 
 
 def restrict(

@@ -51,7 +51,7 @@ _CYCLES_A_MS = 1.5e6  # of a GPU, about
 class Place:
     """A rank's place: of `world` ranks in `groups` groups, whose members take turns in it.
 
-    `store` is a file by which the ranks find each other.
+    `store` is a file by which the ranks find each other. With `apart` each has a GPU of its own.
     """
 
     rank: int
@@ -59,6 +59,7 @@ class Place:
     groups: int
     store: str
     device: Device
+    apart: bool
 
     @property
     def group(self) -> int:
@@ -102,9 +103,10 @@ class Member:
         """Open the world, and the group of this rank where there are several."""
         place = self._place
         store = FileStore(place.store, place.world)
-        if place.device.on_gpu:
+        if place.apart:
             dist.init_process_group("nccl", rank=place.rank, world_size=place.world, store=store)
-            dist.barrier(device_ids=[place.rank])  # NCCL connects with the first collective
+            # NCCL connects with the first collective.
+            dist.barrier(device_ids=[place.device.number])
         else:
             open_world(self, rank=place.rank, size=place.world, store=store)
         if place.groups > 1:

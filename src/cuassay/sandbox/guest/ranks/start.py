@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -23,12 +23,15 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 from cuassay.sandbox import syscalls as kernel
+from cuassay.sandbox.guest.raised import raised
 from cuassay.sandbox.guest.ranks.member import Place, run
+from cuassay.sandbox.guest.ranks.messages import Ends
 
 # NVLink multicast needs a fabric manager that may not be there, and hides who writes where.
-_NCCL: Mapping[str, str] = {
+_SETTINGS: Mapping[str, str] = {
     "NCCL_NVLS_ENABLE": "0",
     "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES": "1",  # where ranks share a GPU
     "NCCL_SOCKET_IFNAME": "lo",
     "NCCL_IB_DISABLE": "1",
 }
@@ -80,16 +83,23 @@ def open_starter(confine: Callable[[], object]) -> socket.socket:
 
 def _be_told(ends: Sequence[int], confine: Callable[[], object]) -> None:
     """Be the rank that the other side of the pipe describes; never returns."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    kernel.die_with_parent(signal.SIGKILL)
-    confine()
-    os.environ.update(_NCCL)
     channel, asked = (Connection(end) for end in ends)
-    place, problem, recipe = channel.recv()
-    if place.device.on_gpu:
-        place = replace(place, device=Device(f"cuda:{place.rank}"))
-        torch.cuda.set_device(place.rank)
-    run(channel, asked, place, lambda: recipe.build(problem, place.device), problem)
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        kernel.die_with_parent(signal.SIGKILL)
+        confine()
+        os.environ.update(_SETTINGS)
+        place, problem, recipe = channel.recv()
+    except BaseException as error:  # else it would go on as the process that it is a fork of
+        channel.send(Ends(raised(0, error)))
+        os._exit(1)
+
+    def build() -> Callable[..., object]:
+        if place.device.on_gpu:
+            torch.cuda.set_device(place.device)
+        return recipe.build(problem, place.device)  # type: ignore[no-any-return]
+
+    run(channel, asked, place, build, problem)
 
 
 def start_by(starter: socket.socket, channel: Connection, asked: Connection) -> int:
@@ -111,7 +121,7 @@ def start(
 ) -> int:
     """Start a rank and return its process. `theirs` are ends of pipes that it must not keep.
 
-    Raises MissingToolError where there are fewer GPUs than ranks.
+    Raises MissingToolError where there is no starter for ranks on a GPU.
     """
     if not place.device.on_gpu:
         process = os.fork()
@@ -120,7 +130,9 @@ def start(
                 other.close()
             run(channel, asked, place, lambda: function, problem)
         return process
-    gpus = torch.cuda.device_count()
-    if place.world > gpus or starter is None:
-        raise MissingToolError(f"{place.world} ranks need as many GPUs, this machine shows {gpus}")
+    if starter is None:
+        raise MissingToolError(
+            "ranks on GPUs were not asked for when this process began; start it for a problem with "
+            "`ranks`"
+        )
     return start_by(starter, channel, asked)

@@ -1,9 +1,10 @@
 """Where the processes of the ranks meet: starts them, brings their collectives about, waits.
 
-Without a GPU the ranks have the process group of `cuassay.ranks.group`, whose tensors come here.
-No rank needs a socket for it, so that the walls around a candidate stand; what torch.distributed
-leaves open is chosen here, and a deadlock is known at once: every rank is seen to wait. On GPUs the
-ranks have NCCL, and only their calls begin and end here.
+The ranks have the process group of `cuassay.ranks.group`, whose tensors come here: without a GPU,
+and where they share one. What torch.distributed leaves open is chosen here, and a deadlock is known
+at once: every rank is seen to wait. Without a GPU no rank needs a socket, so that the walls around
+a candidate stand. Where each has a GPU of its own they have NCCL, and only their calls begin and
+end here.
 """
 
 from __future__ import annotations
@@ -120,19 +121,21 @@ class World:
         device: Device,
         starter: socket.socket | None = None,
     ) -> None:
-        """Raises RankRaisedError, and MissingToolError where there are too few GPUs."""
+        """Raises MissingToolError where the ranks do not come up or do not meet."""
         self._meetings: Meetings[_Posted] = Meetings()
         self._ranks: list[_Rank] = []
         self._timing = Timing()
         self._groups = groups
         folder = tempfile.mkdtemp(prefix="ranks-")
+        gpus = torch.cuda.device_count() if device.on_gpu else 0
         for number in range(size * groups):
             place = Place(
                 rank=number,
                 world=size * groups,
                 groups=groups,
                 store=os.path.join(folder, "store"),
-                device=device,
+                device=Device(f"cuda:{number % gpus}") if gpus else device,
+                apart=size * groups <= gpus,
             )
             here, there = Pipe()
             asks, asked = Pipe()
@@ -185,7 +188,8 @@ class World:
         self._meetings = Meetings()
         for rank, listed in zip(self._ranks, calls, strict=True):
             rank.meetings.clear()
-            self._send(rank, Begin(listed, timing.refill, timing.moments, timing.busy_ms))
+            busy_ms = timing.busy_ms if self._is_late(rank) else 0.0
+            self._send(rank, Begin(listed, timing.refill, timing.moments, busy_ms))
         while any(rank.state is not _Is.OVER for rank in self._ranks):
             self._go_on()
             self._hear()

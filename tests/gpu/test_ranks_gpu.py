@@ -1,0 +1,83 @@
+"""Ranks on GPUs: they share one where there are fewer GPUs than ranks, else NCCL connects them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tests.zoo.judging import Gate
+from tests.zoo.ranks.faults import FAULTS, OPERATORS, TWINS
+
+from cuassay.catalog import registry
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
+]
+CHECKS = ("RANK001", "RANK002", "NUM001", "API001")
+
+SYMMETRIC = """\
+import torch
+import torch.distributed as dist
+import torch.distributed._symmetric_memory as symmetric
+
+_KEPT = {}
+
+
+def run(x, group=None):
+    group = group or dist.group.WORLD
+    place = group.group_name, x.shape
+    if place not in _KEPT:
+        buffer = symmetric.empty(x.shape, dtype=x.dtype, device=x.device)
+        _KEPT[place] = buffer, symmetric.rendezvous(buffer, group.group_name)
+    buffer, memory = _KEPT[place]
+    buffer.copy_(x)
+    memory.barrier()
+    total = torch.zeros_like(x)
+    for rank in range(memory.world_size):
+        total += memory.get_buffer(rank, x.shape, x.dtype)
+    memory.barrier()
+    return total
+"""
+ARRIVED = "    memory.barrier()\n    total"
+
+
+@pytest.fixture(scope="module")
+def gate() -> Iterator[Gate]:
+    with Gate("cuda") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("twin", ["all_reduce", "expert_exchange", "ring_attention"])
+def test_a_twin_is_accepted(gate: Gate, twin: str) -> None:
+    problem = registry.get(OPERATORS.get(twin, twin))
+    said = gate.judge(problem, TWINS / f"{twin}.py", only=CHECKS)
+    assert said.accepted, said.verdict.reason
+    how = next(one for one in said.verdict.conditions if one.startswith("ranks: "))
+    assert ("sharing" in how) == (torch.cuda.device_count() < 4)
+
+
+@pytest.mark.parametrize(
+    "name", ["half_used_early", "right_on_rank_0", "group_forgotten", "nothing_to_send"]
+)
+def test_a_planted_bug_is_rejected(gate: Gate, tmp_path: Path, name: str) -> None:
+    fault = next(one for one in FAULTS if one.name == name)
+    path = tmp_path / "kernel.py"
+    path.write_text(fault.text)
+    problem = registry.get(OPERATORS.get(fault.twin, fault.twin))
+    said = gate.judge(problem, path, only=CHECKS, fail_fast=True)
+    assert said.rejected, said.verdict.reason
+    assert "RankEnded" not in said.verdict.reason
+
+
+def test_ranks_share_symmetric_memory(gate: Gate, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(SYMMETRIC)
+    said = gate.judge(registry.get("all_reduce"), path, only=CHECKS)
+    assert said.accepted, said.verdict.reason
+    assert SYMMETRIC.count(ARRIVED) == 1
+    path.write_text(SYMMETRIC.replace(ARRIVED, "    total"))
+    said = gate.judge(registry.get("all_reduce"), path, only=CHECKS, fail_fast=True)
+    assert said.rejected, said.verdict.reason
