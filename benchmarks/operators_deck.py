@@ -21,13 +21,22 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from common import ROOT, save
 from kernel_sets import Kernel, pack, read_index
-from trials import Ended, Journal, Place, SideBySide, read_journal
+from trials import (
+    Ended,
+    Journal,
+    Judged,
+    Place,
+    SideBySide,
+    check_command,
+    read_journal,
+    read_verdict,
+)
 
 PACKED = ROOT / "build" / "deck"
 _READINGS = Path(__file__).with_name("operators_deck_readings.json")
@@ -38,43 +47,26 @@ _LONGEST_S = 60.0  # what the first verdict on a kernel may take, its build incl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """How cuassay judged one kernel. `decision` is TIMEOUT or ERROR where there is no verdict.
+class Row(Judged):
+    """How cuassay judged one kernel; see `Judged`.
 
-    `axes` counts the sizes that each axis had; `made` launches were recorded, `judged` of them
-    executed by the PTX machine to the end, `causes` say why others were not. `killed` of `mutants`
-    were told from the reference, `accepted` are what the policy accepts. `peak_mib` is what the GPU
-    held at most, beyond what it held before; `beside` how many trials shared it. `found` are the
-    codes with findings that reject, by their number. `slowest` are the longest spans of the
-    timeline.
+    `axes` counts the sizes that each axis had. `killed` of `mutants` were told from the reference,
+    `accepted` are what the policy accepts. `peak_mib` is what the GPU held at most, beyond what it
+    held before; `beside` how many trials shared it.
     """
 
-    name: str
     operator: str
-    language: str
     model: str
     theirs: bool | None
-    device: str
-    decision: str
-    seconds: float
     beside: int
-    reason: str = ""
     axes: dict[str, int] = field(default_factory=dict)
-    made: int = 0
-    judged: int = 0
-    causes: dict[str, int] = field(default_factory=dict)
     mutants: int = 0
     killed: int = 0
     accepted: int = 0
     survivors: tuple[str, ...] = ()
     peak_mib: int = 0
-    found: dict[str, int] = field(default_factory=dict)
     diagnoses: tuple[str, ...] = ()
-    messages: tuple[str, ...] = ()
-    conditions: tuple[str, ...] = ()
     unsettled: dict[str, str] = field(default_factory=dict)
-    checks_s: dict[str, float] = field(default_factory=dict)
-    slowest: tuple[str, ...] = ()
     timing_s: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -123,12 +115,14 @@ class Bench:
             self._trials.all(left, lambda kernel, place: self._judge(kernel, place, memory))
 
     def _judge(self, kernel: Kernel, place: Place, memory: MemoryWatch) -> None:
-        folder = self._given.packed
-        command = [sys.executable, "-m", "cuassay", "check", str(folder / kernel.path)]
-        command += ["--problem", str(folder / kernel.problem), "--profile", self._given.profile]
-        command += ["--device", self._device, "--json"]
-        if self._given.gpu_memory:
-            command += ["--gpu-memory", self._given.gpu_memory]
+        given = self._given
+        command = check_command(
+            kernel,
+            given.packed,
+            profile=given.profile,
+            device=self._device,
+            gpu_memory=given.gpu_memory,
+        )
         before = memory.begin(place.gpu)
         ended = self._trials.end(command, place)
         if ended is None:
@@ -136,7 +130,7 @@ class Bench:
         row, document = self._row(kernel, ended, peak_mib=memory.peak(place.gpu) - before)
         with self._lock, lzma.open(self._given.rows / "verdicts.ndjson.xz", "at") as out:
             out.write(json.dumps({"name": kernel.name, "verdict": document}) + "\n")
-        found = " ".join(f"{code} x{count}" for code, count in row.found.items())
+        found = " ".join(f"{code} x{count}" for code, count in row.checks.items())
         self._journal.keep(
             row,
             f"{row.operator:20s}{row.model:18.18s}{row.decision:13s}{row.seconds:6.1f} s  "
@@ -145,54 +139,28 @@ class Bench:
         )
 
     def _row(self, kernel: Kernel, ended: Ended, *, peak_mib: int) -> tuple[Row, Any]:
-        document: dict[str, Any] = {}
-        try:
-            document = json.loads(ended.said)
-            decision = str(document["verdict"])
-        except (json.JSONDecodeError, KeyError):
-            decision = "TIMEOUT" if ended.timed_out else "ERROR"
-            document = {"said": ended.said[-2000:], "errors": ended.errors[-4000:]}
-        wrong = [one for one in document.get("findings", ()) if one["finding_class"] == "wrong"]
-        launches, power = document.get("launches", {}), document.get("power") or {}
-        checks = document.get("checks", ())
-        spans = sorted(
-            ((one["end_s"] - one["begin_s"], one["lane"], one["what"]) for one in
-             document.get("timeline", ())),
-            reverse=True,
-        )  # fmt: skip
+        document, judged = read_verdict(kernel, ended, self._device)
+        power = document.get("power") or {}
         row = Row(
-            name=kernel.name,
+            **{one.name: getattr(judged, one.name) for one in fields(judged)},
             operator=kernel.operator,
-            language=kernel.language,
             model=kernel.model,
             theirs=kernel.theirs,
-            device=self._device,
-            decision=decision,
-            seconds=ended.seconds,
             beside=self._beside,
-            reason=str(document.get("reason") or ended.errors[-600:] or "")[:600],
             axes={one["axis"]: len(one["values"]) for one in document.get("coverage", ())},
-            made=int(launches.get("made", 0)),
-            judged=int(launches.get("judged", 0)),
-            causes={why[:200]: int(n) for why, n in launches.get("causes", {}).items()},
             mutants=int(power.get("mutants") or 0),
             killed=int(power.get("killed") or 0),
             accepted=sum(_ACCEPTED in str(one) for one in power.get("survivors", ())),
             survivors=tuple(str(one)[:160] for one in power.get("survivors", ())),
             peak_mib=max(peak_mib, 0),
-            found=dict(Counter(str(one["code"]) for one in wrong)),
             diagnoses=tuple(
                 f"{one['cause']}: {one['words']}"[:300] for one in document.get("diagnoses", ())
             ),
-            messages=tuple(f"{one['code']}: {one['message']}"[:300] for one in wrong[:6]),
-            conditions=tuple(str(one).split(":", 1)[0] for one in document.get("conditions", ())),
             unsettled={
                 one["code"]: f"{one['outcome']}: {one['reason']}"[:200]
-                for one in checks
+                for one in document.get("checks", ())
                 if one["outcome"] not in ("passed", "failed", "skipped")
             },
-            checks_s={one["code"]: round(one["duration_s"], 2) for one in checks},
-            slowest=tuple(f"{lane} {what[:80]} {s:.1f}" for s, lane, what in spans[:14]),
             timing_s={k: round(v, 1) for k, v in (document.get("timing_s") or {}).items() if v},
         )
         return row, document
@@ -342,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             **{name: getattr(row, name) for name in
                ("name", "operator", "language", "model", "theirs", "decision", "seconds", "beside",
                 "axes", "made", "judged", "causes", "mutants", "killed", "accepted", "survivors",
-                "peak_mib", "found", "diagnoses", "conditions")},
+                "peak_mib", "checks", "diagnoses", "conditions")},
             "read": dict(readings.get(row.name, {})),
         }
         for row in rows

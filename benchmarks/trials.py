@@ -9,15 +9,18 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from common import ROOT
+from kernel_sets import Kernel
 
 from cuassay.held_folder import TRIALS, make_held_folder
 
@@ -47,6 +50,81 @@ class Place:
 
     number: int
     gpu: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """How cuassay judged one kernel of a set, what every row on such a kernel begins with.
+
+    `decision` is TIMEOUT or ERROR where there is no verdict. `checks` are the codes with findings
+    that reject, by their number, `messages` the first of them; `checks_s` the seconds of each
+    check. Of the launches that were recorded `made` is how many there were, `judged` how many the
+    PTX machine executed to the end, and `causes` why the others were not. `slowest` are the longest
+    spans of the timeline.
+    """
+
+    name: str
+    language: str
+    device: str
+    decision: str
+    seconds: float
+    reason: str = ""
+    checks: dict[str, int] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    checks_s: dict[str, float] = field(default_factory=dict)
+    made: int = 0
+    judged: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
+    slowest: tuple[str, ...] = ()
+
+
+def check_command(
+    kernel: Kernel, packed: Path, *more: str, profile: str, device: str, gpu_memory: str = ""
+) -> list[str]:
+    """Return the command that judges a packed kernel and prints its verdict as JSON."""
+    command = [sys.executable, "-m", "cuassay", "check", str(packed / kernel.path)]
+    command += ["--problem", str(packed / kernel.problem), "--profile", profile]
+    command += ["--device", device, "--json", *more]
+    return [*command, "--gpu-memory", gpu_memory] if gpu_memory else command
+
+
+def read_verdict(kernel: Kernel, ended: Ended, device: str) -> tuple[dict[str, Any], Judged]:
+    """Return the document of an ended check with what `Judged` keeps of it.
+
+    Without a verdict the document has what the command wrote.
+    """
+    try:
+        document: dict[str, Any] = json.loads(ended.said)
+        decision = str(document["verdict"])
+    except (json.JSONDecodeError, KeyError):
+        decision = "TIMEOUT" if ended.timed_out else "ERROR"
+        document = {"said": ended.said[-2000:], "errors": ended.errors[-4000:]}
+    wrong = [one for one in document.get("findings", ()) if one["finding_class"] == "wrong"]
+    launches = document.get("launches", {})
+    spans = sorted(
+        (
+            (one["end_s"] - one["begin_s"], one["lane"], one["what"])
+            for one in document.get("timeline", ())
+        ),
+        reverse=True,
+    )
+    return document, Judged(
+        name=kernel.name,
+        language=kernel.language,
+        device=device,
+        decision=decision,
+        seconds=ended.seconds,
+        reason=str(document.get("reason") or ended.errors[-600:] or "")[:600],
+        checks=dict(Counter(str(one["code"]) for one in wrong)),
+        messages=tuple(f"{one['code']}: {one['message']}"[:300] for one in wrong[:6]),
+        conditions=tuple(str(one).split(":", 1)[0] for one in document.get("conditions", ())),
+        checks_s={one["code"]: round(one["duration_s"], 2) for one in document.get("checks", ())},
+        made=int(launches.get("made", 0)),
+        judged=int(launches.get("judged", 0)),
+        causes={why[:200]: int(count) for why, count in launches.get("causes", {}).items()},
+        slowest=tuple(f"{lane} {what[:80]} {seconds:.1f}" for seconds, lane, what in spans[:14]),
+    )
 
 
 class Journal(Generic[RowT]):

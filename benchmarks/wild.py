@@ -11,17 +11,25 @@ running when the time was up has no row. Result files hold names and verdicts, n
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from common import ROOT, save
 from kernel_sets import SETS, Kernel, pack, read_index, write_index
-from trials import Ended, Journal, Place, SideBySide, read_journal
+from trials import (
+    Ended,
+    Journal,
+    Judged,
+    Place,
+    SideBySide,
+    check_command,
+    read_journal,
+    read_verdict,
+)
 
 PACKED = ROOT / "build" / "wild"
 _USUAL = ("cuda-l1", "cudabeaver", "sol")
@@ -30,34 +38,14 @@ _JUDGED = ("ACCEPTED", "REJECTED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """How cuassay judged one kernel. `decision` is TIMEOUT or ERROR where there is no verdict.
-
-    `checks` are the codes with wrong findings, by number of findings; `machine` says how each
-    check on the PTX machine ended; `checks_s` the seconds of each check. Of the launches that were
-    recorded `made` is how many there were, `judged` how many the machine executed to the end, and
-    `causes` why the others were not. `slowest` are the longest spans of the timeline.
-    """
+class Row(Judged):
+    """How cuassay judged one kernel (see `Judged`), and how each check on the PTX machine ended."""
 
     set: str
-    name: str
     profile: str
-    device: str
     label: str
     codes: tuple[str, ...]
-    language: str
-    decision: str
-    seconds: float
-    checks: dict[str, int] = field(default_factory=dict)
-    conditions: tuple[str, ...] = ()
     machine: dict[str, str] = field(default_factory=dict)
-    checks_s: dict[str, float] = field(default_factory=dict)
-    reason: str = ""
-    messages: tuple[str, ...] = ()
-    made: int = 0
-    judged: int = 0
-    causes: dict[str, int] = field(default_factory=dict)
-    slowest: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -120,14 +108,15 @@ class Bench:
         self._trials.all(left, lambda pair, place: self._judge(*pair, place))
 
     def _judge(self, kernel: Kernel, profile: str, place: Place) -> None:
-        folder = self._given.packed
-        command = [sys.executable, "-m", "cuassay", "check", str(folder / kernel.path)]
-        command += ["--problem", str(folder / kernel.problem), "--profile", profile]
-        command += ["--device", self._device, "--json"]
-        if self._given.fail_fast:
-            command.append("--fail-fast")
-        if self._given.gpu_memory:
-            command += ["--gpu-memory", self._given.gpu_memory]
+        given = self._given
+        command = check_command(
+            kernel,
+            given.packed,
+            *(("--fail-fast",) if given.fail_fast else ()),
+            profile=profile,
+            device=self._device,
+            gpu_memory=given.gpu_memory,
+        )
         ended = self._trials.end(command, place)
         if ended is None:
             return
@@ -141,39 +130,18 @@ class Bench:
         )
 
     def _row(self, kernel: Kernel, profile: str, ended: Ended) -> Row:
-        document: dict[str, Any] = {}
-        try:
-            document = json.loads(ended.said)
-            decision = str(document["verdict"])
-        except (json.JSONDecodeError, KeyError):
-            decision = "TIMEOUT" if ended.timed_out else "ERROR"
-        found = [one for one in document.get("findings", ()) if one["finding_class"] == "wrong"]
-        checks = {one["code"]: one for one in document.get("checks", ())}
-        launches = document.get("launches", {})
+        document, judged = read_verdict(kernel, ended, self._device)
         return Row(
+            **{one.name: getattr(judged, one.name) for one in fields(judged)},
             set=kernel.set,
-            name=kernel.name,
             profile=profile,
-            device=self._device,
             label=kernel.label,
             codes=kernel.codes,
-            language=kernel.language,
-            decision=decision,
-            seconds=ended.seconds,
-            checks=dict(Counter(one["code"] for one in found)),
-            conditions=tuple(str(one).split(":", 1)[0] for one in document.get("conditions", ())),
             machine={
-                code: f"{checks[code]['outcome']}: {checks[code]['reason'][:240]}"
-                for code in _MACHINE
-                if code in checks
+                one["code"]: f"{one['outcome']}: {one['reason'][:240]}"
+                for one in document.get("checks", ())
+                if one["code"] in _MACHINE
             },
-            checks_s={code: round(one["duration_s"], 2) for code, one in checks.items()},
-            reason=str(document.get("reason") or ended.errors[-600:] or "")[:600],
-            messages=tuple(str(one["message"])[:300] for one in found[:6]),
-            made=int(launches.get("made", 0)),
-            judged=int(launches.get("judged", 0)),
-            causes={why[:200]: int(count) for why, count in launches.get("causes", {}).items()},
-            slowest=_slowest(document.get("timeline", ())),
         )
 
 
@@ -241,13 +209,6 @@ def _unseen(rows: Sequence[Row]) -> dict[str, int]:
             row.machine["MEM101"][:160] for row in rows if "MEM101" in row.machine and not row.made
         )
     )
-
-
-def _slowest(timeline: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """Return lane, what and seconds of the longest spans."""
-    spans = [(span["end_s"] - span["begin_s"], span["lane"], span["what"]) for span in timeline]
-    ordered = sorted(spans, reverse=True)[:14]
-    return tuple(f"{lane} {what[:80]} {seconds:.1f}" for seconds, lane, what in ordered)
 
 
 def _fate(row: Row) -> str:

@@ -50,20 +50,23 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return found
 
 
+class NumberNeeded(NotImplementedError):
+    """Code reads a number of a tensor that has none: whatever stands for the tensor, it would."""
+
+
 def without_memory(call: Callable[[], T]) -> T:
     """Return what `call` returns where every tensor that it makes has a size and no memory.
 
     Tensors from outside may be used too. First their device is `meta`, on which torch's own
     operations need nothing else; what fails there is called again on fake tensors, which know
     devices and what custom operators return, and for which torch loads its compiler, one to three
-    seconds. What that raises is raised: that fakes refuse an operation is an answer here.
+    seconds. What that raises is raised: that fakes refuse an operation is an answer here. Code that
+    reads a number (NumberNeeded) is not called again.
 
     On `meta`, a short tensor that follows from numbers alone (`linspace(0, 0.1, 12)`) has its
     values, until something without any is written into it: code may read them back.
     """
-    with contextlib.suppress(Exception):
-        return on_meta_alone(call)
-    return on_fakes(call)
+    return WithoutMemory()(call)
 
 
 def on_fakes(call: Callable[[], T]) -> T:
@@ -95,8 +98,8 @@ class WithoutMemory:
         """Return what `call` returns; raises what it raises."""
         try:
             found = on_meta_alone(call)
-        except Exception:
-            if self._on_meta:
+        except Exception as error:
+            if self._on_meta or isinstance(error.__cause__ or error, NumberNeeded):
                 raise
             return on_fakes(call)
         self._on_meta = True
@@ -211,7 +214,7 @@ class _Meta(UntracedMode):
             return func(*args, **{**named, "device": torch.device("cpu"), "pin_memory": None})
         if any(map(self.has_no_data, given)) or (makes and (not given or named.get("device"))):
             if func is torch.ops.aten._local_scalar_dense.default:
-                raise NotImplementedError("a number is read that nobody knows without data")
+                raise NumberNeeded("a number is read that nobody knows without data")
             if func._schema.is_mutable:
                 self._stale |= {_storage(one): one for one in given if not one.is_meta}
             args, named = pytree.tree_map_only(torch.Tensor, self.without_data, (args, named))
@@ -355,7 +358,7 @@ class _Functions(TorchFunctionMode):
         if func in _RECURRENT and not kwargs and not isinstance(args[2], torch.Tensor):
             return _recurrent(func, *args)
         if func in _READERS and self._mode.has_no_data(args[0]):
-            raise NotImplementedError("a tensor without data has no numbers")
+            raise NumberNeeded("a tensor without data has no numbers")
         return func(*args, **(kwargs or {}))
 
 

@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cuassay.dispatch_modes import UntracedMode, WithoutMemory, without_memory
+from cuassay.dispatch_modes import NumberNeeded, UntracedMode, WithoutMemory, without_memory
 from cuassay.hooks import MultiplyAdds, Observed
 
 
@@ -201,8 +201,27 @@ def test_what_meta_tensors_cannot_tell_fake_tensors_do() -> None:
         return x.device.type, attention(x, x, x).shape[0]
 
     assert without_memory(run) == ("cpu", 2)
-    with pytest.raises(Exception, match="_local_scalar_dense"):
-        without_memory(lambda: torch.empty(3).sum().item())
+
+
+@pytest.mark.parametrize("read", [torch.Tensor.item, torch.Tensor.tolist, bool])
+def test_code_that_reads_a_number_is_not_called_again(read: Callable[..., Any]) -> None:
+    """Fake tensors have none either, and torch takes seconds to load them."""
+    calls: list[int] = []
+
+    def run() -> Any:
+        calls.append(1)
+        return read(torch.empty(3).sum())
+
+    def wrapped() -> Any:
+        try:
+            return run()
+        except NotImplementedError as error:
+            raise ValueError("the reference failed") from error
+
+    for call in (run, wrapped):
+        with pytest.raises((NumberNeeded, ValueError)):
+            without_memory(call)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])

@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
 
 _ROUNDS = 4  # corrections of derived sizes before a case counts as refused
-_REAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}  # up to which a real run costs next to nothing
+# Up to which a real run costs next to nothing. Inputs of modules that are built for each size are
+# drawn by a CPU, whatever the device.
+_REAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}
 # The same where runs without data do not show which sizes leave nothing finite, or are refused.
 _FINITE_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
 _BY_CHANCE = 64  # elements, fewer of which may be finite by chance
@@ -201,7 +203,8 @@ class Acceptor:
         count = elements(self.problem, case.axes)
         with_data = self._sizes_decide or self._data_decides
         real = _FINITE_ELEMENTS if with_data else _REAL_ELEMENTS
-        if count <= real[self._kind] and not may_be_sizes(self.problem):
+        drawn_by = "cpu" if self.problem.built else self._kind
+        if count <= real[drawn_by] and not may_be_sizes(self.problem):
             return self._run(case, real=True)
         if self._reads_numbers and count <= _REAL_LIMIT[self._kind]:
             return self._run(case, real=True)

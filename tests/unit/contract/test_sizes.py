@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from cuassay.judge.domain import KnownCases
 from cuassay.judge.plan.smoke import smallest_case, smoke
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case, Fill
-from cuassay.model.device import CPU
+from cuassay.model.device import CPU, Device
 from cuassay.model.problem import Problem
 from tests.unit.contract.problems import foreign, trial_of
 
@@ -212,6 +213,26 @@ def test_a_size_of_ours_at_which_a_loop_has_no_end_is_refused(tmp_path: Path) ->
     listed = resolve(problem.axes, problem.workloads[1].axes)
     own = own_case(problem, listed, seed=1, label="")
     assert acceptor.settle(own) is not None  # the problem's own are run to their end
+
+
+@pytest.mark.parametrize("built", [(), ("rows",)])
+def test_on_a_gpu_the_sizes_of_modules_are_tried_without_data(
+    built: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CPU draws what a module's generator makes: eight million numbers take half a second."""
+    problem = dataclasses.replace(_matrix(tmp_path, "def run(x):\n    return x * 2\n"), built=built)
+    acceptor = Acceptor(problem, load_reference(problem), device=Device("cuda"))
+    real_runs: list[bool] = []
+
+    def run(self: Acceptor, case: Case, *, real: bool) -> dict[str, int]:
+        real_runs.append(real)
+        return dict(case.axes)
+
+    monkeypatch.setattr(Acceptor, "_run", run)
+    for rows in (16, 1 << 14):
+        case = Case(label="", axes={"rows": rows, "cols": 512}, fills={"x": Fill(kind="normal")})
+        assert acceptor.settle(case) is not None
+    assert real_runs == [True, not built]
 
 
 _WINDOWS = """import torch
