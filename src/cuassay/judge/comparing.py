@@ -16,7 +16,7 @@ import torch
 from cuassay.checks.judgement import is_wrong
 from cuassay.errors import CuassayError
 from cuassay.judge.decide.structure import matched
-from cuassay.judge.truths import same_bits, sizes_text
+from cuassay.judge.truths import keyed, same_bits, sizes_text
 from cuassay.model import serial
 from cuassay.model.case import Case
 from cuassay.model.policy import policy_of
@@ -67,7 +67,8 @@ class Comparing:
         self._knowledge, self._truths, self._timeline = knowledge, truths, timeline
         # The run that was looked at last, and its answers that were right.
         self._right: tuple[weakref.ref[Run], dict[_Answered, _Explained]] | None = None
-        self._near = KnownAnswers(_NEAR_BYTES)  # answers within the reference's own error
+        self._near: KnownAnswers[bool] = KnownAnswers(_NEAR_BYTES)  # within the reference's error
+        self._compared: KnownAnswers[tuple[Comparison, ...]] = KnownAnswers(_NEAR_BYTES)
         self._unexplained = 0  # answers that rough truth did not show to be right
         self._beyond_own = 0  # answers beyond the reference's own error, less those within it
         self._lowered: dict[str, Case] = {}
@@ -80,8 +81,9 @@ class Comparing:
         return True
 
     def let_go(self) -> None:
-        """Forget the answers that were near enough."""
+        """Forget the answers that were seen before."""
         self._near = KnownAnswers(_NEAR_BYTES)
+        self._compared = KnownAnswers(_NEAR_BYTES)
 
     def note(self, judgement: Judgement) -> None:
         """Take note of what a run of the candidate showed of the precision that it keeps."""
@@ -131,7 +133,7 @@ class Comparing:
         if truth.ill_conditioned:
             return None
         with self._spent(case):
-            found = _held(self._tensors(run, items, truth), truth)
+            found = self._held(f"{key} rough", self._tensors(run, items, truth), truth)
         if not all(one.passed and not one.undecided for one in found):
             self._unexplained += 1
             return None
@@ -156,7 +158,8 @@ class Comparing:
         truth = self._truths.truth(case, precision or Precision.STRICT)
         with self._spent(case):
             tensors = self._tensors(run, items, truth)
-            found = _held(tensors, truth)
+            key = keyed(self._truths.key(case), precision or Precision.STRICT)
+            found = self._held(key, tensors, truth)
         if precision is not None:
             return found
         started, made_s = time.perf_counter(), self._truths.seconds
@@ -203,7 +206,7 @@ class Comparing:
 
         if shapes := self._near.shapes(key):
             with self._timeline.span(Lane.COMPARE, f"bits, {sizes_text(case)}"):
-                share = 0.0 if take(shapes) and self._near.has(key, got or ()) else math.inf
+                share = 0.0 if take(shapes) and self._near.find(key, got or ()) else math.inf
         if share:
             self._truths.make_room(case)
             with self._truths.spent(f"its own error, {sizes_text(case)}"):
@@ -215,7 +218,7 @@ class Comparing:
                         if share > 1.0:
                             break
             if share <= 1.0:
-                self._near.add(key, got or ())
+                self._near.add(key, got or (), True)
         near = share <= 1.0
         self._beyond_own = max(0, self._beyond_own - 1) if near else self._beyond_own + 1
         return share if near else None
@@ -225,6 +228,33 @@ class Comparing:
     ) -> list[torch.Tensor | str]:
         shapes = [tuple(output.value.shape) for output in truth.outputs]
         return list(matched(self._knowledge.problem, shapes, run, items))
+
+    def _held(
+        self, key: str, tensors: Sequence[torch.Tensor | str], truth: Truth
+    ) -> tuple[Comparison, ...]:
+        """Hold every output, or why there is none, against a truth, which is known by `key`.
+
+        Calls under many circumstances give the same bits, which need not be compared again.
+        """
+        there = [
+            one.to(output.value.device)
+            for one, output in zip(tensors, truth.outputs, strict=True)
+            if isinstance(one, torch.Tensor)
+        ]
+        if len(there) < len(tensors):
+            return tuple(
+                Comparison(output=output.name, passed=False, share=math.inf, mismatch=got)
+                if isinstance(got, str)
+                else compare(got, output)
+                for got, output in zip(tensors, truth.outputs, strict=True)
+            )
+        known = self._compared.find(key, there)
+        if known is not None:
+            return known
+        found = tuple(map(compare, there, truth.outputs))
+        if all(one.passed for one in found):
+            self._compared.add(key, there, found)
+        return found
 
     def _least(
         self,
@@ -279,13 +309,3 @@ class Comparing:
                 yield
         finally:
             self.seconds += time.perf_counter() - started
-
-
-def _held(tensors: Iterable[torch.Tensor | str], truth: Truth) -> tuple[Comparison, ...]:
-    """Hold every output, or why there is none, against truth."""
-    return tuple(
-        Comparison(output=output.name, passed=False, share=math.inf, mismatch=got)
-        if isinstance(got, str)
-        else compare(got, output)
-        for got, output in zip(tensors, truth.outputs, strict=True)
-    )

@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from cuassay.oracle.bits import raw_bytes
 
+T = TypeVar("T")
 _BLOCK = 4096
 _WHOLE_BYTES = 1 << 20  # a smaller tensor is kept as it is
+_MOST = 8  # answers to a case
 _SPARSE = 16  # a larger one where at most one block in so many has a bit
 
 
@@ -70,34 +73,37 @@ def _rows(raw: Tensor) -> tuple[Tensor, Tensor]:
     return rows.view(torch.int64) if wide else rows, raw[whole:]
 
 
-class KnownAnswers:
-    """Right answers by case; of those that were asked for last, at most `limit_bytes`."""
+class KnownAnswers(Generic[T]):
+    """What was found of answers, by case; of the last asked for at most `limit_bytes`."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes, self._held_bytes = limit_bytes, 0
-        self._kept: OrderedDict[str, list[tuple[_Bits, ...]]] = OrderedDict()
+        self._kept: OrderedDict[str, list[tuple[tuple[_Bits, ...], T]]] = OrderedDict()
 
     def shapes(self, case: str) -> list[tuple[int, ...]]:
         """Return the shapes of the answers to a case, nothing where none is known."""
-        return [tuple(one.shape) for answer in self._kept.get(case, [])[:1] for one in answer]
+        return [tuple(one.shape) for answer, _ in self._kept.get(case, [])[:1] for one in answer]
 
-    def has(self, case: str, answer: Sequence[Tensor]) -> bool:
-        """Whether this very answer to a case is known to be right."""
-        for known in self._kept.get(case, ()):
+    def find(self, case: str, answer: Sequence[Tensor]) -> T | None:
+        """Return what was found of this very answer to a case, None where nothing is kept."""
+        for known, found in self._kept.get(case, ()):
             if all(bits.are_those_of(one) for bits, one in zip(known, answer, strict=True)):
                 self._kept.move_to_end(case)
-                return True
-        return False
+                return found
+        return None
 
-    def add(self, case: str, answer: Sequence[Tensor]) -> None:
-        """Keep a right answer to a case, unless it is too large."""
+    def add(self, case: str, answer: Sequence[Tensor], found: T) -> None:
+        """Keep what was found of an answer to a case, unless it is too large."""
         bits = [_Bits.of(one) for one in answer]
         held = tuple(one for one in bits if one is not None)
         if len(held) < len(bits):
             return
-        self._kept.setdefault(case, []).append(held)
+        answers = self._kept.setdefault(case, [])
+        if len(answers) == _MOST:  # a kernel whose answers never come again
+            self._held_bytes -= sum(one.nbytes for one in answers.pop(0)[0])
+        answers.append((held, found))
         self._kept.move_to_end(case)
         self._held_bytes += sum(one.nbytes for one in held)
         while self._held_bytes > self._limit_bytes:
             _, answers = self._kept.popitem(last=False)
-            self._held_bytes -= sum(one.nbytes for known in answers for one in known)
+            self._held_bytes -= sum(one.nbytes for known, _ in answers for one in known)
