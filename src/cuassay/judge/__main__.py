@@ -8,6 +8,9 @@ import os
 import threading
 from pathlib import Path
 
+# By number, of <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; in bytes.
+_MALLOC = {-1: 1 << 28, -2: 1 << 24, -3: 1 << 25}
+
 
 def open_libraries() -> None:
     """Let the system load torch's libraries, in a thread.
@@ -23,7 +26,20 @@ def open_libraries() -> None:
     threading.Thread(target=opened, args=(library, os.RTLD_NOW), daemon=True).start()
 
 
+def keep_memory() -> None:
+    """Let the allocator keep what is freed, for what is made next.
+
+    Without, the system is asked for pages again and again, a tenth of what a truth takes. Another
+    libc than GNU's has its own way.
+    """
+    tuned = getattr(ctypes.CDLL(None), "mallopt", None)
+    if tuned is not None:
+        for option, size in _MALLOC.items():
+            tuned(option, size)
+
+
 if __name__ == "__main__":
+    keep_memory()
     open_libraries()
     from cuassay.judge.entry import main
 
