@@ -1,4 +1,4 @@
-"""Torch's functions for the device `meta` without sympy, where every size is a plain number.
+"""Torch's functions for the device `meta`, and its gradients, without sympy: sizes are numbers.
 
 What these functions compute of sizes may be symbolic, so each of them asks, and to ask torch loads
 sympy and all that knows symbols: a second of Python on a good host, four where nothing of it was
@@ -27,6 +27,7 @@ _ASK = (
     "_prims_common",
     "_refs",
     "_tensor",
+    "autograd",
     "functional",
 )
 

@@ -49,7 +49,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
     "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes", "hooks"},
-    "oracle": {"model", "errors", "dispatch_modes", "hooks"},
+    "oracle": {"model", "errors", "dispatch_modes", "hooks", "without_sympy"},
     "algebra": {"model", "errors", "oracle", "build", "dispatch_modes", "hooks", "ptxsan"},
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {

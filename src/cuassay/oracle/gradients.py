@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from cuassay.without_sympy import sizes_are_numbers
+
 
 def differentiated(
-    run: Callable[..., Sequence[Tensor]], places: Sequence[int], *, count: int, as_sum: bool = False
+    run: Callable[..., Sequence[Tensor]], places: Sequence[int], *, count: int
 ) -> Callable[..., tuple[Tensor, ...]]:
     """Return `gradient(*inputs, *upstream)`: the gradients of the inputs at `places`.
 
     `run` takes `count` inputs and gives one output for each upstream gradient, of its shape.
-    Outputs without a gradient path are left out, and an input that reaches none has zeros. With
-    `as_sum` the outputs are weighted and added first. That spares the import of sympy (half a
-    second) that torch makes for upstream gradients, and is not how a kernel's are compared.
+    Outputs without a gradient path are left out, and an input that reaches none has zeros.
     """
 
     def gradient(*values: Tensor) -> tuple[Tensor, ...]:
@@ -31,12 +31,10 @@ def differentiated(
                 if output.requires_grad
             ]
             made: Sequence[Tensor | None] = [None] * len(leaves)
-            if pairs and as_sum:
-                total = torch.stack([(output * given).sum() for output, given in pairs]).sum()
-                made = torch.autograd.grad(total, leaves, allow_unused=True)
-            elif pairs:
+            if pairs:
                 ends, weights = [output for output, _ in pairs], [given for _, given in pairs]
-                made = torch.autograd.grad(ends, leaves, weights, allow_unused=True)
+                with sizes_are_numbers():
+                    made = torch.autograd.grad(ends, leaves, weights, allow_unused=True)
         return tuple(
             torch.zeros_like(leaf) if one is None else one.detach().contiguous()
             for leaf, one in zip(leaves, made, strict=True)

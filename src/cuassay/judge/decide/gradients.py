@@ -93,7 +93,7 @@ def dependence(
     fine = [(n, dataclasses.replace(spec, dtype=DType.FLOAT64)) for n, spec in asked]
     given = _given(fine, inputs, sizes, upstream=Upstream.CONTIGUOUS, seed=case.seed)
     numbers = [n for n, _ in asked]
-    run = _gradient(problem, reference, list(inputs), wanted=wanted, asked=numbers, as_sum=True)
+    run = _gradient(problem, reference, list(inputs), wanted=wanted, asked=numbers)
     with _told():
         made = lift(run, [*inputs.values(), *given])
     return {spec.name: one for spec, one in zip(wanted, made, strict=True)}
@@ -142,7 +142,6 @@ def _gradient(
     *,
     wanted: Sequence[TensorSpec],
     asked: Sequence[int],
-    as_sum: bool = False,
 ) -> Reference:
     """Return the gradients of the outputs asked for, as `oracle.gradients` does.
 
@@ -167,4 +166,4 @@ def _gradient(
 
     the_reference.__name__ = "the reference"
     places = [names.index(spec.name) for spec in wanted]
-    return differentiated(the_reference, places, count=len(names), as_sum=as_sum)
+    return differentiated(the_reference, places, count=len(names))
