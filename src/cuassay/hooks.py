@@ -138,7 +138,11 @@ class Observed(UntracedMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run the operation, or what a hook puts in its place."""
-        operation = Operation(func, args, kwargs or {}, self._nominal)
+        return self.shown(func, args, kwargs or {})
+
+    def shown(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Return the result of an operation that the hooks are shown."""
+        operation = Operation(func, args, kwargs, self._nominal)
         if self._only_new and any(one.alias_info is not None for one in func._schema.returns):
             return operation.run()
         out: Any = NotImplemented

@@ -13,6 +13,7 @@ pointers) raises LiftError with the operation and the reference's source line.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias
@@ -29,8 +30,9 @@ from cuassay.oracle.lift.inputs import copied, copied_as, is_borrowed
 from cuassay.oracle.lift.session import BorrowedWrite, HookFailure, LiftMode, Session
 from cuassay.oracle.lift.source import failing_line, source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
+from cuassay.oracle.lift.together import TogetherSession
 
-__all__ = ["Hook", "Value", "lift", "nominal_of", "run_as_written", "source_line"]
+__all__ = ["Hook", "Value", "lift", "lift_together", "nominal_of", "run_as_written", "source_line"]
 
 _MEMORY_ERRORS = (
     "Cannot access data pointer",
@@ -64,23 +66,41 @@ def lift(
     if borrowed:
         kept = [(one, one.get_state()) for one in default_generators(borrowed[0].device)]
         with suppress(BorrowedWrite):
-            return _lifted(fn, inputs, to, hook, names=names, borrow=True)
+            return _lifted(fn, inputs, Session(to, hook), names=names, borrow=True)
         for generator, state in kept:  # as if that run had not been
             generator.set_state(state)
-    return _lifted(fn, inputs, to, hook, names=names, borrow=False)
+    return _lifted(fn, inputs, Session(to, hook), names=names, borrow=False)
+
+
+def lift_together(
+    fn: Callable[..., object],
+    inputs: Sequence[Value],
+    count: int,
+    *,
+    hook: Hook,
+    names: Sequence[str] | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """Return the outputs of `count` float64 runs of `fn(*inputs)`, each (count, ...).
+
+    `hook` makes the runs differ (`lift.together`). Raises as `lift`, and NotTogether where the runs
+    have to be made one after another.
+    """
+    session = TogetherSession(torch.float64, hook, count)
+    with warnings.catch_warnings():  # operations that torch makes run by run
+        warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
+        return _lifted(fn, inputs, session, names=names, borrow=False)
 
 
 def _lifted(
     fn: Callable[..., object],
     inputs: Sequence[Value],
-    to: torch.dtype,
-    hook: Hook | None,
+    session: Session,
     *,
     names: Sequence[str] | None,
     borrow: bool,
 ) -> tuple[torch.Tensor, ...]:
     """Return what `lift` does. With `borrow`, raises BorrowedWrite for a write into an input."""
-    session = Session(to, hook)
+    to, hook = session.to, session.hook
     with _backends(to):
         arguments = copied_as(inputs, to, session, borrow=borrow)
         if isinstance(hook, Following):
@@ -99,14 +119,11 @@ def _lifted(
         outputs = []
         for item in _flat(result, names):
             nominal: torch.dtype = item.dtype
-            found = item.payload if isinstance(item, Lifted) else item.detach()
-            if isinstance(item, Lifted) and item.borrowed:
-                found = found.clone()  # the caller's memory stays the caller's
             packed = "x2" in str(nominal)  # pairs of 4-bit numbers
+            wanted: torch.dtype | None = None
             if nominal in LIFTABLE or (nominal.is_floating_point and not packed):
-                pair = lifted_dtype(nominal, to) if nominal.is_complex else to
-                found = found.to(pair)
-            out: Any = found.detach()
+                wanted = lifted_dtype(nominal, to) if nominal.is_complex else to
+            out: Any = session.output(item, wanted)
             out.cuassay_nominal = nominal
             outputs.append(out)
         return tuple(outputs)

@@ -284,6 +284,13 @@ class Session:
             out = out.to(wanted)
         return Lifted(out, nominal, self)
 
+    def output(self, tensor: torch.Tensor, to: torch.dtype | None) -> torch.Tensor:
+        """Return what the reference returned as a plain tensor, as `to` if given."""
+        found = tensor.payload if isinstance(tensor, Lifted) else tensor.detach()
+        if isinstance(tensor, Lifted) and tensor.borrowed:
+            found = found.clone()  # the caller's memory stays the caller's
+        return (found if to is None else found.to(to)).detach()
+
     def adopt(self, payload: torch.Tensor, nominal: torch.dtype) -> torch.Tensor:
         """Return a literal's value as a tensor of the run, shown to the hook as lift_fresh."""
         fresh = Operation(torch.ops.aten.lift_fresh.default, (payload,), {})

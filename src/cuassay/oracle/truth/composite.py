@@ -9,8 +9,8 @@ y = (x - mean) * rstd * w + b errs by w * rstd * (error of the mean), by the err
 the whole row, and element by element. The variance's error is applied to the row's variance
 itself, since it may exceed it where a row is nearly constant.
 
-Deviations hardly change between draws: `keep` computes them in the first and returns the same
-ones, as float32, in later draws.
+Deviations hardly change between draws: `keep(make, *given)` computes them of what the first draw is
+given and returns the same ones, as float32, in later draws.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cuassay.oracle.truth.reductions import walk_deviation
 from cuassay.oracle.truth.systematic import UNIT, drift
 
 Named: TypeAlias = Mapping[str, Any]
-Keep: TypeAlias = Callable[[Callable[[], Sequence[Tensor]]], Sequence[Tensor]]
+Keep: TypeAlias = Callable[..., Sequence[Tensor]]
 Composite: TypeAlias = Callable[[Named, Any, Noise, Keep], Any]
 
 _RSQRT = 3.0  # roundings of eps + variance, square root and reciprocal
@@ -34,8 +34,9 @@ _VARIANCE = 2.0  # of the squares and of the division by n
 
 
 def _softmax(named: Named, out: Tensor, noise: Noise, keep: Keep, *, log: bool = False) -> Tensor:
-    def make() -> tuple[Tensor, Tensor]:
-        values, dim = named["self"], named["dim"]
+    dim = named["dim"]
+
+    def make(values: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
         lse = values.logsumexp(dim, keepdim=True)
         terms = torch.nan_to_num((values - lse).exp_(), 0.0, 0.0, 0.0)
         walk = walk_deviation(terms.movedim(dim, -1)) if terms.dim() else terms
@@ -47,7 +48,7 @@ def _softmax(named: Named, out: Tensor, noise: Noise, keep: Keep, *, log: bool =
         # of lse itself and of the sum of exponentials, whose total is 1 here
         return size, (lse.square() + walk.reshape(lse.shape).square()).sqrt_()
 
-    size, along = keep(make)
+    size, along = keep(make, named["self"], out)
     row = noise.of(along) * along
     if log:
         return noise.kept(torch.add(out, row, alpha=noise.roundoff), size)
@@ -70,7 +71,8 @@ def _pointwise(size: Callable[[Tensor, Tensor], Tensor]) -> Composite:
     def composite(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
         if out.is_complex():
             return noise.relative(out, 2.0)
-        return noise.kept(out, keep(lambda: (size(moderate(named["self"]), out),))[0])
+        found = keep(lambda x, y: (size(moderate(x), y),), named["self"], out)
+        return noise.kept(out, found[0])
 
     return composite
 
@@ -104,27 +106,31 @@ def _tanh(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
         return noise.relative(out, 3.0)
     first = False
 
-    def make() -> tuple[Tensor]:
+    def make(given: Tensor, out: Tensor) -> tuple[Tensor]:
         nonlocal first
         first = True
-        values, square = moderate(named["self"]), out.square()
+        values, square = moderate(given), out.square()
         slope = (1.0 - square).square_()
         return ((slope * (values.square() + 4.0)).add_(square, alpha=4.0).sqrt_(),)
 
-    size = keep(make)[0]
-    if noise.roundoff >= UNIT and (noise.coin() or first):
-        return (2.0 * torch.sigmoid(2.0 * named["self"].float()) - 1.0).to(out.dtype)
-    return noise.kept(out, size)
+    size = keep(make, named["self"], out)[0]
+    if noise.roundoff < UNIT:
+        return noise.kept(out, size)
+    return noise.in_half_of_draws(
+        lambda: (2.0 * torch.sigmoid(2.0 * named["self"].float()) - 1.0).to(out.dtype),
+        lambda: noise.kept(out, size),
+        first=first,
+    )
 
 
 def _cumsum(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     """Every partial sum rounds once and carries its error on; equal addends err one way."""
     dim = named["dim"]
 
-    def make() -> tuple[Tensor, ...]:
-        if out.dim() == 0 or not named["self"].dtype.is_floating_point:
+    def make(given: Tensor, out: Tensor) -> tuple[Tensor, ...]:
+        if out.dim() == 0 or not given.dtype.is_floating_point:
             return ()
-        rows, sums = (moderate(t).movedim(dim, -1) for t in (named["self"], out))
+        rows, sums = (moderate(t).movedim(dim, -1) for t in (given, out))
         drifted = drift(rows, sums.abs().amax(-1))
         if drifted is None:
             return ()
@@ -133,7 +139,7 @@ def _cumsum(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
         return (ratio.unsqueeze(-1).movedim(-1, dim),)
 
     walked = noise.normal(out.shape, out.device).mul(out).cumsum(dim)
-    ratio = keep(make)
+    ratio = keep(make, named["self"], out)
     if ratio:
         walked = walked * ratio[0]
     return out + walked * noise.roundoff
@@ -180,7 +186,9 @@ def _norm(
     keep: Keep,
 ) -> Any:
     """`values` (..., terms) of a norm with results `outs` (y, mean, rstd)."""
-    element, moved, variance, spread = keep(lambda: _measure(values, eps, scale, shift))
+    element, moved, variance, spread = keep(
+        lambda *given: _measure(given[0], eps, *given[1:]), values, scale, shift
+    )
     first, second, third = (noise.of(variance) for _ in range(3))
     wrong = torch.addcmul(variance.double(), spread.double(), first, value=noise.roundoff)
     ratio = (variance / wrong.clamp_min(eps)).sqrt_()
@@ -226,12 +234,12 @@ def _rms_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
     values, rank = named["input"], len(named["normalized_shape"])
     leading = values.shape[: values.dim() - rank]
 
-    def make() -> tuple[Tensor]:
+    def make(values: Tensor) -> tuple[Tensor]:
         squares = values.reshape(*leading, -1).square()
         total = squares.sum(-1)
         return (walk_deviation(squares) / torch.where(total > 0, total, 1.0) * 0.5 + _RSQRT,)
 
-    size = keep(make)[0].reshape(out[1].shape)
+    size = keep(make, values)[0].reshape(out[1].shape)
     row = torch.addcmul(
         torch.ones_like(out[1]), size, noise.of(out[1]).reshape(size.shape), value=noise.roundoff
     )

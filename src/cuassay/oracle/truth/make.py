@@ -12,7 +12,9 @@ achievable error then comes from perturbed inputs.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -23,11 +25,13 @@ from cuassay.hooks import Observed
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.lift.run import nominal_of
+from cuassay.oracle.lift.together import NotTogether
 from cuassay.oracle.special import form_of
 from cuassay.oracle.truth.atomics import ByAtomics
 from cuassay.oracle.truth.index import ChoiceWatch, TieBreak
 from cuassay.oracle.truth.inputs import InputTraits, flushed, input_traits
 from cuassay.oracle.truth.noise import Deviations, NoiseHook, StepHook
+from cuassay.oracle.truth.noises import Noises
 from cuassay.oracle.truth.outputs import Collector, collector, finish
 from cuassay.oracle.truth.precision import Family
 from cuassay.oracle.truth.programs import programs
@@ -41,10 +45,13 @@ DRAWS = 8
 _FEW_DRAWS = 4
 _FEWER = ((1 << 22, 2), (1 << 19, 3), (1 << 17, _FEW_DRAWS))  # elements of the smallest output
 _DRAWS_SHARE = 4  # of a budget, one part in so many may hold draws
+_TOGETHER = {"cpu": 1 << 15, "cuda": 1 << 22}  # elements up to which draws are made together
 _HUGE = 1 << 28  # elements of all outputs from which memory allows 3 draws, then 2
 _WIDE_DRAWS = 4
 _WIDE_GAIN = 4.0
 _FALLBACK_GAIN = 4.0  # perturbation of inputs, in roundoffs, where there is no lift
+
+_APART: weakref.WeakSet[Callable[..., object]] = weakref.WeakSet()  # whose draws are single runs
 
 
 def make_truth(
@@ -141,12 +148,23 @@ class _Draws:
     keeps_whole: bool
 
     def hook(self, index: int, *, gain: float = 1.0) -> NoiseHook:
-        """Return the hook of draw `index`, its noise `gain` times as large.
+        """Return the hook of draw `index`, its noise `gain` times as large."""
+        return self._hook(self._noise(index, gain))
+
+    def hook_of_all(self, count: int) -> NoiseHook:
+        """Return the hook of the first `count` draws, made together."""
+        return self._hook(Noises([self._noise(index, 1.0) for index in range(count)]))
+
+    def _hook(self, noise: Noise) -> NoiseHook:
+        return NoiseHook(noise, self.deviations, self.family, keeps_whole=self.keeps_whole)
+
+    def _noise(self, index: int, gain: float) -> Noise:
+        """Return the noise of draw `index`.
 
         Where inputs repeat, equal values err alike in three draws of four: another formula may
         cancel where the reference's does not, and the other way round.
         """
-        noise = Noise(
+        return Noise(
             _mix(self.runner.seed, index),
             self.roundoff * gain,
             self.runner.device,
@@ -155,14 +173,41 @@ class _Draws:
             cuts=index % 2 == 1,
             rounds=index % 2 == 0,
         )
-        return NoiseHook(noise, self.deviations, self.family, keeps_whole=self.keeps_whole)
+
+
+def _draw_together(draws: _Draws, found: Sequence[Collector], count: int) -> NoiseHook | None:
+    """Make the draws in one run and return its hook; None where each needs its own."""
+    runner = draws.runner
+    elements = sum(v.numel() for v in runner.inputs if isinstance(v, Tensor))
+    elements += sum(item.value.numel() for item in found)
+    if (
+        elements > _TOGETHER.get(runner.device.type, 0)
+        or any(item.exact for item in found)
+        or runner.fn in _APART
+    ):
+        return None
+    hook = draws.hook_of_all(count)
+    try:
+        outputs = runner.together(count, hook)
+    except (NotTogether, LiftError, ReferenceError_, RuntimeError):
+        draws.deviations.forget()
+        with suppress(TypeError):  # a callable without weak references
+            _APART.add(runner.fn)
+        return None
+    for item, output in zip(found, outputs, strict=True):
+        for one in output:
+            item.draw(one)
+    return hook
 
 
 def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, str]:
     """Make the draws; return whether the reference jumps, and what had no noise model."""
     discontinuous, runner = False, draws.runner
     unmodelled: set[str] = set()
-    for index in range(count):
+    whole = _draw_together(draws, found, count)
+    if whole is not None:
+        discontinuous, unmodelled = whole.discontinuous, whole.unmodelled
+    for index in range(count if whole is None else 0):
         hook = draws.hook(index)
         watch = ChoiceWatch(hook) if not index and any(item.exact for item in found) else None
         for item, output in zip(found, runner.lifted(torch.float64, watch or hook), strict=True):

@@ -18,10 +18,13 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 
+from cuassay.dispatch_modes import tensors_in
 from cuassay.hooks import Observed, Operation, PassThrough, floating_in, mapped
 from cuassay.oracle.lift.tensor import nominal_of
+from cuassay.oracle.lift.together import Notes, NotTogether, all_runs, first_run
 from cuassay.oracle.truth.centred import NOTED, Centred
 from cuassay.oracle.truth.composite import COMPOSITES
+from cuassay.oracle.truth.noises import Noises
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT, STEPS, TRANSCENDENTAL
 from cuassay.oracle.truth.precision import GRIDS, Drawn, Family, Stored
 from cuassay.oracle.truth.random_errors import Grid, Noise, look_first
@@ -66,11 +69,22 @@ class Deviations:
         self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
         if budget_bytes is not None:
             self._bytes = min(self._bytes, budget_bytes // 4)
+        self._room = self._bytes
         # mixed types are slow on the CPU
         self._dtype = torch.float64 if device.type == "cpu" else torch.float32
 
-    def get(self, place: int, name: str, out: Any, make: Make) -> tuple[Tensor, ...]:
-        """Return what `make` found for the call at `place`, calling it at the first draw."""
+    def forget(self) -> None:
+        """Begin again with the first draw."""
+        self._kept.clear()
+        self._bytes = self._room
+
+    def get(
+        self, place: int, name: str, out: Any, make: Make, *, together: bool
+    ) -> tuple[Tensor, ...]:
+        """Return what `make` found for the call at `place`, calling it at the first draw.
+
+        Raises NotTogether where each of several draws `together` would find its own.
+        """
         first = out[0] if isinstance(out, list | tuple) else out
         shape = first.shape if isinstance(first, Tensor) else torch.Size()
         if place < len(self._kept):
@@ -83,6 +97,8 @@ class Deviations:
         if place == len(self._kept) and size <= self._bytes:
             self._bytes -= size
             self._kept.append((name, shape, found))
+        elif together:
+            raise NotTogether("deviations that are not kept")
         return found
 
 
@@ -117,7 +133,9 @@ class StepHook(PassThrough):
 
 
 class NoiseHook:
-    """Adds one draw's errors to a lifted run. `discontinuous` says whether a jump was met.
+    """Adds one draw's errors to a lifted run, or those of several draws (`Noises`) to their runs.
+
+    `discontinuous` says whether a jump was met.
 
     With `keeps_whole` sums, differences and products of whole numbers are exact, as every format
     has them: a reference counts places in floats and casts them, where an error would move all.
@@ -132,6 +150,7 @@ class NoiseHook:
         keeps_whole: bool = False,
     ) -> None:
         self.noise, self.deviations = noise, deviations
+        self._together = isinstance(noise, Noises)
         self._keeps_whole = keeps_whole
         self._stored = Stored(family or Family(), Drawn(noise))
         stores = family is not None and family.intermediates is not None
@@ -158,9 +177,7 @@ class NoiseHook:
         if operation.op in decomposition_table:
             outer, self._inside = self._inside, True
             try:
-                # Its internals are float32: no rounding.
-                with Observed(self, only_new=True, nominal=torch.float32):
-                    found = decomposition_table[operation.op](*operation.args, **operation.kwargs)
+                found = self._decomposed(operation)
             finally:
                 self._inside = outer
             if found is not NotImplemented:
@@ -169,12 +186,31 @@ class NoiseHook:
             return NotImplemented
         return operation.on(self._perturbed).run()
 
+    def _decomposed(self, operation: Operation) -> Any:
+        """Run torch's decomposition. Its internals are float32: no rounding."""
+        decomposition = decomposition_table[operation.op]
+        if not self._together:
+            with Observed(self, only_new=True, nominal=torch.float32):
+                return decomposition(*operation.args, **operation.kwargs)
+        # Behind torch's batching rules a mode would see all runs in one tensor.
+        notes = Notes()
+        first = operation.on(first_run)
+        with Observed(notes):
+            found = decomposition(*first.args, **first.kwargs)
+        if found is NotImplemented:
+            return found
+        return notes.again(
+            found,
+            zip(tensors_in(first.args), tensors_in(operation.args), strict=True),
+            Observed(self, only_new=True, nominal=torch.float32),
+        )
+
     def after(self, operation: Operation, out: Any) -> object:
         """Add the operation's own errors, then the rounding of the reference as written."""
         try:
             noisy = self._modelled(operation, out)
         except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-            if isinstance(error, torch.OutOfMemoryError):
+            if self._together or isinstance(error, torch.OutOfMemoryError):
                 raise
             # a form of the operation that its model does not know: e_ref still counts
             self.unmodelled.add(str(operation.op))
@@ -216,15 +252,17 @@ class NoiseHook:
         Of what tensor cores may sum a second tensor says how its errors lean, which is part of the
         first one's size: at most half of its square.
         """
-        kept = self.deviations
+        kept, values = self.deviations, asked.named.get("self")
+        if self._together:
+            asked, out = asked.on(first_run), mapped(out, first_run)
         found = deviation_of(asked, out, tensor_cores=kept.tensor_cores)
         if asked.name in ("sum", "mean"):
 
             def of(other: Tensor) -> Operation:
-                return Operation(asked.op, (), {**asked.named, "self": other})
+                return Operation(asked.op, (), {**asked.named, "self": first_run(other)})
 
             found = self._centred.deviation(
-                asked.named["self"],
+                values,
                 found,
                 total=lambda other: of(other).run(),
                 reduced=lambda other: deviation_of(of(other), out),
@@ -238,9 +276,15 @@ class NoiseHook:
         lean = torch.minimum(lean.abs(), found * 2**-0.5).copysign_(lean)
         return (found.square() - lean.square()).sqrt_(), lean
 
-    def _keep(self, asked: Operation, out: Any, make: Make) -> tuple[Tensor, ...]:
+    def _keep(
+        self, asked: Operation, out: Any, make: Callable[..., Sequence[Tensor]], *given: Any
+    ) -> tuple[Tensor, ...]:
         place, self._calls = self._calls, self._calls + 1
-        return self.deviations.get(place, str(asked.op), out, make)
+        if self._together:
+            given = tuple(map(first_run, given))
+        return self.deviations.get(
+            place, str(asked.op), out, lambda: make(*given), together=self._together
+        )
 
     def _arithmetic(self, name: str, named: dict[str, Any], out: Any) -> Any:
         noisy = self._erring(name, named, out)
@@ -262,7 +306,7 @@ class NoiseHook:
                 noisy = self.noise.additive(noisy, size * factor if factor != 1.0 else size)
         # Zeros that are the difference of coarse numbers stay: 1 - mask is exact in every form.
         zero = out == 0
-        if out.is_complex() or (look_first(out) and not bool(zero.any())):
+        if out.is_complex() or (look_first(out) and not bool(all_runs(zero).any())):
             return noisy
         operand = named.get("self")
         if isinstance(operand, Tensor) and operand.dtype.is_floating_point:

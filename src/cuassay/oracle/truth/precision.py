@@ -32,6 +32,7 @@ from cuassay.hooks import Operation, floating_in
 from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
 from cuassay.oracle.lift.tensor import nominal_of
+from cuassay.oracle.lift.together import all_runs
 from cuassay.oracle.special import torch_dtype
 from cuassay.oracle.truth.operations import ARITHMETIC, EXACT
 from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise, nearest
@@ -273,15 +274,15 @@ class Stored:
             return _Kind.LOW
         if nominal in _CODES:
             return _Kind.CODE
-        known = self._kinds.get(value.untyped_storage().data_ptr())
+        known = self._kinds.get(all_runs(value).untyped_storage().data_ptr())
         return _Kind.WIDE if known is None or known[0]() is None else known[1]
 
     def _additions(self, value: Tensor) -> int:
-        known = self._kinds.get(value.untyped_storage().data_ptr())
+        known = self._kinds.get(all_runs(value).untyped_storage().data_ptr())
         return 0 if known is None or known[0]() is None else known[2]
 
     def _note(self, value: Tensor, kind: _Kind, additions: int = 0) -> None:
-        storage = value.untyped_storage()
+        storage = all_runs(value).untyped_storage()
         self._kinds[storage.data_ptr()] = weakref.ref(storage), kind, additions
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cuassay.oracle.lift.together import NotTogether, all_runs, by_run, differs
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
@@ -34,7 +36,7 @@ _LEAN = 0.75  # u: what constants and approximations add to an operation, everyw
 # Below 2^-126 float32's spacings no longer shrink; another association of the same product may
 # pass through numbers that much smaller.
 _LEAST_NORMAL = 2.0**-126 * 64
-_HASHED = 1 << 16  # normals that values are mapped to where inputs repeat
+HASHED = 1 << 16  # normals that values are mapped to where inputs repeat
 _COARSE = 40  # bits cut: values within 2^-12 of each other err alike
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _LARGE = {"cpu": 1 << 15, "cuda": 1 << 22}  # elements from which looking for zeros pays
@@ -43,7 +45,7 @@ _SCARCE = 4  # at most one row in so many may hold anything but zeros
 
 def look_first(values: Tensor) -> bool:
     """Whether waiting for one look at all elements is cheaper than a mask for a rare case."""
-    return values.device.type == "cpu" or values.numel() >= _WORTH_WAITING
+    return values.device.type == "cpu" or all_runs(values).numel() >= _WORTH_WAITING
 
 
 def moderate(values: Tensor) -> Tensor:
@@ -55,7 +57,7 @@ def moderate(values: Tensor) -> Tensor:
     if values.numel() == 0:
         return values
     if look_first(values):
-        low, high = torch.aminmax(values)
+        low, high = torch.aminmax(all_runs(values))
         if values.device.type == "cpu":  # two numbers are compared sooner by Python
             if low.item() > -SENTINEL and high.item() < SENTINEL:
                 return values
@@ -73,14 +75,20 @@ def scarce_rows(values: Tensor) -> Tensor | None:
     """Return the rows of axis 0 (int64) that hold anything but zeros, where they are few.
 
     None for small tensors and full ones. Gradients of embeddings are mostly rows of zeros,
-    which no operation on them has to look at.
+    which no operation on them has to look at. Raises NotTogether where they differ between runs.
     """
     if not sizeable(values) or not values.dtype.is_floating_point:
         return None
     flat = values.reshape(len(values), -1)
     # two vectorised passes on the CPU, where aminmax over an axis is ten times slower
     low, high = torch.aminmax(flat, dim=1) if flat.is_cuda else (flat.amin(1), flat.amax(1))
-    rows = ((low != 0) | (high != 0)).nonzero().squeeze(1)  # NaN is not 0
+    live = (low != 0) | (high != 0)  # NaN is not 0
+    if differs(live):
+        each = by_run(live, -1)
+        live = each[0]
+        if bool((each != live).any()):
+            raise NotTogether("rows of zeros")
+    rows = live.nonzero().squeeze(1)
     return rows if len(rows) * _SCARCE <= len(values) else None
 
 
@@ -89,9 +97,7 @@ def on_live_rows(change: Callable[..., Tensor], live: Tensor, *given: Tensor) ->
     rows = scarce_rows(live)
     if rows is None:
         return change(*given)
-    changed = given[0].clone()
-    changed[rows] = change(*(tensor[rows] for tensor in given))
-    return changed
+    return given[0].index_put((rows,), change(*(tensor[rows] for tensor in given)))
 
 
 def nearest(values: Tensor, grid: Grid) -> Tensor:
@@ -111,6 +117,13 @@ def nearest(values: Tensor, grid: Grid) -> Tensor:
         spacing = grid.least * 2.0 ** (1 - grid.precision)
         found = torch.where(narrow.abs() < grid.least, (narrow / spacing).round_() * spacing, found)
     return torch.where(narrow.abs() < SENTINEL, found.to(values.dtype), values)
+
+
+def hashed(values: Tensor, key: int | Tensor) -> Tensor:
+    """Return a place among HASHED for each value: one for values that are equal in 12 bits."""
+    bits = values.double().contiguous().view(torch.int64)
+    where = bits.bitwise_right_shift(_COARSE).add_(key).mul_(_ODD)
+    return where.bitwise_right_shift_(44).bitwise_and_(HASHED - 1)
 
 
 class Noise:
@@ -140,61 +153,67 @@ class Noise:
         rounds: bool = False,
     ) -> None:
         self.roundoff = roundoff
-        self._repeats, self._tiny, self._cuts, self._rounds = repeats, tiny, cuts, rounds
-        self._random = random.Random(seed)
+        self.repeats, self.tiny, self.cuts, self.rounds = repeats, tiny, cuts, rounds
+        self.random = random.Random(seed)
         self._generator = torch.Generator(device=device).manual_seed(seed)
-        self._pool = torch.empty(0, device=device)
+        self.pool = torch.empty(0, device=device)
 
     def normal(self, shape: Sequence[int], device: torch.device) -> Tensor:
         """Return N(0, 1) of the shape: a view, not to be written."""
         count = math.prod(shape)
-        if count * (_POOL_SLACK + 1) > self._pool.numel() * _POOL_SLACK:
+        if count * (_POOL_SLACK + 1) > self.pool.numel() * _POOL_SLACK:
             size = max(count + count // _POOL_SLACK + 64, 1024)
             fresh = torch.randn(size, generator=self._generator, device=device)
-            self._pool = fresh.double() if device.type == "cpu" else fresh
-        offset = self._random.randrange(self._pool.numel() - count + 1)
-        return self._pool.narrow(0, offset, count).view(tuple(shape))
+            self.pool = fresh.double() if device.type == "cpu" else fresh
+        offset = self.random.randrange(self.pool.numel() - count + 1)
+        return self.pool.narrow(0, offset, count).view(tuple(shape))
 
     def of(self, values: Tensor) -> Tensor:
         """Return N(0, 1) of the values' shape: equal values get equal ones where inputs repeat."""
-        if not self._repeats or values.is_complex() or not values.is_floating_point():
+        if not self.repeats or values.is_complex() or not values.is_floating_point():
             return self.normal(values.shape, values.device)
-        self.normal((_HASHED,), values.device)  # the pool is at least as long
-        bits = values.double().contiguous().view(torch.int64)
-        where = bits.bitwise_right_shift(_COARSE).add_(self._random.getrandbits(48)).mul_(_ODD)
-        where = where.bitwise_right_shift_(44).bitwise_and_(_HASHED - 1)
-        return self._pool[:_HASHED].index_select(0, where.reshape(-1)).view(values.shape)
+        self.normal((HASHED,), values.device)  # the pool is at least as long
+        where = hashed(values, self.random.getrandbits(48))
+        return self.pool[:HASHED].index_select(0, where.reshape(-1)).view(values.shape)
 
     def place(self, count: int) -> int:
         """Return one of `count` places."""
-        return self._random.randrange(max(count, 1))
+        return self.random.randrange(max(count, 1))
 
-    def coin(self) -> bool:
-        """Return True in one draw of two."""
-        return bool(self._random.getrandbits(1))
+    def in_half_of_draws(
+        self, form: Callable[[], Tensor], usual: Callable[[], Tensor], *, first: bool
+    ) -> Tensor:
+        """Return `form` in one draw of two and in the first one, `usual` in the others."""
+        return form() if self.random.getrandbits(1) or first else usual()
 
     def _signed(self, factor: float) -> float:
-        return factor if self._random.getrandbits(1) else -factor
+        return factor if self.random.getrandbits(1) else -factor
+
+    def _lean(self, out: Tensor, size: Tensor, factor: float) -> Tensor:
+        """Return out + factor * size or out - factor * size, all elements one way."""
+        return torch.add(out, size, alpha=self._signed(factor))
+
+    def _err(self, out: Tensor, size: Tensor, xi: Tensor, factor: float) -> Tensor:
+        """Return out + factor * size * xi, the normals of either sign."""
+        return torch.addcmul(out, size, xi, value=self._signed(factor))
 
     def relative(self, out: Tensor, factor: float) -> Tensor:
         """Return out * (1 + factor * u * xi); a complex number errs in both parts."""
         if out.is_complex():
             return self.additive(out, out.abs().mul_(factor))
         size = moderate(out)
-        leaning = torch.add(out, size, alpha=self._signed(_LEAN * self.roundoff))
-        if self._tiny:
+        leaning = self._lean(out, size, _LEAN * self.roundoff)
+        if self.tiny:
             size = size.abs().clamp_min(_LEAST_NORMAL / factor)
-        return leaning.addcmul_(size, self.of(out), value=self._signed(factor * self.roundoff))
+        return self._err(leaning, size, self.of(out), factor * self.roundoff)
 
     def plus(self, out: Tensor, size: Tensor, factor: float = 1.0) -> Tensor:
         """Return out + factor * u * size * xi; `size` broadcasts to out."""
-        xi = self.of(out)
-        return torch.addcmul(out, moderate(size), xi, value=self._signed(factor * self.roundoff))
+        return self._err(out, moderate(size), self.of(out), factor * self.roundoff)
 
     def kept(self, out: Tensor, deviation: Tensor) -> Tensor:
         """Return out + u * deviation * xi; `deviation` is finite and without sentinels."""
-        xi = self.of(out)
-        return torch.addcmul(out, deviation, xi, value=self._signed(self.roundoff))
+        return self._err(out, deviation, self.of(out), self.roundoff)
 
     def additive(self, out: Tensor, deviation: Tensor, lean: Tensor | None = None) -> Tensor:
         """Return out + u * deviation * xi, for real and complex results.
@@ -203,7 +222,7 @@ class Noise:
         """
         if not out.is_complex():
             if lean is not None:
-                out = torch.add(out, lean, alpha=self._signed(self.roundoff))
+                out = self._lean(out, lean, self.roundoff)
             if deviation.shape != out.shape:
                 return self.plus(out, deviation)
             return on_live_rows(self.plus, deviation, out, deviation)
@@ -228,7 +247,7 @@ class Noise:
         A real rounding is a function of the value: equal numbers err alike and opposite ones
         oppositely, and no sum averages away what a kernel's would not. But it may be 0 by luck.
         """
-        return nearest(values, grid) if self._rounds else self.rounding(values, grid)
+        return nearest(values, grid) if self.rounds else self.rounding(values, grid)
 
     def _rounded(self, values: Tensor, grid: Grid) -> Tensor:
         bits = values.float().view(torch.int32)
@@ -236,11 +255,9 @@ class Noise:
         if grid.least:
             half.clamp_min_(grid.least)
         below = (1 << grid.dropped) - 1
-        off_grid = ((bits + _SNAP_ULPS) & below).gt_(2 * _SNAP_ULPS)
+        off_grid = ((bits + _SNAP_ULPS) & below) > 2 * _SNAP_ULPS
         half.clamp_max_(2.0**127).mul_(off_grid)
-        xi = self.of(values)
-        size = self._signed(_ROOT3 * 2.0**-grid.precision)
-        return torch.addcmul(values, half, xi, value=size)
+        return self._err(values, half, self.of(values), _ROOT3 * 2.0**-grid.precision)
 
     def cut(self, values: Tensor, grid: Grid) -> Tensor:
         """Return `values` as where a format's bits alone are read of them, in a draw that cuts.
@@ -248,7 +265,10 @@ class Noise:
         Tensor cores read float32 operands so, unless the kernel has rounded them before: every
         product leans toward zero, by 2^-11 or so for each operand in TF32.
         """
-        if values.is_complex() or not self._cuts:
+        if values.is_complex() or not self.cuts:
             return values
+        return self._cut(values, grid)
+
+    def _cut(self, values: Tensor, grid: Grid) -> Tensor:
         kept = values.float().view(torch.int32).bitwise_and_(-(1 << grid.dropped))
         return values + moderate(kept.view(torch.float32) - values)

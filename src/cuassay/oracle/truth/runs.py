@@ -13,7 +13,13 @@ from torch import Tensor
 from cuassay.errors import ReferenceError_
 from cuassay.model.problem import Scalar
 from cuassay.oracle.compare.groups import unravel
-from cuassay.oracle.lift.run import Hook, default_generators, lift, run_as_written
+from cuassay.oracle.lift.run import (
+    Hook,
+    default_generators,
+    lift,
+    lift_together,
+    run_as_written,
+)
 
 Value = Tensor | Scalar
 
@@ -86,6 +92,15 @@ class ReferenceRunner:
         given = self.inputs if inputs is None else inputs
         with self._same_random_state():
             return self._checked(lift(self.fn, given, to=to, hook=hook, names=self.names))
+
+    def together(self, count: int, hook: Hook) -> tuple[Tensor, ...]:
+        """Return the outputs of `count` float64 runs that are made together, each (count, ...).
+
+        Raises LiftError, ReferenceError_ and NotTogether.
+        """
+        with self._same_random_state():
+            found = lift_together(self.fn, self.inputs, count, hook=hook, names=self.names)
+            return self._checked(found)
 
     def plain(self) -> tuple[Tensor, ...]:
         """Return the plain float64 lifted outputs; the time of this run is the unit of cost."""

@@ -1,0 +1,135 @@
+"""The noise of several draws that are made together: what each of them would draw by itself."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from cuassay.oracle.lift.together import NotTogether, by_run, differs, together
+from cuassay.oracle.truth.random_errors import HASHED, Grid, Noise, hashed, nearest
+
+
+class Noises(Noise):
+    """Draws for each of several runs what its own noise would draw, into tensors that differ.
+
+    `each` have one roundoff and device, and know alike whether values are tiny.
+    """
+
+    def __init__(self, each: Sequence[Noise]) -> None:
+        self._each = each
+        self.roundoff = each[0].roundoff
+        self.tiny = each[0].tiny
+        self._drawing = list(range(len(each)))
+        self._pools: dict[tuple[int, ...], Tensor] = {}
+
+    def normal(self, shape: Sequence[int], device: torch.device) -> Tensor:
+        """Return N(0, 1) of the shape in every run that draws, 0 in others."""
+        return together(torch.stack(self._normals(shape, device)))
+
+    def of(self, values: Tensor) -> Tensor:
+        """Return what each run's own noise returns for its values."""
+        repeating = tuple(n for n in self._drawing if self._each[n].repeats)
+        if not repeating or values.is_complex() or not values.is_floating_point():
+            return self.normal(values.shape, values.device)
+        shape, count = values.shape, len(self._each)
+        own = by_run(values, count)[list(repeating)] if differs(values) else values[None]
+        keys = []
+        for number in repeating:
+            noise = self._each[number]
+            noise.normal((HASHED,), values.device)  # the pool is at least as long
+            keys.append(noise.random.getrandbits(48))
+        rows = (len(repeating), *[1] * len(shape))
+        key = torch.tensor(keys, device=values.device).view(rows)
+        if own.shape[0] == 1:
+            own = own.expand(len(repeating), *shape)
+        begins = torch.arange(0, len(repeating) * HASHED, HASHED, device=values.device)
+        where = hashed(own, key) + begins.view(rows)
+        found = self._pool_of(repeating).index_select(0, where.reshape(-1)).view(-1, *shape)
+        if len(repeating) == count:
+            return together(found)
+        rest = self._normals(shape, values.device, among=set(self._drawing) - set(repeating))
+        for place, number in enumerate(repeating):
+            rest[number] = found[place]
+        return together(torch.stack(rest))
+
+    def place(self, count: int) -> int:
+        """Raise NotTogether: a place is a number of one run."""
+        raise NotTogether("a random place")
+
+    def in_half_of_draws(
+        self, form: Callable[[], Tensor], usual: Callable[[], Tensor], *, first: bool
+    ) -> Tensor:
+        """Return `form` where a run's own coin says so and in the first run, else `usual`."""
+        heads = [
+            bool(noise.random.getrandbits(1)) or (first and not number)
+            for number, noise in enumerate(self._each)
+        ]
+        made = form()
+        with self._only([not head for head in heads]):
+            return torch.where(self._mask(heads, made.device), made, usual())
+
+    def stored(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values rounded in the runs that round, with errors of that size in the others."""
+        rounds = [noise.rounds for noise in self._each]
+        with self._only([not one for one in rounds]):
+            erring = self.rounding(values, grid)
+        return torch.where(self._mask(rounds, values.device), nearest(values, grid), erring)
+
+    def cut(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return values cut off in the runs that cut."""
+        cuts = [noise.cuts for noise in self._each]
+        if values.is_complex() or not any(cuts):
+            return values
+        return torch.where(self._mask(cuts, values.device), self._cut(values, grid), values)
+
+    def _lean(self, out: Tensor, size: Tensor, factor: float) -> Tensor:
+        return torch.add(out, size * self._signs(size), alpha=factor)
+
+    def _err(self, out: Tensor, size: Tensor, xi: Tensor, factor: float) -> Tensor:
+        return torch.addcmul(out, size, xi * self._signs(xi), value=factor)
+
+    def _signs(self, like: Tensor) -> Tensor:
+        """Return 1 or -1 of each run that draws."""
+        pattern = sum(self._each[n].random.getrandbits(1) << n for n in self._drawing)
+        return together(_patterns(len(self._each), like.dtype, like.device)[pattern])
+
+    @contextmanager
+    def _only(self, chosen: Sequence[bool]) -> Iterator[None]:
+        """Let only some of the runs draw."""
+        before, self._drawing = self._drawing, [n for n, one in enumerate(chosen) if one]
+        try:
+            yield
+        finally:
+            self._drawing = before
+
+    def _normals(
+        self, shape: Sequence[int], device: torch.device, *, among: set[int] | None = None
+    ) -> list[Tensor]:
+        drawing = set(self._drawing) if among is None else among
+        found = {n: self._each[n].normal(shape, device) for n in sorted(drawing)}
+        zero = torch.zeros((), device=device)
+        if found:
+            zero = zero.to(next(iter(found.values())).dtype)
+        return [found.get(n, zero.expand(tuple(shape))) for n in range(len(self._each))]
+
+    def _pool_of(self, numbers: tuple[int, ...]) -> Tensor:
+        """Return the first HASHED normals of the pools of some runs, one after another."""
+        pools = [self._each[n].pool for n in numbers]
+        key = tuple(pool.data_ptr() for pool in pools)
+        if key not in self._pools:
+            self._pools = {key: torch.cat([pool[:HASHED] for pool in pools])}
+        return self._pools[key]
+
+    def _mask(self, of: Sequence[bool], device: torch.device) -> Tensor:
+        return together(torch.tensor(of, device=device))
+
+
+@functools.lru_cache(maxsize=16)
+def _patterns(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return all rows of `count` signs; bit n of a row's number says whether sign n is 1."""
+    rows = [[1.0 if row >> n & 1 else -1.0 for n in range(count)] for row in range(1 << count)]
+    return torch.tensor(rows, dtype=dtype, device=device)
