@@ -95,35 +95,31 @@ def _as(value, shapes):
         made.append(leaf)
     return tuple(made) if len(made) > 1 else made[0]
 """
+# A worker that has no access to the checkout runs the reference too: its text is part of it.
 _PROBLEM = """\
-import sys
+{text}
+
 from typing import Annotated
 
 import torch
 
-sys.path[:0] = [{checkout!r}, {checkout!r} + "/utils", {benchmarks!r}, {benchmarks!r} + "/.."]
-
-from input_output_tensors import create_input_tensor
-from parallel_deck import given_to
-
 from cuassay import domains, problem, tensor
-from cuassay.ranks.together import run_together
 
 {rebuilt}
 
 def inputs(axes, device):
+    import sys
+
+    sys.path[:0] = [{benchmarks!r}, {benchmarks!r} + "/.."]
+    from parallel_deck import given_to
+
     trial = int(torch.randint(0, 1 << 20, ()))
     return given_to({checkout!r}, {ranks}, {number}, {shape}, {plan}, trial, str(device))
 
 
 @problem(ranks=({ranks},), axes={{}}, workloads=[{{}}], generator=inputs, per_rank=True)
 def reference({annotated}) -> {returned}:
-    from importlib import util
-
-    spec = util.spec_from_file_location("deck_reference", {file!r})
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return _as(module.solution({arguments}), {shapes})
+    return _as(solution({arguments}), {shapes})
 """
 _KERNEL = """\
 {text}
@@ -327,11 +323,12 @@ def _write(place: Path, checkout: Path, file: Path, number: int, ranks: int) -> 
         if len({tuple(one) for one in several}) > 1 and sizes:
             sizes[0] += sizes[0] // 4
         shapes.append((sizes, like))
-    returned = [_annotation(like.dtype, sizes, f"y{n}") for n, (sizes, like) in enumerate(shapes)]
+    returned = [_annotation(like, sizes, f"y{n}") for n, (sizes, like) in enumerate(shapes)]
     place.mkdir()
     said = {
         "rebuilt": _REBUILT,
         "arguments": plan.text,
+        "text": file.read_text(),
         "shapes": "[" + ", ".join(f"({sizes}, {like.dtype})" for sizes, like in shapes) + "]",
     }
     Path(place, "problem.py").write_text(
@@ -343,16 +340,15 @@ def _write(place: Path, checkout: Path, file: Path, number: int, ranks: int) -> 
             number=number,
             shape=shape,
             plan=[(leaf.name, leaf.way, leaf.shape) for leaf in plan.leaves],
-            file=str(file.resolve()),
             annotated=", ".join(
-                f"{leaf.name}: {_annotation(plan.kinds[leaf.name].dtype, leaf.shape, '')}"
+                f"{leaf.name}: {_annotation(plan.kinds[leaf.name], leaf.shape, '')}"
                 for leaf in plan.leaves
             ),
             returned=returned[0] if len(returned) == 1 else f"tuple[{', '.join(returned)}]",
         )
     )
     names = ", ".join(leaf.name for leaf in plan.leaves)
-    Path(place, "kernel.py").write_text(_KERNEL.format(**said, text=file.read_text(), names=names))
+    Path(place, "kernel.py").write_text(_KERNEL.format(**said, names=names))
 
 
 def _sampled(
@@ -388,14 +384,15 @@ def _sampled(
     raise NotExpressibleError(why)
 
 
-def _annotation(dtype: torch.dtype, shape: Sequence[int], name: str) -> str:
+def _annotation(like: torch.Tensor, shape: Sequence[int], name: str) -> str:
     dims = ", ".join(["'ranks'", *map(str, shape)])
-    named = f", name={name!r}" if name else ""
-    domain = ", domain=domains.Opaque(why='the deck makes it')" if not (
-        dtype.is_floating_point or name
-    ) else ""  # fmt: skip
-    kind = str(dtype).removeprefix("torch.")
-    return f'Annotated[torch.Tensor, tensor("{kind}", {dims}{named}{domain})]'
+    kind = str(like.dtype).removeprefix("torch.")
+    if name:
+        return f'Annotated[torch.Tensor, tensor("{kind}", {dims}, name={name!r})]'
+    # Indices and masks are what the deck makes them, no matter in which type.
+    whole = not like.dtype.is_floating_point or bool((like == like.round()).all())
+    domain = ", domain=domains.Opaque(why='the deck makes it')" if whole else ""
+    return f'Annotated[torch.Tensor, tensor("{kind}", {dims}{domain})]'
 
 
 def _function(file: Path, name: str) -> Callable[..., Any]:
