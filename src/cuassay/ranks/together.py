@@ -200,9 +200,8 @@ def run_together(call: Callable[[int], object], size: int) -> list[object]:
         for thread in threads:
             thread.join()
         c10d._world = before
-        for world in worlds:
-            for name in set(world.pg_names.values()) - {"0"}:
-                _unregister_process_group(name)
+        for name in {n for world in worlds for n in world.pg_names.values()} - {"0"}:
+            _unregister_process_group(name)
     if raised:
         raise raised[0]
     return returned
@@ -215,7 +214,7 @@ def _stuck(turns: _Turns, running: set[int]) -> str:
         number = turns.waits[rank]
         if number is not None:
             operation, meeting = turns.meeting.begun[number]
-            told.append(waiting_words(rank, operation, meeting.absent))
+            told.append(f"rank {rank} {waiting_words(operation, meeting.absent)}")
     return "; ".join(told) or "no rank can go on"
 
 

@@ -196,9 +196,8 @@ class World:
         unmet = [meeting for meeting in self._meetings.waiting if meeting.absent]
         if unmet:
             operation, posted = unmet[0].parts[0]
-            raise RanksStuckError(
-                f"{waiting_words(posted.rank, operation, unmet[0].absent)}, whose call is over"
-            )
+            begun = f"{waiting_words(operation, unmet[0].absent)}, whose call is over"
+            raise RanksStuckError("", ((posted.rank, begun),))
         for rank in self._ranks:
             self._send(rank, Read())
         return [self._expect(rank, Holds) for rank in self._ranks]
@@ -219,7 +218,7 @@ class World:
         if not any(rank.state is _Is.RUNNING for rank in self._ranks) and not all(
             rank.state is _Is.OVER for rank in self._ranks
         ):
-            raise RanksStuckError(self._who_waits())
+            raise self._stuck()
 
     def _is_late(self, rank: _Rank) -> bool:
         return rank.number // self._groups == self._timing.late
@@ -295,7 +294,7 @@ class World:
             if rank.channel in ready:
                 self._heard(rank, self._receive(rank))
         if not ready and not held:
-            raise RanksStuckError(self._who_waits())
+            raise self._stuck()
 
     def _heard(self, rank: _Rank, letter: FromRank) -> None:
         match letter:
@@ -340,24 +339,25 @@ class World:
             rank.becomes(_Is.OVER)
         return letter
 
-    def _who_waits(self) -> str:
-        """Return of each rank what it does, and which ranks it waits for."""
+    def _stuck(self) -> RanksStuckError:
+        """Return what each rank does, and which ranks it waits for."""
         told = []
         for rank in self._ranks:
             match rank.state:
                 case _Is.WAITING:
                     operation, meeting, _ = rank.meetings[rank.waits]
-                    told.append(waiting_words(rank.number, operation, meeting.absent))
+                    does = waiting_words(operation, meeting.absent)
                 case _Is.OVER:
-                    told.append(f"the call of rank {rank.number} is over")
+                    does = "has ended its call"
                 case _:
                     line = ""
                     with suppress(OSError, EOFError):
                         rank.asked.send(None)
                         line = str(rank.asked.recv()) if rank.asked.poll(1.0) else ""
                     at = f" at {line[:200]}" if line else ""
-                    told.append(f"rank {rank.number} does not return{at}")
-        return "; ".join(told)
+                    does = f"does not return{at}"
+            told.append((rank.number, does))
+        return RanksStuckError("", tuple(told))
 
 
 def _tensor(sent: Packed) -> torch.Tensor:
