@@ -31,7 +31,11 @@ def serve(host: Host, step: Serve) -> Made:
                 break
         slot = step.slots[number % len(step.slots)]
         if step.values:
-            _refill(host, slot, step.values[number % len(step.values)])
+            # Copy the values of one slot into the tensors of another, which a kernel is called on.
+            into, values = host.slot(slot), host.slot(step.values[number % len(step.values)])
+            for name, value in values.values.items():
+                into.put(name, values.before.get(name, value))
+            into.case = values.case
         made = host.invoke(slot, host.destinations(slot, Poison.NAN))
         bytes_held += sum(_bytes_behind(value) for _, value in made)
         held.append(made)
@@ -52,14 +56,6 @@ def misuse(host: Host, step: Misuse) -> Made:
     with contextlib.suppress(Exception):
         host.candidate(*arguments, *outputs)
     return Made()
-
-
-def _refill(host: Host, slot: str, source: str) -> None:
-    """Copy the values of one slot into the tensors of another, which a kernel is called on."""
-    into, values = host.slot(slot), host.slot(source)
-    for name, value in values.values.items():
-        into.put(name, values.before.get(name, value))
-    into.case = values.case
 
 
 def _bytes_behind(value: object) -> int:

@@ -37,7 +37,6 @@ from cuassay.sandbox.guest.ranks.messages import (
     Arrives,
     Begin,
     Ends,
-    FromRank,
     Give,
     Gives,
     Go,
@@ -292,29 +291,27 @@ class World:
         ready = wait([rank.channel for rank in running], max(0.0, until - now))
         for rank in running:
             if rank.channel in ready:
-                self._heard(rank, self._receive(rank))
+                letter = self._receive(rank)
+                match letter:
+                    case Arrives():
+                        rank.becomes(_Is.ARRIVED)
+                    case Posts(number=number, operation=operation, given=given):
+                        posted = _Posted(rank.number, number, given)
+                        meeting = self._meetings.join(operation, posted)
+                        rank.meetings[number] = operation, meeting, posted
+                        if self._timing.moments is not Moments.LATE:
+                            rank.becomes(_Is.POSTED)
+                    case Waits(number=number):
+                        rank.waits = number
+                        rank.becomes(_Is.WAITING)
+                    case Ends(raised=raised):
+                        if raised is not None:
+                            raise RankRaisedError(rank.number, raised)
+                        rank.becomes(_Is.OVER)
+                    case _:
+                        raise RanksStuckError(f"rank {rank.number} sent {type(letter).__name__}")
         if not ready and not held:
             raise self._stuck()
-
-    def _heard(self, rank: _Rank, letter: FromRank) -> None:
-        match letter:
-            case Arrives():
-                rank.becomes(_Is.ARRIVED)
-            case Posts(number=number, operation=operation, given=given):
-                posted = _Posted(rank.number, number, given)
-                meeting = self._meetings.join(operation, posted)
-                rank.meetings[number] = operation, meeting, posted
-                if self._timing.moments is not Moments.LATE:
-                    rank.becomes(_Is.POSTED)
-            case Waits(number=number):
-                rank.waits = number
-                rank.becomes(_Is.WAITING)
-            case Ends(raised=raised):
-                if raised is not None:
-                    raise RankRaisedError(rank.number, raised)
-                rank.becomes(_Is.OVER)
-            case _:
-                raise RanksStuckError(f"rank {rank.number} sent {type(letter).__name__}")
 
     def _receive(self, rank: _Rank) -> Any:
         """Return a rank's next letter. Raises RankRaisedError where its process has ended."""
