@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from collections import deque
 from collections.abc import Callable
 
@@ -121,6 +123,32 @@ _LATE: dict[str, tuple[Callable[[], Function], Cause]] = {
     "one tensor for long": (lambda: wrong_on_one_tensor_from(30), Cause.CALL_HISTORY),
     "turns": (wrong_in_turns, Cause.CALL_HISTORY),
 }
+
+
+def keyed_by_16_bits(by: Callable[[bytes], int]) -> Function:
+    kept: dict[object, Tensor] = {}
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        data = x.numpy().tobytes() + bias.numpy().tobytes()
+        return kept.setdefault((x.shape, gain, by(data) & 0xFFFF), x * gain + bias).clone()
+
+    return call
+
+
+_LATE |= {
+    "16 bits of a checksum": (lambda: keyed_by_16_bits(zlib.crc32), Cause.STALE_ANSWER),
+    "16 bits of a hash": (
+        lambda: keyed_by_16_bits(lambda d: int(hashlib.sha256(d).hexdigest()[:4], 16)),
+        Cause.STALE_ANSWER,
+    ),
+}
+
+
+def masked() -> Function:
+    """Right, and half of what it is given has no effect."""
+    return lambda x, bias, gain: torch.where(x > 0, x * gain + bias, torch.zeros(()))
+
+
 _HONEST: dict[str, Callable[[], Function]] = {
     "no state": honest,
     "workspace": workspace,
