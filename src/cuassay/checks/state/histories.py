@@ -71,7 +71,7 @@ class Values(enum.StrEnum):
     ARGUMENT = "argument"  # one tensor or scalar alone
     ELEMENT = "element"  # one element of one tensor
     LATE = "late"  # one tensor beyond its first elements; this and those below where asked for
-    FEW = "few"  # few elements of one large tensor, as an update of a table leaves it
+    FEW = "few"  # two elements of one large tensor, which change places
     ORDER = "order"  # the order of the slices of one tensor
     NEAR = "near"  # one tensor by less than a thousandth of itself: a step of training
     CLOSE = "close"  # one scalar by a sixty-fourth of itself, and back
@@ -126,6 +126,7 @@ _HEAD = 8192  # elements that stay: caches are validated on a prefix of such a s
 _ROWS = 1024  # of another shape with as many elements, on a CPU
 _LITTLE_ELEMENTS, _LITTLE_FLOOR, _LITTLE_S = 1 << 17, 24, 0.5
 _FEW = 2
+_TRIED = 32  # places of which the one is taken whose exchange changes most
 _REFUSED = 4  # inputs that are left out, one a call
 _WORD = 8  # elements of 1 byte or more: a slice is whole words
 _WIDE = 4  # bytes of a number that holds a change of a thousandth
@@ -798,7 +799,7 @@ class _Writer:
         """Return the case with one tensor changed a little, or as it was."""
         fill = self._case.fills[name]
         parameters = dict(fill.parameters)
-        known = ("spoil", "spoil_with", "scale_by", "take", "take_axis", "take_of")
+        known = ("exchange", "scale_by", "take", "take_axis", "take_of")
         had = [parameters.pop(one) for one in known if one in parameters]
         label = f"{name} as before"
         if not had:
@@ -810,7 +811,7 @@ class _Writer:
                 label = f"{name} a little larger"
                 parameters["scale_by"] = _NEAR
             elif kind is Values.FEW or spec.shape[0] not in self._case.axes:
-                label = f"{_FEW} elements of {name} changed"
+                label = f"two elements of {name} in each other's place"
                 inputs = self.trial.inputs(self._case)
                 values, random = inputs[name], Random(seed)
                 assert not isinstance(values, bool | int | float)
@@ -825,13 +826,14 @@ class _Writer:
                         if 0 <= row < shape[0]
                     }
                 )
-                rows_of = looked_up or range(shape[0])
-                wide = prod(shape[1:])
-                places = {
-                    random.choice(rows_of) * wide + random.randrange(wide) for _ in range(_FEW)
-                }
-                least = float(values.double().abs().min())
-                parameters |= {"spoil": tuple(sorted(places)), "spoil_with": least}
+                rows, wide = looked_up or range(shape[0]), prod(shape[1:])
+                flat = values.double().reshape(-1)
+                tried = [random.choice(rows) * wide + random.randrange(wide) for _ in range(_TRIED)]
+                parameters["exchange"] = max(
+                    (at for at in tried if at + 1 < flat.numel()),
+                    key=lambda at: abs(float(flat[at] - flat[at + 1])),
+                    default=0,
+                )
             else:
                 label = f"slices of {name} in another order"
                 order = Random(seed).sample(range(shape[0]), shape[0])
