@@ -47,8 +47,8 @@ class Holding:
     """What a process holds: threads, child processes, open files, bytes of its own.
 
     `host_bytes` is 0 in a process in which cuassay keeps something as well, `device_bytes`, which
-    torch has allocated on a GPU, where there is none. `objects` are small blocks of memory that
-    Python has given out; `calls` counts the calls made until then.
+    torch has allocated on a GPU, where there is none. `objects` are the small blocks of memory that
+    Python has given out, 0 where cuassay keeps some; `calls` counts the calls made until then.
     """
 
     calls: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +17,6 @@ from cuassay.sandbox.guest.callers.streams import copies, settle
 from cuassay.sandbox.guest.interface import Host, Made
 from cuassay.sandbox.processes import holding
 
-_OBJECTS = sys.getallocatedblocks  # taken before any candidate runs
 _FEW = 8
 _FLUSH_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}  # several times the last-level cache
 
@@ -77,7 +75,7 @@ def call_often(host: Host, step: CallOften) -> Made:
         else:
             found.clear()
         on_device = torch.cuda.memory_allocated() if host.device.on_gpu else 0
-        seen = holding(os.getpid(), calls=calls, device_bytes=on_device, objects=_OBJECTS())
+        seen = holding(os.getpid(), calls=calls, device_bytes=on_device)
         # What cuassay keeps of each launch is memory of this process too.
         found.append(dataclasses.replace(seen, host_bytes=0))
     if step.result:
