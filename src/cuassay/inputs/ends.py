@@ -74,10 +74,10 @@ def _ends(planner: Planner) -> Iterator[Case]:
     changes: list[tuple[str, Mapping[str, Fill]]] = [
         *((f"rows of many kinds in {name}, {n}", {name: one}) for n, name, one in patched),
         ("massive channels", {spec.name: fill("massive") for spec in main}),
-        ("one element of a row leads", {spec.name: fill("leading") for spec in main}),
         ("domains at their least", least and {**rows_of_one, **least}),
         ("domains at their largest", largest and {**rows_of_one, **largest}),
         *((f"{spec.name} zero", {spec.name: fill("zeros")}) for spec in real),
+        ("one element of a row leads", {spec.name: fill("leading") for spec in main}),
     ]
     for label, changed in changes:
         if changed:

@@ -85,8 +85,8 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
         at = int(_number(spec, fill, "exchange"))
         if not 0 <= at < value.numel() - 1:
             raise _unfit(spec, "exchange", at, f"a place before the last of {value.numel()}")
-        pair = value.contiguous().clone().view(-1)
-        pair[at : at + 2] = pair[at : at + 2].flip(0)
+        before, pair = value.reshape(-1), value.contiguous().clone().view(-1)
+        pair[at : at + 1], pair[at + 1 : at + 2] = before[at + 1 : at + 2], before[at : at + 1]
         value = pair.view(value.shape)
     if "spoil" in fill.parameters:
         value = _spoiled(spec, fill, value)
