@@ -65,6 +65,13 @@ _SUBTLE = (
     "triton_equal_numbers",
     "empty_group_shifts",
     "fp8_overflow",
+    "memo_by_16_bits",
+    "factor_by_text",
+    "pool_of_results",
+    "zero_residual",
+    "sheds_rows",
+    "scale_near_power",
+    "sure_rows",
 )
 # Those of a problem one after another: they share its answers.
 ON_CPU = sorted((pair for pair in PAIRS if not pair.needs_gpu), key=lambda pair: pair.problem)
