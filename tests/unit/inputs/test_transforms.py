@@ -64,7 +64,7 @@ def test_scaling_by_a_power_of_two_is_exact(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_two_neighbors_change_places_and_nothing_else_does(dtype: DType) -> None:
-    old, new = (_x(dtype, **more).float().view(-1) for more in ({}, {"exchange": 7}))
+    old, new = (one.float().view(-1) for one in (_x(dtype), _x(dtype, exchange=7)))
     assert new[7:9].tolist() == old[7:9].flip(0).tolist()
     assert torch.equal(new[:7], old[:7])
     assert torch.equal(new[9:], old[9:])

@@ -826,9 +826,11 @@ class _Writer:
                         if 0 <= row < shape[0]
                     }
                 )
-                rows, wide = looked_up or range(shape[0]), prod(shape[1:])
+                places, wide = looked_up or list(range(shape[0])), prod(shape[1:])
                 flat = values.double().reshape(-1)
-                tried = [random.choice(rows) * wide + random.randrange(wide) for _ in range(_TRIED)]
+                tried = [
+                    random.choice(places) * wide + random.randrange(wide) for _ in range(_TRIED)
+                ]
                 parameters["exchange"] = max(
                     (at for at in tried if at + 1 < flat.numel()),
                     key=lambda at: abs(float(flat[at] - flat[at + 1])),

@@ -51,7 +51,7 @@ class _Interrupted:
         """Make the call in a thread of its own, and wait for both."""
 
         def traced() -> None:
-            sys.settrace(self._entered)
+            sys.settrace(self._entered)  # type: ignore[arg-type]
             try:
                 call()
             finally:
