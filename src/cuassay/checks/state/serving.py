@@ -201,7 +201,7 @@ def _changes(trial: Trial, base: Case) -> tuple[tuple[str, int, float], ...]:
     """Return elements in random order, each with a number that another draw has somewhere.
 
     So many that a key of 16 bits, however it is made, is the same for two of them. Of each tensor
-    there are about as many, for its own key may be all that a kernel looks at.
+    there are as many as it has, for its own key may be all that a kernel looks at.
     """
     import torch
 
@@ -217,7 +217,9 @@ def _changes(trial: Trial, base: Case) -> tuple[tuple[str, int, float], ...]:
         numbers, places = new.double().view(-1).tolist(), old.double().view(-1).tolist()
         pairs = ((random.randrange(len(places)), random.choice(numbers)) for _ in range(most))
         if places and all(map(math.isfinite, numbers)):
-            each.append([(spec.name, at, one) for at, one in pairs if places[at] != one])
+            # Each once: a small tensor has few, and others have the more.
+            found = dict.fromkeys((spec.name, at, one) for at, one in pairs if places[at] != one)
+            each.append(list(found))
     turns = [one for turn in itertools.zip_longest(*each) for one in turn if one is not None]
     return tuple(turns[:most])
 
