@@ -55,9 +55,17 @@ def eval_one_op(
     are not judged. A kind is what the tests' calls agree in apart from sizes. The speed is
     BackendBench's own, of accepted kernels alone: its clock runs them in this process.
     """
+    # `kinds` are the tests' calls, those together that differ in sizes and values of tensors
+    # alone.
+    found: dict[str, list[tuple[list[Any], dict[str, Any]]]] = {}
+    for test in correctness_tests:
+        args, kwargs = list(test.args), dict(test.kwargs)
+        key = repr(([_kind(a) for a in args], {n: _kind(a) for n, a in kwargs.items()}))
+        found.setdefault(key, []).append((args, kwargs))
+    kinds = list(found.values())
     results = [
         _judged(op, impl, calls, profile=profile, device=device, budget_s=budget_s)
-        for calls in _kinds(correctness_tests)[:_KINDS]
+        for calls in kinds[:_KINDS]
     ]
     if not results:
         return 0.0, 1.0, [], []
@@ -108,16 +116,6 @@ def _judged(
         error_type="" if result.passed else result.status.value,
         **{name: value for name, value in errors.items() if value is not None},
     )
-
-
-def _kinds(tests: Iterable[Any]) -> list[list[tuple[list[Any], dict[str, Any]]]]:
-    """Return the tests' calls, those together that differ in sizes and values of tensors alone."""
-    found: dict[str, list[tuple[list[Any], dict[str, Any]]]] = {}
-    for test in tests:
-        args, kwargs = list(test.args), dict(test.kwargs)
-        key = repr(([_kind(a) for a in args], {n: _kind(a) for n, a in kwargs.items()}))
-        found.setdefault(key, []).append((args, kwargs))
-    return list(found.values())
 
 
 def _kind(value: Any) -> object:

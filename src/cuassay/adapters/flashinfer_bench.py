@@ -63,8 +63,24 @@ class CuassayEvaluator(DefaultEvaluator):
                 extra_msg=str(error),
             )
         problem = _problem(definition, inputs[0])
+        misc = sol_runnable.metadata.misc
+        entry = "/".join(misc["module_name"].split(".")[1:]) + ".py"
+        document = {
+            "name": sol_runnable.metadata.solution_name,
+            "definition": definition.name,
+            "author": "flashinfer-bench",
+            "spec": {
+                "language": sol_runnable.metadata.build_type,
+                "target_hardware": ["any"],
+                "entry_point": f"{entry}::{misc['entry_symbol']}",
+                "destination_passing_style": sol_runnable.metadata.destination_passing_style,
+            },
+            "sources": [{"path": path, "content": text} for path, text in sources.items()],
+        }
+        files = {"solution.json": json.dumps(document).encode()}
+        solution = kept_files("flashinfer-bench-solution", files) / "solution.json"
         result = verify(
-            _solution(definition, sol_runnable, sources),
+            solution,
             problem,
             profile=PROFILE,
             device=device,
@@ -96,7 +112,20 @@ def evaluated(
     )
     if result.passed:
         return correctness, None
-    status = _status(result)
+    # `status` is the benchmark's word; a verdict that is none is no pass.
+    stage = stage_of(result)
+    if stage is Stage.NOT_BUILT:
+        status = EvaluationStatus.COMPILE_ERROR
+    elif stage is Stage.UNDECIDED and result.timed_out:
+        status = EvaluationStatus.TIMEOUT
+    elif stage in (Stage.UNDECIDED, Stage.NOTHING) or any(
+        finding.code.startswith("RUN") for finding in result.wrong
+    ):
+        status = EvaluationStatus.RUNTIME_ERROR
+    elif any(finding.cause is Cause.WRONG_STRUCTURE for finding in result.wrong):
+        status = EvaluationStatus.INCORRECT_SHAPE
+    else:
+        status = EvaluationStatus.INCORRECT_NUMERICAL
     if status is not EvaluationStatus.INCORRECT_NUMERICAL:
         correctness = None  # the schema wants none with any other status
     report = f"; cuassay report {result.run}" if result.run else ""
@@ -107,22 +136,6 @@ def evaluated(
         correctness=correctness,
         extra_msg=f"cuassay: {result.status.value}: {result.reason}{report}",
     )
-
-
-def _status(result: Result) -> EvaluationStatus:
-    """Return the benchmark's word; a verdict that is none is no pass."""
-    stage = stage_of(result)
-    if stage is Stage.NOT_BUILT:
-        return EvaluationStatus.COMPILE_ERROR
-    if stage is Stage.UNDECIDED and result.timed_out:
-        return EvaluationStatus.TIMEOUT
-    if stage in (Stage.UNDECIDED, Stage.NOTHING):
-        return EvaluationStatus.RUNTIME_ERROR
-    if any(finding.code.startswith("RUN") for finding in result.wrong):
-        return EvaluationStatus.RUNTIME_ERROR
-    if any(finding.cause is Cause.WRONG_STRUCTURE for finding in result.wrong):
-        return EvaluationStatus.INCORRECT_SHAPE
-    return EvaluationStatus.INCORRECT_NUMERICAL
 
 
 def _sources(runnable: Runnable) -> dict[str, str]:
@@ -143,26 +156,6 @@ def _sources(runnable: Runnable) -> dict[str, str]:
         for path in sorted(package.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     }
-
-
-def _solution(definition: Definition, runnable: Runnable, sources: dict[str, str]) -> Path:
-    """Write the solution as the data set has it and return the file."""
-    misc = runnable.metadata.misc
-    entry = "/".join(misc["module_name"].split(".")[1:]) + ".py"
-    document = {
-        "name": runnable.metadata.solution_name,
-        "definition": definition.name,
-        "author": "flashinfer-bench",
-        "spec": {
-            "language": runnable.metadata.build_type,
-            "target_hardware": ["any"],
-            "entry_point": f"{entry}::{misc['entry_symbol']}",
-            "destination_passing_style": runnable.metadata.destination_passing_style,
-        },
-        "sources": [{"path": path, "content": text} for path, text in sources.items()],
-    }
-    files = {"solution.json": json.dumps(document).encode()}
-    return kept_files("flashinfer-bench-solution", files) / "solution.json"
 
 
 def _problem(definition: Definition, inputs: Sequence[Any]) -> Path:

@@ -62,7 +62,7 @@ class Tools:
         from cuassay.model.jobs import PowerJob
 
         job = PowerJob(problem=self.allowed(problem))
-        found = run.measure_power(job, progress=lambda text: None)
+        found = run.document(job, lambda text: None)
         return power_told(found)
 
     def replay(self, finding: str) -> dict[str, Any]:

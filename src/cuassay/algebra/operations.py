@@ -228,7 +228,15 @@ def _leave(
         arena.place(place.base, "memory", pages.zeros(place.nbytes), flags)
     buffer, offsets = _located(place, arena, dtype.itemsize)
     left = torch.frombuffer(bytearray(data), dtype=dtype).reshape(place.shape)
-    _require_alike(left, number)
+    # Raise MachineError where a recorded result is not what the evaluator saw.
+    if not left.is_floating_point():
+        if not torch.equal(left, number.to(left.dtype)):
+            raise MachineError("it decides otherwise in float64 than in its own precision")
+    else:
+        finite = torch.isfinite(number) & torch.isfinite(left)
+        scale = float(number[finite].abs().max()) if bool(finite.any()) else 0.0
+        if not bool(((left.double() - number)[finite].abs() <= _FAR * scale).all()):
+            raise MachineError("its recorded result is not what it computes")
     raw = left.reshape(-1).view(torch.uint8).numpy().reshape(count, dtype.itemsize)
     flat = offsets.reshape(-1)
     if buffer.shadow is None:
@@ -243,18 +251,6 @@ def _leave(
             buffer.initialised[flat + byte] = True
         if byte % 2 == 0:
             cells[(flat + byte) >> 1] = numbers if byte == 0 else 1
-
-
-def _require_alike(left: Tensor, number: Tensor) -> None:
-    """Raise MachineError where a recorded result is not what the evaluator saw."""
-    if not left.is_floating_point():
-        if not torch.equal(left, number.to(left.dtype)):
-            raise MachineError("it decides otherwise in float64 than in its own precision")
-        return
-    finite = torch.isfinite(number) & torch.isfinite(left)
-    scale = float(number[finite].abs().max()) if bool(finite.any()) else 0.0
-    if not bool(((left.double() - number)[finite].abs() <= _FAR * scale).all()):
-        raise MachineError("its recorded result is not what it computes")
 
 
 def _entries(slots: NDArray[np.int64], residues: Residues) -> NDArray[np.uint32]:

@@ -93,7 +93,11 @@ def get(name: str, *, dtype: str | DType | None = None) -> Problem:
         raise UnknownNameError("catalogue operator", plain, names())
     if suffix and dtype is not None and suffix != str(dtype):
         raise ProblemError(f"'{name}' asks for {suffix} but dtype={dtype!s}; give one of them")
-    wanted = _dtype(suffix or str(dtype or _WRITTEN))
+    name = suffix or str(dtype or _WRITTEN)
+    legal = {dtype.value: dtype for dtype in DTYPES}
+    if name not in legal:
+        raise UnknownNameError("working dtype", name, legal)
+    wanted = legal[name]
     problem = _written(plain)
     if wanted is _WRITTEN:
         return problem
@@ -141,13 +145,6 @@ def _written(name: str) -> Problem:
     problem = function.__cuassay_problem__
     assert isinstance(problem, Problem)
     return problem
-
-
-def _dtype(name: str) -> DType:
-    legal = {dtype.value: dtype for dtype in DTYPES}
-    if name not in legal:
-        raise UnknownNameError("working dtype", name, legal)
-    return legal[name]
 
 
 def _tensor(spec: TensorSpec, dtype: DType) -> TensorSpec:

@@ -56,7 +56,7 @@ def judge_tactics(job: TrialJob, output: Output, file: Path) -> int:
         arch=job.arch,
     )
     with waiting("asks the kernel for its tactics", quiet=output.quiet) as told:
-        listed = run.tactics(asked, progress=told)
+        listed = run.document(asked, told)
     names = list(dict.fromkeys(name for call in listed["calls"] for name in call["names"]))
     base = job.candidate if "::" in job.candidate else f"{job.candidate}::"
     seed = job.seed if job.seed is not None else new_root()
@@ -83,7 +83,7 @@ def judge_tactics(job: TrialJob, output: Output, file: Path) -> int:
         )
         sizes = [dict(key) for key, _ in count.most_common(_ASKED)]
         with waiting("asks where each tactic is valid", quiet=output.quiet) as told:
-            calls = run.tactics(replace(asked, sizes=tuple(sizes)), progress=told)["calls"]
+            calls = run.document(replace(asked, sizes=tuple(sizes)), told)["calls"]
     document = _document(job, listed, judged, calls)
     made = file.with_name(f".{file.name}.new")
     try:

@@ -174,29 +174,25 @@ class Acceptor:
         return True
 
     def _settled(self, case: Case) -> Case:
-        self._check_indices(case)
+        # Refuse more distinct indices than there are rows, where we draw the indices.
+        if not case.benchmark:
+            for spec in self.problem.inputs:
+                domain, fill = spec.domain, case.fills.get(spec.name)
+                if not isinstance(spec, TensorSpec) or not isinstance(domain, Index):
+                    continue
+                drawn = fill is not None and fill.kind != GENERATED
+                if not domain.unique or not (drawn or not case.generator):
+                    continue
+                count = math.prod(shape_of(spec.shape, case.axes))
+                rows = evaluate(domain.axis, case.axes)
+                if count > rows:
+                    raise _Refused(f"'{spec.name}' needs {count} distinct indices of {rows} rows")
         for _ in range(_ROUNDS):
             actual = self._actual_sizes(case)
             if actual == dict(case.axes):
                 return case
             case = dataclasses.replace(case, axes=actual)
         raise _Refused("the sizes of its tensors contradict each other")
-
-    def _check_indices(self, case: Case) -> None:
-        """Refuse more distinct indices than there are rows, where we draw the indices."""
-        if case.benchmark:
-            return
-        for spec in self.problem.inputs:
-            domain, fill = spec.domain, case.fills.get(spec.name)
-            if not isinstance(spec, TensorSpec) or not isinstance(domain, Index):
-                continue
-            drawn = fill is not None and fill.kind != GENERATED
-            if not domain.unique or not (drawn or not case.generator):
-                continue
-            count = math.prod(shape_of(spec.shape, case.axes))
-            rows = evaluate(domain.axis, case.axes)
-            if count > rows:
-                raise _Refused(f"'{spec.name}' needs {count} distinct indices of {rows} rows")
 
     def _actual_sizes(self, case: Case) -> dict[str, int]:
         """Run generator and reference; return the sizes that inputs and outputs have."""
@@ -351,11 +347,24 @@ class Acceptor:
         endless = real and self._is_listed(case)
         with nullcontext() if endless else Observed(OperationLimit(_most(real))):
             made = self._made(case, real=real)
-            sizes = self._read_sizes(case, _shapes(made))
+            shapes = {
+                n: tuple(value.shape)
+                for n, value in made.items()
+                if isinstance(value, torch.Tensor)
+            }
+            sizes = self._read_sizes(case, shapes)
             if sizes != dict(case.axes):
                 return sizes, ()
             names = [spec.name for spec in self.problem.outputs]
-            given = self._inputs(case) if real else self._fake_inputs(case, made)
+            if real:
+                reference = self._reference
+                given = list(
+                    case_inputs(
+                        self.problem, case, device=self._device, reference=reference
+                    ).values()
+                )
+            else:
+                given = self._fake_inputs(case, made)
             return sizes, run_as_written(self._reference.call, given, names=names)
 
     def _made(self, case: Case, *, real: bool) -> Mapping[str, object]:
@@ -399,13 +408,6 @@ class Acceptor:
         if not real and not fakes:
             self._fakes[key] = {name: _own(value) for name, value in made.items()}
         return made
-
-    def _inputs(self, case: Case) -> list[Value]:
-        """Return the case's inputs as a trial makes them: made again, with its own seed."""
-        reference = self._reference
-        return list(
-            case_inputs(self.problem, case, device=self._device, reference=reference).values()
-        )
 
     def _fake_inputs(self, case: Case, made: Mapping[str, object]) -> list[Value]:
         """Return empty tensors of the right shapes for what the generator does not make."""
@@ -466,28 +468,22 @@ class Acceptor:
                 if changes.setdefault(dimension, actual) != actual:
                     raise _Refused(f"two tensors disagree on the size of '{dimension}'")
         if not changes:
-            self._check_computed(case, shapes, wanted)
+            for spec in wanted:
+                declared = shape_of(spec.shape, case.axes)
+                if spec.name in shapes and shapes[spec.name] != declared:
+                    raise _Refused(
+                        f"'{spec.name}' has shape {list(shapes[spec.name])}, where the problem "
+                        f"declares {list(declared)}"
+                    )
             return dict(case.axes)
         try:
             bound = {n: s for n, s in case.axes.items() if n in variable}
-            return resolve(self.problem.axes, {**self._constants(case), **bound, **changes})
+            constants = {
+                a.name: case.axes[a.name] for a in self.problem.axes if isinstance(a, ConstAxis)
+            }
+            return resolve(self.problem.axes, {**constants, **bound, **changes})
         except ProblemError as error:
             raise _Refused(str(error)) from None
-
-    def _constants(self, case: Case) -> dict[str, int]:
-        """Return constants that a workload overrides."""
-        return {a.name: case.axes[a.name] for a in self.problem.axes if isinstance(a, ConstAxis)}
-
-    def _check_computed(
-        self, case: Case, shapes: Mapping[str, tuple[int, ...]], wanted: Sequence[TensorSpec]
-    ) -> None:
-        for spec in wanted:
-            declared = shape_of(spec.shape, case.axes)
-            if spec.name in shapes and shapes[spec.name] != declared:
-                raise _Refused(
-                    f"'{spec.name}' has shape {list(shapes[spec.name])}, where the problem "
-                    f"declares {list(declared)}"
-                )
 
 
 def _is_finite(output: torch.Tensor) -> bool:
@@ -521,10 +517,6 @@ def own_case(problem: Problem, axes: Mapping[str, int], *, seed: int, label: str
         benchmark=True,
         workload=workload.id,
     )
-
-
-def _shapes(values: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
-    return {n: tuple(value.shape) for n, value in values.items() if isinstance(value, torch.Tensor)}
 
 
 def _needs_data() -> tuple[type[BaseException], ...]:

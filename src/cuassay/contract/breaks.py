@@ -64,7 +64,16 @@ def broken_cases(
     ]
     told = ""
     if not isinstance(before, str) and len(state) > 1:
-        together = _together(problem, base, state, seed)
+        # `together` is the base case with everything that is constant of a module's state varied.
+        cases = [_broken(problem, base, known.fact, seed) for known in state]
+        fills = {
+            name: fill for case in cases if case is not None for name, fill in case.fills.items()
+        }
+        some = ", ".join(fact_words(known.fact) for known in state[:_NAMED])
+        more = f" and {len(state) - _NAMED} more are constant" if len(state) > _NAMED else ""
+        together = dataclasses.replace(
+            base, label="a state with other values", fills=fills, fact=f"{some}{more}"
+        )
         told = refused(problem, together, before, inputs=inputs, run=run)
         found += [] if told else [together]
     for known in facts:
@@ -86,19 +95,6 @@ def broken_cases(
             found.append(case)
         said.append(dataclasses.replace(known, broken=why or _ACCEPTED))
     return tuple(found), tuple(said)
-
-
-def _together(
-    problem: Problem, base: Case, state: Sequence[Known], seed: Callable[[str], int]
-) -> Case:
-    """Return the base case with everything that is constant of a module's state varied."""
-    cases = [_broken(problem, base, known.fact, seed) for known in state]
-    fills = {name: fill for case in cases if case is not None for name, fill in case.fills.items()}
-    some = ", ".join(fact_words(known.fact) for known in state[:_NAMED])
-    more = f" and {len(state) - _NAMED} more are constant" if len(state) > _NAMED else ""
-    return dataclasses.replace(
-        base, label="a state with other values", fills=fills, fact=f"{some}{more}"
-    )
 
 
 def refused(

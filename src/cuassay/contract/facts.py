@@ -262,28 +262,24 @@ def fact_words(fact: Fact) -> str:  # noqa: C901, PLR0911, PLR0912  # a sentence
         case Contradicted(input=name, guess=guess, value=value):
             return f"{name} is not {guess}, as it seemed: the problem's own values hold {value}"
         case Stated(input=name, kind=kind, axis=axis):
-            return _stated_in_words(name, kind, axis)
+            match kind:
+                case FactKind.CONSTANT:
+                    return f"{name} has one value in every element"
+                case FactKind.ALONG:
+                    return f"all slices of {name} along {axis} are equal"
+                case FactKind.ARANGE:
+                    return f"every row of {name} counts up by one"
+                case FactKind.SORTED:
+                    return fact_words(Sorted(input=name))
+                case FactKind.DISTINCT:
+                    return fact_words(Distinct(input=name))
+                case FactKind.BINARY:
+                    return fact_words(Binary(input=name))
+                case FactKind.SYMMETRIC:
+                    return f"{name} is symmetric"
+                case FactKind.NON_NEGATIVE:
+                    return fact_words(NonNegative(input=name))
+            assert_never(kind)
         case Used(input=name, how=how, axis=axis):
             return f"the reference uses {name} as {how}" + (f" of {axis}" if axis else "")
     assert_never(fact)
-
-
-def _stated_in_words(name: str, kind: FactKind, axis: str) -> str:
-    match kind:
-        case FactKind.CONSTANT:
-            return f"{name} has one value in every element"
-        case FactKind.ALONG:
-            return f"all slices of {name} along {axis} are equal"
-        case FactKind.ARANGE:
-            return f"every row of {name} counts up by one"
-        case FactKind.SORTED:
-            return fact_words(Sorted(input=name))
-        case FactKind.DISTINCT:
-            return fact_words(Distinct(input=name))
-        case FactKind.BINARY:
-            return fact_words(Binary(input=name))
-        case FactKind.SYMMETRIC:
-            return f"{name} is symmetric"
-        case FactKind.NON_NEGATIVE:
-            return fact_words(NonNegative(input=name))
-    assert_never(kind)

@@ -222,7 +222,16 @@ def without_contradicted(
         value = values[spec.name]
         outside = ""
         if isinstance(spec, TensorSpec) and isinstance(value, torch.Tensor) and not is_stated(spec):
-            outside = _outside(spec, value, sizes)
+            # `outside` is a value that an inferred domain does not hold, in words; empty where
+            # there is none.
+            if not isinstance(spec.domain, Mask):
+                outside = outside_domain(spec, value, sizes)
+            else:
+                numbers = value.float()
+                strange = numbers[
+                    (numbers > 0) & (numbers != 1)
+                ]  # zeros and ones, or what is added to scores
+                outside = repr(strange[0].item()) if strange.numel() else ""
         positive = isinstance(spec.domain, Positive) and not is_stated(spec)
         if (
             isinstance(value, torch.Tensor)
@@ -295,15 +304,6 @@ def _are_shares(value: torch.Tensor) -> bool:
         and bool(((part.sum(-1, dtype=torch.float64) - 1).abs() <= _SUM_ERROR).all())
         for part in (first, rows)
     )
-
-
-def _outside(spec: TensorSpec, value: torch.Tensor, sizes: Mapping[str, int]) -> str:
-    """Return a value that an inferred domain does not hold, in words; empty where there is none."""
-    if not isinstance(spec.domain, Mask):
-        return outside_domain(spec, value, sizes)
-    numbers = value.float()
-    strange = numbers[(numbers > 0) & (numbers != 1)]  # zeros and ones, or what is added to scores
-    return repr(strange[0].item()) if strange.numel() else ""
 
 
 class _Ancestry(PassThrough):

@@ -57,7 +57,27 @@ def learn_sizes(acceptor: Acceptor) -> tuple[Problem, tuple[Known, ...]]:
     problem = acceptor.problem
     base = _base(problem, acceptor)
     if base is None:
-        return _held(problem), _listed(problem)
+        # `held` is the problem with every undeclared axis held to the sizes of its workloads.
+        axes = [
+            VarAxis(
+                name=axis.name, sizes=_all_sizes(problem, axis.name), description=axis.description
+            )
+            if isinstance(axis, VarAxis) and not axis.declared
+            else axis
+            for axis in problem.axes
+        ]
+        held = dataclasses.replace(problem, axes=tuple(axes))
+        evidence = Evidence(
+            source=Source.WORKLOADS,
+            count=len(problem.workloads),
+            text="no size of ours was accepted",
+        )
+        listed = tuple(
+            Known(fact=OnlySizes(axis=axis.name, sizes=_all_sizes(problem, axis.name)),
+                  evidence=evidence)
+            for axis in problem.var_axes()
+        )  # fmt: skip
+        return held, listed
     facts: list[Known] = []
     axes = list(problem.axes)
     refused: list[str] = []
@@ -234,28 +254,6 @@ def _in_order(axes: Sequence[Axis], problem: Problem) -> tuple[Axis, ...]:
     free = [axis for axis in axes if not isinstance(axis, ExprAxis)]
     tied = [axis for axis in computed if axis.name not in declared]
     return (*free, *tied, *(axis for axis in computed if axis.name in declared))
-
-
-def _held(problem: Problem) -> Problem:
-    """Return the problem with every undeclared axis held to the sizes of its workloads."""
-    axes = [
-        VarAxis(name=axis.name, sizes=_all_sizes(problem, axis.name), description=axis.description)
-        if isinstance(axis, VarAxis) and not axis.declared
-        else axis
-        for axis in problem.axes
-    ]
-    return dataclasses.replace(problem, axes=tuple(axes))
-
-
-def _listed(problem: Problem) -> tuple[Known, ...]:
-    evidence = Evidence(
-        source=Source.WORKLOADS, count=len(problem.workloads), text="no size of ours was accepted"
-    )
-    return tuple(
-        Known(fact=OnlySizes(axis=axis.name, sizes=_all_sizes(problem, axis.name)),
-              evidence=evidence)
-        for axis in problem.var_axes()
-    )  # fmt: skip
 
 
 def _all_sizes(problem: Problem, name: str) -> tuple[int, ...]:

@@ -236,7 +236,17 @@ def _without_data(
     endless = False
 
     def run() -> None:
-        given = _empty(problem, sizes, device)
+        workload = next(iter(problem.workloads), None)
+        given: dict[str, torch.Tensor | Scalar] = {}
+        told = sizes_given(problem, sizes)
+        for spec in problem.inputs:
+            if spec.name in told:
+                given[spec.name] = told[spec.name]
+            elif isinstance(spec, TensorSpec):
+                shape, dtype = shape_of(spec.shape, sizes), torch_dtype(spec.dtype)
+                given[spec.name] = torch.empty(shape, dtype=dtype, device=device)
+            else:
+                given[spec.name] = usual_scalar(spec, workload, seed=0)
         followed.append(_Follow(given))
         _call(reference.call, given, followed[-1], OperationLimit(_MOST_OPERATIONS))
 
@@ -275,23 +285,6 @@ def _call(
         with Observed(*limits, follow), _Functions(follow):
             call(*given.values())
     follow.complete = True
-
-
-def _empty(
-    problem: Problem, sizes: Mapping[str, int], device: Device
-) -> dict[str, torch.Tensor | Scalar]:
-    workload = next(iter(problem.workloads), None)
-    found: dict[str, torch.Tensor | Scalar] = {}
-    told = sizes_given(problem, sizes)
-    for spec in problem.inputs:
-        if spec.name in told:
-            found[spec.name] = told[spec.name]
-        elif isinstance(spec, TensorSpec):
-            shape, dtype = shape_of(spec.shape, sizes), torch_dtype(spec.dtype)
-            found[spec.name] = torch.empty(shape, dtype=dtype, device=device)
-        else:
-            found[spec.name] = usual_scalar(spec, workload, seed=0)
-    return found
 
 
 class _Functions(TorchFunctionMode):
@@ -345,7 +338,24 @@ class _Follow(PassThrough):
 
     def replace(self, operation: Operation) -> object:
         """Note what the operation indexes with, and what has to be positive for it."""
-        self._index(operation)
+        name = operation.name
+        if name in _LOSSES:
+            scores, target = operation.args[:2]
+            size = scores.shape[1 if scores.ndim > 1 else 0]
+            self.use(target, size)
+        else:
+            rule = rule_of(operation.op)
+            if rule is not None and not name.endswith("_backward"):
+                named = operation.named
+                indices = list(rule(named))
+                for index, size, _ in indices:
+                    self.use(
+                        index,
+                        size,
+                        writes=name in _WRITES
+                        and not isinstance(named.get("value"), bool | int | float),
+                        exclusive=len(indices) == 1 and _overwrites(name, named),
+                    )
         if operation.name in _POSITIVE and isinstance(operation.args[0], torch.Tensor):
             key = _place(operation.args[0])
             if key not in self._bounded:
@@ -357,18 +367,19 @@ class _Follow(PassThrough):
         if not operation.op.is_view:
             self._follow(operation, out)
         if operation.name in _SHIFTS or operation.name in _ANDS:
-            self._unpack(operation.name, operation.args, out)
+            # Note that codes are taken out of integers: shifted to the right, then cut to few
+            # bits.
+            args = operation.args
+            held = (
+                self._of.get(_place(args[0]), frozenset()) if _is_tensor(args[0]) else frozenset()
+            )
+            held -= self._uses.keys()
+            self._note(out, held, bounded=False)
+            if operation.name in _SHIFTS:
+                self._shifted |= held
+            elif isinstance(args[1], int) and args[1] in _CODES:
+                self._packed |= dict.fromkeys(held, args[1].bit_length())
         return out
-
-    def _unpack(self, name: str, args: Sequence[Any], out: torch.Tensor) -> None:
-        """Note that codes are taken out of integers: shifted to the right, then cut to few bits."""
-        held = self._of.get(_place(args[0]), frozenset()) if _is_tensor(args[0]) else frozenset()
-        held -= self._uses.keys()
-        self._note(out, held, bounded=False)
-        if name in _SHIFTS:
-            self._shifted |= held
-        elif isinstance(args[1], int) and args[1] in _CODES:
-            self._packed |= dict.fromkeys(held, args[1].bit_length())
 
     def _follow(self, operation: Operation, out: Any) -> None:
         name, args = operation.name, operation.args
@@ -395,26 +406,6 @@ class _Follow(PassThrough):
         self._of[place] = held
         if bounded:
             self._bounded.add(place)
-
-    def _index(self, operation: Operation) -> None:
-        name = operation.name
-        if name in _LOSSES:
-            scores, target = operation.args[:2]
-            size = scores.shape[1 if scores.ndim > 1 else 0]
-            self.use(target, size)
-            return
-        rule = rule_of(operation.op)
-        if rule is None or name.endswith("_backward"):
-            return
-        named = operation.named
-        indices = list(rule(named))
-        for index, size, _ in indices:
-            self.use(
-                index,
-                size,
-                writes=name in _WRITES and not isinstance(named.get("value"), bool | int | float),
-                exclusive=len(indices) == 1 and _overwrites(name, named),
-            )
 
     def use(
         self, index: torch.Tensor, size: int, *, writes: bool = False, exclusive: bool = False

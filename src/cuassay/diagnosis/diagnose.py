@@ -204,7 +204,18 @@ def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis
     elif cause in _IN_ITS_OWN_WORDS:
         words = lead.message
     elif cause is Cause.WRONG_VALUES:
-        words = _wrong_numbers(ordered)
+        # `words` is where the numbers are wrong, with the grossest error that was seen.
+        placed = [f for f in ordered if f.where.got and f.where.expected and f.code not in _LAWS]
+        if not placed:
+            words = ordered[0].message
+        else:
+            worst = max(placed, key=_error)
+            where = worst.where
+            index = f"[{', '.join(map(str, where.index))}]" if where.index else ""
+            sizes = ", ".join(f"{name}={size}" for name, size in where.axes.items())
+            at = f" at {sizes}" if sizes else ""
+            got, expected = told_apart(where.got, where.expected)
+            words = f"wrong numbers: {where.output}{index} is {got}, expected {expected}{at}"
     else:
         words = clue.words if clue is not None else PAGES[cause].words
         growth = next((f.growth for f in ordered if f.growth is not None), None)
@@ -221,20 +232,6 @@ def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis
         example=example,
         findings=tuple(finding.id for finding in ordered if finding.id),
     )
-
-
-def _wrong_numbers(held: Sequence[Finding]) -> str:
-    """Return where the numbers are wrong, with the grossest error that was seen."""
-    placed = [f for f in held if f.where.got and f.where.expected and f.code not in _LAWS]
-    if not placed:
-        return held[0].message
-    worst = max(placed, key=_error)
-    where = worst.where
-    index = f"[{', '.join(map(str, where.index))}]" if where.index else ""
-    sizes = ", ".join(f"{name}={size}" for name, size in where.axes.items())
-    at = f" at {sizes}" if sizes else ""
-    got, expected = told_apart(where.got, where.expected)
-    return f"wrong numbers: {where.output}{index} is {got}, expected {expected}{at}"
 
 
 def _error(finding: Finding) -> float:

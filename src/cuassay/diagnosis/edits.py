@@ -559,28 +559,25 @@ class _Source:
         if function is None:
             return {}
         if function not in self._number_names:
-            self._number_names[function] = self._scalars_of(function)
+            used = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
+            names = {name: False for name in _parameters(function) if name not in used}
+            for statement in ast.walk(function):
+                if isinstance(statement, ast.Assign) and _of_sizes(statement.value):
+                    for target in statement.targets:
+                        inner = target.elts if isinstance(target, ast.Tuple) else [target]
+                        names |= {one.id: True for one in inner if isinstance(one, ast.Name)}
+            tensors = {
+                n.value.id
+                for n in ast.walk(function)
+                if isinstance(n, ast.Attribute | ast.Subscript) and isinstance(n.value, ast.Name)
+            }
+            for name in _parameters(function):
+                if name in used and name not in tensors:
+                    names.setdefault(name, False)
+            self._number_names[function] = names
         row = self._rows[getattr(node, "lineno", 1) - 1].decode()
         own = row.partition("=")[0].strip()
         return {n: size for n, size in self._number_names[function].items() if n != own}
-
-    def _scalars_of(self, function: ast.FunctionDef) -> dict[str, bool]:
-        used = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
-        names = {name: False for name in _parameters(function) if name not in used}
-        for statement in ast.walk(function):
-            if isinstance(statement, ast.Assign) and _of_sizes(statement.value):
-                for target in statement.targets:
-                    inner = target.elts if isinstance(target, ast.Tuple) else [target]
-                    names |= {one.id: True for one in inner if isinstance(one, ast.Name)}
-        tensors = {
-            n.value.id
-            for n in ast.walk(function)
-            if isinstance(n, ast.Attribute | ast.Subscript) and isinstance(n.value, ast.Name)
-        }
-        for name in _parameters(function):
-            if name in used and name not in tensors:
-                names.setdefault(name, False)
-        return names
 
     def _in_index(self, node: ast.AST) -> bool:
         """Whether a node stands in the index of a subscript that is read."""

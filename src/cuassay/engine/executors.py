@@ -377,7 +377,14 @@ class LaneQueue:
                 self._at_work[problem] -= 1
             while not (self.closed or self._stop()):
                 if self._tasks:
-                    task = self._tasks[self._place(problem)]
+                    # `place` is where in the queue the next task of a lane stands.
+                    problems = [task.job.problem for task in self._tasks]
+                    if problem in problems:
+                        place = problems.index(problem)
+                    else:
+                        free = (n for n, one in enumerate(problems) if not self._at_work[one])
+                        place = next(free, 0)
+                    task = self._tasks[place]
                     self._tasks.remove(task)
                     self._at_work[task.job.problem] += 1
                     return task
@@ -385,14 +392,6 @@ class LaneQueue:
                     return None
                 self._change.wait(timeout=_LOOK_S)
         return None
-
-    def _place(self, problem: str) -> int:
-        """Return where in the queue the next task of a lane stands."""
-        problems = [task.job.problem for task in self._tasks]
-        if problem in problems:
-            return problems.index(problem)
-        free = (n for n, one in enumerate(problems) if not self._at_work[one])
-        return next(free, 0)
 
     def changes(self, problem: str) -> bool:
         """Whether another task will be started, and none of them is of this problem."""

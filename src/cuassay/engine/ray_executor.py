@@ -172,7 +172,18 @@ class RayExecutor:
                 else:
                     _killed(ray, actor)
                     actor = None
-                    self._again(task, name, shared, because=ended)
+                    # Put a task back, or report it where it was lost too often.
+                    another = another_attempt(task)
+                    if another.attempt - shared.first_attempt(task) < ATTEMPTS:
+                        shared.put_back(another)
+                    else:
+                        message = f"its machine was lost {ATTEMPTS} times, last on {name}: {ended}"
+                        stopped = EngineStopped(exit_code=3, message=message)
+                        shared.ended.put(
+                            TaskEnded(
+                                task=task, event=stopped, lane=name, duration_s=0.0, lost=True
+                            )
+                        )
         except BaseException as error:
             shared.ended.put(error)
         finally:
@@ -245,16 +256,6 @@ class RayExecutor:
             return "its events ended without a verdict"
         took_s = time.monotonic() - started
         return TaskEnded(task=task, event=last, lane=lane, duration_s=took_s)
-
-    def _again(self, task: Task, lane: str, shared: LaneQueue, *, because: str) -> None:
-        """Put a task back, or report it where it was lost too often."""
-        another = another_attempt(task)
-        if another.attempt - shared.first_attempt(task) < ATTEMPTS:
-            shared.put_back(another)
-            return
-        message = f"its machine was lost {ATTEMPTS} times, last on {lane}: {because}"
-        stopped = EngineStopped(exit_code=3, message=message)
-        shared.ended.put(TaskEnded(task=task, event=stopped, lane=lane, duration_s=0.0, lost=True))
 
 
 def _connected(address: str | None) -> Any:

@@ -22,15 +22,10 @@ from cuassay.model.device import Device
 from cuassay.model.events import Document, EngineFinished, EngineStopped, Event, Progress
 from cuassay.model.jobs import (
     LOG,
-    ExecuteJob,
     Job,
-    LoopJob,
-    PowerJob,
-    ProveJob,
     ReplayJob,
     RunJob,
     ShowJob,
-    TacticsJob,
 )
 from cuassay.store.runs import RunFolder, open_run
 
@@ -137,48 +132,6 @@ def show_problem(where: str, *, strict: bool = False) -> Mapping[str, Any]:
     return document(ShowJob(problem=where, strict=strict), lambda text: None)
 
 
-def measure_power(job: PowerJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
-    """Return the document of `cuassay problem power`: what a problem's inputs can tell apart.
-
-    `progress` gets a line now and then. Raises UsageError or CannotJudgeError with the judge's
-    message.
-    """
-    return document(job, progress)
-
-
-def loop(job: LoopJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
-    """Return the document of a loop's job (`cuassay loop train`, `cuassay loop infer`).
-
-    `progress` gets a line now and then. Raises UsageError or CannotJudgeError with the judge's
-    message; what was finished before is kept, and the same job goes on from there.
-    """
-    return document(job, progress)
-
-
-def execute(job: ExecuteJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
-    """Return the document of `cuassay run`: what the PTX machine sees in a kernel's launches.
-
-    Raises UsageError or CannotJudgeError with the judge's message.
-    """
-    return document(job, progress)
-
-
-def tactics(job: TacticsJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
-    """Return the document of a candidate's tactics: their kind, and their names at each size.
-
-    Raises UsageError or CannotJudgeError with the judge's message.
-    """
-    return document(job, progress)
-
-
-def prove(job: ProveJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
-    """Return the document of `cuassay prove`: what holds of a kernel's launches for all sizes.
-
-    Raises UsageError or CannotJudgeError with the judge's message.
-    """
-    return document(job, progress)
-
-
 def document(
     job: Job,
     progress: Callable[[str], None],
@@ -186,7 +139,11 @@ def document(
     environment: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
 ) -> Mapping[str, Any]:
-    """Run a job that ends in a document. Raises UsageError or CannotJudgeError."""
+    """Run a job that ends in a document, and return that.
+
+    `progress` gets a line now and then. Raises UsageError or CannotJudgeError with the judge's
+    message; what a loop finished before is kept, and the same job goes on from there.
+    """
     process = JudgeProcess(log=None, environment=environment)
     for event in _drive(job, None, process, timeout_s=timeout_s):
         match event:

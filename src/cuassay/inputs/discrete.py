@@ -276,18 +276,13 @@ def keep_mask(kind: str, request: Request, domain: Mask) -> torch.Tensor:
     kept = request.uniform() < request.number("share", 0.7)
     if not is_flag(request.spec):
         kept[..., 0] = True  # a row with nothing to attend to is a case of its own ("zeros")
-        _keep_one(kept, request)
+        # Leave one element, at any place, in one of eight rows, where there are four or more.
+        rows = kept.view(-1, kept.shape[-1])
+        if len(rows) >= _ROWS_WITH_ONE:
+            chosen = request.permutation(len(rows))[: max(1, len(rows) // 8)]
+            places = request.integers(rows.shape[1], (len(chosen), 1))
+            rows[chosen] = torch.zeros_like(rows[chosen]).scatter(1, places, value=True)
     return kept
-
-
-def _keep_one(kept: torch.Tensor, request: Request) -> None:
-    """Leave one element, at any place, in one of eight rows, where there are four or more."""
-    rows = kept.view(-1, kept.shape[-1])
-    if len(rows) < _ROWS_WITH_ONE:
-        return
-    chosen = request.permutation(len(rows))[: max(1, len(rows) // 8)]
-    places = request.integers(rows.shape[1], (len(chosen), 1))
-    rows[chosen] = torch.zeros_like(rows[chosen]).scatter(1, places, value=True)
 
 
 def is_flag(spec: TensorSpec) -> bool:

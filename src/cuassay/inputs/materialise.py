@@ -48,7 +48,14 @@ def materialise(
         if isinstance(spec, ScalarSpec) and spec.name in case.scalars
     }
     given = stated | sizes_given(problem, sizes)
-    drawn = _drawn_sizes(problem, case, sizes)
+    # `drawn` is the sizes at which the generator runs: those of the whole that slices are taken
+    # of.
+    whole: dict[str, int] = {}
+    for fill in case.fills.values():
+        axis, of = fill.parameters.get("take_axis"), fill.parameters.get("take_of")
+        if _from_generator(fill) and isinstance(axis, str) and isinstance(of, int):
+            whole[axis] = of
+    drawn = resolve(problem.axes, {**sizes, **whole}) if whole else sizes
     made = _generated(
         problem,
         case,
@@ -84,16 +91,6 @@ def materialise(
                 columns = torch.arange(mask.shape[-1], device=mask.device)
                 values[spec.name] = mask_of(columns < rows.unsqueeze(-1), spec, domain)
     return values
-
-
-def _drawn_sizes(problem: Problem, case: Case, sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the sizes at which the generator runs: those of the whole that slices are taken of."""
-    whole: dict[str, int] = {}
-    for fill in case.fills.values():
-        axis, of = fill.parameters.get("take_axis"), fill.parameters.get("take_of")
-        if _from_generator(fill) and isinstance(axis, str) and isinstance(of, int):
-            whole[axis] = of
-    return resolve(problem.axes, {**sizes, **whole}) if whole else sizes
 
 
 def _from_generator(fill: Fill | None) -> bool:

@@ -35,21 +35,18 @@ def outside(problem: Problem, values: Values, sizes: Mapping[str, int]) -> dict[
                 padding = torch.ones(value.shape, dtype=torch.bool)
                 padding[: evaluate(rows, sizes), : evaluate(columns, sizes)] = False
                 open_ |= swizzled(padding, layout)
-        for last, axis in _ends(problem, values):
+        # `ends` is where the rows of an axis end that offsets reach, and the axis.
+        ends = [
+            (int(_integers(values[spec.name]).reshape(-1)[-1]), spec.domain.axis)
+            for spec in tensor_inputs(problem)
+            if isinstance(spec.domain, Offsets) and spec.domain.short
+        ]
+        for last, axis in ends:
             if spec.shape[:1] == (axis,):
                 open_[last:] = True
         if bool(open_.any()):
             found[spec.name] = open_
     return found
-
-
-def _ends(problem: Problem, values: Values) -> list[tuple[int, str]]:
-    """Return where the rows of an axis end that offsets reach, and the axis."""
-    return [
-        (int(_integers(values[spec.name]).reshape(-1)[-1]), spec.domain.axis)
-        for spec in tensor_inputs(problem)
-        if isinstance(spec.domain, Offsets) and spec.domain.short
-    ]
 
 
 def _integers(value: torch.Tensor | Scalar) -> torch.Tensor:

@@ -8,7 +8,7 @@ that contradicts leaves nothing to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _JUMPS = (1, 8, 64, 512, 4096)
@@ -109,20 +109,17 @@ def _law(probe: SizeProbe) -> Law | None:
 
 def _holds(probe: SizeProbe, law: Law) -> bool:
     """Whether sizes that were not used to find a law bear it out."""
-    for size in _unused(probe):
-        answer = probe.ask(size)
-        if answer is not None and answer is not law.shows(size):
-            return False
-    return True
-
-
-def _unused(probe: SizeProbe) -> Iterable[int]:
     found = [round(probe.start + part * (probe.cap - probe.start)) for part in _UNUSED]
     found += [probe.start + 2, probe.start + 5]
     if probe.start > probe.low + 1:
         found.append((probe.low + probe.start) // 2)
     inside = [size for size in found if probe.low <= size <= probe.cap]
-    return [size for size in dict.fromkeys(inside) if size not in probe.known]
+    unused = [size for size in dict.fromkeys(inside) if size not in probe.known]
+    for size in unused:
+        answer = probe.ask(size)
+        if answer is not None and answer is not law.shows(size):
+            return False
+    return True
 
 
 def _remainder(probe: SizeProbe) -> Law | None:

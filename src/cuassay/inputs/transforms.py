@@ -103,7 +103,15 @@ def _hard_to_tell_apart(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> to
         if low < high:  # within the range that the values have, which may be a legal one
             value = (units.trunc().clamp(low, high) / scale).to(value.dtype)
     if "reorder" in fill.parameters:
-        value = _reordered(value, seed=int(_number(spec, fill, "reorder")))
+        generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "reorder")))
+        # Floats of 8 bits cannot be indexed everywhere: they move as bytes.
+        narrow = value.dtype.itemsize == 1
+        flat = (value.contiguous().view(torch.uint8) if narrow else value).reshape(-1)
+        places = torch.arange(flat.numel())
+        middle = places[_middle(value)]
+        places[_middle(value)] = middle[torch.randperm(len(middle), generator=generator)]
+        moved = flat[places.to(flat.device)]
+        value = (moved.view(value.dtype) if narrow else moved).reshape(value.shape)
     if "negate" in fill.parameters and _of_both_signs(value):
         generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "negate")))
         signs = torch.ones(value.numel(), dtype=value.dtype)
@@ -149,18 +157,6 @@ def _is_finite(value: torch.Tensor) -> bool:
     if not value.is_floating_point() or value.dtype.itemsize == 1 or not value.numel():
         return False
     return bool(value.isfinite().all())
-
-
-def _reordered(value: torch.Tensor, *, seed: int) -> torch.Tensor:
-    generator = torch.Generator(device="cpu").manual_seed(seed)
-    # Floats of 8 bits cannot be indexed everywhere: they move as bytes.
-    narrow = value.dtype.itemsize == 1
-    flat = (value.contiguous().view(torch.uint8) if narrow else value).reshape(-1)
-    places = torch.arange(flat.numel())
-    middle = places[_middle(value)]
-    places[_middle(value)] = middle[torch.randperm(len(middle), generator=generator)]
-    moved = flat[places.to(flat.device)]
-    return (moved.view(value.dtype) if narrow else moved).reshape(value.shape)
 
 
 def _taken(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw) -> torch.Tensor:

@@ -138,7 +138,15 @@ class Cases:
             first, self._costs = self._costs.first, dataclasses.replace(self._costs, first=None)
             first()
         if purpose in LOOPS:
-            cases = self._states(purpose)
+            cases = tuple(
+                loop_states().plan(
+                    self.domain.problem,
+                    purpose,
+                    profile=self._profile,
+                    seed=self.seed("loop", purpose),
+                    device=self._device,
+                )
+            )
         elif purpose in (FACTS, SLICES):
             self._plans[FACTS] = self._plans[SLICES] = (self._view(purpose), ())
             broken = broken_inputs(
@@ -313,27 +321,24 @@ class Cases:
             if settled_case is not None:
                 found.append(settled_case)
         if not found and purpose in _NEEDED:
-            return self._own(purpose)
-        return tuple(found)
-
-    def _own(self, purpose: str) -> tuple[Case, ...]:
-        """Return cases of the problem's own workloads, the smallest first."""
-        problem = self.domain.problem
-        workloads = sorted(
-            problem.workloads, key=lambda w: elements(problem, resolve(problem.axes, w.axes))
-        )
-        count = {"small": 1}.get(purpose, 2)
-        return tuple(
-            Case(
-                label=f"{purpose}: workload {workload.id}",
-                axes=resolve(problem.axes, workload.axes),
-                scalars=problem.usual_state,
-                seed=self.seed("own", purpose, workload.id),
-                benchmark=True,
-                workload=workload.id,
+            # Return cases of the problem's own workloads, the smallest first.
+            problem = self.domain.problem
+            workloads = sorted(
+                problem.workloads, key=lambda w: elements(problem, resolve(problem.axes, w.axes))
             )
-            for workload in workloads[:count]
-        )
+            count = {"small": 1}.get(purpose, 2)
+            return tuple(
+                Case(
+                    label=f"{purpose}: workload {workload.id}",
+                    axes=resolve(problem.axes, workload.axes),
+                    scalars=problem.usual_state,
+                    seed=self.seed("own", purpose, workload.id),
+                    benchmark=True,
+                    workload=workload.id,
+                )
+                for workload in workloads[:count]
+            )
+        return tuple(found)
 
     def _within_memory(self, purpose: str, cases: tuple[Case, ...]) -> tuple[Case, ...]:
         """Return the cases that have room in the planned memory, the others made smaller.
@@ -418,18 +423,6 @@ class Cases:
             return not self._truths.rough(case).ill_conditioned
         except CuassayError:
             return True  # what a reference refuses is found out elsewhere
-
-    def _states(self, kind: str) -> tuple[Case, ...]:
-        """Return what the kernel's site sees in a training or decoding loop."""
-        return tuple(
-            loop_states().plan(
-                self.domain.problem,
-                kind,
-                profile=self._profile,
-                seed=self.seed("loop", kind),
-                device=self._device,
-            )
-        )
 
 
 def _same(before: _View, now: _View) -> bool:

@@ -99,7 +99,10 @@ async def run_checks(
     # Others need not wait for what runs in the first process alone, once it has built.
     waited_for = () if beside and executor.pool.builds.done else order.untouched
     await main.run((*order.first, *waited_for))
-    plain = _plain(order.others, job.stop)
+    if job.stop is not Stop.GROSS:
+        plain = None
+    else:
+        plain = next((check for check in order.others if check.code == PLAIN), None)
 
     async def begin() -> None:
         await main.run(() if waited_for else order.untouched)
@@ -141,13 +144,6 @@ async def run_checks(
     for one in (executor, *beside):
         await one.settle()
     return _checked(bench, lanes, measured[0] if measured else None)
-
-
-def _plain(checks: Sequence[Check], stop: Stop) -> Check | None:
-    """Return the check whose scenarios are plain calls, where these may end the trial."""
-    if stop is not Stop.GROSS:
-        return None
-    return next((check for check in checks if check.code == PLAIN), None)
 
 
 async def _measured(bench: Bench, lanes: Lanes) -> Power | None:

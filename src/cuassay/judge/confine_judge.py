@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from cuassay.home import cache_dir, home, keys_dir
 from cuassay.model import walls
@@ -27,7 +26,12 @@ def confine(*, device: Device, within: Sequence[str], writable: Sequence[str]) -
     writes to `writable`, the build caches and the folder of temporary files. The processes that
     workers are forked from must be started before, and threads after it.
     """
-    own = [path for path in _below(home()) if path != keys_dir()]
+    folder = home()
+    try:
+        below = list(folder.iterdir())
+    except OSError:
+        below = []
+    own = [path for path in below if path != keys_dir()]
     cache_dir().mkdir(parents=True, exist_ok=True)
     changed = [str(cache_dir()), tempfile.gettempdir(), _SHARED, *writable]
     seen = [*readable(os.environ, device=device), *map(str, own), *within, "/proc"]
@@ -39,10 +43,3 @@ def confine(*, device: Device, within: Sequence[str], writable: Sequence[str]) -
     except OSError as error:
         return f"{walls.WRITES}: {error.strerror or error}"
     return ""
-
-
-def _below(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []

@@ -86,7 +86,16 @@ def decide_trial(
 ) -> Decided:
     """Decide, once. Properties are proved only where nothing rejects."""
     job, trial = bench.job, bench.trial
-    rule = _rule(bench, executor, checked)
+    # `rule` is what the benchmark's own rule says, where a verdict states it.
+    rejected = any(report.wrong for report in checked.reports)
+    at_first = rejected and bench.job.stop is Stop.FIRST
+    ends = bench.budget.is_spent or at_first or checked.gross
+    if ends or not (bench.plan.extras and checked.built):
+        rule = None
+    else:
+        rule = bench.optional(
+            "the benchmark's own rule", lambda: benchmark_rule.evaluate(bench.trial, executor)
+        )
     ruled = answer_to_rule(trial, executor, control, rule, name=checked.with_id)
     for finding in ruled.findings:
         bench.emit(FindingReported(finding=finding))
@@ -157,18 +166,6 @@ def has_launches(candidate: Candidate) -> bool:
     """Whether a candidate has kernels of its own, as far as its sources show."""
     kernel = candidate.language is Language.CUDA_KERNEL
     return kernel or candidate.names_triton or candidate.compiles_cuda
-
-
-def _rule(bench: Bench, executor: Executor, checked: Checked) -> BenchmarkRule | None:
-    """Return what the benchmark's own rule says, where a verdict states it."""
-    rejected = any(report.wrong for report in checked.reports)
-    at_first = rejected and bench.job.stop is Stop.FIRST
-    ends = bench.budget.is_spent or at_first or checked.gross
-    if ends or not (bench.plan.extras and checked.built):
-        return None
-    return bench.optional(
-        "the benchmark's own rule", lambda: benchmark_rule.evaluate(bench.trial, executor)
-    )
 
 
 def _proved(bench: Bench, wanted: tuple[Property, ...]) -> tuple[Proof, ...]:

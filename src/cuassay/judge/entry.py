@@ -82,12 +82,18 @@ def main() -> int:
             else:
                 started = time.time()
             job: Job = serial.loads(Job, line)
-            if number:
-                _log_to(job)
+            if number and isinstance(job, TrialJob) and job.run_dir:
+                with contextlib.suppress(OSError), open(Path(job.run_dir) / LOG, "ab") as log:
+                    os.dup2(log.fileno(), 1)
+                    os.dup2(log.fileno(), 2)
             code = _guarded(job, emit, started, place)
             if code or not place.is_as_new() or _imported_elsewhere(job):
                 return code
-            _let_go()
+            # Free what the last job left: cycles that hold tensors, and memory that torch keeps.
+            gc.collect()
+            torch = sys.modules.get("torch")
+            if torch is not None and torch.cuda.is_initialized():
+                torch.cuda.empty_cache()
             with contextlib.suppress(OSError):  # nobody waits for it
                 sink.write(READY)
         return code
@@ -219,22 +225,6 @@ def _imported_elsewhere(job: Job) -> bool:
     # What torch makes up has a name that is no path: `_ops.py`.
     named = (Path(file) for file in files if isinstance(file, str))
     return any(f.is_absolute() and not str(f.resolve()).startswith(roots) for f in named)
-
-
-def _let_go() -> None:
-    """Free what the last job left: cycles that hold tensors, and memory that torch keeps."""
-    gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
-
-
-def _log_to(job: Job) -> None:
-    """Let what this process prints from now on stand in the run folder of a job."""
-    if isinstance(job, TrialJob) and job.run_dir:
-        with contextlib.suppress(OSError), open(Path(job.run_dir) / LOG, "ab") as log:
-            os.dup2(log.fileno(), 1)
-            os.dup2(log.fileno(), 2)
 
 
 def _guarded(job: Job, emit: Callable[[Event], None], started: float, place: _Place) -> int:

@@ -235,7 +235,14 @@ class CheckLane:
                     work.prepare()
                 await self._run(check)
             elif self._main is not None and self._main.shares:
-                await self._help(self._main)
+                proposed = (
+                    self._main._examination.proposed
+                    if self._main._examination is not None
+                    else None
+                )
+                if proposed is not None:
+                    with self._lanes.trial.timeline.span(self._lane, proposed.check.code):
+                        await self._examination_of(proposed.check).help(proposed)
             elif work.then and not self._lanes.over:
                 await work.then.popleft()()
             else:
@@ -246,13 +253,6 @@ class CheckLane:
         """Whether the check that runs now has scenarios that other lanes may run."""
         proposed = self._examination.proposed if self._examination is not None else None
         return proposed is not None and not proposed.is_over
-
-    async def _help(self, main: CheckLane) -> None:
-        proposed = main._examination.proposed if main._examination is not None else None
-        if proposed is None:
-            return
-        with self._lanes.trial.timeline.span(self._lane, proposed.check.code):
-            await self._examination_of(proposed.check).help(proposed)
 
     def _examination_of(self, check: Check) -> Examination:
         lanes = self._lanes

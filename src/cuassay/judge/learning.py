@@ -151,14 +151,9 @@ class Learning:
             return
         learnt, sizes = learn_sizes(acceptor)
         self.take(learnt, (*self.domain.facts, *sizes))
-        self._leave_undecided_sizes()
-
-    def _leave_undecided_sizes(self) -> None:
-        """Raise the least size of axes where the small cases would decide nothing.
-
-        A reference accepts groups of one channel, say, though what it normalises there is zero
-        divided by zero. Of the axes that have a step, the first whose double helps is taken.
-        """
+        # Raise the least size of axes where the small cases would decide nothing. A reference
+        # accepts groups of one channel, say, though what it normalises there is zero divided by
+        # zero. Of the axes that have a step, the first whose double helps is taken.
         problem, facts = self.domain.problem, self.domain.facts
         for factor in _RAISED if self._undecided(problem) else ():
             for known in facts:

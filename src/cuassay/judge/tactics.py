@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from cuassay import build
-from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import (
     first_raised,
     inconclusive_reason,
@@ -25,7 +24,6 @@ from cuassay.judge.run.executor import Executor
 from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.axes import resolve
 from cuassay.model.jobs import TacticsJob
-from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
 from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
@@ -77,7 +75,24 @@ def tactics(job: TacticsJob, nursery: Nursery | None) -> dict[str, Any]:
     given = nursery if nursery and nursery.device == device else None
     with Executor(trial, candidate, device=device, nursery=given) as runner:
         run = runner(scenario)
-        told = _told(scenario, run, problem)
+        raised = first_raised(run)
+        ended = termination_finding(scenario, run, problem=problem)
+        why = inconclusive_reason(run) or (ended.message if ended else "")
+        if raised is not None:
+            why = f"{raised.exception}: {raised.message}"
+        if why:
+            raise CannotJudgeError(
+                f"the kernel does not list its tactics: {cleaned_text(why, 600)}"
+            )
+        told = []
+        for _, record in done_steps(scenario, run.result, ReadResult):
+            try:
+                data = json.loads(bytes(run.tensor(record.items[0]).cpu().numpy()))
+                told.append({name: data[name] for name in ("kind", "static", "names")})
+            except (IndexError, KeyError, TypeError, ValueError) as error:
+                raise CannotJudgeError(
+                    f"the kernel's process does not list tactics in JSON ({type(error).__name__})"
+                ) from None
     if not told or not told[0]["kind"]:
         raise UsageError(
             f"'{candidate.name}' has no tactics: expected a Triton autotuner with several "
@@ -105,24 +120,3 @@ def _own_sizes(trial: JudgeTrial, small: Mapping[str, int]) -> tuple[Mapping[str
     listed = [w.axes for w in trial.problem.workloads if not w.recorded][:_LISTED]
     found = [{name: small[name] for name in free}, *map(dict, listed)]
     return tuple({str(sorted(one.items())): one for one in found}.values())
-
-
-def _told(scenario: Scenario, run: Run, problem: Problem) -> list[dict[str, Any]]:
-    """Return what the candidate's process told of each call. Raises CannotJudgeError."""
-    raised = first_raised(run)
-    ended = termination_finding(scenario, run, problem=problem)
-    why = inconclusive_reason(run) or (ended.message if ended else "")
-    if raised is not None:
-        why = f"{raised.exception}: {raised.message}"
-    if why:
-        raise CannotJudgeError(f"the kernel does not list its tactics: {cleaned_text(why, 600)}")
-    found = []
-    for _, record in done_steps(scenario, run.result, ReadResult):
-        try:
-            data = json.loads(bytes(run.tensor(record.items[0]).cpu().numpy()))
-            found.append({name: data[name] for name in ("kind", "static", "names")})
-        except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise CannotJudgeError(
-                f"the kernel's process does not list tactics in JSON ({type(error).__name__})"
-            ) from None
-    return found

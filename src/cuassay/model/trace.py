@@ -79,6 +79,7 @@ class StepRaised:
     """The candidate raised: exception type, message and traceback are untrusted text.
 
     `frames` are the candidate's own lines on the way to it, as (file, line), outermost first.
+    `ranks` are those of a call that wait for one another: each, and what it does.
     """
 
     index: int
@@ -87,6 +88,7 @@ class StepRaised:
     traceback: str = ""
     claim: Claim | None = None
     frames: tuple[tuple[str, int], ...] = ()
+    ranks: tuple[tuple[int, str], ...] = ()
 
 
 StepRecord: TypeAlias = StepDone | StepRaised

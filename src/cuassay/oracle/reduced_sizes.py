@@ -64,7 +64,24 @@ class _Lengths(PassThrough):
         """Note what the operation reduces."""
         self.count += 1
         if operation.nominal is not None:
-            self.lengths.update(_reduced(operation))
+            inner = product_terms(operation)
+            if inner:
+                reduced = {inner}
+            else:
+                name, named = operation.name, operation.named
+                if name in _NORMALISED:
+                    shape = named.get("normalized_shape") or ()
+                    reduced = {*shape, math.prod(shape)}
+                else:
+                    values = named.get("self")
+                    if name not in _ALONG or not isinstance(values, Tensor):
+                        reduced = set()
+                    else:
+                        reduced = {
+                            values.shape[dim]
+                            for dim in reduced_dims(named.get("dim"), values.dim())
+                        }
+            self.lengths.update(reduced)
         return NotImplemented
 
     def after(self, operation: Operation, out: Any) -> object:
@@ -73,17 +90,3 @@ class _Lengths(PassThrough):
             shape = list(tensor.shape)
             self.squared.update(size for size in shape if shape.count(size) > 1)
         return out
-
-
-def _reduced(operation: Operation) -> set[int]:
-    inner = product_terms(operation)
-    if inner:
-        return {inner}
-    name, named = operation.name, operation.named
-    if name in _NORMALISED:
-        shape = named.get("normalized_shape") or ()
-        return {*shape, math.prod(shape)}
-    values = named.get("self")
-    if name not in _ALONG or not isinstance(values, Tensor):
-        return set()
-    return {values.shape[dim] for dim in reduced_dims(named.get("dim"), values.dim())}

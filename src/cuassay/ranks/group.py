@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -83,7 +83,7 @@ class Group(_GROUP):  # type: ignore[misc]
 
     def __init__(self, port: Port, *, name: str, members: Sequence[int], rank: int) -> None:
         super().__init__(rank, len(members))
-        self._port, self._name, self._members, self._place = port, name, tuple(members), rank
+        self.port, self._name, self._members, self._place = port, name, tuple(members), rank
 
     @property
     def group_name(self) -> str:
@@ -124,7 +124,7 @@ class Group(_GROUP):  # type: ignore[misc]
             takes=tuple(one.numel() for one in into),
             line=_callers_line(),
         )
-        return _Begun(self._port, self._port.post(operation, given, into), into)
+        return _Begun(self.port, self.port.post(operation, given, into), into)
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> _Begun:
         """Begin an all_reduce."""
@@ -245,16 +245,22 @@ def _callers_line() -> str:
 
 def open_world(port: Port, *, rank: int, size: int, store: Store) -> None:
     """Let torch.distributed have a world of `size` ranks in this process, over `port`."""
-    register(lambda: port)
-    dist.init_process_group(BACKEND, rank=rank, world_size=size, store=store)
+    register()
+    dist.init_process_group(BACKEND, rank=rank, world_size=size, store=store, pg_options=port)
 
 
-def register(port: Callable[[], Port]) -> None:
-    """Make `cuassay` a backend of torch.distributed in this process, once."""
+def register() -> None:
+    """Make `cuassay` a backend of torch.distributed in this process, once.
 
-    def create(options: Any, _: object) -> Group:
+    Its option is the port of a world; other groups have that of the world that they are of.
+    """
+
+    def create(options: Any, port: Port | None) -> Group:
+        world: Any = dist.group.WORLD
         members = options.global_ranks_in_group or range(options.group_size)
-        return Group(port(), name=options.group_id, members=members, rank=options.group_rank)
+        return Group(
+            port or world.port, name=options.group_id, members=members, rank=options.group_rank
+        )
 
     if BACKEND.upper() not in dist.Backend._plugins:
         dist.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])

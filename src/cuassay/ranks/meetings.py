@@ -69,7 +69,7 @@ class Meetings(Generic[T]):
         return list(self._open.values())
 
 
-def waiting_words(rank: int, operation: Operation, absent: Sequence[int]) -> str:
-    """Return that a rank waits in a collective, and for which ranks."""
+def waiting_words(operation: Operation, absent: Sequence[int]) -> str:
+    """Return in which collective a rank waits, and for which ranks."""
     named = " and ".join(f"rank {one}" for one in absent) or "the others"
-    return f"rank {rank} waits in {operation.words} for {named}"
+    return f"waits in {operation.words} for {named}"

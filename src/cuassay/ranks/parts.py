@@ -21,12 +21,12 @@ def rank_count(inputs: Sequence[InputSpec], given: Sequence[Any], ranks: Ranks) 
 
 
 def part_of(value: Any, name: str, ranks: Ranks, *, rank: int, count: int) -> Any:
-    """Return what a rank is given of an input: a copy, which no other rank sees."""
+    """Return what a rank is given of an input: a copy of what other ranks are given too."""
     match ranks.lies(name):
         case Lies.OWN:
-            return value[rank].clone()
+            return value[rank]
         case Lies.SPLIT:
             start, end = parts(value.shape[0], count)[rank]
-            return value[start:end].clone()
+            return value[start:end]
         case Lies.WHOLE:
             return value if isinstance(value, bool | int | float) else value.clone()

@@ -6,25 +6,30 @@ the dispatch modes of the caller: a lifted reference has its collectives in floa
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch._C._distributed_c10d import HashStore
+from torch._C._distributed_c10d import HashStore, _unregister_process_group
 from torch.distributed import distributed_c10d as c10d
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils import _python_dispatch as dispatch
 
 from cuassay.ranks.collectives import Operation, results
-from cuassay.ranks.group import BACKEND, Group, Tensors
+from cuassay.ranks.group import BACKEND, Group, Tensors, register
 from cuassay.ranks.meetings import Meeting, Meetings, waiting_words
 
 
 class RanksStuckError(Exception):
     """Ranks wait for one another, and none can go on; the message says who waits for whom."""
+
+
+_GROUPS = 1_000_000  # that a rank may make, and more than it does
+_WORLDS = itertools.count()
 
 
 class _World(c10d._World):
@@ -41,7 +46,8 @@ class _World(c10d._World):
             "tags_to_pg": {"": [group]},
             "pg_to_tag": {group: ""},
         }
-        self.group_count = 1
+        # Groups of all threads are registered by name; their ranks meet by what is left of it.
+        self.group_count = next(_WORLDS) * _GROUPS + 1
 
     group_count = 1
     pg_map = property(lambda self: self._own["pg_map"])
@@ -124,6 +130,14 @@ class _Port:
     rank: int
 
     def post(self, operation: Operation, given: Tensors, into: Tensors) -> int:
+        if self.turns.stops:
+            raise RuntimeError(
+                "this process group is of an earlier call, whose ranks are gone; make groups in "
+                "the call that uses them"
+            )
+        name = operation.group
+        if name.isdecimal():
+            operation = replace(operation, group=str(int(name) % _GROUPS))
         return self.turns.meeting.post(operation, given, into)
 
     def wait(self, number: int) -> None:
@@ -145,13 +159,17 @@ def run_together(call: Callable[[int], object], size: int) -> list[object]:
     returned: list[object] = [None] * size
     raised: list[BaseException] = []
     running = set(range(size))
+    worlds: list[_World] = []
+    register()
     state = _state_of_thread()
 
     def run(rank: int) -> None:
         try:
             turns.await_turn(rank)
             port = _Port(turns, rank)
-            c10d._world = _World(Group(port, name="0", members=range(size), rank=rank))
+            world = _World(Group(port, name="0", members=range(size), rank=rank))
+            worlds.append(world)
+            c10d._world = world
             with state():
                 returned[rank] = call(rank)
         except _StoppedError:
@@ -182,6 +200,8 @@ def run_together(call: Callable[[int], object], size: int) -> list[object]:
         for thread in threads:
             thread.join()
         c10d._world = before
+        for name in {n for world in worlds for n in world.pg_names.values()} - {"0"}:
+            _unregister_process_group(name)
     if raised:
         raise raised[0]
     return returned
@@ -194,7 +214,7 @@ def _stuck(turns: _Turns, running: set[int]) -> str:
         number = turns.waits[rank]
         if number is not None:
             operation, meeting = turns.meeting.begun[number]
-            told.append(waiting_words(rank, operation, meeting.absent))
+            told.append(f"rank {rank} {waiting_words(operation, meeting.absent)}")
     return "; ".join(told) or "no rank can go on"
 
 

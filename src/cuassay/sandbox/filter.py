@@ -19,7 +19,7 @@ import errno
 import platform
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -237,13 +237,9 @@ def refuse_host_calls(*, connects: bool = False) -> None:
     processor = _PROCESSORS.get(platform.machine())
     if processor is None:
         raise OSError(errno.ENOSYS, f"no filter for {platform.machine()}")
-    program = _program(_steps(processor, connects=connects))
+    program = b"".join(struct.pack("HBBI", *step) for step in _steps(processor, connects=connects))
     held = ctypes.create_string_buffer(program)
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(held))
     left = syscalls.call(processor.seccomp, _SET_MODE_FILTER, _ALL_THREADS, header)
     if left:
         raise OSError(errno.EBUSY, f"thread {left} of this process has a filter of its own")
-
-
-def _program(steps: Sequence[_Step]) -> bytes:
-    return b"".join(struct.pack("HBBI", *step) for step in steps)

@@ -24,7 +24,7 @@ from cuassay.model.trace import (
     Termination,
 )
 from cuassay.sandbox.guest import items
-from cuassay.sandbox.guest.interface import Around, Given
+from cuassay.sandbox.guest.interface import Given
 from cuassay.sandbox.guest.interpreter import Interpreter
 from cuassay.sandbox.guest.memory import guards
 from cuassay.sandbox.ran import Ran, renumbered
@@ -53,45 +53,34 @@ class LocalRunner:
         """Execute the steps; SystemExit of the callable ends the run as Exited."""
         started = time.perf_counter()
         with guards.in_process(scenario.mode, self._device) as around:
-            records, tensors, end = self._steps(scenario, inputs, answers, around=around)
+            interpreter = Interpreter(
+                self._call,
+                self._problem,
+                device=self._device,
+                convention=self._convention,
+                around=around,
+            )
+            records: list[StepRecord] = []
+            tensors: list[torch.Tensor] = []
+            slots: dict[str, int] = {}
+            end: Termination = Finished()
+            for index, step in enumerate(scenario.steps):
+                given = given_for(step, scenario, slots, inputs=inputs, answers=answers)
+                try:
+                    done = interpreter.execute(step, index, cases=scenario.cases, given=given)
+                except SystemExit as error:
+                    if error.code is None:
+                        exit_code = 0
+                    else:
+                        exit_code = error.code if isinstance(error.code, int) else 1
+                    end = Exited(index=index, exit_code=exit_code)
+                    break
+                records.append(renumbered(done.record, len(tensors)))
+                tensors += [items.tensor_copy(tensor) for tensor in done.tensors]
         result = ScenarioResult(
             records=tuple(records), termination=end, duration_s=time.perf_counter() - started
         )
         return Ran(result, tensors)
-
-    def _steps(
-        self,
-        scenario: Scenario,
-        inputs: MakeInputs,
-        answers: MakeAnswers | None,
-        *,
-        around: Around,
-    ) -> tuple[list[StepRecord], list[torch.Tensor], Termination]:
-        interpreter = Interpreter(
-            self._call,
-            self._problem,
-            device=self._device,
-            convention=self._convention,
-            around=around,
-        )
-        records: list[StepRecord] = []
-        tensors: list[torch.Tensor] = []
-        slots: dict[str, int] = {}
-        end: Termination = Finished()
-        for index, step in enumerate(scenario.steps):
-            given = given_for(step, scenario, slots, inputs=inputs, answers=answers)
-            try:
-                done = interpreter.execute(step, index, cases=scenario.cases, given=given)
-            except SystemExit as error:
-                if error.code is None:
-                    exit_code = 0
-                else:
-                    exit_code = error.code if isinstance(error.code, int) else 1
-                end = Exited(index=index, exit_code=exit_code)
-                break
-            records.append(renumbered(done.record, len(tensors)))
-            tensors += [items.tensor_copy(tensor) for tensor in done.tensors]
-        return records, tensors, end
 
 
 def given_for(

@@ -64,7 +64,12 @@ def _emptied(top: int) -> int:
         if waiting[-1]:
             name = waiting[-1].pop()
             try:
-                below = _opened(name, here)
+                place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+                try:
+                    os.chmod(f"/proc/self/fd/{place}", stat.S_IRWXU)
+                finally:
+                    os.close(place)
+                below = os.open(name, _FOLDER, dir_fd=here)
             except OSError:
                 continue
             os.close(here)
@@ -84,16 +89,6 @@ def _emptied(top: int) -> int:
             raise OSError("a folder was moved while it was removed")
         with contextlib.suppress(OSError):
             os.rmdir(names.pop(), dir_fd=here)
-
-
-def _opened(name: str, folder: int) -> int:
-    """Open a folder in `folder` whatever its permissions were. Raises OSError."""
-    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        os.chmod(f"/proc/self/fd/{place}", stat.S_IRWXU)
-    finally:
-        os.close(place)
-    return os.open(name, _FOLDER, dir_fd=folder)
 
 
 def _folders_left(folder: int) -> list[str]:

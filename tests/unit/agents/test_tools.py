@@ -90,7 +90,7 @@ def test_explain_power_and_replay(tools: Tools, monkeypatch: pytest.MonkeyPatch)
     fake_engine.install(monkeypatch, samples.rejected())
     power = {"problem": "p", "mutants": 3, "killed_ours": 2, "survivors": [{"words": "SECRET"}],
              "survivors_theirs": [{"words": "no eps"}]}  # fmt: skip
-    monkeypatch.setattr("cuassay.engine.run.measure_power", lambda job, progress: power)
+    monkeypatch.setattr("cuassay.engine.run.document", lambda job, progress: power)
 
     async def use(client: Client) -> None:
         page = await client.call_tool("explain", {"code": "num002"})

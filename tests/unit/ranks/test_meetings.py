@@ -34,5 +34,5 @@ def test_groups_and_messages_meet_apart() -> None:
 
 
 def test_who_waits_for_whom_is_said_with_the_line() -> None:
-    told = waiting_words(3, _part(0), [5, 8])
-    assert told == "rank 3 waits in barrier (k.py:4) for rank 5 and rank 8"
+    told = waiting_words(_part(0), [5, 8])
+    assert told == "waits in barrier (k.py:4) for rank 5 and rank 8"

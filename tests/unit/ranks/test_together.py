@@ -103,3 +103,23 @@ def test_a_sum_over_ranks_is_taken_in_float64() -> None:
     assert got.dtype is torch.float64
     assert float(got[1, 0]) == pytest.approx(1.0 + 2e-12, rel=1e-15)
     assert float(reference(x)[1, 0]) == 1.0
+
+
+def test_ranks_make_groups_of_some_of_them_in_every_call() -> None:
+    def program(rank: int) -> list[float]:
+        pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+        x = torch.tensor([float(rank)])
+        dist.all_reduce(x, group=pairs[rank // 2])
+        total = x.clone()
+        dist.all_reduce(total)
+        assert dist.get_rank(pairs[rank // 2]) == rank % 2
+        return [float(x), float(total)]
+
+    for _ in range(2):
+        assert run_together(program, 4) == [[1.0, 12.0], [1.0, 12.0], [5.0, 12.0], [5.0, 12.0]]
+
+
+def test_a_group_of_an_earlier_call_is_refused() -> None:
+    (old, *_) = run_together(lambda _: dist.group.WORLD, 2)
+    with pytest.raises(RuntimeError, match="this process group is of an earlier call"):
+        run_together(lambda _: old.barrier().wait(), 2)  # type: ignore[attr-defined]

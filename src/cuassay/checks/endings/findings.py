@@ -204,7 +204,8 @@ def _raised(raised: StepRaised, scenario: Scenario, *, problem: Problem | None) 
     if problem is not None and case is not None and not memory_fault(raised):
         condition = refusal_condition(problem, case)
     extra: dict[str, object] = {
-        "lines": tuple(SourceLine(file=file, line=line) for file, line in reversed(raised.frames))
+        "lines": tuple(SourceLine(file=file, line=line) for file, line in reversed(raised.frames)),
+        "details": tuple((f"rank {rank}", does) for rank, does in raised.ranks),
     }
     if case is not None and not case.in_domain:
         extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}

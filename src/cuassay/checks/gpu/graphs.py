@@ -29,7 +29,6 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.steps import Capture, Replay
-from cuassay.model.trace import StepRaised
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
@@ -120,7 +119,24 @@ class Graph001(Check):
         if refused is not None:
             if scenario.label == GraphTrying.SCALARS:
                 return  # the other scenarios have said so
-            yield self._refused(trial, scenario, run, refused=refused)
+            after = next(
+                (
+                    n
+                    for n, s in enumerate(scenario.steps)
+                    if n > refused.index and isinstance(s, Call)
+                ),
+                None,
+            )
+            text = f"cannot be captured in a CUDA graph: {exception_text(refused)}"
+            if after is not None and done(run, after) is None:
+                text += "; after the refused capture the next plain call fails as well"
+            yield self.finding(
+                text,
+                scenario=scenario,
+                where=Where(axes=dict(scenario.cases[0].axes)),
+                condition="graphs: not captured in CUDA graphs",
+                evidence=refused.traceback[-4000:],
+            )
             return
         if scenario.label == GraphTrying.SCALARS:
             yield from self._frozen(scenario, answers, reads=reads)
@@ -152,24 +168,6 @@ class Graph001(Check):
                 severity=Severity.LOW,
                 condition=f"graph-scalars: {kept} as at capture; capture anew for other values",
             )
-
-    def _refused(
-        self, trial: Trial, scenario: Scenario, run: Run, *, refused: StepRaised
-    ) -> Finding:
-        after = next(
-            (n for n, s in enumerate(scenario.steps) if n > refused.index and isinstance(s, Call)),
-            None,
-        )
-        text = f"cannot be captured in a CUDA graph: {exception_text(refused)}"
-        if after is not None and done(run, after) is None:
-            text += "; after the refused capture the next plain call fails as well"
-        return self.finding(
-            text,
-            scenario=scenario,
-            where=Where(axes=dict(scenario.cases[0].axes)),
-            condition="graphs: not captured in CUDA graphs",
-            evidence=refused.traceback[-4000:],
-        )
 
     def _wrong(
         self, scenario: Scenario, answers: Answers, *, read: Read, found: Comparison

@@ -124,37 +124,35 @@ class Api001(Check):
                     (seen if item.buffer >= 0 else tensors).setdefault(item.name, []).append(item)
         for items in tensors.values():
             if len(items) == 2:  # before the call and after it
-                yield from self._reshaped(scenario, items[0], items[1])
+                # Report what a call made of the caller's tensor itself, whose bytes may be the
+                # same.
+                before = items[0]
+                after = items[1]
+                pairs = (
+                    ("shape", list(before.shape), list(after.shape)),
+                    ("dtype", before.dtype, after.dtype),
+                    ("strides", list(before.strides), list(after.strides)),
+                )
+                parts = [f"has {what} {new}, had {old}" for what, old, new in pairs if new != old]
+                if before.aliases != after.aliases:
+                    parts.append("lies in other memory")
+                place = Where(output=before.name, axes=dict(scenario.cases[0].axes))
+                if parts:
+                    text = f"input '{before.name}' is changed by the call: afterwards it {parts[0]}"
+                    yield self.finding(text, scenario=scenario, where=place)
+                if after.requires_grad and not before.requires_grad:
+                    what = f"sets requires_grad of input '{before.name}'"
+                    yield self.finding(
+                        f"the call {what}, which the caller's tensor did not have",
+                        scenario=scenario,
+                        where=place,
+                        finding_class=FindingClass.UNSAFE,
+                        severity=Severity.MEDIUM,
+                        condition=f"autograd: it {what}",
+                    )
         for items in seen.values():
             if len(items) == 2:
                 yield from self._changed(trial, scenario, run, pair=(items[0], items[1]))
-
-    def _reshaped(
-        self, scenario: Scenario, before: ResultItem, after: ResultItem
-    ) -> Iterable[Finding]:
-        """Report what a call made of the caller's tensor itself, whose bytes may be the same."""
-        pairs = (
-            ("shape", list(before.shape), list(after.shape)),
-            ("dtype", before.dtype, after.dtype),
-            ("strides", list(before.strides), list(after.strides)),
-        )
-        parts = [f"has {what} {new}, had {old}" for what, old, new in pairs if new != old]
-        if before.aliases != after.aliases:
-            parts.append("lies in other memory")
-        place = Where(output=before.name, axes=dict(scenario.cases[0].axes))
-        if parts:
-            text = f"input '{before.name}' is changed by the call: afterwards it {parts[0]}"
-            yield self.finding(text, scenario=scenario, where=place)
-        if after.requires_grad and not before.requires_grad:
-            what = f"sets requires_grad of input '{before.name}'"
-            yield self.finding(
-                f"the call {what}, which the caller's tensor did not have",
-                scenario=scenario,
-                where=place,
-                finding_class=FindingClass.UNSAFE,
-                severity=Severity.MEDIUM,
-                condition=f"autograd: it {what}",
-            )
 
     def _changed(
         self,

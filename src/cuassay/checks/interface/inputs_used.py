@@ -137,24 +137,21 @@ class Api003(Check):
             and truth_moved(trial, base.case, moved.case)
         ):
             text = f"{names} does not reach the output: the result is the same after {change}"
-            yield self._ignored(scenario, moved.case, text, names=names)
+            extra: dict[str, Any] = {"cause": Cause.INPUT_IGNORED}
+            if not moved.case.in_domain:
+                extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
+                text += " (moved alone it may contradict the other inputs)"
+            place = Where(
+                group=f"{names} moved alone",
+                axes=dict(moved.case.axes),
+                fills={name: fill_text(fill) for name, fill in moved.case.fills.items()},
+            )
+            yield self.finding(text, scenario=scenario, where=place, **extra)
         elif not answers.wrong(base):
             lead = f"right before and wrong after {change}"
             first = next(iter(self._failed(trial, scenario, answers, read=moved, lead=lead)), None)
             if first is not None:
                 yield first
-
-    def _ignored(self, scenario: Scenario, case: Case, text: str, *, names: str) -> Finding:
-        extra: dict[str, Any] = {"cause": Cause.INPUT_IGNORED}
-        if not case.in_domain:
-            extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
-            text += " (moved alone it may contradict the other inputs)"
-        place = Where(
-            group=f"{names} moved alone",
-            axes=dict(case.axes),
-            fills={name: fill_text(fill) for name, fill in case.fills.items()},
-        )
-        return self.finding(text, scenario=scenario, where=place, **extra)
 
 
 def pairs_of(trial: Trial) -> list[Pair]:

@@ -86,7 +86,13 @@ class Launch101(MachineCheck):
             why = f": {found.notes[0]}" if found.notes else ""
             raise NothingToCheckError(f"the call without memory launches nothing{why}")
         for kernel, why in found.refused:
-            yield self._refused(scenario, kernel, why)
+            case = scenario.cases[1]
+            yield self.finding(
+                f"CUDA refuses a launch at {_named(case)}: {why}",
+                scenario=scenario,
+                where=Where(axes=dict(case.axes), group=kernel),
+                statistic="launch",
+            )
 
     def reports(self, fault: MachineFault) -> bool:
         """No fault of a launch that runs is this check's business."""
@@ -96,15 +102,6 @@ class Launch101(MachineCheck):
         """Say at which sizes launches were looked at."""
         places = "; ".join(_named(scenario.cases[1]) for scenario, _ in seen)
         return f"{self.clean_words} at {places}"
-
-    def _refused(self, scenario: Scenario, kernel: str, why: str) -> Finding:
-        case = scenario.cases[1]
-        return self.finding(
-            f"CUDA refuses a launch at {_named(case)}: {why}",
-            scenario=scenario,
-            where=Where(axes=dict(case.axes), group=kernel),
-            statistic="launch",
-        )
 
 
 def _named(case: Case) -> str:

@@ -14,7 +14,7 @@ from cuassay.checks.machine.faults import (
 )
 from cuassay.errors import NothingToCheckError
 from cuassay.model.diagnosis import Cause
-from cuassay.model.machine import LaunchEvidence, MachineFault
+from cuassay.model.machine import MachineFault
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.recording import CallerOrder
 from cuassay.model.scenario import Scenario
@@ -90,7 +90,17 @@ class Stream101(MachineCheck):
             if one.order in (None, CallerOrder.ALWAYS) or one.kernel in said:
                 continue
             said.add(one.kernel)
-            yield self._unordered(scenario, one)
+            never = one.order is CallerOrder.NEVER
+            text = _NEVER if never else _DEFAULT
+            yield self.finding(
+                f"{one.kernel}: {text}",
+                scenario=scenario,
+                where=Where(axes=dict(scenario.cases[0].axes), group=one.kernel),
+                finding_class=FindingClass.WRONG if never else FindingClass.UNSAFE,
+                severity=Severity.CRITICAL if never else Severity.HIGH,
+                condition="" if never else _CONDITION,
+                statistic="order",
+            )
 
     def reports(self, fault: MachineFault) -> bool:
         """No fault of a launch by itself is this check's business."""
@@ -99,16 +109,3 @@ class Stream101(MachineCheck):
     def said(self, trial: Trial, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
         """Say what a pass is worth."""
         return f"{self.clean_words}, the default stream or another, as the call ran once"
-
-    def _unordered(self, scenario: Scenario, one: LaunchEvidence) -> Finding:
-        never = one.order is CallerOrder.NEVER
-        text = _NEVER if never else _DEFAULT
-        return self.finding(
-            f"{one.kernel}: {text}",
-            scenario=scenario,
-            where=Where(axes=dict(scenario.cases[0].axes), group=one.kernel),
-            finding_class=FindingClass.WRONG if never else FindingClass.UNSAFE,
-            severity=Severity.CRITICAL if never else Severity.HIGH,
-            condition="" if never else _CONDITION,
-            statistic="order",
-        )

@@ -264,16 +264,14 @@ def _leaves(
 ) -> bool:
     """Whether the reference accepts what may lie at some places and returns the same."""
     try:
-        return _same(plain, trial.exact(_spoiled(trial, base, places, what)))
+        return all(
+            bool(((one == other) | (one.isnan() & other.isnan())).all())
+            for one, other in zip(
+                plain, trial.exact(_spoiled(trial, base, places, what)), strict=True
+            )
+        )
     except CannotJudgeError:
         return False
-
-
-def _same(first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...]) -> bool:
-    return all(
-        bool(((one == other) | (one.isnan() & other.isnan())).all())
-        for one, other in zip(first, second, strict=True)
-    )
 
 
 def _spoiled(trial: Trial, base: Case, places: Places, what: str) -> Case:

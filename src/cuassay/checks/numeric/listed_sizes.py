@@ -40,7 +40,13 @@ def refusal_condition(problem: Problem, case: Case) -> str:
     undeclared = {axis.name for axis in problem.var_axes() if not axis.declared}
     odd = [name for name in odd_axes(problem, case) if name in undeclared]
     if odd:
-        return f"shapes: only the sizes of its workloads ({_listing(problem, odd)})"
+        parts = []
+        for name in odd:
+            sizes = sorted(_used(problem, name))
+            more = ", ..." if len(sizes) > _LISTED else ""
+            parts.append(f"{name} in {{{', '.join(map(str, sizes[:_LISTED]))}{more}}}")
+        listing = "; ".join(parts)
+        return f"shapes: only the sizes of its workloads ({listing})"
     if undeclared and not odd_axes(problem, case) and not _is_workload(problem, case):
         return "shapes: only the combinations of sizes of its workloads"
     return ""
@@ -96,12 +102,3 @@ def _is_workload(problem: Problem, case: Case) -> bool:
         if all(sizes[name] == case.axes.get(name) for name in names):
             return True
     return False
-
-
-def _listing(problem: Problem, names: list[str]) -> str:
-    parts = []
-    for name in names:
-        sizes = sorted(_used(problem, name))
-        more = ", ..." if len(sizes) > _LISTED else ""
-        parts.append(f"{name} in {{{', '.join(map(str, sizes[:_LISTED]))}{more}}}")
-    return "; ".join(parts)

@@ -144,7 +144,13 @@ class Meta001(Check):
             bad = [any(c.output == output for c in found) for found in failed]
             first = bad.index(True)
             comparison = next(c for c in failed[first] if c.output == output)
-            lead = f"{words_of(scenario.relation)}; {_sides(reads, bad)}"
+            wrong = [read.case.label for read, is_bad in zip(reads, bad, strict=True) if is_bad]
+            right = [read.case.label for read, is_bad in zip(reads, bad, strict=True) if not is_bad]
+            if not right:
+                sides = f"wrong on every one of {', '.join(wrong)}"
+            else:
+                sides = f"right on {', '.join(right)} and wrong on {', '.join(wrong)}"
+            lead = f"{words_of(scenario.relation)}; {sides}"
             yield comparison_finding(
                 self, trial, scenario, reads[first].case, comparison, lead=lead
             )
@@ -252,15 +258,6 @@ def _on_other_data(trial: Trial, used: Sequence[Relation]) -> Iterator[Scenario]
         scenario = _scenario(trial, relation, base)
         if scenario is not None:
             yield scenario
-
-
-def _sides(reads: Sequence[Read], bad: Sequence[bool]) -> str:
-    """Return `right on all 13, wrong on one slice alone`."""
-    wrong = [read.case.label for read, is_bad in zip(reads, bad, strict=True) if is_bad]
-    right = [read.case.label for read, is_bad in zip(reads, bad, strict=True) if not is_bad]
-    if not right:
-        return f"wrong on every one of {', '.join(wrong)}"
-    return f"right on {', '.join(right)} and wrong on {', '.join(wrong)}"
 
 
 def _answer(problem: Problem, read: Read, run: Run, law: Law) -> Tensor | None:

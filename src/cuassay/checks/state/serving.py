@@ -84,8 +84,8 @@ def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
         yield from _shapes_in_turn(trial, small[0])
     if not trial.device.on_gpu and not executed:  # on a GPU a check of streams does it
         alone_s = trial.scenario_s(single_call(small[0], label="alone"))
-        most = trial.effort.together_calls
-        rounds = most if alone_s * most < _TOGETHER_S else max(2, int(_TOGETHER_S / alone_s))
+        wished = trial.effort.together_calls
+        rounds = wished if alone_s * wished < _TOGETHER_S else max(2, int(_TOGETHER_S / alone_s))
         seed = trial.seed("STATE001", "together")
         yield Scenario(
             label="calls from two threads at once",
@@ -106,7 +106,17 @@ def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
             ),
             fresh=True,
         )
-    large = _large(trial)
+    # `large` is two planned cases of one large shape; none where there is no such pair.
+    shapes: dict[tuple[tuple[str, int], ...], list[Case]] = {}
+    for case in trial.cases("numeric"):
+        if case.in_domain and elements_of(trial.problem, case.axes) <= _LARGE_ELEMENTS:
+            shapes.setdefault(tuple(sorted(case.axes.items())), []).append(case)
+    pairs = [found for found in shapes.values() if len(found) > 1 and trial.has_room(found[0])]
+    if not pairs:
+        large: tuple[Case, ...] = ()
+    else:
+        most = max(pairs, key=lambda found: elements_of(trial.problem, found[0].axes))
+        large = most[0], most[1]
     if large:
         # What is held of the one is overwritten by the other, wherever memory comes round again.
         steps = (
@@ -287,16 +297,3 @@ def _alike(trial: Trial, base: Case) -> tuple[Case, ...]:
         *(changed(f"{name} in another order", (name,), reorder=seed) for name in names),
         changed(f"half of {names[0]} with the other sign", names[:1], negate=seed),
     )
-
-
-def _large(trial: Trial) -> tuple[Case, ...]:
-    """Return two planned cases of one large shape; none where there is no such pair."""
-    shapes: dict[tuple[tuple[str, int], ...], list[Case]] = {}
-    for case in trial.cases("numeric"):
-        if case.in_domain and elements_of(trial.problem, case.axes) <= _LARGE_ELEMENTS:
-            shapes.setdefault(tuple(sorted(case.axes.items())), []).append(case)
-    pairs = [found for found in shapes.values() if len(found) > 1 and trial.has_room(found[0])]
-    if not pairs:
-        return ()
-    most = max(pairs, key=lambda found: elements_of(trial.problem, found[0].axes))
-    return most[0], most[1]

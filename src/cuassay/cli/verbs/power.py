@@ -59,7 +59,7 @@ def power(
         strict=strict,
     )
     with waiting("runs broken versions of the reference on the planned inputs") as progress:
-        found = document(run.measure_power(job, progress=progress), inputs=inputs)
+        found = document(run.document(job, progress), inputs=inputs)
     if as_json:
         emit_json(found)
         return

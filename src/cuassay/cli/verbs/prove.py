@@ -57,7 +57,7 @@ def prove(
         properties=tuple(one for one in Property if not only or one.value in only),
     )  # fmt: skip
     quiet = as_json or not sys.stderr.isatty()
-    document = engine.prove(job, progress=lambda text: None if quiet else say(text))
+    document = engine.document(job, lambda text: None if quiet else say(text))
     evidence: ProofEvidence = serial.from_json(ProofEvidence, document["proof"])
     code = {ProofAnswer.PROVED: 0, ProofAnswer.REFUTED: 1, ProofAnswer.UNKNOWN: 3}[evidence.answer]
     if as_json:

@@ -91,7 +91,7 @@ def run(
     with waiting(
         "executes the launches on the CPU; the first use of a kernel compiles it"
     ) as progress:
-        document = engine.execute(job, progress=progress)
+        document = engine.document(job, progress)
     if against:
         context.exit(_compared(document, as_json=as_json))
     evidence: MachineEvidence = serial.from_json(MachineEvidence, document["evidence"])

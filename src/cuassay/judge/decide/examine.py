@@ -432,10 +432,25 @@ class Examination:
             tally.shared.append(earned)
             return
         if findings and not trial.truths.repeats(scenario.cases[0]):
-            findings, reason = await self._beyond_spread(check, scenario, findings)
+            allowed = 2.0 * await self._control.spread(check, scenario)
+            kept = [f for f in findings if f.share is None or f.share > max(allowed, 1.0)]
+            if kept:
+                findings, reason = kept, ""
+            else:
+                findings, reason = (
+                    [],
+                    "within twice the spread of the reference, which is not deterministic",
+                )
         findings = await self._pinned(scenario, run, findings)
         if marginal(findings) and scenario.cases:
-            findings, reason = await self._confirmed(check, scenario, findings, reason)
+
+            async def judged(again: Scenario) -> Sequence[Finding]:
+                if self._ill_conditioned(again):
+                    raise CannotJudgeError("ill-conditioned")
+                return judge_scenario(self._trial, check, again, await self._run(again)).findings
+
+            luck = await confirmed(self._trial, scenario, findings, judged=judged)
+            findings, reason = ([], luck) if luck else (findings, reason)
         if reason and await self._withheld(scenario, run):
             tally.withheld.append(reason)
         elif reason:
@@ -487,7 +502,17 @@ class Examination:
             if settled is not None:
                 return settled
         run = await self._run(scenario)
-        self._raise_if_unbuilt(scenario, run)
+        match run.result.termination:
+            case BuildFailed(out_of_memory=True) if short := shortage(
+                self._trial.device, scenario, self._trial.problem
+            ):
+                raise BuildStopped(None, short)
+            case BuildFailed():
+                raise BuildStopped(termination_finding(scenario, run), "it does not build")
+            case ToolMissing(what=what):
+                raise BuildStopped(None, what)
+            case _:
+                pass
         if may_lack_memory(scenario, run) and not claims_no_tool(run):
             # It counts where the judge sees too little; elsewhere it is any other exception.
             reason = shortage(trial.device, scenario, trial.problem)
@@ -578,29 +603,6 @@ class Examination:
         )
         return [first, *findings[1:]]
 
-    async def _confirmed(
-        self, check: Check, scenario: Scenario, findings: list[Finding], reason: str
-    ) -> tuple[list[Finding], str]:
-        """Keep findings by a small margin if other values by the same recipes fail too."""
-
-        async def judged(again: Scenario) -> Sequence[Finding]:
-            if self._ill_conditioned(again):
-                raise CannotJudgeError("ill-conditioned")
-            return judge_scenario(self._trial, check, again, await self._run(again)).findings
-
-        luck = await confirmed(self._trial, scenario, findings, judged=judged)
-        return ([], luck) if luck else (findings, reason)
-
-    async def _beyond_spread(
-        self, check: Check, scenario: Scenario, findings: list[Finding]
-    ) -> tuple[list[Finding], str]:
-        """Keep what twice the spread of a reference that is not deterministic cannot explain."""
-        allowed = 2.0 * await self._control.spread(check, scenario)
-        kept = [f for f in findings if f.share is None or f.share > max(allowed, 1.0)]
-        if kept:
-            return kept, ""
-        return [], "within twice the spread of the reference, which is not deterministic"
-
     def _ill_conditioned(self, scenario: Scenario, *, roughly: bool = False) -> str:
         """Return why no output of the only case of a scenario can be judged, if so.
 
@@ -613,16 +615,3 @@ class Examination:
         truths = self._trial.truths
         first = truths.rough if roughly else truths.first
         return first(scenario.cases[0]).ill_conditioned
-
-    def _raise_if_unbuilt(self, scenario: Scenario, run: Run) -> None:
-        match run.result.termination:
-            case BuildFailed(out_of_memory=True) if short := shortage(
-                self._trial.device, scenario, self._trial.problem
-            ):
-                raise BuildStopped(None, short)
-            case BuildFailed():
-                raise BuildStopped(termination_finding(scenario, run), "it does not build")
-            case ToolMissing(what=what):
-                raise BuildStopped(None, what)
-            case _:
-                return

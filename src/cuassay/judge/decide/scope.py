@@ -44,6 +44,22 @@ def scope_of(
         problem, (case for by_truth, one in judged if by_truth for case in called(one, read=True))
     )
     addresses = _sizes(problem, (case for _, one in judged for case in outlined(one)))
+    # `families` are the checks that only a GPU runs and that did not, together.
+    skipped = [
+        report
+        for report in reports
+        if isinstance(report.outcome, Skipped) and report.outcome.needs_gpu
+    ]
+    if not skipped:
+        families: tuple[FamilyScope, ...] = ()
+    else:
+        families = (
+            FamilyScope(
+                codes=tuple(report.code for report in skipped),
+                titles=tuple(report.title for report in skipped),
+                reason="needs an NVIDIA GPU",
+            ),
+        )
     return Scope(
         axes=tuple(
             AxisScope(
@@ -59,7 +75,7 @@ def scope_of(
         values=max((elements(problem, sizes) for sizes in values), default=0),
         wanted=max(_wanted(problem), default=0),
         workloads=_workloads(trial, values, addresses, rule),
-        families=_families(reports),
+        families=families,
         launches_made=launches.made,
         launches_judged=launches.judged,
         has_launches=has_launches,
@@ -116,7 +132,16 @@ def _workloads(
             judged = Judged.RULE
         else:
             judged = Judged.ADDRESSES if sizes in addresses else Judged.NO
-            reason = _why_not(trial, sizes)
+            # What a run at these sizes takes is not asked: to follow a long loop takes as long.
+            case, room = Case(label="a workload", axes=sizes), trial.memory.room
+            try:
+                has_memory = room.has_memory(trial.problem, case, truth=False)
+            except CuassayError:
+                has_memory = True
+            if not has_memory:
+                reason = "no room in the planned memory"
+            else:
+                reason = f"too costly for --profile {trial.profile.value}"
         found.append(
             WorkloadScope(
                 workload=workload.id,
@@ -127,33 +152,3 @@ def _workloads(
             )
         )
     return tuple(found)
-
-
-def _why_not(trial: JudgeTrial, sizes: Mapping[str, int]) -> str:
-    # What a run at these sizes takes is not asked: to follow a long loop takes as long.
-    case, room = Case(label="a workload", axes=sizes), trial.memory.room
-    try:
-        has_memory = room.has_memory(trial.problem, case, truth=False)
-    except CuassayError:
-        has_memory = True
-    if not has_memory:
-        return "no room in the planned memory"
-    return f"too costly for --profile {trial.profile.value}"
-
-
-def _families(reports: Iterable[CheckReport]) -> tuple[FamilyScope, ...]:
-    """Return the checks that only a GPU runs and that did not, together."""
-    skipped = [
-        report
-        for report in reports
-        if isinstance(report.outcome, Skipped) and report.outcome.needs_gpu
-    ]
-    if not skipped:
-        return ()
-    return (
-        FamilyScope(
-            codes=tuple(report.code for report in skipped),
-            titles=tuple(report.title for report in skipped),
-            reason="needs an NVIDIA GPU",
-        ),
-    )

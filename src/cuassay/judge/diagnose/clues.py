@@ -223,7 +223,16 @@ class _Experiments:
                 instead=dict.fromkeys((*TESTED, *NUMBERS), cause),
                 lines=lines | ({cause: where} if where is not None else {}),
             )
-        rounds = self._may_round(telling, trace, launches)
+        # `rounds` says whether roundings may be what makes an answer as wrong as it is. They are
+        # not where nothing computes in 16 bits, or where the machine, which carries each value in
+        # float64 beside the kernel's own, saw a small part of the error be made.
+        error = alike.relative_error(telling)
+        if trace is not None:
+            rounds = error < _FLOAT32_LOSES or blamed_lines.rounds_to_16_bits(trace)
+        else:
+            seen = [line.error for launch in launches for line in launch.lines]
+            ended = launches and not any(launch.inconclusive for launch in launches)
+            rounds = not ended or max(seen, default=0.0) >= _SEEN_BY_MACHINE * error
         clue = self._clue(answers, ignored=Cause.INPUT_IGNORED in held.confirmed, rounds=rounds)
         exact = self.found.get("exact")
         ranged = blamed_lines.of_ranges(self.trial, launches, self.candidate, telling, exact)
@@ -463,24 +472,6 @@ class _Experiments:
             if small is not None and elements(self.trial.problem, sizes) <= _ELEMENTS:
                 return self._answer(dataclasses.replace(small, axes=sizes)) is not None
         return False
-
-    def _may_round(
-        self,
-        answer: WrongOutputs,
-        trace: blamed_lines.Traced | None,
-        launches: Sequence[LaunchEvidence],
-    ) -> bool:
-        """Whether roundings may be what makes an answer as wrong as it is.
-
-        They are not where nothing computes in 16 bits, or where the machine, which carries each
-        value in float64 beside the kernel's own, saw a small part of the error be made.
-        """
-        error = alike.relative_error(answer)
-        if trace is not None:
-            return error < _FLOAT32_LOSES or blamed_lines.rounds_to_16_bits(trace)
-        seen = [line.error for launch in launches for line in launch.lines]
-        ended = launches and not any(launch.inconclusive for launch in launches)
-        return not ended or max(seen, default=0.0) >= _SEEN_BY_MACHINE * error
 
     def _clue(self, answers: Sequence[WrongOutputs], *, ignored: bool, rounds: bool) -> Clue | None:
         """Return why the numbers are wrong, by the most certain experiment that says so.

@@ -116,7 +116,20 @@ def find_instruction_repair(
             call = _recorded(trial, run, case)
             if call is None:
                 return None
-            kept = _still_right(trial, machine, call, kept, was_wrong=case in wrong)
+            # `kept` are those of some edits with which one more call is right. A right call may
+            # keep its bytes, or run code that does not have what is edited.
+            was_wrong = case in wrong
+            keys = [edit.key for edit in kept]
+            found = {
+                one.edit.key: one
+                for one in _edited(trial, machine, call, near=None, limit_s=_CHECK_S, keys=keys)
+            }
+            kept = [
+                edit
+                for edit in kept
+                for one in [found.get(edit.key)]
+                if (not was_wrong if one is None else _is_right(trial, call, one))
+            ]
     except (CuassayError, RuntimeError, ValueError):
         return None
     for edit in kept:
@@ -125,31 +138,6 @@ def find_instruction_repair(
         if line is not None:
             return InstructionRepair(edit=edit, line=line)
     return None
-
-
-def _still_right(
-    trial: JudgeTrial,
-    machine: Machine,
-    call: _Recorded,
-    edits: Sequence[InstructionEdit],
-    *,
-    was_wrong: bool,
-) -> list[InstructionEdit]:
-    """Return those of some edits with which one more call is right.
-
-    A right call may keep its bytes, or run code that does not have what is edited.
-    """
-    keys = [edit.key for edit in edits]
-    found = {
-        one.edit.key: one
-        for one in _edited(trial, machine, call, near=None, limit_s=_CHECK_S, keys=keys)
-    }
-    return [
-        edit
-        for edit in edits
-        for one in [found.get(edit.key)]
-        if (not was_wrong if one is None else _is_right(trial, call, one))
-    ]
 
 
 def _recorded(trial: JudgeTrial, run: Callable[[Scenario], Run], case: Case) -> _Recorded | None:

@@ -22,7 +22,7 @@ from cuassay.judge.decide.steady import steady
 from cuassay.judge.diagnose.tensor_words import tensor_words
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding
-from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
+from cuassay.model.problem import Problem, Scalar, ScalarSpec
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Backward, Upstream
 from cuassay.model.told import told_apart
@@ -140,23 +140,21 @@ class Minimiser:
             if not found:
                 aside = [o.name for o in truth.outputs if o.ill_conditioned]
                 return None if finding.where.output in aside else False
-            if not _clear(finding, found[0]) or run_now(
-                self._control.shares(self._check, changed, found)
-            ):
+            # `clear` says whether a smaller case still fails about as clearly as the original
+            # needs to.
+            smaller = found[0]
+            if convinces(finding):
+                clear = convinces(smaller)
+            elif finding.share is None or smaller.share is None:
+                clear = True
+            else:
+                clear = smaller.share >= min(finding.share / 2, _CLEAR_SHARE)
+            if not clear or run_now(self._control.shares(self._check, changed, found)):
                 return None
         except CuassayError:
             return None
         self._found.append((case, found[0]))
         return True
-
-
-def _clear(original: Finding, smaller: Finding) -> bool:
-    """Whether a smaller case still fails about as clearly as the original needs to."""
-    if convinces(original):
-        return convinces(smaller)
-    if original.share is None or smaller.share is None:
-        return True
-    return smaller.share >= min(original.share / 2, _CLEAR_SHARE)
 
 
 def convinces(finding: Finding) -> bool:
@@ -193,30 +191,23 @@ def counterexample_text(
             shown = given.get(spec.name, spec.default if value is None else value)
             lines.append(f"{spec.name} = {shown}")
         elif isinstance(value, torch.Tensor):
-            row = _failing_row(problem, spec, finding)
+            # `row` is the row of an input that has the worst element, where it shares the first
+            # axis.
+            output = next((one for one in problem.outputs if one.name == place.output), None)
+            shares = output is not None and output.shape and spec.shape[:1] == output.shape[:1]
+            row = place.index[0] if shares and place.index and len(spec.shape) > 1 else None
             text = tensor_words(value, case.fills.get(spec.name), row=row)
             lines.append(f"{spec.name} = {spec.dtype.value}[{', '.join(spec.shape)}]: {text}")
     for step in finding.scenario.steps if finding.scenario is not None else ():
         if isinstance(step, Backward):
-            lines.append(f"# upstream gradient: {_upstream_words(step)}")
+            match step.upstream:
+                case Upstream.ONES:
+                    upstream_words = "ones"
+                case _:
+                    upstream_words = f"normal numbers of seed {step.seed}, {step.upstream.value}"
+            lines.append(f"# upstream gradient: {upstream_words}")
     if place.got:
         index = ", ".join(str(i) for i in place.index)
         got, expected = told_apart(place.got, place.expected)
         lines.append(f"# {place.output}[{index}]: got {got}, expected {expected}")
     return "\n".join(lines)
-
-
-def _upstream_words(step: Backward) -> str:
-    match step.upstream:
-        case Upstream.ONES:
-            return "ones"
-        case _:
-            return f"normal numbers of seed {step.seed}, {step.upstream.value}"
-
-
-def _failing_row(problem: Problem, spec: TensorSpec, finding: Finding) -> int | None:
-    """Return the row of an input that has the worst element, where it shares the first axis."""
-    place = finding.where
-    output = next((one for one in problem.outputs if one.name == place.output), None)
-    shares = output is not None and output.shape and spec.shape[:1] == output.shape[:1]
-    return place.index[0] if shares and place.index and len(spec.shape) > 1 else None

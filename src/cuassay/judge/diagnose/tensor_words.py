@@ -38,7 +38,11 @@ def tensor_words(value: torch.Tensor, fill: Fill | None, *, row: int | None = No
             f"{list(index)} = {_number(float(flat[tuple(index)]))}" for index in others.tolist()
         )
         return f"{base} but {said}"
-    low, high = _range(flat)
+    finite = flat[flat.isfinite()] if flat.is_floating_point() else flat
+    if not finite.numel():
+        low, high = math.nan, math.nan
+    else:
+        low, high = float(finite.min()), float(finite.max())
     known = fill is not None and fill.kind not in ("explicit", "generated")
     made = f"drawn by {fill_text(fill)}" if known and fill is not None else "drawn by its generator"
     text = f"{made}, from {_number(low)} to {_number(high)}"
@@ -47,13 +51,6 @@ def tensor_words(value: torch.Tensor, fill: Fill | None, *, row: int | None = No
         said = ", ".join(_number(one) for one in shown[:_ROW].tolist())
         text += f"; row {row}: [{said}{', ...' if len(shown) > _ROW else ''}]"
     return text
-
-
-def _range(flat: torch.Tensor) -> tuple[float, float]:
-    finite = flat[flat.isfinite()] if flat.is_floating_point() else flat
-    if not finite.numel():
-        return math.nan, math.nan
-    return float(finite.min()), float(finite.max())
 
 
 def _number(value: float | bool) -> str:  # an element of any dtype

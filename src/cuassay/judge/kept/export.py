@@ -160,13 +160,22 @@ def export(
     # What a program needs, in words
     gpu = ["an NVIDIA GPU and nvcc"] if needs_gpu else []
     every = [*packages, *gpu]
+    # `doubt` is what a run that shows nothing means, where one run may not show the fault.
+    if finding.cause not in _BY_CHANCE:
+        doubt = ""
+    else:
+        shown = finding.reproduce or "cuassay replay"
+        doubt = (
+            f"\nOne run may not show this fault ({finding.cause.value}): `{shown}` executes the "
+            "kernel in cuassay's PTX machine,\nwhich sees it every time."
+        )
     head = _HEAD.format(
         needs=(every[0] if len(every) == 1 else f"{', '.join(every[:-1])} and {every[-1]}"),
         packages=tuple(packages),
         needs_gpu=needs_gpu,
         triton=candidate.names_triton,
         load=_load(candidate),
-        doubt=_doubt(finding),
+        doubt=doubt,
         title=_quoted(f"{trial.problem.name}: {finding.title}"),
         message=_shown_by(finding),
         code=finding.code,
@@ -175,7 +184,16 @@ def export(
         device=trial.device,
         stored=stored,
     )
-    place.write_text(head + "\n" + _guarded(lines, finding) + '\nprint("no fault shown")\n')
+    # `guarded` is the calls; an exception that is not the fault ends the program with 77.
+    if finding.cause in _RAISES:
+        guarded = "\n".join(lines)
+    else:
+        body = "\n".join(f"    {line}" for line in lines) or "    pass"
+        guarded = (
+            f"try:\n{body}\nexcept AssertionError:\n    raise\nexcept Exception as error:\n"
+            '    leave(f"the call does not end: {type(error).__name__}: {error}")\n'
+        )
+    place.write_text(head + "\n" + guarded + '\nprint("no fault shown")\n')
     return (place, folder, *files)
 
 
@@ -196,28 +214,6 @@ def _load(candidate: Candidate) -> str:
             "spec.loader.exec_module(module)",
         ]
     return "\n".join(f"    {line}" for line in lines)
-
-
-def _doubt(finding: Finding) -> str:
-    """Return what a run that shows nothing means, where one run may not show the fault."""
-    if finding.cause not in _BY_CHANCE:
-        return ""
-    shown = finding.reproduce or "cuassay replay"
-    return (
-        f"\nOne run may not show this fault ({finding.cause.value}): `{shown}` executes the "
-        "kernel in cuassay's PTX machine,\nwhich sees it every time."
-    )
-
-
-def _guarded(lines: Sequence[str], finding: Finding) -> str:
-    """Return the calls; an exception that is not the fault ends the program with 77."""
-    if finding.cause in _RAISES:
-        return "\n".join(lines)
-    body = "\n".join(f"    {line}" for line in lines) or "    pass"
-    return (
-        f"try:\n{body}\nexcept AssertionError:\n    raise\nexcept Exception as error:\n"
-        '    leave(f"the call does not end: {type(error).__name__}: {error}")\n'
-    )
 
 
 class _Writer:

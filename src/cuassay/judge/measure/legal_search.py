@@ -67,9 +67,13 @@ def search_cases(problem: Problem, *, device: Device) -> Iterator[Case]:
                 label=f"{usual.label}, other scalars",
             )
             for number, scalars in enumerate(far):
+                moved = {
+                    name: value for name, value in scalars.items() if value != usual.scalars[name]
+                }
+                listed = ", ".join(f"{name}={value:g}" for name, value in moved.items())
                 yield dataclasses.replace(
                     usual,
-                    label=f"{usual.label}, {_listed(scalars, usual.scalars)}",
+                    label=f"{usual.label}, {listed}",
                     scalars=scalars,
                     seed=derive(usual.seed, "far", number),
                 )
@@ -92,11 +96,6 @@ def _far(problem: Problem, usual: Mapping[str, Scalar]) -> Iterator[dict[str, Sc
                 v for v in (once, twice) if v not in (None, usual[spec.name])
             ):
                 yield {**usual, spec.name: value}
-
-
-def _listed(scalars: Mapping[str, Scalar], usual: Mapping[str, Scalar]) -> str:
-    moved = {name: value for name, value in scalars.items() if value != usual[name]}
-    return ", ".join(f"{name}={value:g}" for name, value in moved.items())
 
 
 def _case(planner: Planner, sizes: Mapping[str, int], regime: Regime) -> Case:

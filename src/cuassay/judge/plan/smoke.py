@@ -56,7 +56,15 @@ def smoke(trial: JudgeTrial) -> Truth:
             f"{len(specs)} ({', '.join(spec.name for spec in specs)})"
         )
     if trial.problem.origin == "native":
-        _check_shapes(trial, truth)
+        # Raise CannotJudgeError where a native reference breaks its own declaration.
+        case = smallest_case(trial)
+        for spec, output in zip(trial.problem.outputs, truth.outputs, strict=True):
+            expected = shape_of(spec.shape, case.axes)
+            if tuple(output.value.shape) != expected:
+                raise CannotJudgeError(
+                    f"the reference's output '{spec.name}' has shape {list(output.value.shape)}, "
+                    f"the problem declares [{', '.join(spec.shape)}] = {list(expected)}"
+                )
     _check_draws(trial)
     if truth.ill_conditioned:
         trial.planned.seek_deciding_values()
@@ -72,18 +80,6 @@ def _truth(trial: JudgeTrial) -> Truth:
             trial.planned.learn_costs(case)
             return trial.truths.first(case)
     raise trial.memory.too_large(case)
-
-
-def _check_shapes(trial: JudgeTrial, truth: Truth) -> None:
-    """Raise CannotJudgeError where a native reference breaks its own declaration."""
-    case = smallest_case(trial)
-    for spec, output in zip(trial.problem.outputs, truth.outputs, strict=True):
-        expected = shape_of(spec.shape, case.axes)
-        if tuple(output.value.shape) != expected:
-            raise CannotJudgeError(
-                f"the reference's output '{spec.name}' has shape {list(output.value.shape)}, "
-                f"the problem declares [{', '.join(spec.shape)}] = {list(expected)}"
-            )
 
 
 def _check_draws(trial: JudgeTrial) -> None:

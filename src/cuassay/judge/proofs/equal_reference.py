@@ -179,17 +179,28 @@ def _compared(
             raise CannotJudgeError(
                 f"expressions agree and float results do not: {one.wrong} ({case.label})"
             )
-        sizes = str((sorted(case.axes.items()), _scalars(inputs)))
+        scalars = [one for one in inputs.values() if not isinstance(one, torch.Tensor)]
+        sizes = str((sorted(case.axes.items()), scalars))
         if not _same(numbers.setdefault(sizes, one.evidence.numbers), one.evidence.numbers):
             raise CannotJudgeError(
                 "host code gives its kernels or torch a number that depends on data: with "
                 f"other data of the same sizes it is another one ({case.label})"
             )
         seen.append(one.evidence)
+    prime = seen[0].prime
+    count = len(SEEDS) * len(proved)
+    again = f"; {most:.1%} of the numbers of inputs have the size of another, and are one with it"
+    scope = (
+        *(f"at {case.label}" for case in proved),
+        "for all floats that decide comparisons and roundings to integers as these do, "
+        "with the integers and scalars of these and contiguous inputs",
+        f"a difference of degree d is missed with probability (d / {prime})^{count}"
+        + (again if most else ""),
+    )
     return Equality(
         answer=ProofAnswer.PROVED,
         scope=(
-            *_scope(proved, seen[0].prime, len(SEEDS) * len(proved), most),
+            *scope,
             *dict.fromkeys(notes),
             *([_STATE] if trial.problem.state else []),
             *_programs(seen),
@@ -288,17 +299,6 @@ def shared(inputs: Mapping[str, torch.Tensor | Scalar]) -> float:
     return 1.0 - float(alone.mean())
 
 
-def _scope(cases: Sequence[Case], prime: int, count: int, most: float) -> tuple[str, ...]:
-    again = f"; {most:.1%} of the numbers of inputs have the size of another, and are one with it"
-    return (
-        *(f"at {case.label}" for case in cases),
-        "for all floats that decide comparisons and roundings to integers as these do, "
-        "with the integers and scalars of these and contiguous inputs",
-        f"a difference of degree d is missed with probability (d / {prime})^{count}"
-        + (again if most else ""),
-    )
-
-
 def _programs(seen: Sequence[EqualityEvidence]) -> Iterator[str]:
     """Yield what the calls ran: what is proved holds for these kernels and operations."""
     kernels = dict.fromkeys(name for one in seen for name in one.kernels)
@@ -312,10 +312,6 @@ def _programs(seen: Sequence[EqualityEvidence]) -> Iterator[str]:
         shown = ", ".join(name.removeprefix("aten::") for name in list(operations)[:_SHOWN])
         more = " and others" if len(operations) > _SHOWN else ""
         yield f"of torch they run {shown}{more}, taken for what torch documents"
-
-
-def _scalars(inputs: Mapping[str, torch.Tensor | Scalar]) -> list[Scalar]:
-    return [one for one in inputs.values() if not isinstance(one, torch.Tensor)]
 
 
 def _same(one: Sequence[float], other: Sequence[float]) -> bool:
@@ -404,20 +400,6 @@ def _wrong(trial: JudgeTrial, scenario: Scenario, run: Run) -> str:
     return ""
 
 
-def _plain_call(case: Case) -> Scenario:
-    """Return a call of the candidate as it is: recording has Triton's functions replaced."""
-    return Scenario(
-        label=f"outputs: {case.label}",
-        cases=(case,),
-        steps=(
-            Allocate(slot="a", case=0),
-            Call(slot="a", result="r", poison=Poison.NAN),
-            ReadResult(result="r"),
-        ),
-        timeout_s=120.0,
-    )
-
-
 def _other(
     trial: JudgeTrial,
     candidate: Candidate,
@@ -430,7 +412,16 @@ def _other(
     where = f"element {evidence.element} of output '{evidence.output}' is another expression"
     tried = [case, *searched] if seen.wrong else searched
     for one in tried:
-        scenario = _plain_call(one)
+        scenario = Scenario(
+            label=f"outputs: {one.label}",
+            cases=(one,),
+            steps=(
+                Allocate(slot="a", case=0),
+                Call(slot="a", result="r", poison=Poison.NAN),
+                ReadResult(result="r"),
+            ),
+            timeout_s=120.0,
+        )
         said = []
         for _ in range(2):
             with Executor(trial, candidate, device=CPU, nursery=host.get(), host=host) as runner:

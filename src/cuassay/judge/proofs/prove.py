@@ -53,41 +53,37 @@ def prove(job: ProveJob, emit: Callable[[Event], None], nursery: Nursery | None)
         raise UsageError("give --problem: it says which sizes are legal")
     host = HostNursery(nursery)
     try:
-        return _prove(job, emit, host)
+        notes: list[str] = []
+        problem = load_problem(job.problem, strict=job.strict, notes=notes)
+        candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
+        for note in notes:
+            emit(Progress(text=note))
+        build.prepare(candidate, device=CPU, notify=lambda text: emit(Progress(text=text)))
+        digest = candidate_digest(candidate, build.toolchain(CPU))
+        trial = open_trial(
+            problem,
+            load_reference(problem),
+            profile=job.profile,
+            device=CPU,
+            root_seed=job.seed or 0,
+        )
+        evidence, samples = evidence_of(
+            trial, candidate, digest, host, limit_s=job.limit_s, emit=emit, wanted=job.properties,
+            elements=job.elements,
+        )  # fmt: skip
+        if evidence.refused and evidence.equality is None:
+            raise CannotJudgeError(f"nothing can be proved: {evidence.refused}")
+        return {
+            "candidate": candidate.name,
+            "problem": problem.name,
+            "proof": serial.to_json(evidence),
+            "proved": serial.to_json(proofs_of(evidence)),
+            "answer": str(evidence.answer),
+            "sizes_recorded": len(samples.found),
+            "refused": [{"axes": dict(axes), "reason": why[:300]} for axes, why in samples.refused],
+        }
     finally:
         host.close()
-
-
-def _prove(job: ProveJob, emit: Callable[[Event], None], host: HostNursery) -> dict[str, Any]:
-    notes: list[str] = []
-    problem = load_problem(job.problem, strict=job.strict, notes=notes)
-    candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
-    for note in notes:
-        emit(Progress(text=note))
-    build.prepare(candidate, device=CPU, notify=lambda text: emit(Progress(text=text)))
-    digest = candidate_digest(candidate, build.toolchain(CPU))
-    trial = open_trial(
-        problem,
-        load_reference(problem),
-        profile=job.profile,
-        device=CPU,
-        root_seed=job.seed or 0,
-    )
-    evidence, samples = evidence_of(
-        trial, candidate, digest, host, limit_s=job.limit_s, emit=emit, wanted=job.properties,
-        elements=job.elements,
-    )  # fmt: skip
-    if evidence.refused and evidence.equality is None:
-        raise CannotJudgeError(f"nothing can be proved: {evidence.refused}")
-    return {
-        "candidate": candidate.name,
-        "problem": problem.name,
-        "proof": serial.to_json(evidence),
-        "proved": serial.to_json(proofs_of(evidence)),
-        "answer": str(evidence.answer),
-        "sizes_recorded": len(samples.found),
-        "refused": [{"axes": dict(axes), "reason": why[:300]} for axes, why in samples.refused],
-    }
 
 
 def proofs(

@@ -114,7 +114,11 @@ class Booking(Closing):
         told = False
         with self._locked():
             if self._file < 0:
-                self._open()
+                assert self._gpu is not None
+                self._name = f"{time.time_ns():020d}-{os.getpid()}"
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                self._file = os.open(self._gpu.folder / self._name, flags, 0o600)
+                fcntl.flock(self._file, fcntl.LOCK_EX)  # as long as this process lives
             self._write(_WAITING, needed)
         while True:
             with self._locked():
@@ -156,13 +160,6 @@ class Booking(Closing):
             yield
         finally:
             os.close(lock)
-
-    def _open(self) -> None:
-        assert self._gpu is not None
-        self._name = f"{time.time_ns():020d}-{os.getpid()}"
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = os.open(self._gpu.folder / self._name, flags, 0o600)
-        fcntl.flock(self._file, fcntl.LOCK_EX)  # as long as this process lives
 
     def _write(self, state: str, needed_bytes: int) -> None:
         os.ftruncate(self._file, 0)

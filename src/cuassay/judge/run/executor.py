@@ -207,7 +207,13 @@ class Executor(Closing):
         started, truth_s = time.perf_counter(), self._trial.truths.seconds
         self._at_work = True
         try:
-            await self._wait_for_a_compiler()
+            # Let what is not the candidate's time pass while the trial's clock stands still.
+            limited = self.budget.limit_s is not None and not self.budget.is_spent
+            if limited and not self.pool.builds.done:
+                with self.budget.held():
+                    await self.pool.nursery.wait_ready()
+                    if self.pool.builds.compiles:
+                        await self.pool.wait_built()
             async with self.budget.limited():
                 with self._trial.timeline.span(self._lane, scenario.label) as parts:
                     if scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS:
@@ -238,19 +244,14 @@ class Executor(Closing):
             truth_s = self._trial.truths.seconds - truth_s
             self._spent_s += max(0.0, time.perf_counter() - started - truth_s)
 
-    async def _wait_for_a_compiler(self) -> None:
-        """Let what is not the candidate's time pass while the trial's clock stands still."""
-        limited = self.budget.limit_s is not None and not self.budget.is_spent
-        if limited and not self.pool.builds.done:
-            with self.budget.held():
-                await self.pool.nursery.wait_ready()
-                if self.pool.builds.compiles:
-                    await self.pool.wait_built()
-
     async def _worked(self, scenario: Scenario, parts: Parts) -> Run:
         """Run a scenario where the candidate is called, and again where that showed nothing."""
         scenario = self.patience.of(scenario)
-        answers = self._trial.truths.answers if _needs_answers(scenario) else None
+        poisons = (Poison.NEGATED, Poison.RIGHT)
+        needs_answers = any(
+            isinstance(step, Call) and step.poison in poisons for step in scenario.steps
+        )
+        answers = self._trial.truths.answers if needs_answers else None
 
         in_worker = partial(
             self.pool.execute, inputs=self._trial.truths.inputs, answers=answers, parts=parts
@@ -327,9 +328,3 @@ class Executor(Closing):
 def _faulted(run: Run) -> bool:
     first = first_raised(run)
     return first is not None and memory_fault(first)
-
-
-def _needs_answers(scenario: Scenario) -> bool:
-    """Whether a call of a scenario finds right or negated answers in freed memory."""
-    poisons = (Poison.NEGATED, Poison.RIGHT)
-    return any(isinstance(step, Call) and step.poison in poisons for step in scenario.steps)

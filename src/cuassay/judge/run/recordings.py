@@ -101,26 +101,25 @@ class Recordings(Closing):
                     run = await self._pool.execute(scenario, inputs, fresh=True, parts=parts)
             else:
                 on_host = partial(host_inputs, self._trial)
-                run = await self._recorder().execute(scenario, on_host, parts=parts)
+                if self._in_pool:
+                    recorder = self._pool  # it executes every launch in the machine as it is
+                else:
+                    if self._without_gpu is None:
+                        self._without_gpu = WorkerPool(
+                            self._candidate,
+                            self._trial.problem,
+                            device=CPU,
+                            nursery=self._host.get(),
+                            lazy=True,
+                            spares=0,
+                            builder=_BUILDER,
+                        )
+                    recorder = self._without_gpu
+                run = await recorder.execute(scenario, on_host, parts=parts)
             self._recorded[key] = run
             while len(self._recorded) > _KEPT:
                 self._recorded.popitem(last=False)
             return run
-
-    def _recorder(self) -> WorkerPool:
-        if self._in_pool:
-            return self._pool  # it executes every launch in the machine as it is
-        if self._without_gpu is None:
-            self._without_gpu = WorkerPool(
-                self._candidate,
-                self._trial.problem,
-                device=CPU,
-                nursery=self._host.get(),
-                lazy=True,
-                spares=0,
-                builder=_BUILDER,
-            )
-        return self._without_gpu
 
     async def _execute(self, scenario: Scenario, run: Run) -> None:
         """Let the machine execute what a run recorded: who judges it need not wait then."""

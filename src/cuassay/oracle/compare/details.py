@@ -130,24 +130,12 @@ def error_map(matrix: Matrices, output: OutputTruth) -> ErrorMap:
         down = torch.arange(r.start, r.stop, device=z.device) // tile[0]
         wide = slice(c.start // tile[1], c.start // tile[1] + across.shape[1])
         cells[:, wide].scatter_reduce_(0, down[:, None].expand_as(across), across, "amax")
-    return ErrorMap(
-        rows=height,
-        columns=width,
-        cells=tuple(cells.view(-1).tolist()),
-        tile=tile,
-        output=output.name,
-        counts=tuple(counts.tolist()),
-        curve=_curve(matrix, output, int(cells.argmax()), tile=tile),
-    )
-
-
-def _curve(matrix: Matrices, output: OutputTruth, worst: int, *, tile: tuple[int, int]) -> Curve:
-    """Return the values along the longer line through the worst element of the worst tile."""
+    # The curve is the values along the longer line through the worst element of the worst tile.
+    worst = int(cells.argmax())
     candidate, truth, scale = matrix
-    rows, columns = truth.shape
-    down, across = divmod(worst, -(-columns // tile[1]))
-    r = slice(down * tile[0], min((down + 1) * tile[0], rows))
-    c = slice(across * tile[1], min((across + 1) * tile[1], columns))
+    row, column = divmod(worst, width)
+    r = slice(row * tile[0], min((row + 1) * tile[0], rows))
+    c = slice(column * tile[1], min((column + 1) * tile[1], columns))
     z = _shown((candidate[r, c], truth[r, c], scale[r, c]), output).nan_to_num(_TOP)
     row, column = divmod(int(z.argmax()), z.shape[1])
     row, column = r.start + row, c.start + column
@@ -157,9 +145,18 @@ def _curve(matrix: Matrices, output: OutputTruth, worst: int, *, tile: tuple[int
     window = slice(start, min(start + _CURVE, length))
     got = candidate[row, window] if along else candidate[window, column]
     want = truth[row, window] if along else truth[window, column]
-    return Curve(
+    curve = Curve(
         axis="columns" if along else "rows",
         start=start,
         got=tuple(got.double().tolist()),
         expected=tuple(want.double().tolist()),
+    )
+    return ErrorMap(
+        rows=height,
+        columns=width,
+        cells=tuple(cells.view(-1).tolist()),
+        tile=tile,
+        output=output.name,
+        counts=tuple(counts.tolist()),
+        curve=curve,
     )

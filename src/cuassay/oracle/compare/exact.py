@@ -32,7 +32,23 @@ def judge_exact(candidate: Tensor, truth: OutputTruth) -> ExactResult:
     no more than `flips_allowed` may be one step off: as many as trusted runs showed, with room.
     """
     if truth.quantised:
-        return _judge_codes(candidate, truth)
+        got, want = candidate.reshape(-1), truth.value.reshape(-1)
+        steps, farthest, worst = 0, 0, None
+        for start in range(0, want.numel(), _CHUNK):
+            mine, theirs = got[start : start + _CHUNK], want[start : start + _CHUNK]
+            distance = (special.ordered_codes(mine) - special.ordered_codes(theirs)).abs()
+            distance[torch.isnan(mine.float()) & torch.isnan(theirs.float())] = 0
+            distance[special.classes(mine.float()) != special.classes(theirs.float())] = 255
+            steps += int((distance > 0).sum())
+            largest = int(distance.max())
+            if largest > farthest:
+                farthest, worst = largest, start + int(distance.argmax())
+        allowed = truth.flips_allowed
+        found = (
+            _exact(farthest, 1 if allowed else 0, "code steps between candidate and truth"),
+            _exact(steps, allowed, "codes that differ from truth"),
+        )
+        return ExactResult(statistics=found, worst=worst, differing=steps)
     illegal = judge_choice(candidate, truth)
     if illegal is not None and illegal.differing:
         return illegal
@@ -63,23 +79,3 @@ def _counted(wrong: Tensor, limit: int, group: str) -> ExactResult:
     count = int(wrong.sum())
     worst = int(wrong.reshape(-1).to(torch.int8).argmax()) if count else None
     return ExactResult(statistics=(_exact(count, limit, group),), worst=worst, differing=count)
-
-
-def _judge_codes(candidate: Tensor, truth: OutputTruth) -> ExactResult:
-    got, want = candidate.reshape(-1), truth.value.reshape(-1)
-    steps, farthest, worst = 0, 0, None
-    for start in range(0, want.numel(), _CHUNK):
-        mine, theirs = got[start : start + _CHUNK], want[start : start + _CHUNK]
-        distance = (special.ordered_codes(mine) - special.ordered_codes(theirs)).abs()
-        distance[torch.isnan(mine.float()) & torch.isnan(theirs.float())] = 0
-        distance[special.classes(mine.float()) != special.classes(theirs.float())] = 255
-        steps += int((distance > 0).sum())
-        largest = int(distance.max())
-        if largest > farthest:
-            farthest, worst = largest, start + int(distance.argmax())
-    allowed = truth.flips_allowed
-    found = (
-        _exact(farthest, 1 if allowed else 0, "code steps between candidate and truth"),
-        _exact(steps, allowed, "codes that differ from truth"),
-    )
-    return ExactResult(statistics=found, worst=worst, differing=steps)

@@ -74,7 +74,17 @@ def suspects_of(  # noqa: C901, PLR0912  # a branch a kind of operation
             related = functools.partial(_instead, function=function)
             yield Fault("form", f"`{other}` for `{name}`", _ANY, related)
     if name in ("sqrt", "rsqrt") and before.guard is not None:
-        yield from _of_root(name, before.guard)
+        guard = before.guard
+
+        def outside(x: Tensor, guard: float) -> Tensor:
+            root = torch.sqrt((x - guard).clamp_min(0.0)) + guard
+            return root if name == "sqrt" else 1.0 / root
+
+        where = f"rows whose mean square is near {guard:g} squared, or smaller"
+        yield Fault(
+            "epsilon", "epsilon outside of the root", where,
+            lambda op, a, k: outside(a[0], guard), guarded=outside,
+        )  # fmt: skip
     if name == "gelu":
         words = "erf of x instead of x over the root of two"
         yield Fault("operand", words, _ANY, lambda op, a, k: a[0] * 0.5 * (1 + torch.erf(a[0])))
@@ -257,18 +267,6 @@ def _with_literal(value: float, right: float, *, guards: bool) -> Fault:
     words = f"`{value:.6g}` for `{right:.6g}`"
     where = "inputs at which the number matters"
     return Fault(kind, words, where, lambda op, a, k: op(a[0], value, *a[2:], **k))
-
-
-def _of_root(name: str, guard: float) -> Iterator[Fault]:
-    def outside(x: Tensor, guard: float) -> Tensor:
-        root = torch.sqrt((x - guard).clamp_min(0.0)) + guard
-        return root if name == "sqrt" else 1.0 / root
-
-    where = f"rows whose mean square is near {guard:g} squared, or smaller"
-    yield Fault(
-        "epsilon", "epsilon outside of the root", where,
-        lambda op, a, k: outside(a[0], guard), guarded=outside,
-    )  # fmt: skip
 
 
 def _second_scaled(op: Any, args: Args, kwargs: Kwargs, *, factor: float) -> Any:

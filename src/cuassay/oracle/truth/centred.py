@@ -72,18 +72,16 @@ class Centred:
             if twice and known is not None and not known.factors and not known.square:
                 self._found[id(out)] = _Centred(out, known.values, square=True)
         elif isinstance(other, Tensor | float | int):
-            self._scaled(own, other, out, divides=name not in ("mul", "multiply"))
-
-    def _scaled(self, own: Tensor, other: Tensor | float, out: Tensor, *, divides: bool) -> None:
-        if id(own) in self._means and not isinstance(other, Tensor):
-            self._means[id(out)] = (out, self._means[id(own)][1])
-            return
-        known, factor = self._found.get(id(own)), other
-        if known is None and isinstance(other, Tensor) and not divides:
-            known, factor = self._found.get(id(other)), own
-        if known is not None and not known.square and len(known.factors) < _MOST_FACTORS:
-            factors = (*known.factors, (factor, divides))
-            self._found[id(out)] = _Centred(out, known.values, factors)
+            divides = name not in ("mul", "multiply")
+            if id(own) in self._means and not isinstance(other, Tensor):
+                self._means[id(out)] = (out, self._means[id(own)][1])
+            else:
+                known, factor = self._found.get(id(own)), other
+                if known is None and isinstance(other, Tensor) and not divides:
+                    known, factor = self._found.get(id(other)), own
+                if known is not None and not known.square and len(known.factors) < _MOST_FACTORS:
+                    factors = (*known.factors, (factor, divides))
+                    self._found[id(out)] = _Centred(out, known.values, factors)
 
     def deviation(
         self, values: Any, found: Tensor | None, *, total: Summed, reduced: Reduced

@@ -208,7 +208,25 @@ class NoiseHook:
     def after(self, operation: Operation, out: Any) -> object:
         """Add the operation's own errors, then the rounding of the reference as written."""
         try:
-            noisy = self._modelled(operation, out)
+            name = operation.name
+            if name in EXACT:
+                noisy = self._rounded_move(operation, out)
+            elif not floating_in(out):
+                noisy = out
+            elif name in REDUCTIONS or name in PRODUCTS:
+                deviation = self._keep(operation, out, lambda: self._deviation(operation, out))
+                noisy = self.noise.additive(out, *deviation) if deviation else out
+            elif name in COMPOSITES:
+                keep = partial(self._keep, operation, out)
+                noisy = COMPOSITES[name](operation.named, out, self.noise, keep)
+            elif name in ARITHMETIC:
+                noisy = self._arithmetic(name, operation.named, out)
+            else:
+                unknown = floating_in(operation.args) and operation.op not in decomposition_table
+                if name in TRANSCENDENTAL or unknown:
+                    noisy = _changed(out, lambda t: self.noise.relative(t, 2.0))
+                else:
+                    noisy = out
         except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             if self._together or isinstance(error, torch.OutOfMemoryError):
                 raise
@@ -222,25 +240,6 @@ class NoiseHook:
         if operation.name in NOTED:
             self._centred.note(operation.name, operation.named, noisy)
         return noisy
-
-    def _modelled(self, asked: Operation, out: Any) -> Any:
-        name = asked.name
-        if name in EXACT:
-            return self._rounded_move(asked, out)
-        if not floating_in(out):
-            return out
-        if name in REDUCTIONS or name in PRODUCTS:
-            deviation = self._keep(asked, out, lambda: self._deviation(asked, out))
-            return self.noise.additive(out, *deviation) if deviation else out
-        if name in COMPOSITES:
-            keep = partial(self._keep, asked, out)
-            return COMPOSITES[name](asked.named, out, self.noise, keep)
-        if name in ARITHMETIC:
-            return self._arithmetic(name, asked.named, out)
-        unknown = floating_in(asked.args) and asked.op not in decomposition_table
-        if name in TRANSCENDENTAL or unknown:
-            return _changed(out, lambda t: self.noise.relative(t, 2.0))
-        return out
 
     def _perturbed(self, value: Any) -> Any:
         floating = isinstance(value, Tensor) and bool(floating_in(value))

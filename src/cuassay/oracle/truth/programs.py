@@ -65,12 +65,10 @@ class _Made:
     program: Program
     coins: random.Random
 
-    def _chosen(self) -> bool:
-        return (self.coins.random() < self.program.share) is not self.program.other
-
     def intermediate(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest, if the program stores them."""
-        return nearest(values, grid) if self._chosen() else values
+        chosen = (self.coins.random() < self.program.share) is not self.program.other
+        return nearest(values, grid) if chosen else values
 
     def operand(self, values: Tensor, grid: Grid) -> Tensor:
         """Return values rounded to nearest: tensor cores take no others."""

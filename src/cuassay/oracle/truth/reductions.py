@@ -53,7 +53,14 @@ def deviation_of(asked: Operation, out: Any, *, tensor_cores: bool = False) -> T
     if not isinstance(first, Tensor) or not first.dtype.is_floating_point:
         return None
     if asked.name in PRODUCTS:
-        return _multiplied(asked, first, tensor_cores)
+        product = _product(*product_factors(asked), tensor_cores)
+        if asked.name in _PLAIN_PRODUCTS:
+            return product
+        named = asked.named  # of adding the bias as well
+        bias: Tensor = (named["self"] * named.get("beta", 1)).square() + first.square()
+        return (
+            bias if product is None else product.square() * named.get("alpha", 1) ** 2 + bias
+        ).sqrt()
     find = REDUCTIONS.get(asked.name)
     return None if find is None else find(asked, first)
 
@@ -193,17 +200,6 @@ def lean_of(asked: Operation) -> Tensor | None:
     weight = (_CHUNKS - chunk).to(a.dtype).mul_(_LEAN_SHOWN * _TENSOR_CORE_LEAN * terms / _CHUNKS)
     leaning = (a * weight) @ b
     return leaning if asked.name in _PLAIN_PRODUCTS else leaning * asked.named.get("alpha", 1)
-
-
-def _multiplied(asked: Operation, out: Tensor, tensor_cores: bool) -> Tensor | None:
-    product = _product(*product_factors(asked), tensor_cores)
-    if asked.name in _PLAIN_PRODUCTS:
-        return product
-    named = asked.named  # of adding the bias as well
-    bias: Tensor = (named["self"] * named.get("beta", 1)).square() + out.square()
-    return (
-        bias if product is None else product.square() * named.get("alpha", 1) ** 2 + bias
-    ).sqrt()
 
 
 def _product(a: Tensor, b: Tensor, tensor_cores: bool) -> Tensor | None:

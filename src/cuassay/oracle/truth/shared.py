@@ -147,7 +147,17 @@ def _sorted(flat: FlatOutput, places: Tensor) -> _Sorted:
     value, scale = flat.value[places], flat.scale[places].double()
     kept = torch.isfinite(value) & (scale > 0)
     value = torch.where(kept, value, torch.inf)
-    if _all_differ(value, scale):
+    # `all_differ` says whether no two elements of a row are as close as the largest scale allows
+    # (CPU only). numpy sorts short rows some twenty times faster than torch does, and most groups
+    # hold no equal elements at all.
+    if value.device.type != "cpu" or value.shape[1] < 2:
+        all_differ = value.shape[1] < 2
+    else:
+        ordered = np.sort(value.numpy(), axis=1)
+        with np.errstate(invalid="ignore"):  # infinity less infinity is NaN: not the same
+            gaps = np.diff(ordered, axis=1)
+        all_differ = not bool((gaps <= float(scale.amax()) * _SAME).any())
+    if all_differ:
         same = torch.zeros(len(value), 0, dtype=torch.bool, device=value.device)
         return _Sorted(value=value, scale=scale, kept=kept, places=places, same=same)
     value, order = value.sort(1)
@@ -187,17 +197,3 @@ def _count(flat: FlatOutput, found: _Sorted) -> Tensor:
             share(size2.square(), size1 * (size1 / count.clamp_min(1.0))),
         ]
     )
-
-
-def _all_differ(value: Tensor, scale: Tensor) -> bool:
-    """Whether no two elements of a row are as close as the largest scale allows (CPU only).
-
-    numpy sorts short rows some twenty times faster than torch does, and most groups hold no
-    equal elements at all.
-    """
-    if value.device.type != "cpu" or value.shape[1] < 2:
-        return value.shape[1] < 2
-    ordered = np.sort(value.numpy(), axis=1)
-    with np.errstate(invalid="ignore"):  # infinity less infinity is NaN: not the same
-        gaps = np.diff(ordered, axis=1)
-    return not bool((gaps <= float(scale.amax()) * _SAME).any())

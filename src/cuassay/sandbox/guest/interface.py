@@ -92,7 +92,14 @@ class RankRaisedError(Exception):
 
 
 class RanksStuckError(Exception):
-    """The ranks of a call wait for one another; the message says who waits for whom."""
+    """The ranks of a call wait for one another, or what they call does not fit.
+
+    The message says who waits for whom; `ranks` has it by rank, where each one's is known.
+    """
+
+    def __init__(self, message: str, ranks: tuple[tuple[int, str], ...] = ()) -> None:
+        self.ranks = ranks
+        super().__init__(message or "; ".join(f"rank {rank} {does}" for rank, does in ranks))
 
 
 @dataclass(slots=True)

@@ -110,6 +110,10 @@ def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) ->
             if not strided or dtype not in DTYPES:
                 kind = f"{exact}[{value.layout}]"
                 return ResultItem(kind="other", type_name=kind, dtype=dtype, name=name)
+            try:
+                storage_bytes = int(_STORAGE(value).nbytes())
+            except RuntimeError:  # meta tensors and some subclasses have no storage to ask
+                storage_bytes = 0
             return ResultItem(
                 kind="tensor",
                 type_name=exact,
@@ -121,7 +125,7 @@ def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) ->
                 name=name,
                 requires_grad=value.requires_grad,
                 flags=tuple(name for name, is_set in _FLAGS.items() if is_set(value)),
-                storage_bytes=_storage_bytes(value),
+                storage_bytes=storage_bytes,
             )
     if value is None:
         return ResultItem(kind="none", type_name="NoneType", name=name)
@@ -132,13 +136,6 @@ def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) ->
             number = math.inf
         return ResultItem(kind="scalar", type_name=exact, scalar=number, name=name)
     return ResultItem(kind="other", type_name=exact, name=name)
-
-
-def _storage_bytes(value: torch.Tensor) -> int:
-    try:
-        return int(_STORAGE(value).nbytes())
-    except RuntimeError:  # meta tensors and some subclasses have no storage to ask
-        return 0
 
 
 def _shares(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -13,7 +13,7 @@ from cuassay.errors import LaunchError, MissingToolError, UncoveredError
 from cuassay.model.trace import Claim, StepRaised
 from cuassay.sandbox.environment_failure import environment_failure
 from cuassay.sandbox.guest.callers.autograd import BackwardError
-from cuassay.sandbox.guest.interface import InputChangedError, RankRaisedError
+from cuassay.sandbox.guest.interface import InputChangedError, RankRaisedError, RanksStuckError
 from cuassay.sandbox.guest.memory import placement
 from cuassay.sandbox.guest.observe.call_trace import candidate_frames
 from cuassay.sandbox.no_memory import says_no_memory
@@ -47,6 +47,7 @@ def raised(index: int, error: BaseException) -> StepRaised:
         traceback=text[-_TRACEBACK_CAP:],
         claim=_claim(error, message),
         frames=candidate_frames(error),
+        ranks=error.ranks if isinstance(error, RanksStuckError) else (),
     )
 
 

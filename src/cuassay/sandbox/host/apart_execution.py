@@ -123,7 +123,16 @@ class ApartExecution(Execution):
             case ReadResult(result=result):
                 return await self._read(result)
             case HashResult(result=result):
-                return await self._hash(result)
+                mark = len(self.tensors)
+                record = await self._read(result)
+                if isinstance(record, StepRaised):
+                    return record
+                made = digest(
+                    [self.tensors[item.buffer] for item in record.items if item.buffer >= 0]
+                )
+                del self.tensors[mark:]
+                items = tuple(replace(item, buffer=-1) for item in record.items)
+                return replace(record, items=items, digest=made)
             case ReadInputs(slot=slot, only=only):
                 found = self._slot(slot)
                 if isinstance(found, StepRaised):
@@ -321,16 +330,6 @@ class ApartExecution(Execution):
             whole = (raw != 0) if dtype == "bool" else raw.view(DTYPES[dtype])
             found.append(whole.as_strided(shape, one.item.strides).contiguous())
         return found
-
-    async def _hash(self, result: str) -> StepRecord:
-        mark = len(self.tensors)
-        record = await self._read(result)
-        if isinstance(record, StepRaised):
-            return record
-        made = digest([self.tensors[item.buffer] for item in record.items if item.buffer >= 0])
-        del self.tensors[mark:]
-        items = tuple(replace(item, buffer=-1) for item in record.items)
-        return replace(record, items=items, digest=made)
 
     async def _inputs_now(self, slot: str, held: SharedArguments, only: str) -> StepRecord:
         """Return the bytes of the inputs as they are, read from memory that the judge made.

@@ -43,10 +43,18 @@ class Builds:
         self, candidate: Candidate, problem: Problem, *, builder: str, folder: Path, limits: Limits
     ) -> None:
         self._candidate, self._limits = candidate, limits
+        redacted = dataclasses.replace(
+            problem,
+            reference=Reference(path=Path()),
+            workloads=(),
+            path=None,
+            description="",
+            growth_target={},
+        )
         self.recipe: dict[str, Any] = {
             "do": "build",
             "candidate": serial.to_json(candidate),
-            "problem": serial.to_json(_redacted(problem)),
+            "problem": serial.to_json(redacted),
             "folder": str(folder),
             "builder": builder,
             "result_bytes": limits.results_bytes,
@@ -102,10 +110,17 @@ class Builds:
             return ToolMissing(what=str(reply["missing"]))
         failed, built = reply.get("failed"), reply.get("built")
         if isinstance(failed, dict):
+            # `frames` is (file, line) pairs of a worker's reply; what does not fit is left out.
+            said = failed.get("frames")
+            found = []
+            for one in said if isinstance(said, list) else ():
+                if isinstance(one, list) and len(one) == 2 and isinstance(one[1], int):
+                    found.append((str(one[0])[:500], one[1]))
+            frames = tuple(found[:20])
             return BuildFailed(
                 what=str(failed.get("what")),
                 log=str(failed.get("log")),
-                frames=own_lines(_frames(failed.get("frames")), self._candidate.sources),
+                frames=own_lines(frames, self._candidate.sources),
                 out_of_memory=failed.get("memory") is True,
             )
         if not isinstance(built, dict) or not isinstance(built.get("seconds"), float):
@@ -130,24 +145,3 @@ class Builds:
         else:
             what = f"while building and importing: {gone.what}"
         return BuildFailed(what=what, log=worker.take_output())
-
-
-def _redacted(problem: Problem) -> Problem:
-    """Return what a build needs to know: no reference, no workloads, no tolerances."""
-    return dataclasses.replace(
-        problem,
-        reference=Reference(path=Path()),
-        workloads=(),
-        path=None,
-        description="",
-        growth_target={},
-    )
-
-
-def _frames(said: object) -> tuple[tuple[str, int], ...]:
-    """Return (file, line) pairs of a worker's reply; what does not fit is left out."""
-    found = []
-    for one in said if isinstance(said, list) else ():
-        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], int):
-            found.append((str(one[0])[:500], one[1]))
-    return tuple(found[:20])

@@ -88,7 +88,26 @@ class Execution:
                     self._context_lost()
                     break
         except GoneError as gone:
-            return await self._ended(gone)
+            self.healthy = False
+            index = self._index
+            status = await self._worker.end()
+            self.text = self._worker.take_output()
+            match gone.kind:
+                case Gone.TIMEOUT:
+                    return TimedOut(index=index, limit_s=self._scenario.timeout_s)
+                case Gone.IDLE:
+                    return TimedOut(index=index, limit_s=self._limits.idle_s, idle=True)
+                case Gone.EXCESS:
+                    self.text += f"\n[ended by cuassay: {gone.what}]"
+                    return Killed(index=index, signal=int(signal.SIGKILL))
+                case Gone.GARBLED:
+                    return Garbled(index=index, what=gone.what)
+                case Gone.FLOODED:
+                    return Flooded(index=index, what=gone.what)
+                case Gone.ENDED if os.WIFSIGNALED(status):
+                    return Killed(index=index, signal=os.WTERMSIG(status))
+                case Gone.ENDED:
+                    return Exited(index=index, exit_code=os.WEXITSTATUS(status))
         except NurseryError:
             self.healthy = False
             self.text = self._worker.take_output()
@@ -257,28 +276,6 @@ class Execution:
             what = f"step {self._index} left the device in an error state"
             self.records.append(StepRaised(index=index, exception="ContextLost", message=what))
         self.text = self._worker.take_output()
-
-    async def _ended(self, gone: GoneError) -> Termination:
-        self.healthy = False
-        index = self._index
-        status = await self._worker.end()
-        self.text = self._worker.take_output()
-        match gone.kind:
-            case Gone.TIMEOUT:
-                return TimedOut(index=index, limit_s=self._scenario.timeout_s)
-            case Gone.IDLE:
-                return TimedOut(index=index, limit_s=self._limits.idle_s, idle=True)
-            case Gone.EXCESS:
-                self.text += f"\n[ended by cuassay: {gone.what}]"
-                return Killed(index=index, signal=int(signal.SIGKILL))
-            case Gone.GARBLED:
-                return Garbled(index=index, what=gone.what)
-            case Gone.FLOODED:
-                return Flooded(index=index, what=gone.what)
-            case Gone.ENDED if os.WIFSIGNALED(status):
-                return Killed(index=index, signal=os.WTERMSIG(status))
-            case Gone.ENDED:
-                return Exited(index=index, exit_code=os.WEXITSTATUS(status))
 
     def close(self) -> None:
         """Close what was shared with the worker."""

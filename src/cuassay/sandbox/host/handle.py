@@ -285,19 +285,18 @@ class WorkerHandle:
         now = time.monotonic()
         if not excess and now >= self._look_at:
             self._look_at = now + _LOOK_S
-            excess = self._unnamed()
+            # `excess` is in words what its processes hold too much of without a name.
+            held = 0 if self.pid is None else unnamed_bytes(processes.live(self.pid))
+            allowed = self._limits.folder_bytes
+            excess = (
+                f"{held} bytes held without a name, allowed {allowed}" if held > allowed else ""
+            )
             if not excess and self._cache is not None:
                 excess = trees.excess(
                     self._cache, files=limits.cache_files, depth=depth, size=limits.cache_bytes
                 )
         if excess:
             raise GoneError(Gone.EXCESS, excess)
-
-    def _unnamed(self) -> str:
-        """Return in words what its processes hold too much of without a name."""
-        held = 0 if self.pid is None else unnamed_bytes(processes.live(self.pid))
-        allowed = self._limits.folder_bytes
-        return f"{held} bytes held without a name, allowed {allowed}" if held > allowed else ""
 
     async def _watch(self, *, may_be_idle: bool) -> None:
         self._count_files()

@@ -53,7 +53,11 @@ def make_group(limit_bytes: int) -> MemoryGroup | None:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = min(limit_bytes, int(_SHARE * total))
     for parent, bound in _places():
-        _sweep(parent)
+        for left in parent.glob(f"{_PREFIX}*"):
+            pid = left.name.removeprefix(_PREFIX).partition("-")[0]
+            if pid.isdigit() and not Path("/proc", pid).exists():
+                with contextlib.suppress(OSError):
+                    left.rmdir()
         folder = parent / f"{_PREFIX}{os.getpid()}-{next(_NUMBERS)}"
         with contextlib.suppress(OSError):
             folder.mkdir()
@@ -91,12 +95,3 @@ def _places() -> Iterator[tuple[Path, str]]:
 def _below(place: Path, path: str) -> Path:
     below = place / path.lstrip("/")
     return below if below.is_dir() else place  # a container shows its own group as the root
-
-
-def _sweep(parent: Path) -> None:
-    """Remove groups of processes that were killed; one that still holds some stays."""
-    for left in parent.glob(f"{_PREFIX}*"):
-        pid = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists():
-            with contextlib.suppress(OSError):
-                left.rmdir()

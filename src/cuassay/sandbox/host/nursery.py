@@ -173,7 +173,20 @@ class Nursery(Closing, ForkServer):
         plain, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs, other:
-                self._process = self._start(theirs, other)
+                numbers = [theirs.fileno(), other.fileno()]
+                with open(self.folder / "log", "wb") as log, open(_PROGRAM, "rb") as program:
+                    self._process = subprocess.Popen(
+                        [sys.executable, "-P", "-", *map(str, numbers)],
+                        pass_fds=[*numbers, self._lock],
+                        env=environment.scrubbed(
+                            os.environ, device=self.device, folder=self.folder
+                        ),
+                        cwd=self.folder,
+                        stdin=program,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
+                    )
         except OSError as error:
             self.control.close()
             plain.close()
@@ -189,10 +202,11 @@ class Nursery(Closing, ForkServer):
         if machine and not self.machine:
             self.host = Nursery(CPU, hide=hide, machine=True)
         hidden = list(private_dirs()) if hide is None else list(hide)
+        closed = list(Path(tempfile.gettempdir()).glob(f"{SANDBOX}*"))
         common = {
             "hide": [str(path) for path in hidden],
             "device": device,
-            "readable": readable(os.environ, device=device, closed=_others()),
+            "readable": readable(os.environ, device=device, closed=closed),
             "judge": os.getpid(),
         }
         self.plain.common = common
@@ -204,21 +218,6 @@ class Nursery(Closing, ForkServer):
                 "told": environment.worker_settings(),
             }
         )
-
-    def _start(self, theirs: socket.socket, plain: socket.socket) -> subprocess.Popen[bytes]:
-        """Start the program of `guest.apart`, given as text: no argument names where it is from."""
-        numbers = [theirs.fileno(), plain.fileno()]
-        with open(self.folder / "log", "wb") as log, open(_PROGRAM, "rb") as program:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-", *map(str, numbers)],
-                pass_fds=[*numbers, self._lock],
-                env=environment.scrubbed(os.environ, device=self.device, folder=self.folder),
-                cwd=self.folder,
-                stdin=program,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
 
     @property
     def sandbox(self) -> Mapping[str, str]:
@@ -366,11 +365,6 @@ class Plain(ForkServer):
             request["look"] = STATE  # from before a candidate is loaded, to compare with
         self._tell(request, (channel, output))
         return self._count, folder
-
-
-def _others() -> list[Path]:
-    """Return the folders of every trial on this machine, this one's among them."""
-    return list(Path(tempfile.gettempdir()).glob(f"{SANDBOX}*"))
 
 
 def confined() -> bool:

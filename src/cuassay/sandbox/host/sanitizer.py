@@ -168,7 +168,9 @@ def _supervised(
     if (folder / "work" / "called").is_file():
         return ToolEnded(status=DONE, report=report, log=log)
     if refused and not report.count("<record>"):
-        return ToolEnded(status=f"the tool was refused: {_line(told, refused.start())}", log=log)
+        start = told.rfind("\n", 0, refused.start()) + 1
+        line = told[start:].split("\n", 1)[0].strip("= \t")[:200]
+        return ToolEnded(status=f"the tool was refused: {line}", log=log)
     why = _text(folder / "work" / "failed").strip() or f"exit code {process.returncode}"
     # A fault of the device ends the call, and is what the tool is there to report.
     return ToolEnded(status=DONE if "<record>" in report else why[:300], report=report, log=log)
@@ -180,8 +182,3 @@ def _text(path: Path) -> str:
             return file.read(_REPORT_BYTES).decode("utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _line(text: str, place: int) -> str:
-    start = text.rfind("\n", 0, place) + 1
-    return text[start:].split("\n", 1)[0].strip("= \t")[:200]

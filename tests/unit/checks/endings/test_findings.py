@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -116,6 +116,14 @@ def test_an_exception_is_blamed_before_the_crash_that_follows() -> None:
     assert finding.message == "ValueError: bad while being called on 'plain'"
     assert finding.where.axes == {"rows": 16, "cols": 33}
     assert finding.seed == 5
+
+
+def test_ranks_that_wait_for_one_another_are_told_one_by_one() -> None:
+    waits = ((0, "waits in all_reduce (k.py:8) for rank 1"), (1, "has ended its call"))
+    stuck = replace(raised(), ranks=waits)
+    finding = termination_finding(SCENARIO, ended(Finished(), stuck))
+    assert finding is not None
+    assert finding.details == (("rank 0", waits[0][1]), ("rank 1", waits[1][1]))
 
 
 def test_ends_from_which_no_verdict_follows() -> None:

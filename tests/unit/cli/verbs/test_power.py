@@ -45,7 +45,7 @@ class Engine:
     def __init__(self, found: Mapping[str, Any] = _FOUND, error: Exception | None = None) -> None:
         self.found, self.error, self.jobs = found, error, list[PowerJob]()
 
-    def measure_power(self, job: PowerJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+    def document(self, job: PowerJob, progress: Callable[[str], None]) -> Mapping[str, Any]:
         self.jobs.append(job)
         progress("half way")
         if self.error is not None:
@@ -54,7 +54,7 @@ class Engine:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> Engine:
-    monkeypatch.setattr("cuassay.engine.run.measure_power", engine.measure_power)
+    monkeypatch.setattr("cuassay.engine.run.document", engine.document)
     return engine
 
 

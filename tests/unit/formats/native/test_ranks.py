@@ -64,10 +64,17 @@ def test_both_forms_of_a_reference_give_all_ranks_answers(function: object) -> N
     made = problem_of(function)
     assert made is not None
     x = torch.arange(12.0).reshape(4, 3)
-    got = load_reference(made).call(x)
+    got = load_reference(made).call(x.clone())
     assert isinstance(got, torch.Tensor)
     assert got.tolist() == [x.sum(0).tolist()] * 4
-    assert x.tolist() == torch.arange(12.0).reshape(4, 3).tolist()
+
+
+def test_what_a_reference_of_one_rank_writes_into_its_input_is_seen() -> None:
+    made = problem_of(summed_on_each)
+    assert made is not None
+    x = torch.ones(4, 3)
+    load_reference(made).call(x)
+    assert x.tolist() == [[4.0] * 3] * 4
 
 
 def test_parts_of_rows_may_be_uneven_and_numbers_are_told() -> None:

@@ -82,7 +82,7 @@ def _drive(
 
     live = _Live(quiet=output.quiet or output.json)
     try:
-        found = serial.from_json(kind, run.loop(job, progress=live))
+        found = serial.from_json(kind, run.document(job, live))
     except KeyboardInterrupt:
         live.end()
         say("cuassay: interrupted; what is finished is kept, and the same command goes on from it")

@@ -37,7 +37,11 @@ def serve(host: Host, step: Serve) -> Made:
                 break
         slot = step.slots[number % len(step.slots)]
         if step.values:
-            _refill(host, slot, step.values[number % len(step.values)])
+            # Copy the values of one slot into the tensors of another, which a kernel is called on.
+            into, values = host.slot(slot), host.slot(step.values[number % len(step.values)])
+            for name, value in values.values.items():
+                into.put(name, values.before.get(name, value))
+            into.case = values.case
         outputs = host.destinations(slot, Poison.NAN)
         started = time.monotonic()
         made = host.invoke(slot, outputs)
@@ -99,14 +103,6 @@ def misuse(host: Host, step: Misuse) -> Made:
     with contextlib.suppress(Exception):
         host.candidate(*arguments, *outputs)
     return Made()
-
-
-def _refill(host: Host, slot: str, source: str) -> None:
-    """Copy the values of one slot into the tensors of another, which a kernel is called on."""
-    into, values = host.slot(slot), host.slot(source)
-    for name, value in values.values.items():
-        into.put(name, values.before.get(name, value))
-    into.case = values.case
 
 
 def _bytes_behind(value: object) -> int:

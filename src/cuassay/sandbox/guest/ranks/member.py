@@ -126,7 +126,11 @@ class Member:
                 case Begin():
                     self._channel.send(Ends(self._call(letter)))
                 case Read():
-                    self._channel.send(self._held())
+                    held = Holds(
+                        [[(name, pack(value)) for name, value in one] for one in self._returned],
+                        [[pack(value) for value in one] for one in self._inputs],
+                    )
+                    self._channel.send(held)
                 case _:
                     self._answer(letter)
 
@@ -209,12 +213,6 @@ class Member:
 
     def _on_device(self, value: Any) -> Any:
         return value.to(self._place.device) if isinstance(value, torch.Tensor) else value
-
-    def _held(self) -> Holds:
-        return Holds(
-            [[(name, pack(value)) for name, value in one] for one in self._returned],
-            [[pack(value) for value in one] for one in self._inputs],
-        )
 
 
 def _memory(tensor: torch.Tensor) -> int:

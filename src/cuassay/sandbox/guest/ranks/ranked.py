@@ -72,7 +72,7 @@ class Ranked:
         """
         if len(groups) > 1 and not self.takes_group:
             return [self.run([one], timing)[0] for one in groups]
-        count = self._count(groups[0][0])
+        count = rank_count(self._problem.inputs, list(groups[0][0].values()), self._ranks)
         place = count, len(groups)
         world = self._worlds.get(place)
         if world is None:
@@ -109,9 +109,6 @@ class Ranked:
             [self._outputs(ranks, number, calls[number]) for number in range(len(calls))]
             for calls, ranks in zip(groups, of_group, strict=True)
         ]
-
-    def _count(self, call: Call) -> int:
-        return rank_count(self._problem.inputs, list(call.values()), self._ranks)
 
     def _write_back(self, call: Call, held: Sequence[Holds], number: int) -> None:
         """Write what ranks left in their inputs where the caller looks for it."""

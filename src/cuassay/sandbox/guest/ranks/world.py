@@ -37,7 +37,6 @@ from cuassay.sandbox.guest.ranks.messages import (
     Arrives,
     Begin,
     Ends,
-    FromRank,
     Give,
     Gives,
     Go,
@@ -196,9 +195,8 @@ class World:
         unmet = [meeting for meeting in self._meetings.waiting if meeting.absent]
         if unmet:
             operation, posted = unmet[0].parts[0]
-            raise RanksStuckError(
-                f"{waiting_words(posted.rank, operation, unmet[0].absent)}, whose call is over"
-            )
+            begun = f"{waiting_words(operation, unmet[0].absent)}, whose call is over"
+            raise RanksStuckError("", ((posted.rank, begun),))
         for rank in self._ranks:
             self._send(rank, Read())
         return [self._expect(rank, Holds) for rank in self._ranks]
@@ -219,7 +217,7 @@ class World:
         if not any(rank.state is _Is.RUNNING for rank in self._ranks) and not all(
             rank.state is _Is.OVER for rank in self._ranks
         ):
-            raise RanksStuckError(self._who_waits())
+            raise self._stuck()
 
     def _is_late(self, rank: _Rank) -> bool:
         return rank.number // self._groups == self._timing.late
@@ -293,29 +291,27 @@ class World:
         ready = wait([rank.channel for rank in running], max(0.0, until - now))
         for rank in running:
             if rank.channel in ready:
-                self._heard(rank, self._receive(rank))
+                letter = self._receive(rank)
+                match letter:
+                    case Arrives():
+                        rank.becomes(_Is.ARRIVED)
+                    case Posts(number=number, operation=operation, given=given):
+                        posted = _Posted(rank.number, number, given)
+                        meeting = self._meetings.join(operation, posted)
+                        rank.meetings[number] = operation, meeting, posted
+                        if self._timing.moments is not Moments.LATE:
+                            rank.becomes(_Is.POSTED)
+                    case Waits(number=number):
+                        rank.waits = number
+                        rank.becomes(_Is.WAITING)
+                    case Ends(raised=raised):
+                        if raised is not None:
+                            raise RankRaisedError(rank.number, raised)
+                        rank.becomes(_Is.OVER)
+                    case _:
+                        raise RanksStuckError(f"rank {rank.number} sent {type(letter).__name__}")
         if not ready and not held:
-            raise RanksStuckError(self._who_waits())
-
-    def _heard(self, rank: _Rank, letter: FromRank) -> None:
-        match letter:
-            case Arrives():
-                rank.becomes(_Is.ARRIVED)
-            case Posts(number=number, operation=operation, given=given):
-                posted = _Posted(rank.number, number, given)
-                meeting = self._meetings.join(operation, posted)
-                rank.meetings[number] = operation, meeting, posted
-                if self._timing.moments is not Moments.LATE:
-                    rank.becomes(_Is.POSTED)
-            case Waits(number=number):
-                rank.waits = number
-                rank.becomes(_Is.WAITING)
-            case Ends(raised=raised):
-                if raised is not None:
-                    raise RankRaisedError(rank.number, raised)
-                rank.becomes(_Is.OVER)
-            case _:
-                raise RanksStuckError(f"rank {rank.number} sent {type(letter).__name__}")
+            raise self._stuck()
 
     def _receive(self, rank: _Rank) -> Any:
         """Return a rank's next letter. Raises RankRaisedError where its process has ended."""
@@ -340,24 +336,25 @@ class World:
             rank.becomes(_Is.OVER)
         return letter
 
-    def _who_waits(self) -> str:
-        """Return of each rank what it does, and which ranks it waits for."""
+    def _stuck(self) -> RanksStuckError:
+        """Return what each rank does, and which ranks it waits for."""
         told = []
         for rank in self._ranks:
             match rank.state:
                 case _Is.WAITING:
                     operation, meeting, _ = rank.meetings[rank.waits]
-                    told.append(waiting_words(rank.number, operation, meeting.absent))
+                    does = waiting_words(operation, meeting.absent)
                 case _Is.OVER:
-                    told.append(f"the call of rank {rank.number} is over")
+                    does = "has ended its call"
                 case _:
                     line = ""
                     with suppress(OSError, EOFError):
                         rank.asked.send(None)
                         line = str(rank.asked.recv()) if rank.asked.poll(1.0) else ""
                     at = f" at {line[:200]}" if line else ""
-                    told.append(f"rank {rank.number} does not return{at}")
-        return "; ".join(told)
+                    does = f"does not return{at}"
+            told.append((rank.number, does))
+        return RanksStuckError("", tuple(told))
 
 
 def _tensor(sent: Packed) -> torch.Tensor:

@@ -165,7 +165,8 @@ def test_a_deadlock_ends_at_once_with_who_waits_for_whom(opened: Open) -> None:
     told = str(raised.value)
     assert "rank 0 waits in all_reduce (test_world.py:" in told
     assert told.count("for rank 1") == 2
-    assert "the call of rank 1 is over" in told
+    assert "rank 1 has ended its call" in told
+    assert [rank for rank, _ in raised.value.ranks] == [0, 1, 2]
 
 
 def test_a_collective_that_nobody_joins_is_said_after_the_call(opened: Open) -> None:
