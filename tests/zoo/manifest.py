@@ -136,6 +136,20 @@ memo_by_sample              | rmsnorm                     | STATE001 NUM001     
 staged_operand              | swiglu                      | STATE001               | S1
 # host-side state: memo validated on some places
 memo_by_places              | dequantize_int8_per_row     | STATE001               | S2
+# host-side state: memo by a short key
+memo_by_16_bits             | rmsnorm                     | STATE001               | S2
+# host-side state: memo by a rounded scalar
+factor_by_text              | softmax_masked              | STATE001               | S4
+# host-side state: memory of a result that a view still needs
+pool_of_results             | swiglu                      | STATE001               | S1
+# output and input contract: an input passed through where another is zero
+zero_residual               | fused_add_rmsnorm           | API002                 | A5
+# the process: a clock that others slow down
+sheds_rows                  | rmsnorm                     | APART001               | H2
+# arithmetic: a scalar taken for the round number beside it
+scale_near_power            | embedding                   | NUM001                 | N11
+# arithmetic: rows that one element decides, nearly
+sure_rows                   | cross_entropy               | NUM001                 | N11
 # host-side state: derived operand not refreshed
 packed_weight               | rmsnorm                     | STATE001 API002 API003 | S3
 packed_weight_by_address    | rmsnorm_backward            | STATE001 API002        | S3

@@ -23,7 +23,12 @@ signal_handler_taken      | dequantize_int8_per_row | PROC001 | S9    | require 
 gpu_stream_left_current   | rmsnorm                 | PROC001 | S9 A9 | require process-state
 # process-wide state: what each call keeps
 history_of_norms          | rmsnorm                 | PROC001 | S9    | require resources
+calls_remembered         | swiglu                  | PROC001 | S9    | require resources
 thread_a_call             | swiglu                  | PROC001 | S9    | require resources
+# host-side state: scratch that threads share
+scratch_of_threads       | layernorm               | STATE001 | H3    | require threads
+# host-side state: what is made for a shape and thrown away
+tunes_again              | softmax_masked          | STATE001 | S8    | standard | require shapes
 # host-side state: a call that waits for ever
 thread_without_the_mode   | swiglu                  | STATE001 RUN004   | A11
 # host-side state: how a call is made

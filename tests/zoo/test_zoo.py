@@ -69,6 +69,13 @@ _SUBTLE = (
     "memo_by_places",
     "scale_in_steps",
     "staged_operand",
+    "memo_by_16_bits",
+    "factor_by_text",
+    "pool_of_results",
+    "zero_residual",
+    "sheds_rows",
+    "scale_near_power",
+    "sure_rows",
 )
 # Those of a problem one after another: they share its answers.
 ON_CPU = sorted((pair for pair in PAIRS if not pair.needs_gpu), key=lambda pair: pair.problem)

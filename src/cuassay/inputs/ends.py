@@ -16,6 +16,7 @@ from cuassay.inputs.geometry import fitted_sizes, tensor_inputs
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.real import PATCHES
 from cuassay.inputs.regimes import NUMERIC, fill, fills_for, main_rank
+from cuassay.inputs.scalars import near_powers
 from cuassay.inputs.seeds import derive
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case, Fill
@@ -76,11 +77,16 @@ def _ends(planner: Planner) -> Iterator[Case]:
         ("domains at their least", least and {**rows_of_one, **least}),
         ("domains at their largest", largest and {**rows_of_one, **largest}),
         *((f"{spec.name} zero", {spec.name: fill("zeros")}) for spec in real),
+        ("one element of a row leads", {spec.name: fill("leading") for spec in main}),
     ]
     for label, changed in changes:
         if changed:
             case = planner.case(label, sizes, NUMERIC[0], workload=planner.first_workload)
-            yield dataclasses.replace(case, fills={**case.fills, **changed})
+            # What is taken for the round number beside it is wrong here.
+            near = near_powers(problem, case.scalars, seed=case.seed)
+            yield dataclasses.replace(
+                case, fills={**case.fills, **changed}, scalars={**case.scalars, **near}
+            )
 
 
 def _end(spec: TensorSpec, *, largest: bool) -> Fill | None:

@@ -229,6 +229,16 @@ def confident(request: Request) -> torch.Tensor:
     return raw
 
 
+def leading(request: Request) -> torch.Tensor:
+    """Rows of nearly equal numbers of which one is larger by 1 to 25."""
+    raw = request.normal().mul_(0.01)
+    if not request.shape or not request.count:
+        return raw
+    margin = request.uniform((*request.shape[:-1], 1)).mul_(24.0).add_(1.0)
+    where = request.integers(request.shape[-1], (*request.shape[:-1], 1))
+    return raw.scatter_add_(-1, where, margin)
+
+
 def low_bits(request: Request) -> torch.Tensor:
     """Information in the last bits of the dtype: 1 + k * 2**-(precision-1), k in 0..7."""
     spacing = 2.0 * _format(request).unit_roundoff
@@ -301,6 +311,7 @@ REAL: dict[str, FillFunction] = {
     "sorted": sorted_values,
     "late_peak": late_peak,
     "confident": confident,
+    "leading": leading,
     "low_bits": low_bits,
     "explicit": explicit,
     "patchwork": patchwork,

@@ -51,11 +51,16 @@ def default_scalar(spec: ScalarSpec, *, seed: int = 0) -> Scalar:
     return drawn_scalar(spec, seed=seed)
 
 
+def drawn_share(*seed: object) -> float:
+    """Return a number in [0, 1) that depends on nothing but the seed."""
+    text = " ".join(map(str, seed))
+    digest = hashlib.blake2b(text.encode(), digest_size=7).digest()
+    return int.from_bytes(digest, "little") / 2.0**56
+
+
 def drawn_scalar(spec: ScalarSpec, *, seed: int) -> Scalar:
     """Return a legal value drawn by `seed`; ranges over two decades are drawn in logarithms."""
-    # A number in [0, 1) that depends on nothing but the seed.
-    digest = hashlib.blake2b(str(seed).encode(), digest_size=7).digest()
-    share = int.from_bytes(digest, "little") / 2.0**56
+    share = drawn_share(seed)
     match spec.domain:
         case Choice(values=values):
             return values[min(int(share * len(values)), len(values) - 1)]
@@ -67,6 +72,25 @@ def drawn_scalar(spec: ScalarSpec, *, seed: int) -> Scalar:
         return int(spec.default) if spec.default is not None else 1
     low_high = _bounds(spec.domain, spec.default)
     return _between(*low_high, share)
+
+
+def near_powers(problem: Problem, usual: Mapping[str, Scalar], *, seed: int) -> dict[str, Scalar]:
+    """Return floating scalars less than 1 % from the power of two that is nearest to the usual one.
+
+    Those of at least 2^-8 of it: so that what takes one for the other is wrong in 16 bits too. None
+    of a scalar whose domain has no such value.
+    """
+    found: dict[str, Scalar] = {}
+    for spec in problem.inputs:
+        value = usual.get(spec.name)
+        if not isinstance(spec, ScalarSpec) or not isinstance(value, float) or value <= 0.0:
+            continue
+        low, high = _bounds(spec.domain, value) if not isinstance(spec.domain, Choice) else (0, 0)
+        share = drawn_share(seed, spec.name)
+        near = (1.0 + (2.0 if share < 0.5 else -1.0) * 2.0**-8) * 2.0 ** round(math.log2(value))
+        if low <= near <= high:
+            found[spec.name] = near
+    return found
 
 
 def moved_scalar(spec: ScalarSpec, current: Scalar) -> Scalar | None:

@@ -24,6 +24,8 @@ vary, vary_seed            a constant c is replaced: floats by c * (1 +- vary), 
 slices, slices_axis,       slices at these places along a dimension take other values: of a few
 slices_seed                values another one of them, else integers from the tensor's range and
                            floats as under vary
+exchange                   the element at this place of the flat tensor and the next one change
+                           places: sums, also those weighted by place, are nearly the same
 spoil, spoil_with          set the elements at these places of the flat tensor to a number, or to
                            "nan": what no output depends on may hold anything
 
@@ -79,6 +81,13 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
         value = _varied(spec, fill, value)
     if "slices" in fill.parameters:
         value = _with_other_slices(spec, fill, value)
+    if "exchange" in fill.parameters:
+        at = int(_number(spec, fill, "exchange"))
+        if not 0 <= at < value.numel() - 1:
+            raise _unfit(spec, "exchange", at, f"a place before the last of {value.numel()}")
+        before, pair = value.reshape(-1), value.contiguous().clone().view(-1)
+        pair[at : at + 1], pair[at + 1 : at + 2] = before[at + 1 : at + 2], before[at : at + 1]
+        value = pair.view(value.shape)
     if "spoil" in fill.parameters:
         value = _spoiled(spec, fill, value)
     return value.contiguous()

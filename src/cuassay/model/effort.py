@@ -79,6 +79,10 @@ class Effort:
     reordered_tensors = _Row(3, 6, 12)
     little_tensors = _Row(3, 6, 12)  # of which little changes between calls
     serving_s = _Row(0.15, 0.6, 2.0)
+    varied_s = _Row(0.4, 1.5, 6.0)
+    varied_calls = _Row(1_600, 5_000, 16_000)  # on inputs of which each differs in one element
+    shapes_in_turn = _Row(0, 12, 24)
+    together_calls = _Row(24, 120, 600)  # from a second thread while another call stands still
     leak_s = _Row(0.4, 2.0, 2.0)
     many_s = _Row(1.5, 6.0, 20.0)
     many_calls = _Row(2_000, 10_000, 50_000)  # in each of three spans, where the time is enough

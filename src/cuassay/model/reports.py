@@ -47,7 +47,8 @@ class Holding:
     """What a process holds: threads, child processes, open files, bytes of its own.
 
     `host_bytes` is 0 in a process in which cuassay keeps something as well, `device_bytes`, which
-    torch has allocated on a GPU, where there is none. `calls` counts the calls made until then.
+    torch has allocated on a GPU, where there is none. `objects` are the small blocks of memory that
+    Python has given out, 0 where cuassay keeps some; `calls` counts the calls made until then.
     """
 
     calls: int
@@ -56,6 +57,7 @@ class Holding:
     files: int
     host_bytes: int
     device_bytes: int = 0
+    objects: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +69,22 @@ class Holdings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A Serve: how many calls were made, fewer than asked for where they took too long."""
+    """A Serve: how many calls were made, fewer than asked for where they took too long.
+
+    `least_s` is the least time of each slot of the turn, in seconds, its first call aside; of none
+    that was called once.
+    """
 
     calls: int
+    least_s: tuple[float, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Varied:
+    """A CallVaried: how many calls it made, and pairs of changes with the same result."""
+
+    calls: int
+    alike: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,4 +101,6 @@ class Grouped:
     together: bool
 
 
-Report: TypeAlias = Laid | Repeats | Differentiated | Holdings | Served | Returned | Grouped
+Report: TypeAlias = (
+    Laid | Repeats | Differentiated | Holdings | Served | Varied | Returned | Grouped
+)

@@ -20,11 +20,13 @@ from cuassay.model.steps import (
     CallInto,
     CallOften,
     CallRanks,
+    CallVaried,
     Capture,
     CompiledCall,
     Configurations,
     Disarm,
     Inspect,
+    KeepMemory,
     Misuse,
     Mode,
     OpCheck,
@@ -224,6 +226,8 @@ Production: TypeAlias = (
     | CallOften
     | Serve
     | CallRanks
+    | CallVaried
+    | KeepMemory
     | Misuse
     | Overwrite
     | ReadSlices

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 # The keys of the conditions that a scope leads to.
 SIZES, WORKLOADS, LAUNCHES, POWER, STREAMS = "sizes", "workloads", "launches", "power", "streams"
-UNREACHED = "unreached"
+UNREACHED, LARGE = "unreached", "large-tensors"
 SCOPE_CONDITIONS = (LAUNCHES, POWER, SIZES, UNREACHED, WORKLOADS)
+_LARGE_ELEMENTS = 1 << 31
 _SHOWN = 4  # axes, workloads or checks that a line names
 
 
@@ -150,6 +151,8 @@ def _short(scope: Scope, *, streams: bool) -> dict[str, str]:
     gpu = [one for one in scope.families if "STREAM001" in one.codes]
     if gpu and streams:
         found[STREAMS] = "not tried without an NVIDIA GPU: side streams, threads, CUDA graphs"
+        if scope.wanted < _LARGE_ELEMENTS and any(axis.declared is None for axis in scope.axes):
+            found[LARGE] = "a tensor of 2^31 elements was not tried without an NVIDIA GPU"
     return found
 
 

@@ -332,6 +332,43 @@ class Overwrite(StepBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeepMemory(StepBase):
+    """Hold the memory of the tensors under `result` instead of these, as who keeps a view does.
+
+    The tensors that the call returned are gone then: others, which no autograd knows to be views,
+    have their places in the same memory.
+    """
+
+    words: ClassVar = "the caller kept a view of its result"
+
+    result: str
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.case_of(self.result)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallVaried(StepBase):
+    """Call once with each change: element `place` of input `name` is `value`, and is put back.
+
+    The first call is made without a change. The report says which calls returned the same bytes
+    though they changed different elements, and neither had what the first call returned. No call
+    begins after `budget_s` of the processor's time.
+    """
+
+    words: ClassVar = "being called many times"
+
+    slot: str
+    changes: tuple[tuple[str, int, float], ...]
+    budget_s: float = 0.2
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.slots.get(self.slot)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Misuse(StepBase):
     """Call with None in the place of input `name` of `slot`, and ignore what comes of it.
 

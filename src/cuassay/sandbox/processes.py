@@ -101,7 +101,7 @@ def descendants(roots: Iterable[int], table: dict[int, Process]) -> set[int]:
     return found & set(table)
 
 
-def holding(pid: int, *, calls: int, device_bytes: int = 0) -> Holding:
+def holding(pid: int, *, calls: int, device_bytes: int = 0, objects: int = 0) -> Holding:
     """Return what a process holds after `calls` calls, as /proc shows it; 0 where it does not."""
     threads = files = processes = 0
     with contextlib.suppress(OSError):
@@ -115,6 +115,7 @@ def holding(pid: int, *, calls: int, device_bytes: int = 0) -> Holding:
         files=files,
         host_bytes=_own_bytes(pid),
         device_bytes=device_bytes,
+        objects=objects,
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+
 import pytest
 import torch
 
@@ -9,8 +12,9 @@ from cuassay.catalog import registry
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.real import PATCHES
+from cuassay.inputs.scalars import near_powers
 from cuassay.model.device import CPU
-from cuassay.model.domain import Positive
+from cuassay.model.domain import Positive, Real
 from cuassay.model.verdict import Profile
 
 
@@ -29,6 +33,33 @@ def test_a_mask_blocks_nothing_and_every_label_is_ignored() -> None:
     assert bool((targets == -100).all())
     alike = values("cross_entropy", "domains at their least")["targets"]
     assert bool((alike == alike[0]).all())
+
+
+def test_one_element_of_a_row_leads_by_little_or_much() -> None:
+    logits = values("cross_entropy", "one element of a row leads")["logits"].float()
+    first, second = logits.topk(2, dim=-1).values.unbind(-1)
+    margins = first - second
+    assert 0.5 < float(margins.min()) < 8.0
+    assert 18.0 < float(margins.max()) < 26.0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_scalars_lie_beside_a_power_of_two_and_on_none(seed: int) -> None:
+    problem = registry.get("embedding")
+    for case in plan_cases(problem, "ends", profile=Profile.QUICK, root_seed=seed):
+        scale = case.scalars["scale"]
+        assert isinstance(scale, float)
+        off = abs(math.log2(scale) - round(math.log2(scale)))
+        assert 0.005 < off < 0.012, scale
+
+
+def test_a_scalar_whose_domain_has_no_such_value_keeps_its_own() -> None:
+    spec = next(one for one in registry.get("embedding").inputs if one.name == "scale")
+    bound = dataclasses.replace(spec, domain=Real(low=10.0, high=12.0))
+    inputs = [bound if one.name == "scale" else one for one in registry.get("embedding").inputs]
+    narrow = dataclasses.replace(registry.get("embedding"), inputs=tuple(inputs))
+    assert near_powers(narrow, {"scale": 11.0}, seed=3) == {}
+    assert near_powers(narrow, {"scale": 0.0}, seed=3) == {}
 
 
 def test_positive_numbers_lie_at_the_ends_of_their_range() -> None:

@@ -62,6 +62,16 @@ def test_scaling_by_a_power_of_two_is_exact(dtype: DType) -> None:
     assert torch.equal(_x(dtype, scale_by=2.0).float(), _x(dtype).float() * 2.0)
 
 
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_two_neighbors_change_places_and_nothing_else_does(dtype: DType) -> None:
+    old, new = (one.float().view(-1) for one in (_x(dtype), _x(dtype, exchange=7)))
+    assert new[7:9].tolist() == old[7:9].flip(0).tolist()
+    assert torch.equal(new[:7], old[:7])
+    assert torch.equal(new[9:], old[9:])
+    with pytest.raises(ProblemError, match="exchange"):
+        _x(dtype, exchange=23)  # the last element
+
+
 def test_shifts_alternate_from_slice_to_slice_and_are_exact() -> None:
     for dtype in (DType.FLOAT16, DType.BFLOAT16):
         base = _x(dtype, kind="small_integers").float()

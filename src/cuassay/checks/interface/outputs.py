@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -13,9 +15,12 @@ from cuassay.checks.needs import Group, Needs
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed, reads_of
+from cuassay.model.case import Case, Fill
 from cuassay.model.diagnosis import Cause
+from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.problem import TensorSpec
 from cuassay.model.reports import Returned
 from cuassay.model.scenario import Call, Scenario
 from cuassay.model.trace import ResultItem, done_steps
@@ -90,6 +95,13 @@ class Api002(Check):
         for case in [placed(case, axes) for axes in settings(trial) for case in small]:
             for aspect in Aspect:
                 yield single_call(case, label=aspect)
+        # What adds nothing, or multiplies by one, may be passed through.
+        for case in small:
+            for name, kind in product(_real(trial, case), ("zeros", "ones")):
+                fills = {**case.fills, name: Fill(kind=kind)}
+                passed = dataclasses.replace(case, label=f"{name} all {kind}", fills=fills)
+                if trial.settled(passed) is not None:
+                    yield single_call(passed, label=Aspect.ALIASING)
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
@@ -195,6 +207,20 @@ class Api002(Check):
     def _report(self, scenario: Scenario, text: str, *, output: str = "", **extra: Any) -> Finding:
         place = Where(output=output, axes=dict(scenario.cases[0].axes))
         return self.finding(text, scenario=scenario, where=place, **extra)
+
+
+def _real(trial: Trial, case: Case) -> list[str]:
+    """Return the inputs that may hold any number."""
+    return [
+        spec.name
+        for spec in trial.problem.inputs
+        if isinstance(spec, TensorSpec)
+        and spec.name in case.fills
+        and isinstance(spec.domain, Real)
+        and spec.domain.low is spec.domain.high is None
+        and spec.dtype.is_floating
+        and spec.dtype.itemsize > 1
+    ]
 
 
 def _returned_in(container: str) -> str:

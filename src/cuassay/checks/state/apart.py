@@ -18,6 +18,7 @@ from cuassay.checks.state.answers import (
     reseeded,
     same_bits,
 )
+from cuassay.inputs.growing import ways
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import Scalar
@@ -28,6 +29,7 @@ from cuassay.oracle.bits import raw_bytes
 if TYPE_CHECKING:
     import torch
 
+_ELEMENTS = 1 << 13  # of inputs and outputs of a call
 _WORDS = "in a process that holds nothing of cuassay"
 
 
@@ -40,7 +42,7 @@ class Apart001(Check):
         in, decides the order of the calls, and reads inputs and results itself. The process looks
         like one that a user started from a terminal: variables of a login, standard streams,
         arguments and flags of Python, more than one thread. Between two calls Python's clocks go
-        forward by 40 days, and after the first one by a quarter of a second at each reading.
+        forward by 40 days, and after the first one by a millisecond to a minute at each reading.
 
     Why it matters
         A kernel that recognizes its judge can behave while it is watched: it answers right where
@@ -73,7 +75,14 @@ class Apart001(Check):
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a size."""
         small = trial.cases("small")[:1]
-        for axes in settings(trial)[: trial.effort.settings_apart]:
+        sizes = settings(trial)
+        # Where sizes are small what a kernel leaves out may be nothing: all axes grown together.
+        every = ways(trial.problem, sizes[0], fixed=trial.problem.built) if small else ()
+        grown = [way for way in every if not way.workload]
+        larger = grown[-1].within(_ELEMENTS, seed=trial.seed(self.code)) if grown else None
+        if larger is not None and larger not in sizes and trial.settled(placed(small[0], larger)):
+            sizes.insert(0, larger)
+        for axes in sizes[: trial.effort.settings_apart]:
             for case in small:
                 first = placed(case, axes)
                 seed = trial.seed("apart", first.label, *sorted(first.axes.items()))

@@ -14,13 +14,15 @@ from cuassay.checks.interface.inputs_used import change_in_words
 from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import message, where, worst_statistic
-from cuassay.checks.state.answers import Read, same_bits, truth_moved
+from cuassay.checks.plain_first import measured
+from cuassay.checks.state.answers import Read, reads_of, same_bits, truth_moved
 from cuassay.checks.state.histories import Tensors, history_scenarios
-from cuassay.checks.state.serving import serving_scenarios
+from cuassay.checks.state.serving import serving_scenarios, slow_in_turn, with_change
+from cuassay.errors import CannotJudgeError
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.reports import Served
+from cuassay.model.reports import Served, Varied
 from cuassay.model.scenario import (
     Allocate,
     Autograd,
@@ -30,7 +32,7 @@ from cuassay.model.scenario import (
     Scenario,
 )
 from cuassay.model.step import Held
-from cuassay.model.steps import Arrange, Layout, Misuse, Overwrite, Serve
+from cuassay.model.steps import Arrange, CallVaried, Layout, Misuse, Overwrite, Serve, Together
 from cuassay.model.trace import (
     Finished,
     ResultItem,
@@ -50,6 +52,7 @@ _AS_AUTOCAST: Mapping[str, Any] = {
     "severity": Severity.MEDIUM,
     "condition": f"autocast: it rounds to 16 bits {_AUTOCAST}, where the reference does not",
 }
+_ALIKE = 6  # pairs of inputs with the same result, of which truth is asked
 _MOST_NAMED = 4  # inputs that a message names one by one
 _FAR = 4.0  # a share of the budget beyond which no rounding explains an error
 
@@ -135,6 +138,18 @@ class State001(Check):
         if ended is not None:
             yield ended
             return
+        yield from self._alike(trial, scenario, run)
+        slow = slow_in_turn(scenario, run.result)
+        if slow:
+            yield self.finding(
+                slow,
+                scenario=scenario,
+                finding_class=FindingClass.UNSAFE,
+                condition=f"shapes: few in turn; {slow}",
+            )
+        if any(isinstance(step, Together) for step in scenario.steps):
+            yield from self._together(scenario, run, answers)
+            return
         # Compare each answer with truth; one with the bits of an earlier one is as right
         calls: list[HeldCall] = []
         for answer in _answers(scenario, run):
@@ -185,6 +200,53 @@ class State001(Check):
                 break
         yield from self._changed(scenario, run, answers, calls)
         yield from self._refused(scenario, run)
+
+    def _together(self, scenario: Scenario, run: Run, answers: Answers) -> Iterator[Finding]:
+        """Yield the first answer that is wrong where two threads call, and right alone."""
+        reads = reads_of(scenario, run)
+        if any(answers.first_wrong(read) for read in reads[:2]):
+            return
+        for read in reads[2:]:
+            found = answers.first_wrong(read)
+            if found is not None:
+                yield self.finding(
+                    f"is wrong while another thread calls it as well ({found.output})",
+                    scenario=scenario,
+                    finding_class=FindingClass.UNSAFE,
+                    condition="threads: calls from one thread at a time",
+                    **measured(found, read.case),
+                )
+                return
+
+    def _alike(self, trial: Trial, scenario: Scenario, run: Run) -> Iterator[Finding]:
+        """Yield the first result that came for two inputs, of which truth tells one from another.
+
+        The process says which results are the same: that speaks against the kernel alone.
+        """
+        for step, record in done_steps(scenario, run.result, CallVaried):
+            pairs = record.report.alike if isinstance(record.report, Varied) else ()
+            base = next(
+                scenario.cases[one.case]
+                for one in scenario.steps
+                if isinstance(one, Allocate) and one.slot == step.slot
+            )
+            for numbers in pairs[:_ALIKE]:
+                changes = [step.changes[number] for number in numbers]
+                cases = [with_change(trial, base, change) for change in changes]
+                try:
+                    moved = truth_moved(trial, *cases)
+                except CannotJudgeError:  # the reference refuses such a number
+                    continue
+                if moved:
+                    one, other = (f"element {place} of {name}" for name, place, _ in changes)
+                    yield self.finding(
+                        f"returns the same result for two different inputs: {one} takes another "
+                        f"value in one of them, {other} in the other",
+                        scenario=scenario,
+                        where=Where(axes=dict(base.axes)),
+                        cause=Cause.STALE_ANSWER,
+                    )
+                    return
 
     def _refused(self, scenario: Scenario, run: Run) -> Iterator[Finding]:
         """Yield the first call that is refused for how it is made, which is a condition."""
@@ -324,6 +386,8 @@ def _ended(trial: Trial, scenario: Scenario, run: Run) -> Finding | None:
                 or step.autograd is not Autograd.ON
             ) and not memory_fault(record):
                 refused.add(result)
+            case Together(results=results) if not memory_fault(record):
+                refused.update(results)
             case ReadResult(result=result) | Overwrite(result=result) if (
                 result in refused or index > after_odd
             ):

@@ -41,7 +41,7 @@ from cuassay.model.scenario import (
     Scenario,
     Step,
 )
-from cuassay.model.steps import Arrange, Layout, Misuse, Overwrite
+from cuassay.model.steps import Arrange, KeepMemory, Layout, Misuse, Overwrite
 from cuassay.model.verdict import Profile
 
 
@@ -52,6 +52,7 @@ class Fate(enum.StrEnum):
     READ = "read"  # and released
     DROPPED = "dropped"  # without being read
     WRITTEN = "written"  # read, then overwritten by the caller, who still holds it
+    VIEWED = "viewed"  # a view of it is held and read at the end, and it is not; where asked for
 
 
 class Tensors(enum.StrEnum):
@@ -70,12 +71,13 @@ class Values(enum.StrEnum):
     ARGUMENT = "argument"  # one tensor or scalar alone
     ELEMENT = "element"  # one element of one tensor
     LATE = "late"  # one tensor beyond its first elements; this and those below where asked for
-    FEW = "few"  # few elements of one large tensor, as an update of a table leaves it
+    FEW = "few"  # two elements of one large tensor, which change places
     ORDER = "order"  # the order of the slices of one tensor
     NEAR = "near"  # one tensor by less than a thousandth of itself: a step of training
+    CLOSE = "close"  # one scalar by a sixty-fourth of itself, and back
 
 
-_ASKED_FOR = (Values.LATE, Values.FEW, Values.ORDER, Values.NEAR)
+_ASKED_FOR = (Values.LATE, Values.FEW, Values.ORDER, Values.NEAR, Values.CLOSE)
 
 
 class Shape(enum.StrEnum):
@@ -124,10 +126,12 @@ _HEAD = 8192  # elements that stay: caches are validated on a prefix of such a s
 _ROWS = 1024  # of another shape with as many elements, on a CPU
 _LITTLE_ELEMENTS, _LITTLE_FLOOR, _LITTLE_S = 1 << 17, 24, 0.5
 _FEW = 2
+_TRIED = 32  # places of which the one is taken whose exchange changes most
 _REFUSED = 4  # inputs that are left out, one a call
 _WORD = 8  # elements of 1 byte or more: a slice is whole words
 _WIDE = 4  # bytes of a number that holds a change of a thousandth
 _NEAR = 1.0 + 2.0**-15
+_CLOSE = 2.0**-6
 _POSITIONS = 4  # of one element, tried until one moves truth
 _STREAM = "history"
 
@@ -343,7 +347,7 @@ def plan(trial: Trial, world: World) -> list[list[Succession]]:
     """Return every call's choice: what is known to matter most, then the rest of the array."""
     essential = _essential(world)
     levels = (
-        tuple(Fate),
+        tuple(fate for fate in Fate if fate is not Fate.VIEWED),
         tuple(Tensors),
         tuple(v for v in Values if v not in _ASKED_FOR and _has(world, v)),
         tuple(s for s in Shape if _has_shape(world, s)),
@@ -420,6 +424,7 @@ def _essential(world: World) -> list[list[Succession]]:
         [Succession(before=Fate.HELD), Succession(before=Fate.READ, tensors=Tensors.RECYCLED)],
         [Succession(before=Fate.HELD, tensors=Tensors.NEW)],
         [Succession(before=Fate.WRITTEN, values=Values.NONE)] * 2,
+        [Succession(before=Fate.VIEWED)],
     ]
     if _has_shape(world, Shape.EQUAL):
         found.append([Succession(tensors=Tensors.RECYCLED, shape=Shape.EQUAL)] * 2)
@@ -436,6 +441,13 @@ def _essential(world: World) -> list[list[Succession]]:
             for name, of in world.scalars.items()
             if number in of
             for _ in range(2)
+        ]
+        # A table of rounded numbers takes one of two that are close for the other.
+        moves += [
+            Succession(values=Values.CLOSE, name=name)
+            for name, of in world.scalars.items()
+            if number in of and isinstance(world.bases[number].scalars.get(name), float)
+            for _ in range(4)
         ]
         if moves:
             found.append([Succession(values=Values.NONE, first=True, base=number), *moves])
@@ -663,6 +675,9 @@ class _Writer:
         match fate:
             case Fate.HELD:
                 self._held.append(result)
+            case Fate.VIEWED:
+                self._held.append(result)
+                self._steps.append(KeepMemory(result=result))
             case Fate.WRITTEN:
                 self._steps.append(Overwrite(result=result))
             case Fate.READ | Fate.DROPPED:
@@ -706,6 +721,8 @@ class _Writer:
                         break
                 else:
                     self._case = self._argument(choice.name or self._turn(self.world.movable))
+            case Values.CLOSE:
+                self._case = self._close(choice.name)
             case Values.LATE:
                 self._case = self._late(choice.name)
             case Values.FEW | Values.ORDER | Values.NEAR:
@@ -752,6 +769,20 @@ class _Writer:
         moved_fill = Fill(kind=fill.kind, parameters=parameters)
         return dataclasses.replace(case, label=label, fills={**case.fills, name: moved_fill})
 
+    def _close(self, name: str) -> Case:
+        """Return the case with one scalar a little larger or smaller in turn, or as it was."""
+        usual = self.world.bases[self._base].scalars[name]
+        spec = next(one for one in self.trial.problem.inputs if one.name == name)
+        low, high = getattr(spec.domain, "low", None), getattr(spec.domain, "high", None)
+        value = usual
+        if self._case.scalars[name] == usual:
+            self._arguments += 1
+            value = float(usual) * (1.0 + (_CLOSE if self._arguments % 2 else -_CLOSE))
+            legal = (low is None or low <= value) and (high is None or value <= high)
+            value = value if legal and isinstance(spec.domain, Real | Positive) else usual
+        scalars = {**self._case.scalars, name: value}
+        return dataclasses.replace(self._case, label=f"{name} close", scalars=scalars)
+
     def _late(self, name: str) -> Case:
         fill = self._case.fills[name]
         parameters = dict(fill.parameters)
@@ -768,7 +799,7 @@ class _Writer:
         """Return the case with one tensor changed a little, or as it was."""
         fill = self._case.fills[name]
         parameters = dict(fill.parameters)
-        known = ("spoil", "spoil_with", "scale_by", "take", "take_axis", "take_of")
+        known = ("exchange", "scale_by", "take", "take_axis", "take_of")
         had = [parameters.pop(one) for one in known if one in parameters]
         label = f"{name} as before"
         if not had:
@@ -780,12 +811,31 @@ class _Writer:
                 label = f"{name} a little larger"
                 parameters["scale_by"] = _NEAR
             elif kind is Values.FEW or spec.shape[0] not in self._case.axes:
-                label = f"{_FEW} elements of {name} changed"
-                values = self.trial.inputs(self._case)[name]
-                places = Random(seed).sample(range(prod(shape)), _FEW)
+                label = f"two elements of {name} in each other's place"
+                inputs = self.trial.inputs(self._case)
+                values, random = inputs[name], Random(seed)
                 assert not isinstance(values, bool | int | float)
-                least = float(values.double().abs().min())
-                parameters |= {"spoil": tuple(places), "spoil_with": least}
+                # Of a table rows that this call looks up: others have no say in its result.
+                looked_up = sorted(
+                    {
+                        int(row)
+                        for other in self.trial.problem.inputs
+                        if isinstance(other.domain, Index) and other.domain.axis == spec.shape[0]
+                        if not isinstance(rows := inputs[other.name], bool | int | float)
+                        for row in rows.reshape(-1).tolist()
+                        if 0 <= row < shape[0]
+                    }
+                )
+                places, wide = looked_up or list(range(shape[0])), prod(shape[1:])
+                flat = values.double().reshape(-1)
+                tried = [
+                    random.choice(places) * wide + random.randrange(wide) for _ in range(_TRIED)
+                ]
+                parameters["exchange"] = max(
+                    (at for at in tried if at + 1 < flat.numel()),
+                    key=lambda at: abs(float(flat[at] - flat[at + 1])),
+                    default=0,
+                )
             else:
                 label = f"slices of {name} in another order"
                 order = Random(seed).sample(range(shape[0]), shape[0])

@@ -27,6 +27,7 @@ from cuassay.model.verdict import Profile
 _SHOWN = 4
 _PURPOSES = ("small", "numeric")
 _LEAK_BYTES = 128 * 1024  # that memory grows by in each of two long spans of calls
+_OBJECTS, _SPAN = 0.9, 8  # that each call leaves in each of two spans of so many calls
 _LEAK_ELEMENTS = 1 << 18  # of a case on which calls are repeated, at most
 
 
@@ -262,6 +263,10 @@ def _kept(found: Sequence[Holding]) -> Iterator[str]:
         ]
         if any(rise is not None and rise >= 0.5 for rise in rises):
             yield name
+    rise = _rise(found[-3:], [one.objects for one in found[-3:]])
+    long = len(found) > 1 and found[-1].calls - found[-2].calls >= _SPAN
+    if rise is not None and long and rise >= _OBJECTS:
+        yield "an object of Python"
     for sizes, where in (
         ([one.host_bytes for one in found], "memory of the host"),
         ([one.device_bytes for one in found], "memory of the GPU"),

@@ -13,11 +13,13 @@ from cuassay.model.steps import (
     CallInto,
     CallOften,
     CallRanks,
+    CallVaried,
     Capture,
     CompiledCall,
     Configurations,
     Disarm,
     Inspect,
+    KeepMemory,
     Misuse,
     OpCheck,
     Outline,
@@ -97,12 +99,16 @@ class Production:
                 return timing.call_often(self._host, step)
             case Serve():
                 return serving.serve(self._host, step)
+            case CallVaried():
+                return serving.call_varied(self._host, step)
             case CallRanks():
                 return ranks.call_ranks(self._host, step)
             case Configurations():
                 return tuning.configurations(self._host, step)
             case Misuse():
                 return serving.misuse(self._host, step)
+            case KeepMemory():
+                return slices.keep_memory(self._host, step)
             case Overwrite():
                 return slices.overwrite(self._host, step)
             case ReadSlices():

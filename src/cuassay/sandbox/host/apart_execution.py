@@ -58,7 +58,7 @@ from cuassay.sandbox.syscalls import read_memory_into
 
 _OFTEN = "often"  # the name of the result of each of many calls
 _LATER_S = 40 * 24 * 3600.0  # by which clocks go on between two calls, as if production went on
-_PACE_S = 0.25  # by which they go on at each reading after the first call, as on a busy machine
+_PACE_S = 0.25  # times 2^-8 to 2^8, at each reading after the first call, as on a busy machine
 
 
 class ApartExecution(Execution):
@@ -268,16 +268,19 @@ class ApartExecution(Execution):
             taken_s.append(time.monotonic() - started)
             calls += count
             self._results.pop(_OFTEN, None)
-            rest = ({"do": "rest"},) if step.looks else ()
-            for request in ({"do": "release", "name": _OFTEN}, *rest):
-                told = await self._told(request)
-                if told is not None:
-                    return told
-            if not step.looks:
+            told = await self._told({"do": "release", "name": _OFTEN})
+            if told is not None:
+                return told
+            objects: object = 0
+            if step.looks:
+                rested = await self._ask({"do": "rest"})
+                objects = rested.get("objects")
+            else:
                 found.clear()
             pid = self._worker.pid
             if pid is not None:
-                found.append(holding(pid, calls=calls))
+                count = objects if isinstance(objects, int) else 0
+                found.append(holding(pid, calls=calls, objects=count))
         if step.result:
             made = await self._call(Call(slot=step.slot, result=step.result))
             if isinstance(made, StepRaised):

@@ -29,6 +29,36 @@ def test_an_honest_kernel_is_silent(declared: bool) -> None:
     assert examine(Api002(), trial, lambda: lambda x, bias, gain: x * gain + bias) == []
 
 
+def add_trial() -> FakeTrial:
+    """Return a trial of the sum of two tensors of one shape."""
+
+    def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+    made = problem(
+        "add",
+        axes=[axis("rows"), axis("cols")],
+        inputs=[tensor(name, "rows", "cols") for name in ("x", "y")],
+        outputs=[tensor("z", "rows", "cols")],
+        workloads=[{"rows": 6, "cols": 4}],
+    )
+    return FakeTrial(problem=made, reference=add)
+
+
+@pytest.mark.parametrize("passes", [lambda y: y, lambda y: y[:], lambda y: y.detach()])
+def test_an_input_that_is_passed_through_where_another_is_zero_is_found(passes: Function) -> None:
+    found = examine(
+        Api002(), add_trial(), lambda: lambda x, y: x + y if bool(x.any()) else passes(y)
+    )
+    assert found
+    assert all("shares the memory of input 'y'" in finding.message for finding in found)
+
+
+def test_a_copy_where_another_input_is_zero_is_silent() -> None:
+    call = lambda x, y: x + y if bool(x.any()) else y.clone()  # noqa: E731
+    assert examine(Api002(), add_trial(), lambda: call) == []
+
+
 def test_an_honest_destination_kernel_is_silent() -> None:
     def call(x: torch.Tensor, bias: torch.Tensor, gain: float, y: torch.Tensor) -> None:
         y.copy_(x * gain + bias)

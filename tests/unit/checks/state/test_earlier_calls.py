@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -278,7 +279,10 @@ def test_a_planted_fault_is_found_and_named(name: str, profile: Profile) -> None
     trial.profile = profile
     found = examine(State001(), trial, factory)
     assert found
-    assert all(f.code == "STATE001" and f.finding_class is FindingClass.WRONG for f in found)
+    assert all(f.code == "STATE001" for f in found)
+    # What one call leaves for the next, two threads leave for one another, too.
+    wrong = [f for f in found if not f.condition.startswith("threads:")]
+    assert all(f.finding_class is FindingClass.WRONG for f in wrong)
     assert any(words in f.message for f in found), [f.message for f in found]
 
 
@@ -476,7 +480,9 @@ def test_a_buffer_that_is_kept_is_right_in_inference_mode_too(profile: Profile) 
 
     trial = scaled_add()
     trial.profile = profile
-    assert examine(State001(), trial, factory) == []
+    # One thread at a time, which is a condition; nothing of it is wrong.
+    found = examine(State001(), trial, factory)
+    assert all(finding.condition.startswith("threads:") for finding in found)
 
 
 def test_a_refusal_of_inference_is_a_condition() -> None:
@@ -562,6 +568,47 @@ def test_little_changes_of_large_tensors_are_seen(alike: Callable[[Tensor, Tenso
         assert bool(State001().judge(trial, little, run).findings) == wrong
 
 
+def pool_that_waits_for_the_tensor() -> Function:
+    free: list[Tensor] = []
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        fits = [one for one in free if one.shape == x.shape and not x.requires_grad]
+        memory = fits[0] if fits else torch.empty_like(x, requires_grad=False)
+        free[:] = [one for one in free if one is not memory]
+        if x.requires_grad:
+            return x * gain + bias
+        y = torch.empty(0).set_(memory.untyped_storage(), 0, x.shape, x.stride())
+        y.copy_(x * gain + bias)
+        weakref.finalize(y, free.append, memory).atexit = False
+        return y
+
+    return call
+
+
+def test_who_keeps_a_view_of_a_result_keeps_the_result() -> None:
+    found = examine(State001(), scaled_add(), pool_that_waits_for_the_tensor)
+    assert any("which the caller still holds, changes" in f.message for f in found), found
+
+
+def scratch_of_all_threads() -> Function:
+    scratch: dict[object, Tensor] = {}
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        if x.requires_grad or bias.requires_grad:
+            return x * gain + bias
+        own = scratch.setdefault(x.shape, torch.empty_like(x))
+        own.copy_(x)
+        own.mul_(gain).add_(bias)
+        return own.clone()
+
+    return call
+
+
+def test_scratch_that_two_threads_share_is_a_condition() -> None:
+    found = examine(State001(), scaled_add(), scratch_of_all_threads)
+    assert {f.condition for f in found} == {"threads: calls from one thread at a time"}, found
+
+
 def test_a_call_after_one_that_raised_is_judged() -> None:
     def broken_by_an_exception() -> Function:
         pending: list[bool] = []
@@ -638,12 +685,13 @@ def test_every_possible_combination_of_choices_occurs(profile: Profile, strength
     made = [choice for block in plan(trial, world_of(trial)) for choice in block]
     rows = [tuple(getattr(choice, kind) for kind in kinds) for choice in made]
     seen = {part for row in rows for part in combinations(enumerate(row), strength)}
-    asked_for = (Values.LATE, Values.FEW, Values.ORDER, Values.NEAR)
+    asked_for = (Values.LATE, Values.FEW, Values.ORDER, Values.NEAR, Values.CLOSE)
     values = [v for v in Values if v not in asked_for]
     shapes = [s for s in Shape if s is not Shape.OTHER]  # of one shape, exchanged
     places = [CalledFrom.HERE, CalledFrom.THREAD]  # a CPU has no streams
     flags = (False, True)
-    for row in product(Fate, Tensors, values, shapes, places, flags, flags):
+    fates = [fate for fate in Fate if fate is not Fate.VIEWED]
+    for row in product(fates, Tensors, values, shapes, places, flags, flags):
         same = row[1] is Tensors.SAME and (row[3] is not Shape.SAME or row[6])
         unlaid = row[6] and row[1] is not Tensors.NEW
         if not (same or unlaid or (row[2] is Values.ELEMENT and row[3] is not Shape.SAME)):

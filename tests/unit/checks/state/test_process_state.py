@@ -206,14 +206,18 @@ def test_only_the_reads_around_the_import_take_a_process(profile: Profile) -> No
     ]
 
 
-def _kept(*counts: tuple[int, int, int], spans: Sequence[int] = (2, 2, 2, 8, 8)) -> list[Finding]:
+def _kept(
+    *counts: tuple[int, int, int],
+    spans: Sequence[int] = (2, 2, 2, 8, 8),
+    objects: Sequence[int] = (0,) * 5,
+) -> list[Finding]:
     """Judge looks of (threads, files, bytes) after as many calls as the spans say."""
     trial = scaled_add()
     scenario = scenarios(trial)[StateTrying.KEPT]
     calls = [sum(spans[: n + 1]) for n in range(len(counts))]
     looks = tuple(
-        Holding(calls=c, threads=threads, processes=0, files=files, host_bytes=size)
-        for c, (threads, files, size) in zip(calls, counts, strict=True)
+        Holding(calls=c, threads=threads, processes=0, files=files, host_bytes=size, objects=o)
+        for c, o, (threads, files, size) in zip(calls, objects, counts, strict=False)
     )
     run = Reported(scenario, ())
     run._records[-1] = StepDone(index=1, report=Holdings(found=looks))
@@ -233,6 +237,23 @@ def test_what_grows_with_the_number_of_calls_is_a_condition() -> None:
         "resources: each call keeps 131,072 bytes of memory of the host"
     ]
     assert _kept(*[(1, 5, 1 << 20)] * 3, (1, 5, 2 << 20), (1, 5, 2 << 20)) == []
+
+
+@pytest.mark.parametrize(
+    ("objects", "kept"),
+    [
+        ((500, 502, 504, 512, 520), True),
+        ((500, 502, 504, 504, 504), False),  # built once
+        ((500, 502, 504, 508, 512), False),  # at every other call
+        ((0, 0, 0, 0, 0), False),  # nobody counted
+    ],
+)
+def test_an_object_that_each_call_leaves_is_a_condition(
+    objects: tuple[int, ...], kept: bool
+) -> None:
+    found = _kept(*[(1, 5, 1000)] * 5, objects=objects)
+    expected = ["resources: each call keeps an object of Python"] if kept else []
+    assert [finding.condition for finding in found] == expected
 
 
 def test_calls_are_repeated_at_a_size_whose_leaks_show() -> None:

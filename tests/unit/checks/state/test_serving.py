@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
+import zlib
 from collections import deque
 from collections.abc import Callable
 
@@ -11,10 +14,12 @@ import torch
 from cuassay.checks.state.earlier_calls import State001
 from cuassay.checks.state.serving import serving_scenarios
 from cuassay.model.diagnosis import Cause
+from cuassay.model.outcome import FindingClass
 from cuassay.model.reports import Served
 from cuassay.model.scenario import Allocate, ReadResult, Scenario
 from cuassay.model.steps import Serve
 from cuassay.model.trace import StepDone
+from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRunner
 from tests.support.fake_trial import Function, run_one, scaled_add
 
@@ -121,10 +126,42 @@ _LATE: dict[str, tuple[Callable[[], Function], Cause]] = {
     "one tensor for long": (lambda: wrong_on_one_tensor_from(30), Cause.CALL_HISTORY),
     "turns": (wrong_in_turns, Cause.CALL_HISTORY),
 }
+
+
+def keyed_by_16_bits(by: Callable[[bytes], int]) -> Function:
+    kept: dict[object, Tensor] = {}
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        data = x.numpy().tobytes() + bias.numpy().tobytes()
+        return kept.setdefault((x.shape, gain, by(data) & 0xFFFF), x * gain + bias).clone()
+
+    return call
+
+
+_LATE |= {
+    "16 bits of a checksum": (lambda: keyed_by_16_bits(zlib.crc32), Cause.STALE_ANSWER),
+    "16 bits of a hash": (
+        lambda: keyed_by_16_bits(lambda d: int(hashlib.sha256(d).hexdigest()[:4], 16)),
+        Cause.STALE_ANSWER,
+    ),
+}
+
+
+def masked() -> Function:
+    """Right to the last bit, whatever the order."""
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        y = x * gain + bias
+        return torch.where(y > 0, y, -y.neg())
+
+    return call
+
+
 _HONEST: dict[str, Callable[[], Function]] = {
     "no state": honest,
-    "workspace": workspace,
+    "workspace": workspace,  # of one thread, which is a condition
     "memo of all values": lambda: memo(lambda t: t.numpy().tobytes()),
+    "two branches": masked,
 }
 
 
@@ -133,7 +170,11 @@ def _findings(make: Callable[[], Function]) -> list[tuple[str, Cause | None]]:
     found = []
     for scenario in serving_scenarios(trial):
         run = run_one(trial, make(), scenario)
-        found += [(f.message, f.cause) for f in check.judge(trial, scenario, run).findings]
+        found += [
+            (f.message, f.cause)
+            for f in check.judge(trial, scenario, run).findings
+            if not f.condition.startswith("threads:")
+        ]
     return found
 
 
@@ -150,9 +191,43 @@ def test_what_serves_honestly_passes(name: str) -> None:
     assert not _findings(_HONEST[name])
 
 
-def test_a_slow_kernel_is_called_as_often_as_fits() -> None:
-    import time
+def tunes_each_shape(most: int) -> Function:
+    known: dict[object, bool] = {}
 
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        if x.shape not in known:
+            time.sleep(0.03)
+            known[x.shape] = True
+            while len(known) > most:
+                known.pop(next(iter(known)))
+        return x * gain + bias
+
+    return call
+
+
+@pytest.mark.parametrize(("most", "is_slow"), [(4, True), (64, False)])
+def test_what_is_made_again_where_shapes_come_in_turn_is_a_condition(
+    most: int, is_slow: bool
+) -> None:
+    trial = scaled_add()
+    trial.profile = Profile.STANDARD
+    scenario = next(s for s in serving_scenarios(trial) if s.label == "many shapes in turn")
+    assert len({tuple(case.axes.items()) for case in scenario.cases}) == 12
+    run = run_one(trial, tunes_each_shape(most), scenario)
+    found = State001().judge(trial, scenario, run).findings
+    if not is_slow:
+        assert not found
+        return
+    (finding,) = found
+    assert finding.finding_class is FindingClass.UNSAFE
+    assert finding.condition.startswith("shapes: few in turn; a call takes ")
+
+
+def test_shapes_do_not_come_in_turn_at_quick() -> None:
+    assert "many shapes in turn" not in {s.label for s in serving_scenarios(scaled_add())}
+
+
+def test_a_slow_kernel_is_called_as_often_as_fits() -> None:
     trial = scaled_add()
     scenario = next(iter(serving_scenarios(trial)))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from cuassay.model.scenario import Poison
-from cuassay.model.steps import Overwrite, ReadSlices
+from cuassay.model.steps import KeepMemory, Overwrite, ReadSlices
 from cuassay.model.trace import ResultItem
 from cuassay.sandbox.guest import items
 from cuassay.sandbox.guest.interface import Host, Made
@@ -57,4 +57,17 @@ def overwrite(host: Host, step: Overwrite) -> Made:
                 placement.copy_into(value, filled)
     if host.device.on_gpu:
         torch.cuda.synchronize()
+    return Made()
+
+
+def keep_memory(host: Host, step: KeepMemory) -> Made:
+    """Put other tensors in the same memory into the places of a result's tensors."""
+    held = host.result(step.result)
+    for number, (name, value) in enumerate(held):
+        if type(value) is torch.Tensor and value.layout is torch.strided:
+            with torch.no_grad():
+                view = torch.empty(0, dtype=value.dtype, device=value.device)
+                where = value.storage_offset(), value.shape, value.stride()
+                view.set_(value.untyped_storage(), *where)
+            held[number] = name, view
     return Made()

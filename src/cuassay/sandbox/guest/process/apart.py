@@ -19,6 +19,7 @@ import importlib.util
 import json
 import mmap
 import os
+import random
 import select
 import signal
 import socket
@@ -180,13 +181,14 @@ def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[
 def _clocks() -> Callable[[float, float], None]:
     """Return what sets the clocks of Python's `time` and `datetime` ahead by some seconds.
 
-    From then on each reading sets them ahead by the second number, as on a machine that others use.
+    From then on each reading sets them ahead by the second number times 2^-8 to 2^8, as a machine
+    does that others use.
     Their functions stay the same objects: it is the code behind them that another one replaces.
     """
     head, word = object.__basicsize__, ctypes.sizeof(ctypes.c_void_p)
     word_at, number_at = ctypes.c_void_p.from_address, ctypes.c_int.from_address
     plain, of_type, with_words = 0x04, 0x14, 0x92  # METH_* in methodobject.h
-    ahead_s = pace_s = 0.0
+    ahead_s, pace_s, drawn = 0.0, 0.0, random.Random().random
 
     def shift(function: Any, flags: int, arguments: int, unit: Any, whole: bool = False) -> None:
         entry = word_at(id(function) + head).value or 0  # its PyMethodDef
@@ -198,7 +200,7 @@ def _clocks() -> Callable[[float, float], None]:
 
         def shifted(*given: Any) -> Any:
             nonlocal ahead_s
-            ahead_s += pace_s
+            ahead_s += pace_s * 2.0 ** (16.0 * drawn() - 8.0)
             found = real(*given)
             return found + (int(ahead_s * unit) if whole else ahead_s * unit)
 
@@ -395,7 +397,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
     receive, take, send, rights = channel.recvmsg, channel.recv, channel.sendall, socket.SCM_RIGHTS
     numbers, room = struct.Struct("@i"), socket.CMSG_SPACE(16)
     close, leave, write, memory = os.close, os._exit, os.pwrite, mmap.mmap
-    char, collect = ctypes.c_char, gc.collect
+    char, collect, objects = ctypes.c_char, gc.collect, sys.getallocatedblocks
     shown = ctypes.CDLL(None).mmap
     shown.restype, shown.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t,
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]  # fmt: skip
@@ -624,6 +626,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                     reply = {"written": True}
                 case "rest":
                     collect()
+                    reply = {"objects": objects()}
                 case "release":
                     for kept in (slots, mapped, held):
                         kept.pop(request["name"], None)
