@@ -56,8 +56,8 @@ class Proc001(Check):
         whether functions that measure, compare and compute are the same, and which files
         of `/proc/self` the kernel's own Python code has opened, and whether it has made a
         socket, or has asked for frames of its callers, objects of the process, its limits or
-        functions of the C library. It counts threads, child processes, open files and memory
-        while the same call is repeated, in 0.4 seconds at `quick` and two above. The smallest
+        functions of the C library. It counts threads, child processes, open files, objects
+        of Python and memory while the same call is repeated, in 0.4 seconds at `quick` and two above. The smallest
         call is made 6,000 times in a row at `quick`, 30,000 times at `standard`, unless that takes
         longer than 1.5 or 6 seconds; its last result is judged.
 
@@ -75,10 +75,10 @@ class Proc001(Check):
         a condition of use. So does a question about its own process: what the answers are
         for is not known, and one that is right under a judge alone begins with them.
         Random numbers drawn by a deterministic operator, other variables and a stopped
-        garbage collector are advice. Threads, processes, open files or memory that grow
-        with the number of calls, in two spans of equal length alike, are the condition
-        `resources`: one thread, process or file in two calls, or 128 KiB of memory in each
-        span. What the reference does too is not reported, nor what importing Triton or
+        garbage collector are advice. Threads, processes, open files, objects or memory that
+        grow with the number of calls, in two spans of equal length alike, are the condition
+        `resources`: one thread, process or file in two calls, an object in each, or 128 KiB of
+        memory in each span. What the reference does too is not reported, nor what importing Triton or
         compiling with torch leaves behind.
 
     Can it be wrong?
