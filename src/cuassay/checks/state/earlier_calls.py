@@ -95,8 +95,8 @@ class State001(Check):
         the right answer to an earlier call, or where the kernel was right at first. So is one
         result for two inputs that truth tells apart. The finding says what was the same and what
         differed. What goes wrong between threads is the condition `threads`, a call that takes 20
-        times as long where shapes come in turn `shapes`. An answer that is wrong under torch.autocast
-        alone is a finding, or the condition `autocast` where it differs by at most an eighth of
+        times as long where shapes come in turn `shapes`. An answer that is wrong under
+        torch.autocast alone is a finding, or the condition `autocast` where it differs by at most an eighth of
         the plain answer, as rounding to 16 bits may. What autocast makes of the reference too is
         not reported.
 

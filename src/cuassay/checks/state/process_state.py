@@ -57,8 +57,8 @@ class Proc001(Check):
         of `/proc/self` the kernel's own Python code has opened, and whether it has made a
         socket, or has asked for frames of its callers, objects of the process, its limits or
         functions of the C library. It counts threads, child processes, open files, objects
-        of Python and memory while the same call is repeated, in 0.4 seconds at `quick` and two above. The smallest
-        call is made 6,000 times in a row at `quick`, 30,000 times at `standard`, unless that takes
+        of Python and memory while the same call is repeated, in 0.4 seconds at `quick` and two
+        above. The smallest call is made 6,000 times in a row at `quick`, 30,000 times at `standard`, unless that takes
         longer than 1.5 or 6 seconds; its last result is judged.
 
     Why it matters
@@ -78,8 +78,8 @@ class Proc001(Check):
         garbage collector are advice. Threads, processes, open files, objects or memory that
         grow with the number of calls, in two spans of equal length alike, are the condition
         `resources`: one thread, process or file in two calls, an object in each, or 128 KiB of
-        memory in each span. What the reference does too is not reported, nor what importing Triton or
-        compiling with torch leaves behind.
+        memory in each span. What the reference does too is not reported, nor what importing
+        Triton or compiling with torch leaves behind.
 
     Can it be wrong?
         The kernel shares the process in which this is read. One that restores everything where
