@@ -90,15 +90,15 @@ class State001(Check):
         each of them is right.
 
     How it decides
-        Every answer must be right for its own call, and every held result must keep its bytes.
-        A wrong answer is a finding where the same call is right at another time, where it is
-        the right answer to an earlier call, or where the kernel was right at first. So is one
-        result for two inputs that truth tells apart. The finding says what was the same and what
-        differed. What goes wrong between threads is the condition `threads`, a call that takes 20
-        times as long where shapes come in turn `shapes`. An answer that is wrong under
-        torch.autocast alone is a finding, or the condition `autocast` where it differs by at most an eighth of
-        the plain answer, as rounding to 16 bits may. What autocast makes of the reference too is
-        not reported.
+        Every answer must be right for its own call, and every held result must keep its bytes. A
+        wrong answer is a finding where the same call is right at another time, where it is the
+        right answer to an earlier call, or where the kernel was right at first. So is one result
+        for two inputs that truth tells apart. The finding says what was the same and what differed.
+        What goes wrong between threads is the condition `threads`, a call that takes 20 times as
+        long where shapes come in turn `shapes`. An answer that is wrong under torch.autocast alone
+        is a finding, or the condition `autocast` where it differs by at most an eighth of the plain
+        answer, as rounding to 16 bits may. What autocast makes of the reference too is not
+        reported.
 
     Can it be wrong?
         A change that does not move truth decides nothing, since the old answer is then right.
