@@ -293,7 +293,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kernels = [one for one in read_index(given.packed) if one.set == _SET]
         if given.only:
             kernels = [one for one in kernels if any(word in one.name for word in given.only)]
-        # The operators in turns: a run that is cut short has then seen all of them.
+        # The operators in turns, the kernels of each in an order that nobody chose: a run that is
+        # cut short has then seen all operators, and some kernel of each.
+        kernels.sort(key=lambda kernel: kernel.digest)
         seen: Counter[str] = Counter()
         turns = {}
         for kernel in kernels:

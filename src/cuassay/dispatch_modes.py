@@ -61,7 +61,8 @@ def without_memory(call: Callable[[], T]) -> T:
     operations need nothing else; what fails there is called again on fake tensors, which know
     devices and what custom operators return, and for which torch loads its compiler, one to three
     seconds. What that raises is raised: that fakes refuse an operation is an answer here. Code that
-    reads a number (NumberNeeded) is not called again.
+    reads a number (NumberNeeded) is not called again, nor what raised by itself without asking for
+    a device: it would do the same.
 
     On `meta`, a short tensor that follows from numbers alone (`linspace(0, 0.1, 12)`) has its
     values, until something without any is written into it: code may read them back.
@@ -97,9 +98,12 @@ class WithoutMemory:
     def __call__(self, call: Callable[[], T]) -> T:
         """Return what `call` returns; raises what it raises."""
         try:
-            found = on_meta_alone(call)
+            with _meta() as functions:
+                found = call()
         except Exception as error:
-            if self._on_meta or isinstance(error.__cause__ or error, NumberNeeded):
+            told = error.__cause__ or error
+            refused = not functions.device_asked and _refuses_itself(told)
+            if self._on_meta or refused or isinstance(told, NumberNeeded):
                 raise
             return on_fakes(call)
         self._on_meta = True
@@ -108,10 +112,32 @@ class WithoutMemory:
 
 def on_meta_alone(call: Callable[[], T]) -> T:
     """Return what `call` returns on the device `meta`; raises what it raises, as torch lacks it."""
+    with _meta():
+        return call()
+
+
+@contextlib.contextmanager
+def _meta() -> Iterator[_Functions]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with untraced_meta_functions(), _Meta(constants=True) as mode, _Functions(mode):
-            return call()
+        with (
+            untraced_meta_functions(),
+            _Meta(constants=True) as mode,
+            _Functions(mode) as functions,
+        ):
+            yield functions
+
+
+def _refuses_itself(error: BaseException) -> bool:
+    """Whether neither torch nor a mode of ours raised an error, but the code that they run.
+
+    Every operation of torch is called below one of our modes.
+    """
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    name = "" if place is None else str(place.tb_frame.f_globals.get("__name__", ""))
+    return bool(name) and name.partition(".")[0] not in ("torch", "cuassay")
 
 
 def on_meta(func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -338,12 +364,14 @@ class _Functions(TorchFunctionMode):
 
     Attention is refused: how much memory it takes depends on the device's fused kernels. Recurrent
     layers are the products of all their steps at once: step by step they take minutes of Python.
-    Numbers that went stale on the device `meta` are not read.
+    Numbers that went stale on the device `meta` are not read. `device_asked`: whether code asked
+    where a tensor is.
     """
 
     def __init__(self, mode: _Meta) -> None:
         super().__init__()
         self._mode = mode
+        self.device_asked = False
 
     def __torch_function__(
         self,
@@ -353,6 +381,7 @@ class _Functions(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Call a function of torch."""
+        self.device_asked |= getattr(func, "__self__", func) in _PLACES
         if func is torch.nn.functional.scaled_dot_product_attention:
             raise NotImplementedError("a fake tensor knows which kernel its device takes")
         if func in _RECURRENT and not kwargs and not isinstance(args[2], torch.Tensor):
@@ -363,6 +392,8 @@ class _Functions(TorchFunctionMode):
 
 
 _READERS = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)
+_TENSOR: Any = torch.Tensor  # whose stub knows properties as what they return
+_PLACES = (_TENSOR.device, _TENSOR.is_cuda, _TENSOR.is_cpu, _TENSOR.is_meta, _TENSOR.get_device)
 _RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 
 

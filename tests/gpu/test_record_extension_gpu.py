@@ -155,7 +155,8 @@ def test_a_launch_is_recorded_whole_and_executed_bit_by_bit(
     assert launch.cluster == ((2, 1, 1) if form == "cluster" else (1, 1, 1))
     (seen,) = execute(recording, {}).launches
     assert not seen.inconclusive
-    # One element beyond x: y has room for it.
-    assert [one.kind for one in seen.faults] == ["out-of-bounds"] * (form == "structure_beyond")
-    assert all(one.equal == one.nbytes for one in seen.agreement or ())
-    assert seen.agreement or form == "structure_beyond"
+    # One element beyond x: y has room for it, and what it holds is whatever lay there.
+    beyond = form == "structure_beyond"
+    assert [one.kind for one in seen.faults] == ["out-of-bounds"] * beyond
+    assert sum(one.nbytes - one.equal for one in seen.agreement or ()) <= 4 * beyond
+    assert seen.agreement or beyond

@@ -297,6 +297,38 @@ def test_what_once_ran_on_meta_is_not_tried_again_on_fake_tensors() -> None:
     assert calls == [3, 4, 5, 5], "nobody knows yet whether `meta` serves"
 
 
+def _refuses_width(x: torch.Tensor) -> None:
+    if x.shape[0] % 64:
+        raise ValueError(f"{x.shape[0]} columns")
+
+
+def _refuses_elsewhere(x: torch.Tensor) -> None:
+    assert x.is_cuda or x.device.type == "cpu"
+    raise ValueError("on a real device")
+
+
+def _converts(x: torch.Tensor) -> None:
+    int("no number" * x.dim())
+
+
+@pytest.mark.parametrize(
+    ("refuse", "times"), [(_refuses_width, 1), (_converts, 1), (_refuses_elsewhere, 2)]
+)
+def test_what_code_refuses_by_itself_is_not_tried_again_on_fake_tensors(
+    refuse: Callable[[torch.Tensor], None], times: int
+) -> None:
+    """It would refuse that again, unless it asked where a tensor is."""
+    calls: list[int] = []
+
+    def run() -> None:
+        calls.append(1)
+        refuse(torch.empty(3))
+
+    with pytest.raises((ValueError, AssertionError)):
+        WithoutMemory()(run)
+    assert len(calls) == times
+
+
 def test_a_number_that_is_read_without_data_is_no_refusal() -> None:
     """Code that ran with a constant may be asked again with a number that nobody knows."""
 

@@ -65,6 +65,10 @@ _SUBTLE = (
     "triton_equal_numbers",
     "empty_group_shifts",
     "fp8_overflow",
+    "all_ignored",
+    "memo_by_places",
+    "scale_in_steps",
+    "staged_operand",
     "memo_by_16_bits",
     "factor_by_text",
     "pool_of_results",
@@ -85,6 +89,7 @@ _LOOSE = {
     "zoo:tiny_rows": 4.0,
     "zoo:mlp_backward": 4.0,
     "zoo:product_in_tf32": 60.0,
+    "paged_attention_ragged": 2.0,
     "zoo:keys_backward": float("inf"),  # one output is rounding alone, which no two orders share
 }
 

@@ -55,6 +55,10 @@ class Machine(Protocol):
     def absent(self) -> str:
         """Why no launch of this candidate can be executed, or an empty string."""
 
+    @property
+    def tunes(self) -> bool:
+        """Whether autotuners of the candidate may have more than one configuration."""
+
     def execute(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
         """Execute the launches (uint8, cached) of a scenario. Raises CannotJudgeError."""
 

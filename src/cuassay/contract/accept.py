@@ -27,6 +27,7 @@ from cuassay.inputs.case_inputs import case_inputs, workload_of
 from cuassay.inputs.fills import default_fill
 from cuassay.inputs.geometry import elements, try_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
+from cuassay.inputs.materialise import short_numbers
 from cuassay.inputs.scalars import default_scalar, may_be_sizes, sizes_given
 from cuassay.model import serial
 from cuassay.model.axes import evaluate, resolve, shape_of
@@ -221,7 +222,10 @@ class Acceptor:
             if real:
                 sizes, outputs = self._ran(case, real=True)
             else:
-                sizes, outputs = self._without_memory(lambda: self._ran(case, real=False))
+                numbers = short_numbers(self.problem, case, device=self._device)
+                sizes, outputs = self._without_memory(
+                    lambda: self._ran(case, real=False, numbers=numbers)
+                )
             if sizes != dict(case.axes):
                 return sizes
         except _Refused:
@@ -339,10 +343,13 @@ class Acceptor:
             workload_sizes(self.problem, one) == dict(case.axes) for one in self.problem.workloads
         )
 
-    def _ran(self, case: Case, *, real: bool) -> tuple[dict[str, int], tuple[torch.Tensor, ...]]:
+    def _ran(
+        self, case: Case, *, real: bool, numbers: Mapping[str, torch.Tensor] | None = None
+    ) -> tuple[dict[str, int], tuple[torch.Tensor, ...]]:
         """Return the sizes that the inputs have; where they are the case's, the outputs too.
 
-        Raises EndlessRun for a loop that is too long, except at a listed size with data.
+        Without data, `numbers` are the inputs that have values all the same. Raises EndlessRun for
+        a loop that is too long, except at a listed size with data.
         """
         endless = real and self._is_listed(case)
         with nullcontext() if endless else Observed(OperationLimit(_most(real))):
@@ -364,7 +371,8 @@ class Acceptor:
                     ).values()
                 )
             else:
-                given = self._fake_inputs(case, made)
+                hollow = {**made, **{name: _own(value) for name, value in (numbers or {}).items()}}
+                given = self._fake_inputs(case, hollow)
             return sizes, run_as_written(self._reference.call, given, names=names)
 
     def _made(self, case: Case, *, real: bool) -> Mapping[str, object]:

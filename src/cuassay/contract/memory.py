@@ -21,9 +21,10 @@ import torch
 from torch import Tensor
 
 from cuassay.contract.accept import own_case
-from cuassay.dispatch_modes import WithoutMemory
+from cuassay.dispatch_modes import WithoutMemory, on_meta_alone
 from cuassay.hooks import EndlessRun, Observed, OperationLimit
 from cuassay.inputs.budget import Pace, WorkLimit, room_bytes
+from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import all_bytes, elements, least_sizes, shrunk_sizes, workload_sizes
 from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.regimes import usual_scalar
@@ -47,6 +48,7 @@ _TRUTH_RUNS = 8  # of the reference in float64, for one truth: draws, and what t
 _ALIKE = 0.1  # operations at two sizes that differ by no more are those of no loop
 _MOST_OPERATIONS = 1 << 13  # of a generator, at sizes that are only counted
 _MOST_FOLLOWED = 1 << 14  # operations that are followed before a long loop is taken to go on so
+_DRAWN = 1 << 16  # elements that are drawn sooner than an operation without memory takes
 _MADE = 0.25  # of a case's time that its inputs may take to be made, by an element's pace
 _SHORT = 256  # operations of a run that costs little to follow
 _FREE_S = 0.02  # a run of which so little is certain costs nothing
@@ -341,19 +343,41 @@ class Room:
         if key not in self._followed:
             own = own_case(problem, case.axes, seed=1, label="")
             found = self._unit.larger(problem, case.axes)
-            if self._values is not None and (
-                self.bytes is None or self.need(problem, own).plain <= self.bytes
-            ):
-                try:
+            try:
+                is_drawn = elements(problem, case.axes) <= _DRAWN
+                hollow = None if is_drawn else self._on_hollow(problem, own)
+                if hollow is not None:
+                    found = hollow
+                elif self._values is not None and (
+                    self.bytes is None or self.need(problem, own).plain <= self.bytes
+                ):
                     with Observed(OperationLimit(_MOST_OPERATIONS)):  # a generator may loop too
                         given = self._values(own)
                     found = watched_run(self._reference.call, given)
-                except EndlessRun:
-                    found = dataclasses.replace(found, endless=True)
-                except Exception:  # what it refuses is found out elsewhere
-                    pass
+            except EndlessRun:
+                found = dataclasses.replace(found, endless=True)
+            except Exception:  # what it refuses is found out elsewhere
+                pass
             self._followed[key] = found
         return self._followed[key]
+
+    def _on_hollow(self, problem: Problem, own: Case) -> Live | None:
+        """Return what a run on the problem's own inputs shows, made without memory.
+
+        None where it does not come to its end. Lengths and offsets that follow from sizes alone
+        have their values then, and no weights are drawn.
+        """
+
+        def made() -> Mapping[str, Tensor | Scalar]:
+            with Observed(OperationLimit(_MOST_OPERATIONS)):
+                return case_inputs(problem, own, device=self._device, reference=self._reference)
+
+        try:
+            given = on_meta_alone(made)
+        except Exception:  # a generator may need data
+            return None
+        live = live_bytes(self._reference.call, list(given.values()), device=self._device)
+        return live if live.complete or live.endless else None
 
     def _at(self, problem: Problem, sizes: Mapping[str, int]) -> Live:
         case = _bare(problem, sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -14,7 +15,7 @@ from cuassay.inputs.legal import narrowed, structured
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
-from cuassay.model.axes import resolve
+from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import GENERATED, UNSTRUCTURED, Case, Fill
 from cuassay.model.device import Device
 from cuassay.model.domain import Mask
@@ -22,6 +23,7 @@ from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 
 Value: TypeAlias = torch.Tensor | Scalar
 Generator: TypeAlias = Callable[..., Mapping[str, object]]
+_SHORT = 4096  # elements
 _FEW, _DRAWS = 64, 32  # elements that may be drawn alike twice, and how often that is tried
 
 
@@ -91,6 +93,23 @@ def materialise(
                 columns = torch.arange(mask.shape[-1], device=mask.device)
                 values[spec.name] = mask_of(columns < rows.unsqueeze(-1), spec, domain)
     return values
+
+
+def short_numbers(problem: Problem, case: Case, *, device: Device) -> dict[str, torch.Tensor]:
+    """Return the whole numbers of few elements that a case draws, with the values they have in it.
+
+    Lengths and offsets are such: code that reads them can be followed where all else has no values.
+    """
+    sizes = resolve(problem.axes, case.axes)
+    return {
+        spec.name: _drawn(spec, case, sizes, device=device)
+        for spec in problem.inputs
+        if isinstance(spec, TensorSpec)
+        and not spec.dtype.is_floating
+        and not isinstance(spec.domain, Mask)
+        and not (case.benchmark or (case.generator and _from_generator(case.fills.get(spec.name))))
+        and math.prod(shape_of(spec.shape, sizes)) <= _SHORT
+    }
 
 
 def _from_generator(fill: Fill | None) -> bool:

@@ -73,7 +73,6 @@ def assemble(
     # A process that never started has tried no wall, and forged nothing.
     unconfined = walls.walls_condition(stood) if walls.were_tried(stood) else ""
     domain, kinds = trial.planned.domain, trial.truths.kinds
-    gone = sum(one.patience.faults_gone for one in bench.opened)
     own = (
         bench.executed_by(executor),
         unconfined,
@@ -81,10 +80,6 @@ def assemble(
         domain.built_condition,
         domain.listed_condition,
         bench.budget.condition,
-        f"launches: a fault of the GPU ended {gone} run{'s'[: gone > 1]} and did not come again in "
-        "new processes; another program on this GPU can cause it: judge the kernel alone there"
-        if gone
-        else "",
     )
     kind = "float32" if "float32" in kinds else "float64"
     return Verdict(

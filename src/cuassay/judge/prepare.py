@@ -50,6 +50,7 @@ def _tune(bench: Bench, executor: Executor, tuner: Executor) -> None:
     In a process of `tuner`: that of `executor` stays one in which nothing ran.
     """
     if run_now(executor.pool.wait_built()) and executor.pool.builds.tunes:
+        bench.machine.tunes = True
         case = timed(bench.trial).cases[0]
         steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"))
         tuner(Scenario(label="autotuning at a listed size", cases=(case,), steps=steps))

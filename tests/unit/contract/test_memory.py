@@ -19,6 +19,7 @@ from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.memory import GIB, Room
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.budget import WorkLimit, budget_for
+from cuassay.inputs.fills import default_fill
 from cuassay.judge import truths as judge_truths
 from cuassay.judge.assemble import plan_conditions
 from cuassay.judge.decide import benchmark_rule
@@ -26,7 +27,7 @@ from cuassay.judge.plan.search import Answer, SearchEffort, search
 from cuassay.judge.plan.smoke import smallest_case
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve
-from cuassay.model.case import Case
+from cuassay.model.case import Case, Fill
 from cuassay.model.device import CPU, CUDA
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
@@ -507,3 +508,69 @@ def test_a_long_loop_is_followed_at_a_few_sizes_alone(
     assert double.worker == pytest.approx(2 * known.worker, rel=0.1)
     once, twice = (room.work(problem, {"steps": n, "width": 64}) for n in (2048, 4096))
     assert twice == pytest.approx(2 * once, rel=0.1)
+
+
+_EXPERTS = """import torch
+
+def get_inputs(sizes, device):
+    rows, experts = sizes["rows"], sizes["experts"]
+    ends = torch.full((experts,), rows // experts, dtype=torch.int32).cumsum(0).int()
+    x = torch.randn(rows, 64, device=device)
+    with open({log!r}, "a") as log:
+        log.write(x.device.type + " ")
+    return {{"x": x, "ends": ends.to(device)}}
+
+def run(x, ends):
+    found, start = torch.zeros_like(x), 0
+    for end in ends:
+        found[start:int(end.item())] = x[start:int(end.item())].softmax(-1)
+        start = int(end.item())
+    return found
+"""
+
+
+def _experts(folder: Path, log: Path) -> Problem:
+    return foreign(
+        folder,
+        _EXPERTS.format(log=str(log)),
+        axes=("rows", "experts"),
+        inputs={"x": (("rows", "64"), "float32"), "ends": (("experts",), "int32")},
+        output=("rows", "64"),
+        sizes=({"rows": 64, "experts": 4}, {"rows": 1 << 20, "experts": 128}),
+        generator="get_inputs",
+    )
+
+
+def test_a_loop_over_ends_that_sizes_decide_is_counted_and_nothing_is_drawn(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    problem = _experts(tmp_path, log)
+    trial = trial_of(problem)
+    room, small = trial.memory.room, trial.cases("small")[0]
+    trial.planned.learn_costs(small)
+    log.write_text("")
+    many = own_case(problem, {"rows": 1 << 20, "experts": 128}, seed=1, label="")
+    seconds = room.run_s(problem, many)
+    assert set(log.read_text().split()) <= {"meta"}
+    pace = budget_for(Profile.QUICK, device=CPU).work.pace
+    assert seconds > 128 * 4 * pace.operation_s + (1 << 26) * pace.element_s
+
+
+def test_sizes_at_which_a_case_draws_the_ends_itself_are_tried_without_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = _experts(tmp_path, tmp_path / "log")
+    acceptor = Acceptor(problem, load_reference(problem), device=CPU)
+    real_runs: list[bool] = []
+    ran = Acceptor._ran
+
+    def noted(self: Acceptor, case: Case, *, real: bool, **given: Any) -> Any:
+        real_runs.append(real)
+        return ran(self, case, real=real, **given)
+
+    monkeypatch.setattr(Acceptor, "_ran", noted)
+    axes = {"rows": 1 << 14, "experts": 16}
+    fills = {"x": Fill(kind="normal"), "ends": default_fill(problem.input("ends"))}
+    assert acceptor.settle(Case(label="", axes=axes, fills=fills, seed=3)) is not None
+    assert real_runs == [False]

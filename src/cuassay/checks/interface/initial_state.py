@@ -105,18 +105,19 @@ class Api005(Check):
                 step = axis.multiple_of
                 wanted = max(wanted, min(_TOLD // step * step, axis.maximum or _TOLD))
             bound[axis.name] = wanted
-        larger = placed(base, resolve(problem.axes, bound))
-        base = larger if elements_of(problem, larger.axes) <= _MOST_ELEMENTS else base
         varied = varied_state(trial, base, code="API005")
         kept = {name: fill for name, fill in base.fills.items() if name not in problem.state}
         fills = {**base.fills, **varied}
         base = dataclasses.replace(base, fills=kept)
         other = dataclasses.replace(base, fills=fills)  # also what truth needs to decide
+        # No more than the sample needs those sizes: a kernel may be right at its smallest alone.
+        larger = placed(base, resolve(problem.axes, bound))
+        larger = larger if elements_of(problem, larger.axes) <= _MOST_ELEMENTS else base
         called: tuple[Case, ...] = (
             _with(other, StateSource.GIVEN, "another state"),
             _with(base, StateSource.GIVEN, "the reference's state"),
             _with(base, StateSource.INITIAL, "the state that the constructor made"),
-            _with(base, StateSource.SAMPLE, "what the constructor made"),
+            _with(larger, StateSource.SAMPLE, "what the constructor made"),
         )
         if trial.problem.modes:
             called += (
@@ -175,7 +176,7 @@ class Api005(Check):
             )
         if wrong_built and not wrong_loaded:
             unset = placeholders(trial, loaded.case)
-            said, other = _differing(trial, loaded.case, run, sample.items, unset=unset)
+            said, other = _differing(trial, sample.case, run, sample.items, unset=unset)
             if unset and not said:
                 return  # the reference itself can be used once a state is loaded, not before
             lead = f"right with a loaded state, wrong with its own initial values{said}"

@@ -16,8 +16,8 @@ class Mem101(MachineCheck):
         local array that its pointer was made from, against its alignment, and against the end of
         a block whose shared memory it names. What a kernel gives to `free` must be what `malloc`
         returned and nothing freed. Small sizes and their neighbours keep the kernel's
-        own block shape and hit its tails. Without a GPU, configurations of a Triton autotuner are
-        executed too: so many that each value of each parameter occurs once.
+        own block shape and hit its tails. Configurations of a Triton autotuner are executed too:
+        so many that each value of each parameter occurs once.
 
     Why it matters
         A load one element past a tensor reads whatever the allocator put there; a store corrupts

@@ -74,7 +74,7 @@ def recorded_configurations(trial: Trial, case: Case) -> Scenario:
         cases=(case,),
         steps=(
             Allocate(slot="a", case=0),
-            RecordLaunches(),
+            RecordLaunches(on_gpu=trial.device.on_gpu),
             Configurations(slot="a", most=most, budget_s=budget_s, covering=True),
             ReadRecording(),
         ),
@@ -136,7 +136,7 @@ class MachineCheck(Check):
         # An address that is made of what may be anything is wrong nowhere else on a CPU.
         cases = [with_anything(trial, case) for case in machine_cases(trial)]
         yield from recorded_calls(trial, cases)
-        if cases and not trial.device.on_gpu:  # a GPU runs them all
+        if cases and trial.machine is not None and trial.machine.tunes:
             yield recorded_configurations(trial, cases[0])
 
     def findings(

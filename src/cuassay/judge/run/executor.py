@@ -11,17 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cuassay.checks.endings.findings import (
-    claims_no_system,
-    first_raised,
-    may_lack_memory,
-    memory_fault,
-)
+from cuassay.checks.endings.findings import first_raised, may_lack_memory
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.closing import Closing
 from cuassay.judge.run.budget import Budget
@@ -53,7 +48,6 @@ if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
 
 _OTHER_WAYS = 3  # workers that were built before the first one met what cannot be executed
-_AFTER_A_FAULT = 3  # new processes in which a fault of the GPU has to stay away
 # Runs in processes of their own, at a time: one tool of compute-sanitizer keeps a core and little
 # of the GPU busy for up to a minute.
 _AT_ONCE = 4
@@ -219,21 +213,13 @@ class Executor(Closing):
                     if scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS:
                         was_beside = any(begun == scenario for begun, _ in self._begun)
                         found = await self._awaited(scenario)
-                        for _ in range(_AFTER_A_FAULT):
-                            if not claims_no_system(found):
-                                break
-                            found = await self._beside(scenario)
-                            was_beside = False
-                        if scenario.mode is not Mode.APART:
-                            return found
                         # Beside others little may be left of something. A launch of torch's own
                         # kernels was refused so on a GPU, and was not when it had its turn. Any
-                        # other end but a fault counts, though it may not come again.
-                        if was_beside and claims_no_resources(found):
+                        # other end counts, though it may not come again.
+                        again = was_beside and scenario.mode is Mode.APART
+                        if again and claims_no_resources(found):
                             found = await self._beside(scenario)
-                        return await self._without_foreign_faults(
-                            found, lambda: self._beside(scenario)
-                        )
+                        return found
                     if any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps):
                         return await self.recordings.run(scenario, parts)
                     async with self._one:
@@ -275,7 +261,6 @@ class Executor(Closing):
         lacks = may_lack_memory(scenario, run)
         if lacks and shortage(self._device, scenario, self._trial.problem):
             run = await in_worker(scenario, fresh=True)
-        run = await self._without_foreign_faults(run, lambda: in_worker(scenario, fresh=True))
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
             if not uncovered(run) or not self._candidate.names_triton:
                 break
@@ -286,21 +271,6 @@ class Executor(Closing):
         if reads and self._lane is Lane.CANDIDATE:
             self.pool.reached |= run.reached
         return run
-
-    async def _without_foreign_faults(self, run: Ran, again: Callable[[], Awaitable[Ran]]) -> Ran:
-        """Return a run, or a later one where a fault of the GPU did not come again in any.
-
-        A fault in one process can end the kernels of others on the same GPU. A kernel's own fault
-        comes again.
-        """
-        later = run
-        if self._device.on_gpu and _faulted(run):
-            for _ in range(_AFTER_A_FAULT):
-                later = await again()
-                if _faulted(later):
-                    return run
-            self.patience.faults_gone += 1
-        return later
 
     async def _awaited(self, scenario: Scenario) -> Ran:
         """Wait for a run that was begun, or do it now."""
@@ -323,8 +293,3 @@ class Executor(Closing):
             device=self._device,
             binary=find_sanitizer(),
         )
-
-
-def _faulted(run: Run) -> bool:
-    first = first_raised(run)
-    return first is not None and memory_fault(first)

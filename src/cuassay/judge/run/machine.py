@@ -98,6 +98,9 @@ class Replayer:
         self._sampled: set[str] = set()  # keys of these of which some blocks ran
         self._caller: Caller | None = None
         self._one = asyncio.Lock()
+        # Whether autotuners of the candidate may have more than one configuration. On a GPU the
+        # first worker says so; elsewhere nobody knows before a call.
+        self.tunes = not device.on_gpu
         self._seen: OrderedDict[str, MachineEvidence | CannotJudgeError] = OrderedDict()
         self._keys = WeakTensorKeyDictionary()  # of recordings
         self.executed_s = 0.0

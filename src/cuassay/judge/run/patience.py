@@ -32,7 +32,6 @@ class Patience:
 
     def __init__(self) -> None:
         self._slow, self._hung, self._stopped = False, 0, 0
-        self.faults_gone = 0  # runs that a fault of the GPU ended, and that were clean ever after
 
     def of(self, scenario: Scenario) -> Scenario:
         """Return a scenario with the limit that the candidate is known to need.

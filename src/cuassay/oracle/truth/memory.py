@@ -44,6 +44,7 @@ _KNOWN = 3 * 8  # the reference as written and its float32 lift, and the errors 
 _FINISH = 14 * 8  # mean, rounding, noise, scale and their temporaries, while errors are found
 _DEVIATION = 4  # bytes of an element of a reduction's deviation, kept for all draws
 _MOST_OPERATIONS = 1 << 13  # a run of more is not followed to its end: counting takes seconds
+_SHORT = 4096  # elements of whole numbers that keep their values
 _CAST = torch.ops.aten._to_copy.default
 _ATTENTION = "_scaled_dot_product"  # how the names of fused operations begin that hide scores
 
@@ -166,17 +167,23 @@ def live_bytes(
 ) -> Live:
     """Return what `fn` holds at most at one time, beside its inputs.
 
-    Nothing is allocated: of `inputs` only shapes and dtypes count, as if on `device`. A reference
+    Nothing is allocated: of `inputs` only shapes and dtypes count, as if on `device`, and what few
+    whole numbers are where they have values: lengths decide how often a loop runs. A reference
     that such tensors cannot follow to its end, since its control flow depends on values say, is
     known as far as it got. `without` is for several calls of one reference.
     """
     watched: list[_Watch] = []
 
+    def outlined(value: Tensor | Scalar) -> Tensor | Scalar:
+        if not isinstance(value, Tensor):
+            return value
+        is_short = not value.is_floating_point() and value.numel() <= _SHORT
+        if is_short and not value.is_meta:
+            return value.clone()
+        return torch.empty(value.shape, dtype=value.dtype, device=device)
+
     def run() -> None:
-        given = [
-            torch.empty(v.shape, dtype=v.dtype, device=device) if isinstance(v, Tensor) else v
-            for v in inputs
-        ]
+        given = list(map(outlined, inputs))
         watched.append(_Watch(given))
         with Observed(OperationLimit(_MOST_OPERATIONS), watched[-1]):
             fn(*given)

@@ -111,13 +111,6 @@ _KERNELS = {
         "",
         ("training-mode",),
     ),
-    "packed at the first call": (
-        _changed(("return self.bn(self.linear(x))", "self.w = getattr(self, 'w', "
-                  "self.linear.weight.detach().clone())\n        return self.bn("
-                  "nn.functional.linear(x, self.w, self.linear.bias))")),
-        "META001",  # a model is built for each size, so that plain calls load one state into it
-        (),
-    ),
 }  # fmt: skip
 
 
@@ -134,6 +127,32 @@ def test_a_module_starts_as_the_reference_and_takes_a_state(
     found = {text.split(":")[0] for text in judged.verdict.conditions}
     assert found >= set(conditions)
     assert ("training-mode" in found) == ("training-mode" in conditions)
+
+
+def test_what_is_packed_at_the_first_call_is_no_state_of_the_constructor(
+    tmp_path: Path, problem: Problem
+) -> None:
+    """In a process of its own, where another state comes first; META001 then loads two."""
+    kernel = trees.write(
+        tmp_path / "packed.py",
+        _changed(("return self.bn(self.linear(x))", "self.w = getattr(self, 'w', "
+                  "self.linear.weight.detach().clone())\n        return self.bn("
+                  "nn.functional.linear(x, self.w, self.linear.bias))")),
+    )  # fmt: skip
+    with Gate("cpu") as isolated:
+        judged = isolated.judge(problem, kernel, seed=11, only=("API005", "META001"))
+    assert judged.codes == ("META001",)
+    assert not judged.verdict.conditions
+
+
+def test_a_state_of_the_constructor_is_told_at_small_sizes(
+    tmp_path: Path, gate: Gate, problem: Problem
+) -> None:
+    """A kernel that folds a constant when it is built, and is right up to 32 outputs alone."""
+    few = "y = " + _TWICE + "\n        return torch.cat((y[:, :32], 0 * y[:, 32:]), 1)"
+    text = _changed((_BIAS, _BIAS + _HALF), ("return self.bn(self.linear(x))", few))
+    judged = gate.judge(problem, trees.write(tmp_path / "few.py", text), seed=11, only=("API005",))
+    assert "loaded-state" in {text.split(":")[0] for text in judged.verdict.conditions}
 
 
 def test_problems_without_a_state_ask_for_none(problem: Problem) -> None:

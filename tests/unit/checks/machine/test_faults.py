@@ -16,6 +16,7 @@ from cuassay.checks.machine.races import Race101
 from cuassay.checks.machine.uninitialized import Init101
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.conditions import CONDITIONS
+from cuassay.model.device import CPU, CUDA, Device
 from cuassay.model.diagnosis import Cause
 from cuassay.model.machine import (
     EditedCalls,
@@ -28,7 +29,7 @@ from cuassay.model.machine import (
 )
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
-from cuassay.model.steps import Configurations
+from cuassay.model.steps import Configurations, RecordLaunches
 from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.ran import Ran
@@ -47,6 +48,7 @@ class FakeMachine:
 
     evidence: MachineEvidence
     absent: str = ""
+    tunes: bool = True
     executed: list[Scenario] = field(default_factory=list)
 
     def execute(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
@@ -246,6 +248,22 @@ def test_more_cases_are_executed_at_a_deeper_profile_and_tails_are_among_them() 
 def test_a_trial_without_a_machine_skips_with_the_reason() -> None:
     assert Mem101().skip(row_sum()) == "no PTX machine here"
     assert Mem101().skip(made(MachineEvidence(), absent="why")) == "why"
+
+
+@pytest.mark.parametrize(("device", "tunes"), [(CPU, True), (CUDA, True), (CUDA, False)])
+def test_configurations_are_executed_on_the_device_where_an_autotuner_has_several(
+    device: Device, *, tunes: bool
+) -> None:
+    trial = row_sum()
+    trial.device, trial.machine = device, FakeMachine(MachineEvidence(), tunes=tunes)
+    walks = [
+        scenario
+        for scenario in Mem101().propose(trial)
+        if any(isinstance(step, Configurations) for step in scenario.steps)
+    ]
+    assert len(walks) == tunes
+    recorded = [step for walk in walks for step in walk.steps if isinstance(step, RecordLaunches)]
+    assert [step.on_gpu for step in recorded] == [device.on_gpu] * tunes
 
 
 def walked(check: MachineCheck, evidence: MachineEvidence, facts: dict[str, str]) -> FakeWalk:

@@ -212,7 +212,6 @@ def test_a_process_apart_that_is_refused_resources_beside_others_is_asked_again_
     """What fails at its turn too is the kernel's, and so is any other end, at its first time."""
     failed, fine = Ran(result, ()), Ran(_ended(Finished()), ())
     later = fine if again else failed
-    system = "OS call" in str(result)
     asked: list[Scenario] = []
 
     async def bare(scenario: Scenario) -> Ran:
@@ -227,8 +226,7 @@ def test_a_process_apart_that_is_refused_resources_beside_others_is_asked_again_
         return await executor.run(scenario)
 
     assert asyncio.run(ask()) is (fine if refused and again else failed)
-    at_most = 4 if system and not again else 2
-    assert len(asked) == (at_most if refused else 1)
+    assert len(asked) == (2 if refused else 1)
 
 
 def test_a_process_apart_that_was_asked_at_its_turn_is_asked_once(
@@ -272,32 +270,17 @@ def test_only_a_candidate_that_launches_nothing_is_asked_again_in_a_new_process(
     assert seen == [False, True][:asked]
 
 
-@pytest.mark.parametrize(
-    ("faulted", "asked", "stays"),
-    [((1, 0, 0, 0), 4, False), ((1, 0, 1), 3, True), ((0,), 1, False)],
-)
-def test_a_fault_of_the_gpu_counts_where_it_comes_again_in_a_new_process(
-    trial: JudgeTrial,
-    nursery: Nursery,
-    faulted: Sequence[int],
-    asked: int,
-    stays: bool,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_fault_of_the_gpu_counts_though_it_may_not_come_again(
+    trial: JudgeTrial, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fault in one process can end the kernels of others on the same GPU."""
-    text = "Triton Error [CUDA]: unspecified launch failure"
+    """Whether an access beyond memory is a fault depends on what lies there."""
+    text = "Triton Error [CUDA]: an illegal memory access was encountered"
     raised = StepRaised(index=0, exception="RuntimeError", message=text, traceback="")
-    ends = [
-        ScenarioResult(
-            records=(raised if fault else StepDone(index=0, facts=()),), termination=Finished()
-        )
-        for fault in faulted
-    ]
-    seen: list[bool] = []
+    done = StepDone(index=0, facts=())
+    ends = [ScenarioResult(records=(record,), termination=Finished()) for record in (done, raised)]
 
-    async def execute(*_: object, fresh: bool = False, **__: object) -> Ran:
-        seen.append(fresh)
-        return Ran(ends[len(seen) - 1], ())
+    async def execute(*_: object, **__: object) -> Ran:
+        return Ran(ends.pop(), ())
 
     async def unable(*_: object, **__: object) -> None:
         return None
@@ -309,8 +292,5 @@ def test_a_fault_of_the_gpu_counts_where_it_comes_again_in_a_new_process(
         monkeypatch.setattr(made, "_device", CUDA)
         monkeypatch.setattr(made._unwatched, "plain", unable)
         monkeypatch.setattr(made.pool, "execute", execute)
-        run = made(scenario)
-        assert made.patience.faults_gone == (faulted[0] and not stays)
-    assert len(seen) == asked
-    assert all(seen[1:])
-    assert (run.result.records == (raised,)) is stays
+        assert made(scenario).result.records == (raised,)
+    assert len(ends) == 1
