@@ -18,7 +18,7 @@ from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.decide.failed_rule import RuleAnswer, answer_to_rule, with_findings
 from cuassay.judge.decide.required import decide_required
 from cuassay.judge.decide.scope import scope_of
-from cuassay.judge.decide.unreached import unreached_code
+from cuassay.judge.decide.unreached import unreached_code, unreached_in_kernels
 from cuassay.judge.decide.verdict import bind, decide, decide_proofs
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.conditions import wanted_proofs
@@ -107,8 +107,11 @@ def decide_trial(
         reports,
         rule=rule,
         launches=bench.machine.count(),
-        unreached=unreached_code(
-            bench.candidate, reduce(or_, (one.pool.reached for one in bench.opened))
+        unreached=(
+            *unreached_code(
+                bench.candidate, reduce(or_, (one.pool.reached for one in bench.opened))
+            ),
+            *unreached_in_kernels(bench.candidate, bench.machine.executed),
         ),
         has_launches=launches and not bench.device.on_gpu and not bench.machine.absent,
     )

@@ -51,7 +51,8 @@ class Api002(Check):
     What it does
         Looks at what a call returns: in a tuple, list, dict or bare, number of outputs, shape,
         dtype, device, exact type, conjugate and negative bits, whether an output shares memory
-        with an input or with another output, and how much memory it keeps alive.
+        with an input or with another output, and how much memory it keeps alive. Whether an input
+        is passed through is tried where another one is all zeros, or all ones.
 
     Why it matters
         Code around the kernel relies on all of these. An output that lies in an input changes

@@ -73,12 +73,15 @@ class State001(Check):
         caller holds is read again at the end. Two more calls are made without and with
         torch.autocast. A module is called before and after its state takes other values: where
         it lies, as an optimizer writes them, and in other tensors, as a checkpoint brings them.
-        Without a GPU calls follow others that raise since a tensor is None. Of large tensors few
-        elements change, the order of slices, or all by 2^-15 of themselves.
+        Of one result a view alone is held. Scalars change far, and by a sixty-fourth.
+        Without a GPU calls follow others that raise since a tensor is None. Of large tensors two
+        neighbors change places, the slices their order, or all change by 2^-15 of themselves.
         Then some 250 calls are made in a row: on one tensor, on several in turn, on one that is
         refilled before each call. These tensors hold the same numbers in another order, or with
         other signs. All results are held, and some of them read when the calls are over; once
-        more at a large size, until results take 64 MiB.
+        more at a large size, until results take 64 MiB. Some thousand calls follow on inputs
+        that differ in one element each. Without a GPU a thread calls while another call stands
+        still between two instructions of Python. From `standard` on 12 shapes come in turn.
 
     Why it matters
         Caches keyed by address, identity or shape, packed weights that are not packed again,
@@ -87,13 +90,15 @@ class State001(Check):
         each of them is right.
 
     How it decides
-        Every answer must be right for its own call, and every held result must keep its bytes.
-        A wrong answer is a finding where the same call is right at another time, where it is
-        the right answer to an earlier call, or where the kernel was right at first. The finding
-        says what was the same and what differed. An answer that is wrong under torch.autocast
-        alone is a finding, or the condition `autocast` where it differs by at most an eighth of
-        the plain answer, as rounding to 16 bits may. What autocast makes of the reference too is
-        not reported.
+        Every answer must be right for its own call, and every held result must keep its bytes. A
+        wrong answer is a finding where the same call is right at another time, where it is the
+        right answer to an earlier call, or where the kernel was right at first. So is one result
+        for two inputs that truth tells apart. The finding says what was the same and what differed.
+        What goes wrong between threads is the condition `threads`, a call that takes 20 times as
+        long where shapes come in turn `shapes`. An answer that is wrong under torch.autocast alone
+        is a finding, or the condition `autocast` where it differs by at most an eighth of the plain
+        answer, as rounding to 16 bits may. What autocast makes of the reference too is not
+        reported.
 
     Can it be wrong?
         A change that does not move truth decides nothing, since the old answer is then right.

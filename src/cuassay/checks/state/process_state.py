@@ -47,19 +47,19 @@ class Proc001(Check):
 
     What it does
         Reads some 200 process-wide settings before the kernel is imported, after its import and
-        after each of several calls, one of them on tensors in unusual layouts that it may
-        refuse; then, on a GPU from `standard` on, once more in another process, which
-        holds nothing of cuassay until the calls are over. What is read: precision flags of
-        torch, default dtype and device, gradient and autocast modes, threads, rounding and
-        denormal numbers, random generators and their seeds, environment, working
-        directory, umask, signal handlers, hooks, the current CUDA device and stream, and
-        whether functions that measure, compare and compute are the same, and which files
-        of `/proc/self` the kernel's own Python code has opened, and whether it has made a
-        socket, or has asked for frames of its callers, objects of the process, its limits or
-        functions of the C library. It counts threads, child processes, open files and memory
-        while the same call is repeated, in 0.4 seconds at `quick` and two above. The smallest
-        call is made 6,000 times in a row at `quick`, 30,000 times at `standard`, unless that takes
-        longer than 1.5 or 6 seconds; its last result is judged.
+        after each of several calls, one of them on tensors in unusual layouts that it may refuse;
+        then, on a GPU from `standard` on, once more in another process, which holds nothing of
+        cuassay until the calls are over. What is read: precision flags of torch, default dtype and
+        device, gradient and autocast modes, threads, rounding and denormal numbers, random
+        generators and their seeds, environment, working directory, umask, signal handlers, hooks,
+        the current CUDA device and stream, and whether functions that measure, compare and compute
+        are the same, and which files of `/proc/self` the kernel's own Python code has opened, and
+        whether it has made a socket, or has asked for frames of its callers, objects of the
+        process, its limits or functions of the C library. It counts threads, child processes, open
+        files, objects of Python and memory while the same call is repeated, in 0.4 seconds at
+        `quick` and two above. The smallest call is made 6,000 times in a row at `quick`, 30,000
+        times at `standard`, unless that takes longer than 1.5 or 6 seconds; its last result is
+        judged.
 
     Why it matters
         A kernel that switches TF32 on for the whole process changes every other float32 matmul
@@ -75,11 +75,11 @@ class Proc001(Check):
         a condition of use. So does a question about its own process: what the answers are
         for is not known, and one that is right under a judge alone begins with them.
         Random numbers drawn by a deterministic operator, other variables and a stopped
-        garbage collector are advice. Threads, processes, open files or memory that grow
-        with the number of calls, in two spans of equal length alike, are the condition
-        `resources`: one thread, process or file in two calls, or 128 KiB of memory in each
-        span. What the reference does too is not reported, nor what importing Triton or
-        compiling with torch leaves behind.
+        garbage collector are advice. Threads, processes, open files, objects or memory that
+        grow with the number of calls, in two spans of equal length alike, are the condition
+        `resources`: one thread, process or file in two calls, an object in each, or 128 KiB of
+        memory in each span. What the reference does too is not reported, nor what importing
+        Triton or compiling with torch leaves behind.
 
     Can it be wrong?
         The kernel shares the process in which this is read. One that restores everything where

@@ -3,23 +3,29 @@
 A suite of statements counts where the statements before it ran and none of it did, an expression
 where another one was chosen each time, and an `if` without `else` whose test always held. What
 runs at import and what only raises do not count, nor what nothing refers to: a caller does not
-get there. Functions that a decorator or a compiler takes (`@triton.jit`) do not run as Python.
+get there. Functions that a decorator or a compiler takes (`@triton.jit`) do not run as Python:
+of kernels it is told which lines the PTX machine ran.
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
 from types import CodeType
 
 from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.model.candidate import Candidate, Language
+from cuassay.model.machine import MachineEvidence
 from cuassay.model.python_text import parse_python
 from cuassay.model.reached import Branch, Place, Reached
 from cuassay.model.scope import Unreached
 
 _TEXT = 60  # characters of a test
+_TRACED = "in launches that the PTX machine traced"
+_ENDING = ("assert", "__trap")  # what ends a kernel that must not go on
 _PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property")
 _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
 _COMPILERS = ("jit", "compile", "script", "kernel", "custom_op", "register_fake")
@@ -52,6 +58,40 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
         places = reached.places.get(source.path, frozenset())
         branches = reached.branches.get(source.path, frozenset())
         found += _File(source.path, source.text, code, places, branches).unreached(tree)
+    return tuple(found)
+
+
+def unreached_in_kernels(
+    candidate: Candidate, executed: Iterable[MachineEvidence]
+) -> tuple[Unreached, ...]:
+    """Return lines of the kernels that became instructions of which no traced launch ran any.
+
+    Neighbors are one piece. Lines that are left out by a constant became no instruction, and what
+    other launches ran is not known: the PTX machine traces some of all calls.
+    """
+    ran: dict[tuple[str, int], bool] = {}
+    for evidence in executed:
+        for launch in evidence.launches:
+            if not launch.inconclusive:
+                for one in launch.lines:
+                    ran[one.file, one.line] = (
+                        ran.get((one.file, one.line), False) or one.executed > 0
+                    )
+    found: list[Unreached] = []
+    for source in candidate.sources:
+        texts = source.text.splitlines()
+        name = PurePosixPath(source.path).name
+        lines = sorted(line for file, line in ran if file == name and 0 < line <= len(texts))
+        before = -1
+        for line in lines:
+            if ran[name, line] or any(word in texts[line - 1] for word in _ENDING):
+                before = -1
+            elif before > 0:
+                found[-1] = dataclasses.replace(found[-1], last=line)
+            else:
+                one = Unreached(file=source.path, line=line, last=line, test=_TRACED)
+                found.append(one)
+                before = line
     return tuple(found)
 
 

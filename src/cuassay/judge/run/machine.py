@@ -141,6 +141,11 @@ class Replayer:
         """What was seen in every scenario executed so far."""
         return tuple(self._of_cases.values())
 
+    @property
+    def executed(self) -> tuple[MachineEvidence, ...]:
+        """What was seen in the scenarios whose launches were executed as a whole."""
+        return tuple(one for key, one in self._of_cases.items() if key not in self._sampled)
+
     def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
         """Whether what was seen on each of these holds for all data at its shapes."""
         seen = [self._of_cases.get(serial.dumps(scenario.cases)) for scenario in scenarios]

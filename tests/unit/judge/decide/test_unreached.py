@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.judge.decide.unreached import unreached_code
+from cuassay.judge.decide.unreached import unreached_code, unreached_in_kernels
 from cuassay.model.candidate import Candidate, Language, SourceFile
+from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence
 from cuassay.model.reached import Reached, read_reached
 from cuassay.sandbox.guest.process.apart import follow
 
@@ -152,3 +153,59 @@ def test_what_cuassay_wrote_around_a_candidate_is_left_out(tmp_path: Path) -> No
     reached = read_reached(found())
     assert [one.line for one in unreached_code(candidate(text), reached)] == [3]
     assert unreached_code(dataclasses.replace(candidate(text), adapter="kernel.py"), reached) == ()
+
+
+KERNEL = """__global__ void scale(float* x, int rows) {
+  if (rows == 7) {
+    x[0] = 0.0f;
+    x[1] = 0.0f;
+    assert(rows > 7);
+  }
+  x[2] = 1.0f;
+}
+"""
+
+
+def traced(*executed: tuple[int, ...], inconclusive: str = "") -> MachineEvidence:
+    """Return launches with, for each, the lines of which something ran; all have instructions."""
+    return MachineEvidence(
+        launches=tuple(
+            LaunchEvidence(
+                kernel="scale",
+                grid=(1,),
+                block=(1,),
+                target="sm_80",
+                inconclusive=inconclusive,
+                lines=tuple(
+                    LineTrace(file="k.cu", line=line, instructions=2, executed=2 * (line in ran))
+                    for line in (2, 3, 4, 5, 7, 900)
+                ),
+            )
+            for ran in executed
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([traced((2, 7))], [(3, 4)]),
+        ([traced((2, 7)), traced((2, 4))], [(3, 3)]),
+        ([traced((2, 4), (2, 7))], [(3, 3)]),
+        ([traced((2, 3, 4, 7))], []),
+        ([traced((2,), (3, 4))], [(7, 7)]),
+        ([traced((2,), inconclusive="too long")], []),  # nobody knows
+        ([], []),
+    ],
+)
+def test_lines_of_kernels_that_no_traced_launch_ran_are_named(
+    seen: list[MachineEvidence], expected: list[tuple[int, int]]
+) -> None:
+    sources = (
+        SourceFile(path="src/k.cu", text=KERNEL),
+        SourceFile(path="other.cuh", text=KERNEL),
+    )
+    made = dataclasses.replace(candidate("", Language.CUDA_KERNEL), sources=sources)
+    found = unreached_in_kernels(made, seen)
+    assert [(one.line, one.last) for one in found] == expected
+    assert {one.file for one in found} <= {"src/k.cu"}
