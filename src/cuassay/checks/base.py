@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from cuassay.checks.judgement import Answers, Judgement
 from cuassay.checks.needs import Needs
+from cuassay.checks.of_rank import with_rank
 from cuassay.model.case import Case
 from cuassay.model.device import Device
 from cuassay.model.diagnosis import Cause
@@ -278,7 +279,8 @@ class Check:
         It changes nothing that a later call sees. `grade`: see `Trial.compare`.
         """
         answers = Answers(trial, run, grade=grade)
-        return answers.judgement(self.findings(trial, scenario, run, answers))
+        found = self.findings(trial, scenario, run, answers)
+        return answers.judgement(with_rank(one, trial.problem) for one in found)
 
     def findings(
         self, trial: Trial, scenario: Scenario, run: Run, answers: Answers
