@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from cuassay.judge.__main__ import keep_memory
 from tests.support.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Where pytest-xdist has the tests in other processes, say now and then how far they are.
     """
+    keep_memory()  # as a judge does: many tests judge in this process
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Heartbeat(config))
     startup = str(Path(__file__).parent / "support" / "startup")

@@ -16,7 +16,7 @@ import torch
 from cuassay.checks.judgement import is_wrong
 from cuassay.errors import CuassayError
 from cuassay.judge.decide.structure import matched
-from cuassay.judge.truths import keyed, same_bits, sizes_text
+from cuassay.judge.truths import same_bits, sizes_text
 from cuassay.model import serial
 from cuassay.model.case import Case
 from cuassay.model.policy import policy_of
@@ -133,7 +133,7 @@ class Comparing:
         if truth.ill_conditioned:
             return None
         with self._spent(case):
-            found = self._held(f"{key} rough", self._tensors(run, items, truth), truth)
+            found = _held(self._tensors(run, items, truth), truth)
         if not all(one.passed and not one.undecided for one in found):
             self._unexplained += 1
             return None
@@ -156,15 +156,26 @@ class Comparing:
         policy is held against all families: what explains it is the kernel's grade.
         """
         truth = self._truths.truth(case, precision or Precision.STRICT)
+        key = f"{self._truths.key(case)} {precision} {grade}"
         with self._spent(case):
             tensors = self._tensors(run, items, truth)
-            key = keyed(self._truths.key(case), precision or Precision.STRICT)
-            found = self._held(key, tensors, truth)
-        if precision is not None:
-            return found
-        started, made_s = time.perf_counter(), self._truths.seconds
-        found = self._least(case, tensors, found, grade=grade)
-        self.seconds += time.perf_counter() - started - (self._truths.seconds - made_s)
+            # Calls under many circumstances give the same bits, which need not be compared again.
+            there = [
+                got.to(output.value.device)
+                for got, output in zip(tensors, truth.outputs, strict=True)
+                if isinstance(got, torch.Tensor)
+            ]
+            is_whole = len(there) == len(tensors)
+            known = self._compared.find(key, there) if is_whole else None
+            if known is not None:
+                return known
+            found = _held(tensors, truth)
+        if precision is None:
+            started, made_s = time.perf_counter(), self._truths.seconds
+            found = self._least(case, tensors, found, grade=grade)
+            self.seconds += time.perf_counter() - started - (self._truths.seconds - made_s)
+        if is_whole:
+            self._compared.add(key, there, found)
         return found
 
     def _known(self, run: Run, key: str, items: tuple[ResultItem, ...]) -> _Explained | None:
@@ -229,33 +240,6 @@ class Comparing:
         shapes = [tuple(output.value.shape) for output in truth.outputs]
         return list(matched(self._knowledge.problem, shapes, run, items))
 
-    def _held(
-        self, key: str, tensors: Sequence[torch.Tensor | str], truth: Truth
-    ) -> tuple[Comparison, ...]:
-        """Hold every output, or why there is none, against a truth, which is known by `key`.
-
-        Calls under many circumstances give the same bits, which need not be compared again.
-        """
-        there = [
-            one.to(output.value.device)
-            for one, output in zip(tensors, truth.outputs, strict=True)
-            if isinstance(one, torch.Tensor)
-        ]
-        if len(there) < len(tensors):
-            return tuple(
-                Comparison(output=output.name, passed=False, share=math.inf, mismatch=got)
-                if isinstance(got, str)
-                else compare(got, output)
-                for got, output in zip(tensors, truth.outputs, strict=True)
-            )
-        known = self._compared.find(key, there)
-        if known is not None:
-            return known
-        found = tuple(map(compare, there, truth.outputs))
-        if all(one.passed for one in found):
-            self._compared.add(key, there, found)
-        return found
-
     def _least(
         self,
         case: Case,
@@ -309,3 +293,13 @@ class Comparing:
                 yield
         finally:
             self.seconds += time.perf_counter() - started
+
+
+def _held(tensors: Iterable[torch.Tensor | str], truth: Truth) -> tuple[Comparison, ...]:
+    """Hold every output, or why there is none, against truth."""
+    return tuple(
+        Comparison(output=output.name, passed=False, share=math.inf, mismatch=got)
+        if isinstance(got, str)
+        else compare(got, output)
+        for got, output in zip(tensors, truth.outputs, strict=True)
+    )

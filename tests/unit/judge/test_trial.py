@@ -27,6 +27,7 @@ from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.compare.outputs import Comparison
 from cuassay.oracle.truth import own_error
 from cuassay.oracle.truth.own_error import OwnError
+from cuassay.oracle.truth.types import OutputTruth
 from cuassay.sandbox.local import LocalRunner
 
 
@@ -193,6 +194,31 @@ def test_a_case_that_decides_nothing_needs_no_full_truth(trial: JudgeTrial) -> N
     assert [truth.draws for truth in chaotic.truths.cache.values()] == [2]
     assert not chaotic.decides(case)
     assert trial.decides(case)
+
+
+def test_the_same_bits_are_compared_once_with_a_truth(
+    trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare, seen = comparing.compare, list[bool]()
+
+    def counted(got: Tensor, output: OutputTruth) -> Comparison:
+        seen.append(True)
+        return compare(got, output)
+
+    monkeypatch.setattr(comparing, "compare", counted)
+    case = trial.cases("small")[0]
+    trial.truth(case)
+    first, again = (_compared(trial, case, _beyond_its_own) for _ in range(2))
+    assert first == again
+    assert len(seen) == 1
+    other = dataclasses.replace(case, seed=case.seed + 1)
+    trial.truth(other)
+    assert not _wrong(trial, other, _beyond_its_own)
+    assert len(seen) == 2
+    assert not _wrong(trial, case, lambda right: _one_bit_off(_beyond_its_own(right)))
+    assert len(seen) == 3
+    assert [_wrong(trial, case, _one_percent_off) for _ in range(2)] == [1, 1]
+    assert len(seen) == 4
 
 
 def test_a_wrong_answer_is_held_against_the_full_truth(trial: JudgeTrial) -> None:

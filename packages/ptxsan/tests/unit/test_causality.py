@@ -144,14 +144,17 @@ def random_program(seed: int) -> tuple[Bodies, int]:
     return bodies, together
 
 
-def test_random_programs_race_in_the_machine_only_where_the_model_lets_them() -> None:
+@pytest.mark.parametrize(
+    "seeds", [range(24), pytest.param(range(80), marks=pytest.mark.thorough)]
+)
+def test_random_programs_race_in_the_machine_only_where_the_model_lets_them(seeds: range) -> None:
     racy = found = 0
-    for seed in range(80):
+    for seed in seeds:
         bodies, together = random_program(seed)
         races = data_races(blocks_of(bodies, together), limit_s=600)
         wrong, remark = machine_says(bodies, together)
         assert races or not wrong, (seed, bodies, together)
         racy += bool(races)
         found += bool(races) and remark
-    assert 20 <= racy <= 70, racy
+    assert len(seeds) / 4 <= racy <= len(seeds) * 7 / 8, racy
     assert found >= racy - 3, (found, racy)
