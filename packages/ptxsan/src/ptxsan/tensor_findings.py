@@ -33,7 +33,9 @@ _SHAPES = {
     P.BAD_ROWS: "has an instruction descriptor with M = {number}, which this kind does not have",
     P.BAD_COLUMNS: "has an instruction descriptor with N = {number}, which this M does not have",
     P.BAD_FORMAT: "has an instruction descriptor ({number:#x}) with formats that its kind lacks",
-    P.BAD_LANE: "has its accumulator at lane {number}: it begins at lane 0",
+    P.BAD_LANE: "has its accumulator, or A, at lane {number}: it begins at lane 0",
+    P.BAD_COPIES: "reads A from tensor memory with 128 rows for a pair of blocks: lanes 0 to 63 and "
+    "64 to 127 have to hold the same, and lane {number} differs",
     P.BAD_PAIR: "is for a pair of blocks (cta_group::2), and the block has no other one",
 }
 
