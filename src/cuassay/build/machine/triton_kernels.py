@@ -33,7 +33,8 @@ _SHARED_LIMIT = 232448
 _REAL_FUNCTIONS = Path(__file__).with_name("real_functions.ll")
 _BF16_SUM = ("atomic_add", "bfloat16")
 _NEEDS_100 = ("tcgen05", "nvidia.blackwell", "nvidia import blackwell")
-_NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
+_NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma",
+             "warpgroup", "CopyBulk")  # fmt: skip
 # For sm_89 Triton rounds float32 to fp8 by way of f16, which it cuts off: not what sm_90 gives.
 _FP8 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
 
