@@ -277,9 +277,23 @@ def _refusing(original: Callable[..., Any], arch: int) -> Callable[..., Any]:
         except (MissingToolError, MemoryError):
             raise
         except Exception as error:
+            if _is_of_the_call(error):
+                raise
             said = str(error).strip().splitlines()
             why = f"{type(error).__name__}: {said[-1] if said else ''}"[:300]
             raise not_covered("", f"Triton does not make it for sm_{arch}: {why}") from error
 
     setattr(call, _PATCHED, True)
     return call
+
+
+def _is_of_the_call(error: BaseException | None) -> bool:
+    """Whether Python refused an operation of the kernel: of an argument None, say.
+
+    Every architecture refuses that call alike. (Triton shows what was raised by its text alone.)
+    """
+    while error is not None:
+        if isinstance(error, AttributeError | TypeError | NameError):
+            return True
+        error = error.__context__
+    return False
