@@ -7,12 +7,19 @@ repository. Every lane draws tiles of 8 x 8 results, of one form after the other
 (infinities, NaN, subnormals), exponents near each other, or sums that cancel. FILE gets a line for
 each form: how many results, how many differ, and the first that does. MMA-Sim has no e2m1, e3m2 and
 e2m3 in products without scales of 16; the model in ptxsan's tests has.
+
+MMA-Sim gives a zero the exponent -126, so that zero times 2**124 cuts smaller terms. An H200 does
+not do that (benchmarks/reports/2026-11-28-machine-numerics.md). A result that differs is made again
+by MMA-Sim with zeros that have no exponent: `zeros` counts those that are equal then.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
 import importlib
+import itertools
 import json
 import multiprocessing
 import sys
@@ -100,8 +107,24 @@ def _tensor(codes: NDArray[np.int64], name: str) -> torch.Tensor:
     return torch.from_numpy(words.astype(_WORDS[_BITS[name]])).view(_TORCH[name])
 
 
-def tiles(form: Form, random: np.random.Generator, sim: Any) -> tuple[int, int, str]:
-    """Return how many results of one tile there are, how many differ, and the first that does."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """How many results there were, how many differ, how many of these by a zero, the first."""
+
+    results: int = 0
+    differ: int = 0
+    zeros: int = 0
+    first: str = ""
+
+    def __add__(self, other: Compared) -> Compared:
+        return Compared(
+            results=self.results + other.results, differ=self.differ + other.differ,
+            zeros=self.zeros + other.zeros, first=self.first or other.first,
+        )  # fmt: skip
+
+
+def tiles(form: Form, random: np.random.Generator, sim: Any) -> Compared:
+    """Compare one tile of random products."""
     way = int(random.integers(0, 3))
     a, b = (_codes(random, one, way)[:, : form.depth].copy() for one in (form.a, form.b))
     kind = np.float16 if form.half else np.float32
@@ -127,55 +150,76 @@ def tiles(form: Form, random: np.random.Generator, sim: Any) -> tuple[int, int, 
 def _compared(
     form: Form, sim: Any, factors: tuple[torch.Tensor, torch.Tensor], c: NDArray[Any],
     codes: list[NDArray[np.int64]], result: NDArray[np.int64],
-) -> tuple[int, int, str]:  # fmt: skip
+) -> Compared:  # fmt: skip
     kind = torch.float8_e8m0fnu if form.scale == "ue8m0" else torch.float8_e4m3fn
     scales = [torch.from_numpy(one.astype(np.uint8)).view(kind) for one in codes]
-    output, differ, first = "f16" if form.half else "f32", 0, ""
+    differ, zeros, first = 0, 0, ""
     for row, column in np.ndindex(_SIDE, _SIDE):
-        x, y = factors[0][row], factors[1][column]
-        own = torch.tensor(c[row, column])
-        if form.depth == 64:
-            x, y = sim.unpack_fp4_tensor(x), sim.unpack_fp4_tensor(y)
-            found = sim.nv_fused_dot_add_with_block_scale(
-                x, y, own, scales[0][row], scales[1][column], 35
-            )
-        elif form.scales:
-            pair = scales[0][row, 0], scales[1][column, 0]
-            found = sim.nv_fused_dot_add(x, y, own, 25, output, *pair)
-        else:
-            found = sim.nv_fused_dot_add(x, y, own, 25, output)
-        bits = int(found.reshape(1).view(torch.int16 if form.half else torch.int32).item())
-        wanted = bits & (0xFFFF if form.half else 0xFFFFFFFF)
-        if wanted != int(result[row, 0, column]):
-            differ += 1
-            first = first or f"{form.name}: {int(result[row, 0, column]):#x}, MMA-Sim {wanted:#x}"
-    return _SIDE * _SIDE, differ, first
+        given = (
+            (factors[0][row], factors[1][column]), torch.tensor(c[row, column]),
+            (scales[0][row], scales[1][column]),
+        )  # fmt: skip
+        wanted, own = _simulated(form, sim, *given), int(result[row, 0, column])
+        if wanted == own:
+            continue
+        differ += 1
+        with _zeros_without_exponent(sim):
+            zeros += _simulated(form, sim, *given) == own
+        first = first or f"{form.name}: {own:#x}, MMA-Sim {wanted:#x}"
+    return Compared(results=_SIDE * _SIDE, differ=differ, zeros=zeros, first=first)
 
 
-def _lane(given: tuple[int, Path, float, int]) -> dict[str, tuple[int, int, str]]:
+def _simulated(
+    form: Form, sim: Any, factors: tuple[torch.Tensor, torch.Tensor], own: torch.Tensor,
+    scales: tuple[torch.Tensor, torch.Tensor],
+) -> int:  # fmt: skip
+    """Return the code of MMA-Sim's sum of one row times one column, and an accumulator."""
+    x, y = factors
+    output = "f16" if form.half else "f32"
+    if form.depth == 64:
+        x, y = sim.unpack_fp4_tensor(x), sim.unpack_fp4_tensor(y)
+        found = sim.nv_fused_dot_add_with_block_scale(x, y, own, *scales, 35)
+    elif form.scales:
+        found = sim.nv_fused_dot_add(x, y, own, 25, output, scales[0][0], scales[1][0])
+    else:
+        found = sim.nv_fused_dot_add(x, y, own, 25, output)
+    bits = int(found.reshape(1).view(torch.int16 if form.half else torch.int32).item())
+    return bits & (0xFFFF if form.half else 0xFFFFFFFF)
+
+
+@contextlib.contextmanager
+def _zeros_without_exponent(sim: Any) -> Iterator[None]:
+    """Let a zero factor be far below every other exponent in this block."""
+    before = sim.extract_significand_exponent
+
+    def after(*given: Any) -> tuple[float, int]:
+        significand, exponent = before(*given)
+        return significand, exponent if significand else -900
+
+    sim.extract_significand_exponent = after
+    try:
+        yield
+    finally:
+        sim.extract_significand_exponent = before
+
+
+def _lane(given: tuple[int, Path, float, int]) -> dict[str, Compared]:
     """Compare tiles until the time is over or there are enough; return what each form gave."""
     number, folder, until, most = given
     sys.path.insert(0, str(folder))
     torch.set_num_threads(1)
     sim = importlib.import_module("mmasim.simulator.arithmetic")
     random = np.random.default_rng(number)
-    found: dict[str, tuple[int, int, str]] = {}
-    for form in _turns():
-        if time.time() > until or sum(one[0] for one in found.values()) >= most:
+    found: dict[str, Compared] = {}
+    for form in itertools.cycle(FORMS):
+        if time.time() > until or sum(one.results for one in found.values()) >= most:
             return found
-        before = found.get(form.name, (0, 0, ""))
-        made = tiles(form, random, sim)
-        found[form.name] = (before[0] + made[0], before[1] + made[1], before[2] or made[2])
+        found[form.name] = found.get(form.name, Compared()) + tiles(form, random, sim)
     return found
 
 
-def _turns() -> Iterator[Form]:
-    while True:
-        yield from FORMS
-
-
 def main() -> int:
-    """Compare; return 1 where a result differs."""
+    """Compare; return 1 where a result differs, and not by a zero alone."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--results", type=int, default=20_000)
@@ -188,18 +232,15 @@ def main() -> int:
     jobs = [(given.seed * 4096 + one, given.folder, until, most) for one in range(given.lanes)]
     with multiprocessing.get_context("spawn").Pool(given.lanes) as pool:
         parts = pool.map(_lane, jobs, chunksize=1)
-    rows = []
-    for form in FORMS:
-        mine = [one[form.name] for one in parts if form.name in one]
-        rows.append({
-            "form": form.name, "results": sum(one[0] for one in mine),
-            "differ": sum(one[1] for one in mine),
-            "first": next((one[2] for one in mine if one[2]), ""),
-        })  # fmt: skip
-    given.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    total, wrong = (sum(int(row[key]) for row in rows) for key in ("results", "differ"))
-    sys.stdout.write(f"{total:,} results, {wrong:,} differ\n")
-    return int(wrong > 0)
+    all_of = Compared()
+    with given.out.open("w") as file:
+        for form in FORMS:
+            row = sum((one[form.name] for one in parts if form.name in one), Compared())
+            file.write(json.dumps({"form": form.name, **dataclasses.asdict(row)}) + "\n")
+            all_of += row
+    counts = f"{all_of.results:,} results, {all_of.differ:,} differ"
+    sys.stdout.write(f"{counts}, {all_of.zeros:,} of these by a zero\n")
+    return int(all_of.differ > all_of.zeros)
 
 
 if __name__ == "__main__":

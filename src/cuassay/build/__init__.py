@@ -71,14 +71,15 @@ def _loaded(
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / _MARK
     cached = mark.is_file()
-    triton = candidate.names_triton and not device.on_gpu
-    because = _interpreted_because(folder, wanted=machine) if triton else ""
-    triton = triton and not because
+    because = ""
+    if candidate.names_triton and not device.on_gpu:
+        because = _interpreted_because(folder, wanted=machine)
+    launches = candidate.launches_ptx and not device.on_gpu and not because
     hosted = candidate.compiles_cuda and not device.on_gpu
-    kind = _kind(candidate, device, triton or hosted, interpreted=bool(because))
+    kind = _kind(candidate, device, launches or hosted, interpreted=bool(because))
     match candidate.language:
         case Language.PYTHON:
-            call = _python(candidate, problem, device=device, folder=folder, triton=triton)
+            call = _python(candidate, problem, device=device, folder=folder, launches=launches)
         case Language.CUDA_EXTENSION:
             from cuassay.build.cuda.extension import load_extension
 
@@ -116,24 +117,24 @@ def _loaded(
 
 
 def _python(
-    candidate: Candidate, problem: Problem, *, device: Device, folder: Path, triton: bool
+    candidate: Candidate, problem: Problem, *, device: Device, folder: Path, launches: bool
 ) -> Callable[..., object]:
-    """Import a Python candidate; with `triton` its Triton kernels go to the PTX machine."""
+    """Import a Python candidate; with `launches` its kernels go to the PTX machine."""
     from cuassay.build.machine import candidates as machine
     from cuassay.build.python import load_python
 
     if candidate.compiles_cuda and not device.on_gpu:
-        if triton:
-            machine.enable_triton(candidate)
-        interpret = not triton
+        if launches:
+            machine.enable_compilers(candidate, folder)
+        interpret = not launches
         return machine.load_hosted(
             candidate,
             problem,
             lambda: load_python(candidate, device=device, folder=folder, interpret=interpret),
         )
-    if not triton:
+    if not launches:
         return load_python(candidate, device=device, folder=folder)
-    launcher = machine.enable_triton(candidate)
+    launcher = machine.enable_compilers(candidate, folder)
     call = load_python(candidate, device=device, folder=folder, interpret=False)
     return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))
 

@@ -17,7 +17,7 @@ from cuassay.build.cuda.toolkit import architecture, cuda_home, hopper_arch
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
 from cuassay.build.unavailable import went_without
 from cuassay.errors import BuildError, CuassayError, MissingToolError, suggestion
-from cuassay.model.candidate import Candidate, speaks_of_triton
+from cuassay.model.candidate import Candidate, speaks_of_cute, speaks_of_triton
 from cuassay.model.device import Device
 
 _OPTIONAL_PACKAGES = (
@@ -119,7 +119,9 @@ _KERNELS = ("JITFunction", "GluonJITFunction", "InterpretedFunction", "Autotuner
 
 def speaks_of_a_gpu(text: str) -> bool:
     """Return whether the facade is wanted; torch.compile does not trace through it."""
-    return speaks_of_triton(text) or ("cuda" in text and "torch.compile" not in text)
+    if speaks_of_triton(text) or speaks_of_cute(text):
+        return True
+    return "cuda" in text and "torch.compile" not in text
 
 
 def _import(root: Path, candidate: Candidate) -> types.ModuleType:

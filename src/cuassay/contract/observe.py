@@ -32,6 +32,7 @@ from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain, unlike
 from cuassay.hooks import Observed, Operation, PassThrough
 from cuassay.inputs.legal import structure_of
+from cuassay.inputs.packed import codes_of, is_packed
 from cuassay.model.domain import Domain, Index, Mask, Opaque, Positive, Probability, Real, Structure
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.model.stated import FactKind
@@ -116,11 +117,9 @@ def _agrees(fact: ValueFact, tensor: torch.Tensor, sizes: Mapping[str, int]) -> 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor that can be compared: codes of 4 bits as bytes, of 8 bits as floats."""
-    if "x2" in str(tensor.dtype):
-        return tensor.view(torch.uint8)
-    if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
+    if tensor.is_floating_point() and tensor.dtype.itemsize == 1 and not is_packed(tensor):
         return tensor.float()
-    return tensor
+    return codes_of(tensor)
 
 
 def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -40,6 +40,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from cuassay.errors import ProblemError
+from cuassay.inputs.packed import codes_of
 from cuassay.model.case import Fill
 from cuassay.model.problem import TensorSpec
 
@@ -49,9 +50,11 @@ Draw = Callable[[Mapping[str, int]], torch.Tensor]
 def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw) -> torch.Tensor:
     """Return `draw(sizes)` with the fill's transforms, contiguous, of spec's shape and dtype.
 
-    Raises ProblemError for parameters that do not fit the tensor.
+    Packed pairs of 4-bit numbers are changed as bytes, each of which is a legal pair. Raises
+    ProblemError for parameters that do not fit the tensor.
     """
     value = _taken(spec, fill, sizes, draw) if "take" in fill.parameters else draw(sizes)
+    drawn_as, value = value.dtype, codes_of(value)
     if "part" in fill.parameters:
         generator = torch.Generator(device="cpu")  # so that every device splits alike
         generator.manual_seed(int(_number(spec, fill, "part_seed")))
@@ -90,7 +93,8 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
         value = pair.view(value.shape)
     if "spoil" in fill.parameters:
         value = _spoiled(spec, fill, value)
-    return value.contiguous()
+    value = value.contiguous()
+    return value if value.dtype is drawn_as else value.view(drawn_as)
 
 
 def _hard_to_tell_apart(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:

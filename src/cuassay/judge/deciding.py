@@ -168,7 +168,7 @@ def ranks_condition(problem: Problem, gpus: int) -> str:
 def has_launches(candidate: Candidate) -> bool:
     """Whether a candidate has kernels of its own, as far as its sources show."""
     kernel = candidate.language is Language.CUDA_KERNEL
-    return kernel or candidate.names_triton or candidate.compiles_cuda
+    return kernel or candidate.launches_ptx or candidate.compiles_cuda
 
 
 def _proved(bench: Bench, wanted: tuple[Property, ...]) -> tuple[Proof, ...]:

@@ -31,6 +31,11 @@ def speaks_of_triton(text: str) -> bool:
     return named or _IMPORTED.search(text) is not None
 
 
+def speaks_of_cute(text: str) -> bool:
+    """Whether a Python source may launch kernels of CuTe DSL."""
+    return "cutlass.cute" in text or "from cutlass import cute" in text
+
+
 class Language(enum.StrEnum):
     """How a candidate is turned into a callable."""
 
@@ -176,6 +181,14 @@ class Candidate:
         """Whether a Python candidate's sources speak of Triton: it may launch its kernels."""
         python = self.language is Language.PYTHON
         return python and any(speaks_of_triton(source.text) for source in self.sources)
+
+    @property
+    def launches_ptx(self) -> bool:
+        """Whether a Python candidate's kernels become PTX without a GPU: Triton's, CuTe DSL's."""
+        python = self.language is Language.PYTHON
+        return self.names_triton or (
+            python and any(speaks_of_cute(source.text) for source in self.sources)
+        )
 
     @property
     def computes_in_torch(self) -> bool:

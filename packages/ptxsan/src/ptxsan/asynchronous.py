@@ -88,10 +88,8 @@ def _copy_text(one: Record, accesses: tuple[Access, ...], place: str, what: str)
             return f"{what}: the block ends before this copy is known to have read its source"
         case L.K_OUTLIVED:
             return f"{what} uses shared memory of another block, which may have ended by then"
-        case L.K_NONE_LEFT if one.extra:
-            return f"{what} asks for another cluster, and its block has seen that none was left"
         case L.K_NONE_LEFT:
-            return f"{what} reads which block was canceled, and the response says that none was"
+            return f"{what} asks for another cluster, and its block has seen that none was left"
         case L.K_TENSOR_MAP:
             return f"{what} {_tensor_text(one)}"
         case _:

@@ -51,6 +51,7 @@ class Code:
     exchange_bytes: int
     local_offset: int
     copy_offset: int
+    copy_slots: int
     local_bytes: int
     collectives: tuple[Collective, ...]
     calls: tuple[str, ...]
@@ -61,6 +62,13 @@ class Code:
 def local_bytes(variables: tuple[Variable, ...]) -> int:
     """Return the bytes of a thread's local memory, each variable at a multiple of 16."""
     return sum(-(-one.bytes // 16) * 16 for one in variables)
+
+
+def _copy_slots(program: Program) -> int:
+    """Return how many cp.async of a thread may be pending: more where a kernel unrolls many."""
+    count = sum(one.opcode.startswith(("cp.async.ca", "cp.async.cg")) for one in program.body)
+    wanted = 1 << (4 * count).bit_length()
+    return min(max(wanted, layout.LEAST_COPIES), layout.MOST_COPIES)
 
 
 def generate(program: Program, options: Options) -> Code:
@@ -98,7 +106,13 @@ def generate(program: Program, options: Options) -> Code:
     local_offset = layout.EXCHANGE + exchange
     spill = local_offset + 4 * local  # bytes, init flags, and two bytes of shadow a byte
     copies = -(-(spill + cx.frame.spill_bytes) // _CACHED_LINE) * _CACHED_LINE
-    total = copies + (layout.COPY_RING if cx.parts.uses_copies else 0)
+    slots, ending = 0, list[str]()
+    if cx.parts.uses_copies:  # those that a thread has not waited for land when it ends
+        slots = _copy_slots(program)
+        place = ", ".join(f"i64 %{one}.i" for one in ("thread", "block", "launch"))
+        cx.parts.declared["rt_copy_wait"] = "declare void @rt_copy_wait(i64, i64, i64, i64)"
+        ending = [f"  call void @rt_copy_wait({place}, i64 -1)"]
+    total = copies + (layout.COPY_SCRATCH + slots * layout.COPY_RECORD if slots else 0)
     lines = [
         *sorted(cx.parts.declared.values()),
         "",
@@ -106,6 +120,7 @@ def generate(program: Program, options: Options) -> Code:
         *(f"  {one}" for one in _prologue(cx, spill, allocas)),
         *cx.lines,
         "done:",
+        *ending,
         "  %count.1 = load i64, ptr %count",
         "  store i64 %count.1, ptr %count.p",
         "  %last.1 = load i32, ptr %last",
@@ -124,6 +139,7 @@ def generate(program: Program, options: Options) -> Code:
         exchange_bytes=exchange,
         local_offset=local_offset,
         copy_offset=copies,
+        copy_slots=slots,
         local_bytes=local,
         collectives=tuple(
             Collective(handler=key[0], inputs=key[1], outputs=key[2], immediate=key[3])

@@ -34,6 +34,7 @@ class Kind(StrEnum):
     BAD_COPY = "invalid-bulk-copy"
     TENSOR_MEMORY = "tensor-memory-misuse"
     TENSOR_FENCE = "missing-tensor-fence"
+    TENSOR_WAIT = "missing-tensor-wait"
     LAUNCH_CONTROL = "launch-control-misuse"
     TRAP = "trap"
     ASSERT = "assert"
@@ -136,7 +137,7 @@ class MachineFinding:
 
 
 _PAIRS = 6  # of lines that a finding names
-ORDER = frozenset((Kind.UNORDERED, Kind.ACQUIRE_FENCE, Kind.TENSOR_FENCE))
+ORDER = frozenset((Kind.UNORDERED, Kind.ACQUIRE_FENCE, Kind.TENSOR_FENCE, Kind.TENSOR_WAIT))
 """What is no error by itself: order that only scopes, fences, acquire and release would give."""
 
 

@@ -254,6 +254,7 @@ def _fill_tables(
     state.set32(L.LOCAL_OFFSET, code.local_offset)
     state.set32(L.LOCAL_BYTES, code.local_bytes)
     state.set32(L.COPY_OFFSET, code.copy_offset)
+    state.set32(L.COPY_SLOTS, code.copy_slots)
     state.set32(L.THREAD_BYTES, code.copy_offset)
     state.set32(L.DYNAMIC_BYTES, launch.dynamic_shared_bytes)
     state.set32(L.SHARED_SHIFT, program.granule["shared"].bit_length() - 1)

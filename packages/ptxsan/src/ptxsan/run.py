@@ -64,7 +64,7 @@ _ROUNDS_OF_CLOCKS, _ROUNDS_OF_CHANCE = 64, 16
 _FULL = {
     1: "more synchronisation events than the machine keeps track of",
     2: "more synchronisation of one thread than the machine can count",
-    3: f"more than {L.COPY_ENTRIES} asynchronous copies of one thread at once",
+    3: "more asynchronous copies (cp.async) of one thread at once than it has room for",
     4: f"more than {L.MOST_MBARRIERS} mbarriers of one block at once",
     5: f"more than {inflight.ENTRIES} asynchronous operations of one block at once",
     6: "more computed values in memory than the algebra keeps residues of",
@@ -84,8 +84,8 @@ _FULL = {
     L.BAD_DESCRIPTOR + 1: "a sparse product of tcgen05",
     L.BAD_DESCRIPTOR + 3: "a zero-column mask of tcgen05.mma.ws",
     L.BAD_DESCRIPTOR + 2: (
-        "a product of tcgen05 with A in tensor memory and elements of 4 or 6 bits, or 64 rows a "
-        "block"
+        "a product of tcgen05 with A in tensor memory and elements of 4 or 6 bits, or fewer than "
+        "128 rows where weights are stationary"
     ),
     7: "an im2col copy that begins outside of its bounding box, of which no documentation tells",
 }

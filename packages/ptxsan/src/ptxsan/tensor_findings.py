@@ -15,6 +15,7 @@ _KINDS = {
     L.K_TENSOR_LEFT: (Kind.TENSOR_MEMORY, Severity.WRONG),
     L.K_TENSOR_ALLOC: (Kind.TENSOR_MEMORY, Severity.WRONG),
     L.K_TENSOR_FENCE: (Kind.TENSOR_FENCE, Severity.NOTE),
+    L.K_TENSOR_WAIT: (Kind.TENSOR_WAIT, Severity.NOTE),
     L.K_TENSOR_SHAPE: (Kind.TENSOR_MEMORY, Severity.WRONG),
 }
 KINDS = frozenset(_KINDS)
@@ -33,7 +34,9 @@ _SHAPES = {
     P.BAD_ROWS: "has an instruction descriptor with M = {number}, which this kind does not have",
     P.BAD_COLUMNS: "has an instruction descriptor with N = {number}, which this M does not have",
     P.BAD_FORMAT: "has an instruction descriptor ({number:#x}) with formats that its kind lacks",
-    P.BAD_LANE: "has its accumulator at lane {number}: it begins at lane 0",
+    P.BAD_LANE: "has its accumulator, or A, at lane {number}: it begins at lane 0",
+    P.BAD_COPIES: "reads A from tensor memory with 128 rows for a pair of blocks: lanes 0 to 63 "
+    "and 64 to 127 have to hold the same, and lane {number} differs",
     P.BAD_PAIR: "is for a pair of blocks (cta_group::2), and the block has no other one",
 }
 
@@ -66,6 +69,8 @@ def describe(one: Record, accesses: tuple[Access, ...]) -> tuple[Kind, Severity,
                 f"touches lane {one.address >> 16}, column {one.address & 0xFFFF} of tensor memory "
                 f"after {other}: add tcgen05.fence::after_thread_sync behind the wait"
             )
+        case L.K_TENSOR_WAIT:
+            text = "has its registers read before a wait: add tcgen05.wait::ld"
         case L.K_TENSOR_ALLOC:
             text = _ALLOCATIONS[one.extra].format(number=one.address)
         case _:

@@ -165,8 +165,8 @@ _ALLOC = _BEGIN.splitlines()[0]
 _RELINQUISH = _BEGIN.splitlines()[1]
 PLANTED = (
     # what loads and stores are waited for
-    Planted(name="load_not_waited_for", twin="product", old="tcgen05.wait::ld.sync.aligned;", kinds=(Kind.UNINITIALISED,)),
-    Planted(name="load_used_before_its_wait", twin="product", old=_LOAD, new=_LOAD.splitlines()[0] + "\nst.global.b32 [%rd3], %v0;\n" + _LOAD.splitlines()[1], kinds=(Kind.UNINITIALISED,)),
+    Planted(name="load_not_waited_for", twin="product", old="tcgen05.wait::ld.sync.aligned;", kinds=(Kind.TENSOR_WAIT,), severity="note"),
+    Planted(name="load_used_before_its_wait", twin="product", old=_LOAD, new=_LOAD.splitlines()[0] + "\nxor.b32 %r12, %v0, %v1;\n" + _LOAD.splitlines()[1], kinds=(Kind.TENSOR_WAIT,), severity="note"),
     Planted(name="store_not_waited_for", twin="stored", old="tcgen05.wait::st.sync.aligned;", kinds=_RACE),
     Planted(name="store_and_product_without_barrier", twin="stored", old=f"{_BEFORE}\nbar.sync 0;", kinds=_RACE),
     Planted(name="load_before_reuse_not_waited_for", twin="reused", old="tcgen05.wait::ld.sync.aligned;", kinds=(Kind.RACE, Kind.UNINITIALISED)),

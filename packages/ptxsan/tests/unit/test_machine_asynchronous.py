@@ -313,3 +313,42 @@ def test_what_is_not_modelled_is_inconclusive_with_its_line(instruction: str, wo
     report, _ = execute(instruction)
     assert report.inconclusive is not None
     assert words in report.inconclusive
+
+
+# One thread copies 16 bytes; the first threads of both warps look at them, or write them.
+_PENDING = """
+.reg .pred %q<2>; and.b32 %r20, %r1, 31; setp.ne.u32 %q0, %r20, 0; setp.ne.u32 %q1, %r1, 32;
+@!%p1 cp.async.ca.shared.global [buf], [%rd1], 16;
+"""
+_ARRIVED = "cp.async.wait_all;"
+_TOUCHED = {
+    "another copy": "@!%p1 cp.async.ca.shared.global [buf], [%rd2], 16;",
+    "a store of its own": "@!%p1 st.shared.u32 [buf+4], 7;",
+    "a load of its own": "@!%p1 ld.shared.u32 %r21, [buf+4];",
+    "a load of another warp": "bar.sync 0; @!%q1 ld.shared.u32 %r21, [buf+4]; bar.sync 0;",
+    "loads of two warps": "bar.sync 0; @!%q0 ld.shared.u32 %r21, [buf+4]; bar.sync 0;",
+    "a store of another warp": "bar.sync 0; @!%q1 st.shared.u32 [buf+4], 7; bar.sync 0;",
+}
+
+
+@pytest.mark.parametrize("wait", ["", _ARRIVED], ids=["no wait", "late wait"])
+@pytest.mark.parametrize("touched", _TOUCHED)
+def test_bytes_of_a_copy_that_nobody_waited_for_are_touched(touched: str, wait: str) -> None:
+    assert "that an asynchronous copy" in found(_PENDING + _TOUCHED[touched] + wait)[Kind.RACE]
+    assert not found(_PENDING + _ARRIVED + _TOUCHED[touched] + wait)
+
+
+def test_a_copy_that_nobody_reads_may_still_be_under_way_at_the_end() -> None:
+    assert not found(_PENDING)
+
+
+def test_one_thread_has_hundreds_of_copies_under_way() -> None:
+    lines = [
+        f"@!%p1 cp.async.ca.shared.global [buf+{4 * one}], [%rd1+{4 * one}], 4;"
+        for one in range(256)
+    ]
+    read = "bar.sync 0; ld.shared.u32 %r3, [buf+1020]; @!%p1 st.global.u32 [%rd2], %r3;"
+    report, b = execute("\n".join((*lines, _ARRIVED, read)))
+    assert report.inconclusive is None
+    assert not report.findings
+    assert b[0] == 255

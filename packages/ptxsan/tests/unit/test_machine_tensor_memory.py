@@ -49,6 +49,18 @@ def test_what_follows_the_manual_alone_says_so() -> None:
     assert "its warp has not waited (tcgen05.wait::ld)" in races[0].text
 
 
+@pytest.mark.parametrize("fault", ["load_not_waited_for", "load_used_before_its_wait"])
+def test_registers_that_are_read_before_a_wait_hold_what_was_loaded(fault: str) -> None:
+    text = next(one.text for one in K.PLANTED if one.name == fault)
+    a, b = K.inputs(5)
+    report, buffers = K.execute(text, (a, b, np.zeros((K.ROWS, K.COLUMNS), np.float32)))
+    assert report.wrong == ()
+    assert "add tcgen05.wait::ld" in report.findings[0].text
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
+    found = buffers[2].data.view(np.float32).reshape(expected.shape)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_numbers_alone_are_the_same() -> None:
     a, b = K.inputs(4)
     arrays = (a, b, np.zeros((K.ROWS, K.COLUMNS), np.float32))

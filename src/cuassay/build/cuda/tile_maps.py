@@ -88,6 +88,41 @@ def _columns(spec: PixelColumns, sizes: Mapping[str, int]) -> tuple[Columns, tup
     return found, (1, *turned(spec.strides), 1) if spec.strides else ()
 
 
+# A tensor map's element types by their numbers, which are those of tensormap.replace in PTX.
+_BY_NUMBER = (
+    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32",
+    "tf32.ftz",
+)  # fmt: skip
+
+
+def hardware_map(raw: bytes) -> Encoded | None:
+    """Return what a tensor map of sm_90 to sm_120 says; None for what is none, or is not known.
+
+    128 bytes: an address; 4 bits that are 2, dimensions less one (3), element type (4),
+    interleaving (2), swizzling (3), what follows is for caches; strides in units of 16 bytes (32
+    bits each, 4 more behind them); sizes less one (32 bits each); element strides less one, the
+    box less one (a byte each). Read off what NVIDIA's CuTe DSL writes; tiled maps without
+    interleaving and filled with zeros are known.
+    """
+    if len(raw) != 128:
+        return None
+    words = [int.from_bytes(raw[at : at + 4], "little") for at in range(0, 64, 4)]
+    flags, rank = words[2], (words[2] >> 4 & 7) + 1
+    number, swizzle = flags >> 7 & 15, flags >> 13 & 7
+    known = flags & 15 == 2 and not flags & 3 << 11 and not flags & 1 << 16
+    if not known or rank > 5 or number >= len(_BY_NUMBER) or swizzle > 3:
+        return None
+    if any(raw[52:55]):  # element strides
+        return None
+    tops = [words[7] >> 4 * one & 15 for one in range(4)]
+    strides = tuple(16 * (words[3 + one] | tops[one] << 32) for one in range(rank - 1))
+    return Encoded(
+        address=words[0] | words[1] << 32, element=_BY_NUMBER[number],
+        sizes=tuple(one + 1 for one in words[8 : 8 + rank]), strides=strides,
+        box=tuple(one + 1 for one in raw[55 : 55 + rank]), swizzle=(0, 32, 64, 128)[swizzle],
+    )  # fmt: skip
+
+
 def element_bytes(element: str) -> int:
     """Return the bytes of an element type."""
     from ptxsan.launch import element_bytes as found

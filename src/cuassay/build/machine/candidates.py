@@ -1,8 +1,8 @@
 """Candidates on a machine without a GPU: their own PTX, executed by cuassay's PTX machine.
 
-Raw CUDA C++ goes through NVRTC, Triton through its own compiler as the wrapper launches; both
-give PTX for sm_80 unless the sources speak of later hardware. The candidate stays in this
-sandboxed process. What it launches can be recorded, and is judged in another process.
+Raw CUDA C++ goes through NVRTC, Triton and CuTe DSL through their own compilers as the wrapper
+launches; all give PTX for sm_80 unless the sources speak of later hardware. The candidate stays in
+this sandboxed process. What it launches can be recorded, and is judged in another process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cuassay import settings
 from cuassay.build.cuda import raw_kernel
 from cuassay.build.sources import build_lock, write_sources
 from cuassay.errors import MissingToolError, UncoveredError
-from cuassay.model.candidate import Candidate, Convention
+from cuassay.model.candidate import Candidate, Convention, speaks_of_cute
 from cuassay.model.device import CPU
 from cuassay.model.digest import sha256_fields
 from cuassay.model.problem import Problem
@@ -107,8 +107,8 @@ def load_hosted(
     return watched(load(), candidate, problem, launcher)
 
 
-def enable_triton(candidate: Candidate) -> MachineLauncher:
-    """Send the launches of Triton kernels in this process to the machine."""
+def enable_compilers(candidate: Candidate, folder: Path) -> MachineLauncher:
+    """Send the launches of Triton and CuTe DSL kernels in this process to the machine."""
     from cuassay.build.cuda_facade import MULTIPROCESSORS, answer_for
     from cuassay.build.machine import triton_kernels as machine_triton
 
@@ -116,10 +116,17 @@ def enable_triton(candidate: Candidate) -> MachineLauncher:
     launcher = _launcher(candidate)
     arch = machine_triton.architecture_for(text)
     answer_for(arch)
-    machine_triton.enable(
-        launcher, arch=arch, multiprocessors=MULTIPROCESSORS,
-        real=lambda: launcher.recorder.keeps_operations,
-    )  # fmt: skip
+    if candidate.names_triton:
+        machine_triton.enable(
+            launcher, arch=arch, multiprocessors=MULTIPROCESSORS,
+            real=lambda: launcher.recorder.keeps_operations,
+        )  # fmt: skip
+    if speaks_of_cute(text):
+        from cuassay.build.machine import cute_kernels
+
+        cute_kernels.enable(
+            launcher, arch=arch, multiprocessors=MULTIPROCESSORS, folder=folder / "cute"
+        )
     return launcher
 
 

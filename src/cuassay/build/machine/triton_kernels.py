@@ -33,7 +33,8 @@ _SHARED_LIMIT = 232448
 _REAL_FUNCTIONS = Path(__file__).with_name("real_functions.ll")
 _BF16_SUM = ("atomic_add", "bfloat16")
 _NEEDS_100 = ("tcgen05", "nvidia.blackwell", "nvidia import blackwell")
-_NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
+_NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma",
+             "warpgroup", "CopyBulk")  # fmt: skip
 # For sm_89 Triton rounds float32 to fp8 by way of f16, which it cuts off: not what sm_90 gives.
 _FP8 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
 
@@ -276,9 +277,23 @@ def _refusing(original: Callable[..., Any], arch: int) -> Callable[..., Any]:
         except (MissingToolError, MemoryError):
             raise
         except Exception as error:
+            if _is_of_the_call(error):
+                raise
             said = str(error).strip().splitlines()
             why = f"{type(error).__name__}: {said[-1] if said else ''}"[:300]
             raise not_covered("", f"Triton does not make it for sm_{arch}: {why}") from error
 
     setattr(call, _PATCHED, True)
     return call
+
+
+def _is_of_the_call(error: BaseException | None) -> bool:
+    """Whether Python refused an operation of the kernel: of an argument None, say.
+
+    Every architecture refuses that call alike. (Triton shows what was raised by its text alone.)
+    """
+    while error is not None:
+        if isinstance(error, AttributeError | TypeError | NameError):
+            return True
+        error = error.__context__
+    return False

@@ -139,7 +139,7 @@ def lead(library: Path, through: Through) -> int:
     """
 
     def called(name: str, words: Sequence[int], go: Callable[[], int]) -> int:
-        return through(go, _read(name, words, library))
+        return through(go, launch_of(name, words, library))
 
     slots = redirect(library, _WORDS, called)
     _before.setdefault(library, []).extend(slots)
@@ -152,7 +152,7 @@ def release(library: Path) -> None:
         slot.restore()
 
 
-def _read(name: str, words: Sequence[int], library: Path) -> LibraryLaunch | None:
+def launch_of(name: str, words: Sequence[int], library: Path) -> LibraryLaunch | None:
     """Return what is launched; None where arguments come in another form than a table."""
     match name.removesuffix("_ptsz"):
         case "cudaLaunchKernelExC":

@@ -14,16 +14,23 @@ from cuassay.model.scenario import Scenario
 
 _SHOWN = 3
 _UNORDERED = ("unordered", "missing-acquire-fence")
-_TENSOR_FENCE = "missing-tensor-fence"
 _ORDER = (
     "order: its results may depend on which of two strong accesses (volatile, relaxed, atomic) "
     "comes first: no fence, acquire or release orders them"
 )
-# No GPU has shown that it matters, and what Triton compiles has no such fence.
-_ORDER_OF_TENSOR_MEMORY = (
+_FENCE_LEFT_OUT = (  # in what Triton compiles
     "order: it reaches tensor memory after a wait without tcgen05.fence::after_thread_sync, which "
     "the PTX manual asks for"
 )
+_WAIT_LEFT_OUT = (  # in what NVIDIA's CuTe DSL compiles
+    "order: it reads registers of a tcgen05.ld without a tcgen05.wait::ld before, which the PTX "
+    "manual asks for"
+)
+# What of tensor memory the manual asks for, and who leaves it out: no GPU has shown it to matter.
+_OF_TENSOR_MEMORY = {
+    "missing-tensor-fence": _FENCE_LEFT_OUT,
+    "missing-tensor-wait": _WAIT_LEFT_OUT,
+}
 
 
 class Race101(MachineCheck):
@@ -78,7 +85,7 @@ class Race101(MachineCheck):
             "missing-proxy-fence",
             "unordered",
             "missing-acquire-fence",
-            _TENSOR_FENCE,
+            *_OF_TENSOR_MEMORY,
         }
     )
     clean_words = "no unordered conflicting accesses"
@@ -87,8 +94,8 @@ class Race101(MachineCheck):
         """Return the condition of order that only fences, acquire and release would give."""
         if fault.severity == "wrong":
             return ""
-        if fault.kind == _TENSOR_FENCE:
-            return _ORDER_OF_TENSOR_MEMORY
+        if fault.kind in _OF_TENSOR_MEMORY:
+            return _OF_TENSOR_MEMORY[fault.kind]
         return _ORDER if fault.kind in _UNORDERED else ""
 
     def findings(

@@ -797,6 +797,8 @@ class _Writer:
 
     def _little(self, name: str, kind: Values) -> Case:
         """Return the case with one tensor changed a little, or as it was."""
+        from cuassay.inputs.packed import codes_of
+
         fill = self._case.fills[name]
         parameters = dict(fill.parameters)
         known = ("exchange", "scale_by", "take", "take_axis", "take_of")
@@ -827,7 +829,7 @@ class _Writer:
                     }
                 )
                 places, wide = looked_up or list(range(shape[0])), prod(shape[1:])
-                flat = values.double().reshape(-1)
+                flat = codes_of(values).double().reshape(-1)
                 tried = [
                     random.choice(places) * wide + random.randrange(wide) for _ in range(_TRIED)
                 ]

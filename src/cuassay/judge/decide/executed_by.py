@@ -33,7 +33,7 @@ def executed_by(candidate: Candidate, device: Device, kind: str, *, because: str
     if candidate.language is Language.CUDA_KERNEL or kind.endswith(MACHINE):
         arch = settings.get(settings.MACHINE_ARCH)
         return f"{IN_MACHINE}; it was compiled for {arch}" if arch else IN_MACHINE
-    if not kind.endswith(INTERPRETER) and not candidate.names_triton:
+    if not kind.endswith(INTERPRETER) and not candidate.launches_ptx:
         return ""
     reason = cleaned_text(because, _REASON)
     return INTERPRETED.format(because=f" because {reason}" if reason else "")

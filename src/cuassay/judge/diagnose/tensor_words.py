@@ -7,6 +7,7 @@ import math
 import torch
 
 from cuassay.checks.numeric.common import fill_text
+from cuassay.inputs.packed import codes_of
 from cuassay.model.case import Fill
 
 _LISTED = 8  # elements that are named one by one
@@ -21,9 +22,7 @@ def tensor_words(value: torch.Tensor, fill: Fill | None, *, row: int | None = No
     """
     if not value.numel():
         return "empty"
-    flat = value.detach().cpu()
-    if "x2" in str(flat.dtype):
-        flat = flat.contiguous().view(torch.uint8)  # codes of two: no CPU computes with them
+    flat = codes_of(value.detach().cpu())
     flat = flat.double() if flat.is_floating_point() else flat
     # The value that most elements have, zero if two do, and where others stand
     usual = 0.0 if bool((flat == 0).any()) else float(flat.reshape(-1)[0])

@@ -17,6 +17,7 @@ import torch
 
 from cuassay.checks.state.answers import Read, reads_of
 from cuassay.errors import CuassayError, UsageError
+from cuassay.inputs.packed import is_packed
 from cuassay.judge.decide.structure import matched
 from cuassay.model.candidate import Candidate, Convention, Language
 from cuassay.model.diagnosis import Cause
@@ -228,7 +229,8 @@ class _Writer:
         if not isinstance(value, torch.Tensor):
             return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
         held = value.detach().cpu().contiguous()
-        if held.numel() <= _INLINE and (held.dtype.is_floating_point or not held.is_complex()):
+        short = held.numel() <= _INLINE and not is_packed(held)
+        if short and (held.dtype.is_floating_point or not held.is_complex()):
             wide = held.double() if held.dtype.is_floating_point else held
             told = ", ".join(
                 repr(number) if math.isfinite(number) else f"float({str(number)!r})"

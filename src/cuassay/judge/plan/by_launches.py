@@ -35,7 +35,7 @@ def plan_by_launches(bench: Bench) -> None:
     program.
     """
     trial, candidate = bench.trial, bench.candidate
-    launches = candidate.names_triton or candidate.language is Language.CUDA_KERNEL
+    launches = candidate.launches_ptx or candidate.language is Language.CUDA_KERNEL
     is_absent = bool(bench.machine.absent)
     if not bench.device.on_gpu and launches and is_absent:
         trial.planned.plan_by_launches(CallCosts(row_s=_INTERPRETED_S))

@@ -131,7 +131,7 @@ class Replayer:
                         "cuobjdump was not found, which reads the PTX of a compiled extension: "
                         "set CUDA_HOME to a CUDA toolkit, or pip install triton"
                     )
-                launches = self._candidate.names_triton or hosted
+                launches = self._candidate.launches_ptx or hosted
                 return needed if launches else "the candidate has no CUDA C++ or Triton kernel"
             case other:
                 assert_never(other)

@@ -24,6 +24,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import CuassayError, LiftError, ReferenceError_
 from cuassay.hooks import Following, Hook
+from cuassay.oracle.lift.block_scaled import BlockScaledProducts, is_missing_product
 from cuassay.oracle.lift.functions import LiftFunctions
 from cuassay.oracle.lift.index_range import called
 from cuassay.oracle.lift.inputs import copied, copied_as, is_borrowed
@@ -148,13 +149,17 @@ def run_as_written(
 
     Raises ReferenceError_ for the reference's own exceptions.
     """
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            result = called(lambda: fn(*copied(inputs)), inputs)
-    except (CuassayError, torch.OutOfMemoryError, KeyboardInterrupt):
-        raise
-    except (Exception, SystemExit) as error:
-        raise _own_failure(fn, error) from error
+    products = BlockScaledProducts()
+    for around in (nullcontext(), products):  # such products again, where that was what failed
+        try:
+            with torch.inference_mode(False), torch.enable_grad(), around:
+                result = called(lambda: fn(*copied(inputs)), inputs)
+            break
+        except (CuassayError, torch.OutOfMemoryError, KeyboardInterrupt):
+            raise
+        except (Exception, SystemExit) as error:
+            if around is products or not is_missing_product(error):
+                raise _own_failure(fn, error) from error
     return tuple(item.detach() for item in _flat(result, names))
 
 

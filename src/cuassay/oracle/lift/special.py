@@ -9,6 +9,7 @@ import torch
 
 from cuassay.errors import LiftError
 from cuassay.hooks import Operation
+from cuassay.oracle.lift.block_scaled import has_blocks, named_arguments, product
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
 from cuassay.oracle.lift.traits import traits_of
@@ -71,20 +72,23 @@ def _dropout(session: Session, asked: Operation, nominals: Nominals) -> Any:
 
 
 def _scaled_mm(session: Session, asked: Operation, nominals: Nominals) -> Any:
-    """Product of 8-bit floats with scales: (a scale_a) @ (b scale_b) + bias.
+    """Product of 8- or 4-bit floats with scales: (a scale_a) @ (b scale_b) + bias.
 
-    torch documents scales as tensor-wise (one number) or row-wise ((M, 1) and (1, N)).
+    torch documents scales as tensor-wise (one number), row-wise ((M, 1) and (1, N)) or one a block
+    along K, in the layout of tensor cores.
     """
-    named = dict(zip(("self", "mat2", "scale_a", "scale_b", "bias"), asked.args, strict=False))
-    named |= asked.kwargs
+    named = named_arguments(asked.args, asked.kwargs)
     if named.get("scale_result") is not None:
         raise LiftError(str(asked.op), source_line(), "a result scale is not lifted")
-    a, b = (named[key].to(session.to) for key in ("self", "mat2"))
     scale_a, scale_b = (session.unwrap(named[key]) for key in ("scale_a", "scale_b"))
-    rows = scale_a.numel() in (1, a.shape[0]) and scale_b.numel() in (1, b.shape[1])
-    if not rows:
-        raise LiftError(str(asked.op), source_line(), "block-wise scales are not lifted")
-    out = (a @ b) * scale_a.reshape(-1, 1) * scale_b.reshape(1, -1)
+    if has_blocks(named):
+        out = product(named, (scale_a, scale_b), session.to)
+    else:
+        a, b = (named[key].to(session.to) for key in ("self", "mat2"))
+        if not (scale_a.numel() in (1, a.shape[0]) and scale_b.numel() in (1, b.shape[1])):
+            why = "scales of blocks are lifted in tiles of 128 x 4 (e4m3 of 16, e8m0 of 32) alone"
+            raise LiftError(str(asked.op), source_line(), why)
+        out = (a @ b) * scale_a.reshape(-1, 1) * scale_b.reshape(1, -1)
     if named.get("bias") is not None:
         out = out + session.unwrap(named["bias"])
     if named.get("out_dtype") is not None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cuassay.build.cuda.nvrtc import find_nvrtc
-from cuassay.build.cuda.tile_maps import encoded, machine_bytes
+from cuassay.build.cuda.tile_maps import encoded, hardware_map, machine_bytes
 from cuassay.build.machine import candidates as machine
 from cuassay.errors import BuildError
 from cuassay.model.candidate import Candidate, Language, Launch, PixelColumns, TileMap
@@ -121,3 +121,53 @@ def test_what_hardware_refuses_is_said_before_the_launch() -> None:
     one = encoded(MAPS[0], torch.zeros(4, 7), {"hidden": 7})
     with pytest.raises(BuildError, match=r"multiples of 16 bytes.*as cuTensorMapEncodeTiled"):
         machine_bytes(one)
+
+
+# What CuTe DSL 4.8 wrote for tensors (40 rows; the fifth 3 of them) and boxes, in words of 32 bits:
+# flags, the first two strides, the first three sizes; then the box.
+_WRITTEN = (
+    (0x46312, (32, 0), (255, 39, 0), (63, 7), "f16", 128),
+    (0x44512, (32, 0), (255, 39, 0), (31, 15), "bf16", 64),
+    (0x42392, (24, 0), (95, 39, 0), (7, 7), "f32", 32),
+    (0x44012, (16, 0), (255, 39, 0), (63, 3), "u8", 64),
+    (0x46322, (25, 1000), (199, 39, 2), (63, 7, 0), "f16", 128),
+    (0x40112, (16, 0), (63, 39, 0), (7, 7), "u32", 0),
+    (0x42492, (32, 0), (63, 39, 0), (3, 7), "f64", 32),
+)
+
+
+def _written(
+    flags: int, strides: tuple[int, ...], sizes: tuple[int, ...], box: tuple[int, ...]
+) -> bytes:
+    words = [0xBEEF00, 0x7F00, flags, *strides, 0, 0, 0, *sizes, 0, 0, 0]
+    start = b"".join(word.to_bytes(4, "little") for word in words)
+    return (start[:55] + bytes(box)).ljust(128, b"\0")
+
+
+@pytest.mark.parametrize(("flags", "strides", "sizes", "box", "element", "swizzle"), _WRITTEN)
+def test_a_tensor_map_of_hardware_is_read(
+    flags: int, strides: tuple[int, ...], sizes: tuple[int, ...], box: tuple[int, ...],
+    element: str, swizzle: int,
+) -> None:  # fmt: skip
+    found = hardware_map(_written(flags, strides, sizes, box))
+    assert found is not None
+    rank = len(box)
+    assert (found.address, found.element, found.swizzle) == (0x7F0000BEEF00, element, swizzle)
+    assert found.sizes == tuple(one + 1 for one in sizes[:rank])
+    assert found.box == tuple(one + 1 for one in box)
+    assert found.strides == tuple(16 * one for one in strides[: rank - 1])
+    assert len(machine_bytes(found)) == 128
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        bytes(128),
+        bytes(64),
+        _written(0x46312 | 1 << 11, (32, 0), (255, 39, 0), (63, 7)),  # interleaved
+        _written(0x46312 | 1 << 16, (32, 0), (255, 39, 0), (63, 7)),  # no zeros outside
+        _written(0x46312 | 15 << 7, (32, 0), (255, 39, 0), (63, 7)),  # elements of 6 bits
+    ],
+)
+def test_what_is_no_tensor_map_or_another_one_is_not_read(raw: bytes) -> None:
+    assert hardware_map(raw) is None

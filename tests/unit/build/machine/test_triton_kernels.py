@@ -42,7 +42,13 @@ assert launch["arguments"][-2:] == [bytes(8), bytes(8)]
 assert second[1] == "_matmul" and second[2]["shared_bytes"] > 0  # the first configuration
 assert second[2]["grid"] == (1, 1, 1)
 assert third[2]["grid"] == (3, 1, 1) and "mma.sync" in third[0]
-print("done")
+from triton.compiler.errors import CompilationError
+try:  # None, which a caller passes by mistake: no architecture takes it, and others are not asked
+    with cuda_facade():
+        kernels._softmax[(5,)](None, x, 300, 300, BLOCK=512)
+except CompilationError as error:
+    assert "NoneType" in str(error)
+    print("done")
 """
 
 

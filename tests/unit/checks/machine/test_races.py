@@ -15,6 +15,7 @@ from cuassay.model.machine import MachineFault
         ("missing-acquire-fence", "note", "which of two strong accesses"),
         ("missing-tensor-fence", "note", "tcgen05.fence::after_thread_sync"),
         ("missing-tensor-fence", "wrong", ""),
+        ("missing-tensor-wait", "note", "without a tcgen05.wait::ld"),
         ("race", "note", ""),
     ],
 )

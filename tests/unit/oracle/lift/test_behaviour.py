@@ -359,6 +359,51 @@ def test_grouped_and_scaled_products() -> None:
     assert nominal_of(out) is BF16
 
 
+def _blocked(scales: torch.Tensor) -> torch.Tensor:
+    """Return scales of whole tiles, (rows, columns), as tensor cores want them."""
+    rows, columns = scales.shape
+    stored = torch.empty(scales.numel(), dtype=scales.dtype)
+    for row in range(rows):
+        for column in range(columns):
+            tile = row // 128 * (columns // 4) + column // 4
+            place = row % 32 * 16 + row % 128 // 32 * 4 + column % 4
+            stored[512 * tile + place] = scales[row, column]
+    return stored
+
+
+@pytest.mark.parametrize("form", ["nvfp4", "mxfp4", "mxfp8"])
+def test_products_with_a_scale_for_every_block(form: str) -> None:
+    m, n, k, block = 128, 256, 256, 16 if form == "nvfp4" else 32
+    codes = [torch.randint(0, 256, (rows, k // 2), dtype=torch.uint8) for rows in (m, n)]
+    magnitudes = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=torch.float64)
+    if form == "mxfp8":
+        stored = [torch.randn(rows, k).to(torch.float8_e4m3fn) for rows in (m, n)]
+        values = [one.double() for one in stored]
+    else:
+        stored = [one.view(torch.float4_e2m1fn_x2) for one in codes]
+        table = torch.cat((magnitudes, -magnitudes))
+        values = [
+            torch.stack((table[c.int() & 15], table[c.int() >> 4]), -1).flatten(1) for c in codes
+        ]
+    if form == "nvfp4":
+        scales = [(torch.rand(rows, k // block) + 0.1).to(torch.float8_e4m3fn) for rows in (m, n)]
+    else:
+        drawn = [torch.randint(120, 134, (rows, k // block)) for rows in (m, n)]
+        scales = [one.to(torch.uint8).view(torch.float8_e8m0fnu) for one in drawn]
+
+    def reference(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor) -> Tensor:
+        return torch._scaled_mm(a, b.t(), scale_a, scale_b, out_dtype=BF16)
+
+    given = [*stored, *map(_blocked, scales)]
+    wide = [v * s.double().repeat_interleave(block, 1) for v, s in zip(values, scales, strict=True)]
+    truth = wide[0] @ wide[1].T
+    (out,) = lift(reference, given)
+    torch.testing.assert_close(out, truth, rtol=1e-12, atol=1e-9)
+    assert nominal_of(out) is BF16
+    (written,) = run_as_written(reference, given)  # no CPU has the product
+    torch.testing.assert_close(written, truth.to(BF16))
+
+
 def test_a_reference_may_read_and_set_the_older_setting_of_tf32() -> None:
     cudnn = torch.backends.cudnn
 

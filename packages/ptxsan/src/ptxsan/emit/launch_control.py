@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ptxsan import isa
-from ptxsan.emit import cells
 from ptxsan.emit.context import Emit
 from ptxsan.emit.matrix import items_of
 from ptxsan.emit.mbarriers import object_address, site_of
@@ -27,7 +26,11 @@ def emit_take(cx: Emit, ins: Instruction) -> None:
 
 @emits("clusterlaunchcontrol", where=lambda ins: "query_cancel" in ins.parts)
 def emit_query(cx: Emit, ins: Instruction) -> None:
-    """Read a response: whether there was a cluster, or its first block."""
+    """Read a response: whether there was a cluster, or its first block.
+
+    Which block it is where there was none is undefined: as what nobody wrote. NVIDIA's own code
+    reads it before it asks.
+    """
     response = cx.read(ins.operands[1], "b128")
     words = [
         cx.let(f"trunc i128 {cx.let(f'lshr i128 {response.bits}, {32 * index}')} to i32")
@@ -40,10 +43,11 @@ def emit_query(cx: Emit, ins: Instruction) -> None:
         cx.store_field("%block", layout.NONE_LEFT, cx.let(f"or i32 {before}, {none}"))
         cx.write(ins.operands[0], "pred", found, sources=(response,))
         return
-    cells.report_if(cx, cx.let(f"xor i1 {found}, true"), layout.K_NONE_LEFT)
+    none = cx.let(f"xor i1 {found}, true")
+    poison = none if response.poison == "false" else cx.let(f"or i1 {none}, {response.poison}")
     one = next((_WORDS[part] for part in ins.parts if part in _WORDS), None)
     if one is not None:
-        cx.write(ins.operands[0], "b32", words[one], sources=(response,))
+        cx.write(ins.operands[0], "b32", words[one], poison=poison)
         return
     for to, word in zip(items_of(ins.operands[0]), (*words[:3], "0"), strict=True):
-        cx.write(to, "b32", word, sources=(response,))
+        cx.write(to, "b32", word, poison=poison)

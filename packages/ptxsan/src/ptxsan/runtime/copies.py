@@ -1,8 +1,9 @@
 """cp.async: a copy from global to shared memory arrives as late as the program lets it.
 
 At its start the target counts as written by this thread and holds nothing defined; the bytes come
-when the thread waits for the copy's group, and count as a second write then. So a read in between
-races, and reads what nobody wrote.
+when the thread waits for the copy's group, or ends, and count as a second write then. So a read in
+between races, and reads what nobody wrote. Whoever touches the bytes in between is at fault too
+where barriers put it after the start and before the wait: nothing but the wait says when they come.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.memory import rt_access_global, rt_access_shared
 from ptxsan.runtime.native import export, native
+from ptxsan.runtime.order import NOT
+from ptxsan.runtime.races import gid_of, order_of, site_of
 from ptxsan.runtime.raw import (
     copy_bytes,
     fill,
+    load_u8,
     load_u16,
     load_u32,
     load_u64,
@@ -20,12 +24,14 @@ from ptxsan.runtime.raw import (
     store_u32,
     store_u64,
 )
+from ptxsan.runtime.reports import report_pair
 
 
 @native
 def _entry(thread: int, launch: int, number: int) -> int:
     ring = thread + load_u32(launch + L.COPY_OFFSET)
-    return ring + 128 + (number & (L.COPY_ENTRIES - 1)) * L.COPY_RECORD
+    slot = number & (load_u32(launch + L.COPY_SLOTS) - 1)
+    return ring + L.COPY_SCRATCH + slot * L.COPY_RECORD
 
 
 @export("void(int64, int64, int64, int64, int64, int64, int64, int64)")
@@ -35,7 +41,7 @@ def rt_copy_start(
 ) -> None:  # fmt: skip
     """Start a copy of `size` bytes, of which `given` come from global memory, the rest are zero."""
     head, tail = load_u32(thread + L.COPIES), load_u32(thread + L.COPIES + 4)
-    if tail - head >= L.COPY_ENTRIES:
+    if tail - head >= load_u32(launch + L.COPY_SLOTS):
         store_u32(launch + L.OVERFLOW, 3)
         return
     out = thread + load_u32(launch + L.COPY_OFFSET)
@@ -55,6 +61,7 @@ def rt_copy_start(
     info = size | L.WRITE << 16 | L.SCOPE_GPU << 20 | site << 24
     rt_access_shared(thread, block, launch, target, info, out)
     fill(load_u64(out + 8), size, 0)
+    store_u32(entry + 44, load_u64(out + 8) - load_u64(block + L.SHARED_INIT))
     store_u32(thread + L.COPIES + 4, tail + 1)
 
 
@@ -96,6 +103,7 @@ def land_until(thread: int, block: int, launch: int, tail: int) -> None:
 def _land(thread: int, block: int, launch: int, entry: int) -> None:
     out = thread + load_u32(launch + L.COPY_OFFSET)
     size, given, site = load_u16(entry + 36), load_u16(entry + 38), load_u32(entry + 40)
+    _check_meanwhile(thread, block, launch, entry, size)
     info = size | L.WRITE << 16 | L.SCOPE_GPU << 20 | site << 24
     rt_access_shared(thread, block, launch, load_u64(entry), info, out)
     data, init, shadow = load_u64(out), load_u64(out + 8), load_u64(out + 16)
@@ -107,3 +115,34 @@ def _land(thread: int, block: int, launch: int, entry: int) -> None:
         fill(data + given, size - given, 0)
         fill(init + given, size - given, 1)
         fill(shadow + 2 * given, 2 * (size - given), 0)
+
+
+@native
+def _check_meanwhile(thread: int, block: int, launch: int, entry: int, size: int) -> None:
+    """Report who has touched the bytes of a copy that lands, since it was started.
+
+    Only those whose access is ordered before this wait: what is not races with the landing.
+    """
+    meta, offset = load_u64(block + L.SHARED_META), load_u32(entry + 44)
+    if meta == 0 or offset >= load_u32(launch + L.SHARED_BYTES):  # the copy went nowhere
+        return
+    init, shift = load_u64(block + L.SHARED_INIT), load_u32(launch + L.SHARED_SHIFT)
+    for at in range(offset, offset + size):
+        place = meta + 16 * (at >> shift)
+        written, touched, kind = load_u64(place), load_u64(place + 8), L.READ
+        own = gid_of(written) == load_u32(thread + L.GID) and load_u8(init + at) & 1 == 0
+        if touched == 0 and not own:
+            touched, kind = written, L.WRITE
+        if touched == 0 or order_of(touched, thread, block, launch) == NOT:
+            continue
+        by = site_of(touched) << load_u32(launch + L.SITE_SHIFT)
+        where = (load_u64(entry) & (L.RANK_UNIT - 1)) + at - offset
+        copy, me = load_u32(entry + 40), load_u32(thread + L.GID)
+        found = report_pair(launch, L.K_IN_FLIGHT, by, gid_of(touched), where, copy, me)
+        if found >= 0:
+            record = load_u64(launch + L.FINDINGS) + found * L.F_RECORD
+            store_u32(record + L.F_SPACE, L.S_SHARED)
+            store_u32(record + L.F_BYTES, size)
+            store_u32(record + L.F_WHAT, kind)
+            store_u32(record + L.F_EXTRA, L.LANDING)
+        return

@@ -17,7 +17,6 @@ from ptxsan.runtime.reports import report_pair
 from ptxsan.runtime.value_issue import rt_async_store
 
 _BYTES = 16
-CAME_AFTER = 1  # of a finding: there was none before, and somebody knew
 
 
 @native
@@ -48,10 +47,7 @@ def rt_take_cluster(
     """Ask for a cluster; the response goes to this block, or (`several`) to all of its cluster."""
     if load_u32(block + L.NONE_LEFT):
         gid = load_u32(thread + L.GID)
-        index = report_pair(launch, L.K_NONE_LEFT, site, gid, 0, 0xFFFFFFFF, gid)
-        if index >= 0:
-            record = load_u64(launch + L.FINDINGS) + index * L.F_RECORD
-            store_u32(record + L.F_EXTRA, CAME_AFTER)
+        report_pair(launch, L.K_NONE_LEFT, site, gid, 0, 0xFFFFFFFF, gid)
     found = _next(block, launch)
     linear = max(found, 0)
     width, height = load_u32(launch + L.GRID_DIM), load_u32(launch + L.GRID_DIM + 4)

@@ -245,6 +245,7 @@ REACH_ROWS = 376  # u64: row of REACH for each instruction
 SITE_SHIFT = 352  # u32: instructions are recorded as index >> this
 COPY_OFFSET = 384  # u32: of the ring of pending copies in a thread's record
 THREAD_BYTES = 388  # u32
+COPY_SLOTS = 392  # u32: entries of that ring, a power of two
 OBSERVE = 400  # u64: addresses of the first warp's accesses, 0: not wanted
 LENIENT = 408  # u32: 1: a block acquired more than is kept; it counts as knowing all others
 TOTAL_THREADS = 412  # u32: of the grid
@@ -277,9 +278,10 @@ LAUNCH_BYTES = 576
 OBSERVED = 4  # executions of each instruction that are observed
 
 # pending cp.async: 128 bytes of scratch, then entries of u64 target, u64 source bytes, flags and
-# shadows, u32 group, u16 size, u16 bytes given, u32 instruction
-COPY_ENTRIES, COPY_RECORD = 128, 48
-COPY_RING = 128 + COPY_ENTRIES * COPY_RECORD
+# shadows, u32 group, u16 size, u16 bytes given, u32 instruction, u32 where the target lies in the
+# block's shared memory
+COPY_RECORD, COPY_SCRATCH = 48, 128
+LEAST_COPIES, MOST_COPIES = 128, 2048
 
 # entry of the log of releases, 256 bytes
 E_PREVIOUS, E_BLOCK, E_BASE, E_WARP, E_LINKS, E_SCOPE = 0, 4, 8, 12, 16, 20
@@ -392,7 +394,7 @@ K_ENDED_BEFORE = 45
 K_PEER = 46
 K_TENSOR_LANES, K_TENSOR_OUTSIDE, K_TENSOR_RACE, K_TENSOR_LEFT, K_TENSOR_ALLOC = 47, 48, 49, 50, 51
 K_TENSOR_FENCE, K_TENSOR_SHAPE = 52, 53
-K_NONE_LEFT = 54
+K_NONE_LEFT, K_TENSOR_WAIT = 54, 55
 K_EXITED_SHARED, K_POISON_BRANCH, K_POISON_ADDRESS, K_POISON_STORE, K_SUSPECT = 12, 13, 14, 15, 16
 
 INSIDE = 256  # added to the kind of a race in global memory between threads of one block

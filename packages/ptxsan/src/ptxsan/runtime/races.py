@@ -115,7 +115,7 @@ def _rests_on_what_was_seen(
 
 
 @native
-def _ordered(record: int, thread: int, block: int, launch: int) -> int:
+def order_of(record: int, thread: int, block: int, launch: int) -> int:
     """Whether what a record stands for happened before now: NOT, YES, UNFENCED (order.py)."""
     gid, clock = gid_of(record), clock_of(record)
     if record & MANY:
@@ -233,7 +233,7 @@ def _write(
     best = 0
     for record in (old, readers):
         if record != 0:
-            order = _ordered(record, thread, block, launch)
+            order = order_of(record, thread, block, launch)
             if order == NOT:
                 store_u64(out, record)
                 return L.K_RACE
@@ -269,7 +269,7 @@ def _after_write(thread: int, block: int, launch: int, place: int, out: int) -> 
     written = load_u64(place)
     if written == 0:
         return 0
-    order = _ordered(written, thread, block, launch)
+    order = order_of(written, thread, block, launch)
     if order == YES:
         return 0
     store_u64(out, written)
@@ -302,7 +302,7 @@ def _other(
         return int(_after_write(thread, block, launch, place, out))
     if _says_so_already(old, me, block, kind):
         return int(_after_write(thread, block, launch, place, out))
-    order = YES if old == 0 else _ordered(old, thread, block, launch)
+    order = YES if old == 0 else order_of(old, thread, block, launch)
     new = me if order != NOT else me | SAW if saw else merged(old, me, block)
     if order != NOT and old & MANY == 0 and gid_of(old) == gid_of(me):
         if kind == L.READ:

@@ -48,7 +48,7 @@ F16, TF32, F8F6F4, I8, MXF8F6F4, MXF4, MXF4NVF4 = 0, 1, 2, 3, 4, 5, 6  # kinds
 A_INSIDE, ACCUMULATE, PAIR, DISABLED, HALVED, SCALES = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 8, 16
 STATIONARY = 1 << 24
 # What a descriptor has that no hardware takes.
-BAD_ROWS, BAD_COLUMNS, BAD_FORMAT, BAD_LANE, BAD_PAIR = 0, 1, 2, 3, 4
+BAD_ROWS, BAD_COLUMNS, BAD_FORMAT, BAD_LANE, BAD_PAIR, BAD_COPIES = 0, 1, 2, 3, 4, 5
 _SWIZZLE, _SPARSE, _SMALL_A, _MASK = 0, 1, 2, 3  # what is not modelled, from L.BAD_DESCRIPTOR on
 _E4M3, _E5M2, _E2M1, _E3M2, _E2M3 = 4, 5, 7, 8, 9  # FloatFormat.index
 _FRACTION = 25
@@ -229,39 +229,38 @@ def _operand(
 def _inside(
     thread: int, block: int, launch: int, owner: int, address: int, rows: int, first: int,
     shape: tuple[int, int, int, int], codes: NDArray[np.int64], poison: NDArray[np.int64],
-    pipe: int, site: int,
+    pipe: int, site: int, pair: bool,
 ) -> None:  # fmt: skip
-    """Read rows of A in tensor memory: a lane a row, elements packed in its columns."""
+    """Read rows of A in tensor memory: a lane a row, elements packed in its columns.
+
+    64 rows of one block lie as those of D do. Each block of a pair with 128 rows has its 64 rows
+    twice, in lanes 0 to 63 and 64 to 127: one for each half of D's columns (CUTLASS, tmem_frg).
+    """
     depth, bits = shape[0], shape[1]
-    column, columns = address & 0xFFFF, depth * bits // 32
+    column, columns, base = address & 0xFFFF, depth * bits // 32, address >> 16
     if not usable(thread, launch, owner, column, columns, site):
         return
-    tensor = load_u64(owner + L.TENSOR)
+    tensor, apart = load_u64(owner + L.TENSOR), rows == 64 and not pair
     if load_u32(launch + L.RACES):
         agent, time = agent_of(block, launch, pipe), load_u32(pipe + 4)
         for at in range(column, column + columns):
-            for lane in range(0, rows, 16):
+            for lane in range(base if apart else 0, 128, 32 if apart else 16):
                 check_cell(thread, block, launch, owner, lane, at, 0, agent, time, site)
     for row in range(rows):
-        data = tensor + L.TM_DATA + 4 * (row * L.TM_COLUMNS + column)
+        lane = base + 32 * (row >> 4) + (row & 15) if apart else row
+        place = lane * L.TM_COLUMNS + column
         for index in range(depth):
-            codes[(first + row) * depth + index] = _code(data, index, bits)
+            code = _code(tensor + L.TM_DATA + 4 * place, index, bits)
+            codes[(first + row) * depth + index] = code
         for at in range(columns):
-            known = load_u8(tensor + L.TM_INIT + row * L.TM_COLUMNS + column + at)
-            poison[first + row] |= 1 - (known & 1)
-
-
-@native
-def _first_operand(
-    thread: int, block: int, launch: int, owner: int, at: int, rows: int, first: int,
-    shape: tuple[int, int, int, int], codes: NDArray[np.int64], poison: NDArray[np.int64],
-    pipe: int, site: int, inside: bool,
-) -> None:  # fmt: skip
-    """Read rows of A, from tensor or from shared memory."""
-    if inside:
-        _inside(thread, block, launch, owner, at, rows, first, shape, codes, poison, pipe, site)
-    else:
-        _operand(thread, block, launch, owner, at, rows, first, shape, codes, poison, pipe, site)
+            known = load_u8(tensor + L.TM_INIT + place + at) & 1
+            if pair and rows == 64:
+                twin = place + 64 * L.TM_COLUMNS + at
+                known &= load_u8(tensor + L.TM_INIT + twin)
+                own = load_u32(tensor + L.TM_DATA + 4 * (place + at))
+                if known and load_u32(tensor + L.TM_DATA + 4 * twin) != own:
+                    complain(thread, launch, L.K_TENSOR_SHAPE, site, lane, BAD_COPIES)
+            poison[first + row] |= 1 - known
 
 
 # ---- products
@@ -440,7 +439,7 @@ def _formats(kind: int, described: int) -> tuple[int, int, int]:
 
 @native
 def _is_legal(
-    thread: int, launch: int, to: int, kind: int, described: int, how: int, site: int
+    thread: int, launch: int, to: int, a_at: int, kind: int, described: int, how: int, site: int
 ) -> bool:  # fmt: skip
     """Whether hardware takes an instruction descriptor with an accumulator there."""
     rows, columns, _ = _sizes(kind, described)
@@ -457,8 +456,11 @@ def _is_legal(
         return _refuse(thread, launch, site, columns, BAD_COLUMNS)
     if a < 0 or b < 0 or d < 0:
         return _refuse(thread, launch, site, described & 0xFFFFFFFF, BAD_FORMAT)
-    if to >> 16 not in (0, 16 if rows == 64 and not stationary else 0):
+    half = 16 if rows == 64 and not stationary else 0
+    if to >> 16 not in (0, half):
         return _refuse(thread, launch, site, to >> 16, BAD_LANE)
+    if how & A_INSIDE and a_at >> 16 not in (0, half):
+        return _refuse(thread, launch, site, a_at >> 16, BAD_LANE)
     return True
 
 
@@ -474,7 +476,7 @@ def _is_covered(
     inside = how & A_INSIDE != 0
     if not _is_modelled(b_at) or not (inside or _is_modelled(a_at)):
         return _unmodelled(launch, _SWIZZLE)
-    few = rows < 128 or (how & PAIR != 0 and rows == 128)
+    few = rows < 64 or (how & STATIONARY != 0 and rows < 128)
     if inside and (few or (_bits_of(kind, a) < 8 and kind < MXF4)):
         return _unmodelled(launch, _SMALL_A)
     return True
@@ -542,7 +544,7 @@ def rt_tensor_multiply(
         if first == 0 or other == 0:
             _refuse(thread, launch, site, 0, BAD_PAIR)
             return
-    if pipe == 0 or not _is_legal(thread, launch, to, kind, described, how, site):
+    if pipe == 0 or not _is_legal(thread, launch, to, a_at, kind, described, how, site):
         return
     if not _is_covered(launch, kind, described, how, a_at, b_at):
         return
@@ -564,10 +566,16 @@ def rt_tensor_multiply(
             return
         _check_sums(thread, block, launch, owner, to, lanes, wide, pipe, site)
         mine = rows // parts
-        _first_operand(
-            thread, block, launch, owner, a_at, mine, part * mine, a_shape, a.reshape(-1), pa,
-            pipe, site, how & A_INSIDE != 0,
-        )  # fmt: skip
+        if how & A_INSIDE:
+            _inside(
+                thread, block, launch, owner, a_at, mine, part * mine, a_shape, a.reshape(-1),
+                pa, pipe, site, pair,
+            )  # fmt: skip
+        else:
+            _operand(
+                thread, block, launch, owner, a_at, mine, part * mine, a_shape, a.reshape(-1),
+                pa, pipe, site,
+            )  # fmt: skip
         mine = columns // parts
         _operand(
             thread, block, launch, owner, b_at, mine, part * mine, b_shape, b_rows, pb, pipe, site

@@ -177,23 +177,60 @@ def test_a_product_is_that_of_the_model(case: _Case) -> None:
     assert (found[rest] == 7).all()
 
 
-def test_a_may_lie_in_tensor_memory() -> None:
+@pytest.mark.parametrize(("rows", "lane"), [(128, 0), (64, 0), (64, 16)])
+def test_a_may_lie_in_tensor_memory(rows: int, lane: int) -> None:
     random = np.random.default_rng(5)
-    a = random.standard_normal((128, 16)).astype(np.float16)
+    a = random.standard_normal((rows, 16)).astype(np.float16)
     b = random.standard_normal((32, 16)).astype(np.float16)
-    c = random.standard_normal((128, 32)).astype(np.float32)
-    case = _Case()
+    c = random.standard_normal((rows, 32)).astype(np.float32)
+    case, lanes = _Case(rows=rows), _lanes(rows, lane)
     b_image, b_fields = _image(b.view(np.uint16).astype(np.int64), "f16", 16, False)
     text = K.moved(
-        kind="f16", described=case.described, a=0, b=b_fields, columns=32, image=_IMAGE, inside=8
-    )
-    padded = np.zeros(_IMAGE, np.uint8)
-    padded[: a.nbytes] = a.view(np.uint8).ravel()
-    report, buffers = K.execute(text, (padded, b_image, c.view(np.uint32)))
+        kind="f16", described=case.described, a=0, b=b_fields, columns=32, image=_IMAGE, inside=8,
+        lane=lane,
+    )  # fmt: skip
+    text = text.replace("add.u32 %r25, %r7, 32;", f"add.u32 %r25, %r7, {lane << 16 | 32};")
+    padded = np.zeros((_IMAGE // 32, 16), np.float16)
+    padded[lanes] = a
+    cells = np.zeros((128, 32), np.float32)
+    cells[lanes] = c
+    given = padded.view(np.uint8).ravel(), b_image, cells.view(np.uint32)
+    report, buffers = K.execute(text, given)
     assert (report.inconclusive, report.findings) == (None, ())
     x, y = (M.decode(one.view(np.uint16), "f16") for one in (a, b))
-    found = buffers[2].data.view(np.float32).reshape(c.shape)
+    found = buffers[2].data.view(np.float32).reshape(cells.shape)[lanes]
     np.testing.assert_array_equal(found, M.sums(x, y, c))
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_a_of_a_pair_with_128_rows_lies_twice_in_tensor_memory(differs: bool) -> None:
+    random = np.random.default_rng(8)
+    a = random.standard_normal((128, 16)).astype(np.float16)
+    b = random.standard_normal((32, 16)).astype(np.float16)
+    images = [
+        _image(one.view(np.uint16).astype(np.int64), "f16", 16, False) for one in (b[:16], b[16:])
+    ]
+    padded = np.zeros((2, _IMAGE // 32, 16), np.float16)
+    padded[:, :64] = padded[:, 64:128] = a.reshape(2, 64, 16)
+    padded[1, 70, 3] += 1 if differs else 0
+    text = K.moved(
+        kind="f16", described=1 << 4 | 4 << 17 | 8 << 24, a=0, b=images[0][1], columns=16,
+        image=_IMAGE, inside=8,
+    )  # fmt: skip
+    text = K.paired(text, images=_IMAGE, cells=128 * 4 * 16)
+    arrays = padded.view(np.uint8).ravel(), np.concatenate([one for one, _ in images])
+    cells = np.zeros((2, 128, 16), np.float32)
+    report, buffers = K.execute(text, (*arrays, cells), cluster=2, blocks=2)
+    assert report.inconclusive is None
+    if differs:
+        (one,) = report.wrong
+        assert "lanes 0 to 63 and 64 to 127 have to hold the same, and lane 6 differs" in one.text
+        return
+    assert not report.findings
+    x, y = (M.decode(one.view(np.uint16), "f16") for one in (a, b))
+    sums = M.sums(x, y, np.zeros((128, 32), np.float32)).astype(np.float32)
+    expected = sums.reshape(2, 64, 2, 16).transpose(0, 2, 1, 3).reshape(cells.shape)
+    np.testing.assert_array_equal(buffers[2].data.view(np.float32).reshape(cells.shape), expected)
 
 
 def test_lanes_are_left_out_and_the_accumulator_is_halved() -> None:

@@ -1,0 +1,198 @@
+"""CuTe DSL kernels of an unmodified wrapper, compiled by the DSL itself, launched in the machine.
+
+`nvidia-cutlass-dsl` compiles device code to PTX and host code to native code without a GPU. That
+host code calls its runtime by name: load this binary, get that kernel, launch it. Those functions
+are answered here, before the host code is linked. Tensor maps come as hardware has them, and are
+read (`cuda.tile_maps.hardware_map`). Interface: cutlass/base_dsl/compiler.py and jit_executor.py,
+cutlass/cutlass_dsl/cuda_jit_executor.py of 4.8.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from cuassay.build.cuda.tile_maps import hardware_map, machine_bytes
+from cuassay.build.machine.triton_kernels import TritonLaunch
+from cuassay.build.recording.library_launches import launch_of
+from cuassay.errors import MissingToolError
+
+_PATCHED = "__cuassay_ptx__"
+_FAILED = 719  # cudaErrorLaunchFailure
+_SHARED_LIMIT = 232448  # bytes that a block may ask for
+_PLACE, _INT = ctypes.c_void_p, ctypes.c_int32
+# What the host code calls, by how it calls it; all return a cudaError_t.
+_SIGNATURES = {
+    "_cudaLibraryLoadData": (*(_PLACE,) * 4, _INT, _PLACE, _PLACE, _INT),
+    "_cudaLibraryGetKernel": (_PLACE,) * 3,
+    "_cudaLaunchKernelEx": (_PLACE,) * 3,
+    "_cudaGetDevice": (_PLACE,),
+    "_cudaDeviceGetAttribute": (_PLACE, _INT, _INT),
+    "_cuKernelGetAttribute": (_PLACE, _INT, _PLACE, _INT),
+    "_cudaFuncSetAttribute": (_PLACE, _INT, _INT),
+    "_cudaKernelSetAttributeForDevice": (_PLACE, _INT, _INT, _INT),
+}
+
+
+@dataclass(slots=True)
+class _Runtime:
+    """Answers host code: `loading` is the PTX whose kernels are asked for now."""
+
+    launch: TritonLaunch
+    loading: str = ""
+    kernels: list[tuple[str, str]] = field(default_factory=list)  # PTX and name, by handle - 1
+    failure: Exception | None = None
+    callbacks: dict[str, Any] = field(default_factory=dict)
+
+    def _cudaLibraryLoadData(self, library: int, *_: int) -> int:
+        ctypes.c_uint64.from_address(library).value = 1
+        return 0
+
+    def _cudaLibraryGetKernel(self, kernel: int, _library: int, name: int) -> int:
+        self.kernels.append((self.loading, ctypes.string_at(name).decode()))
+        ctypes.c_uint64.from_address(kernel).value = len(self.kernels)
+        return 0
+
+    def _cudaGetDevice(self, device: int) -> int:
+        _INT.from_address(device).value = 0
+        return 0
+
+    def _cudaDeviceGetAttribute(self, value: int, _attribute: int, _device: int) -> int:
+        _INT.from_address(value).value = _SHARED_LIMIT  # the one attribute that host code asks for
+        return 0
+
+    def _cuKernelGetAttribute(self, value: int, *_: int) -> int:
+        _INT.from_address(value).value = 0  # static shared memory, which the limit counts too
+        return 0
+
+    def _cudaFuncSetAttribute(self, *_: int) -> int:
+        return 0
+
+    def _cudaKernelSetAttributeForDevice(self, *_: int) -> int:
+        return 0
+
+    def _cudaLaunchKernelEx(self, config: int, kernel: int, parameters: int) -> int:
+        from ptxsan.declarations import size_of
+        from ptxsan.parser import parse
+
+        try:
+            found = launch_of("cudaLaunchKernelExC", (config, kernel, parameters), Path("cutlass"))
+            assert found is not None
+            ptx, name = self.kernels[kernel - 1]
+            declared = parse(ptx).functions[name].params
+            given = found.arguments([size_of(one.type) * one.count for one in declared])
+            for index, (one, data) in enumerate(zip(declared, given, strict=True)):
+                encoded = hardware_map(data) if one.align >= 64 else None
+                if encoded is not None:
+                    given[index] = machine_bytes(encoded)
+            self.launch(
+                ptx, name, grid=found.grid, block=found.block, shared_bytes=found.shared_bytes,
+                cluster=found.cluster, arguments=given, tensors=(), assumes="",
+            )  # fmt: skip
+        except Exception as error:  # nothing can be raised through the DSL's native code
+            self.failure = error
+            return _FAILED
+        return 0
+
+
+def enable(launch: TritonLaunch, *, arch: int, multiprocessors: int, folder: Path) -> None:
+    """Make this process's CuTe DSL compile for `arch` and launch through `launch`.
+
+    PTX files of what it compiles go to `folder`. Must run before the candidate is imported. Raises
+    MissingToolError where the installed CuTe DSL has another interface; none is no error.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ |= {
+        "CUTE_DSL_ARCH": f"sm_{arch}{'a' if arch >= 90 else ''}",
+        "CUTE_DSL_KEEP": "ptx",
+        "CUTE_DSL_LINEINFO": "1",
+        "CUTE_DSL_DUMP_DIR": str(folder),
+    }
+    if importlib.util.find_spec("cutlass") is None:
+        return  # importing the candidate says so
+    try:
+        compiler = importlib.import_module("cutlass.base_dsl.compiler").Compiler
+        executor = importlib.import_module("cutlass.base_dsl.jit_executor").JitExecutor
+        function = importlib.import_module(
+            "cutlass.cutlass_dsl.cuda_jit_executor"
+        ).CudaDialectJitCompiledFunction
+        hardware = importlib.import_module("cutlass.utils.hardware_info").HardwareInfo
+        wanted = (compiler.jit, executor.run_compiled_program, function._load_cuda_library)
+    except (ImportError, AttributeError) as error:
+        raise MissingToolError(
+            f"this CuTe DSL has another interface ({error}); install nvidia-cutlass-dsl 4.8"
+        ) from error
+    if hasattr(compiler, _PATCHED):
+        return
+    setattr(compiler, _PATCHED, True)
+    runtime = _Runtime(launch=launch)
+    for name, types in _SIGNATURES.items():
+        runtime.callbacks[name] = ctypes.CFUNCTYPE(_INT, *types)(getattr(runtime, name))
+    jit, run, load = wanted
+    compiler.jit = _answered(jit, runtime)
+    executor.run_compiled_program = _failing(run, runtime)
+    function._load_cuda_library = _loading(load, runtime)
+    function.num_devices = 1
+    _describe_device(hardware, multiprocessors)
+
+
+def _answered(jit: Callable[..., Any], runtime: _Runtime) -> Callable[..., Any]:
+    """Return what links host code with our functions in place of the DSL's."""
+
+    @functools.wraps(jit)
+    def call(self: Any, *given: Any, **options: Any) -> Any:
+        engine = jit(self, *given, **options)
+        for name, callback in runtime.callbacks.items():
+            engine.raw_register_runtime(name, ctypes.cast(callback, _PLACE))
+        return engine
+
+    return call
+
+
+def _loading(load: Callable[..., Any], runtime: _Runtime) -> Callable[..., Any]:
+    """Return what loads a compiled function's kernels, its PTX known meanwhile."""
+
+    @functools.wraps(load)
+    def call(self: Any) -> Any:
+        runtime.loading = self.__ptx__ or ""
+        return load(self)
+
+    return call
+
+
+def _failing(run: Callable[..., Any], runtime: _Runtime) -> Callable[..., Any]:
+    """Return what runs host code and raises what a launch in it raised."""
+
+    @functools.wraps(run)
+    def call(self: Any, arguments: Sequence[Any]) -> Any:
+        runtime.failure = None
+        try:
+            return run(self, arguments)
+        except Exception:
+            if runtime.failure is not None:
+                raise runtime.failure from None
+            raise
+
+    return call
+
+
+def _describe_device(hardware: Any, multiprocessors: int) -> None:
+    """Answer what persistent kernels ask of the device before they choose a grid."""
+
+    def begin(self: Any, device_id: int = 0) -> None:
+        self.device_id, self.device = device_id, SimpleNamespace()
+
+    def clusters(_self: Any, cluster_size: int, stream: Any = None) -> int:
+        return max(1, multiprocessors // cluster_size)
+
+    hardware.__init__ = begin
+    hardware.get_max_active_clusters = clusters
+    hardware.get_device_multiprocessor_count = lambda _self: multiprocessors
+    hardware.get_l2_cache_size_in_bytes = lambda _self: 50 << 20

@@ -1,0 +1,99 @@
+"""CuTe DSL wrappers on CPU tensors: compiled for an architecture, run in the PTX machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import python_path
+
+pytest.importorskip("numba")
+# The DSL's own runtime is replaced: for a process of its own.
+_SCRIPT = """
+import sys
+from pathlib import Path
+import torch
+from cuassay.build.cuda_facade import answer_for, cuda_facade
+from cuassay.build.machine import cute_kernels
+from cuassay.build.machine.launch import MachineLauncher
+from cuassay.build.machine.memory import StorageArena
+
+folder, failing = Path(sys.argv[1]), sys.argv[2] == "fails"
+seen, machine = [], MachineLauncher(arena=StorageArena())
+
+def launch(ptx, entry, **options):
+    seen.append((ptx, entry, options))
+    if failing:
+        raise RuntimeError("the launch failed here")
+    machine(ptx, entry, **options)
+
+answer_for(100)
+cute_kernels.enable(launch, arch=100, multiprocessors=4, folder=folder / "ptx")
+sys.path.insert(0, str(folder))
+import scaled
+
+x, y = torch.arange(300, dtype=torch.float32), torch.zeros(300)
+machine.arena.add(x, "x")
+machine.arena.add(y, "y")
+with cuda_facade():
+    scaled.scale(x, y, 3.0)
+ptx, entry, options = seen[0]
+assert ".target sm_100a" in ptx and f".entry {entry}(" in ptx
+assert "scaled.py" in ptx and ".loc" in ptx
+assert options["grid"] == (3, 1, 1) and options["block"] == (128, 1, 1), options
+assert options["cluster"] == (1, 1, 1), options
+assert torch.equal(y, 3 * x)
+print("done")
+"""
+_SCALED = """
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import from_dlpack
+
+
+@cute.kernel
+def kernel(x: cute.Tensor, y: cute.Tensor, factor: cutlass.Float32, count: cutlass.Int32):
+    thread, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    at = block * 128 + thread
+    if at < count:
+        y[at] = x[at] * factor
+
+
+@cute.jit
+def host(x: cute.Tensor, y: cute.Tensor, factor: cutlass.Float32, count: cutlass.Int32):
+    kernel(x, y, factor, count).launch(grid=[(count + 127) // 128, 1, 1], block=[128, 1, 1])
+
+
+def scale(x, y, factor):
+    given = [from_dlpack(one).mark_layout_dynamic() for one in (x, y)]
+    host(*given, cutlass.Float32(factor), cutlass.Int32(x.numel()))
+"""
+
+
+def _run(folder: Path, how: str) -> subprocess.CompletedProcess[str]:
+    if importlib.util.find_spec("cutlass") is None:
+        pytest.skip("no nvidia-cutlass-dsl")
+    (folder / "scaled.py").write_text(_SCALED)
+    root = Path(__file__).resolve().parents[4]
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _SCRIPT, str(folder), how],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": python_path(root / "src", root)},
+    )
+
+
+def test_a_kernel_is_compiled_for_sm_100_and_its_launch_is_executed(tmp_path: Path) -> None:
+    done = _run(tmp_path, "runs")
+    assert done.stdout.endswith("done\n"), done.stderr
+
+
+def test_what_a_launch_raises_comes_out_of_the_call(tmp_path: Path) -> None:
+    done = _run(tmp_path, "fails")
+    assert done.stderr.rstrip().endswith("RuntimeError: the launch failed here")

@@ -1,0 +1,54 @@
+"""Pairs of 4-bit numbers are moved and changed as bytes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuassay.inputs.materialise import materialise
+from cuassay.inputs.packed import codes_of, is_packed
+from cuassay.model.case import Case, Fill, FillValue
+from cuassay.model.device import CPU
+from cuassay.model.dtype import DType
+from tests.support.fake_trial import axis, problem, tensor
+
+
+def _drawn(**parameters: FillValue) -> torch.Tensor:
+    made = problem(
+        "p",
+        axes=[axis("rows"), axis("cols")],
+        inputs=[tensor("x", "rows", "cols", dtype=DType.FLOAT4_E2M1FN_X2)],
+        outputs=[tensor("y", "rows", "cols")],
+        workloads=[{"rows": 6, "cols": 4}],
+    )
+    fill = Fill(kind="normal", parameters=parameters)
+    case = Case(label="c", axes={"rows": 6, "cols": 4}, fills={"x": fill}, seed=5)
+    value = materialise(made, case, device=CPU)["x"]
+    assert isinstance(value, torch.Tensor)
+    assert value.dtype is torch.float4_e2m1fn_x2
+    return value.view(torch.uint8)
+
+
+def test_codes_are_the_bytes_of_packed_pairs_in_the_order_of_the_elements() -> None:
+    codes = torch.arange(12, dtype=torch.uint8).reshape(3, 4)
+    packed = codes.view(torch.float4_e2m1fn_x2)
+    assert is_packed(packed)
+    assert torch.equal(codes_of(packed.t()), codes.t())
+    assert codes_of(codes) is codes
+
+
+def test_spoiled_places_hold_the_code_and_nothing_else_changes() -> None:
+    plain, spoiled = _drawn(), _drawn(spoil=(1, 9), spoil_with=3.0)
+    changed = (plain != spoiled).reshape(-1).nonzero().reshape(-1).tolist()
+    assert set(changed) <= {1, 9}
+    assert spoiled.reshape(-1)[[1, 9]].tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"slices": (2,), "slices_axis": 0, "slices_seed": 7}, {"roll_slices": 0}, {"permute": 3}],
+)
+def test_transforms_of_values_move_or_replace_whole_pairs(parameters: dict[str, FillValue]) -> None:
+    plain, other = _drawn(), _drawn(**parameters)
+    assert plain.shape == other.shape
+    assert not torch.equal(plain, other)
