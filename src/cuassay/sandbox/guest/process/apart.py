@@ -86,6 +86,9 @@ def _watch(control: socket.socket, elder: int) -> tuple[socket.socket, dict[str,
             if request["do"] == "spawn":
                 pid = os.fork()
                 if pid == 0:
+                    # Its number is soon another file's, such as one of a GPU's driver: that the
+                    # object ends must close nothing.
+                    control.detach()
                     return _born(request, fds)
                 living[pid] = request["id"]
                 _tell(control, {"spawned": request["id"], "pid": pid})
