@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
+import socket
+import struct
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,11 +43,13 @@ from cuassay.model.scenario import (
 from cuassay.model.steps import CallOften, Mode
 from cuassay.model.trace import Exited, Finished, Killed, StepDone, StepRaised
 from cuassay.sandbox.guest.items import DTYPES, digest
+from cuassay.sandbox.guest.process import apart
 from cuassay.sandbox.host.apart import Apart, NotLoadedError, can_take
 from cuassay.sandbox.host.apart_memory import SharedArguments, read_described
 from cuassay.sandbox.host.handle import GoneError
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.ran import Ran
+from tests.support import trees
 from tests.support.workers import LIMITS, candidate, problem, tensor_spec
 
 _CALL = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
@@ -353,3 +362,45 @@ def test_calls_before_the_one_that_is_judged_are_not_followed(cpu: Nursery) -> N
 def test_who_ends_the_trace_is_told_of(cpu: Nursery, act: str) -> None:
     with opened(f"def run(x):\n    {act}\n    return x + 1", cpu) as apart:
         assert apart.run(scenario(), values, fresh=True).reached.lost
+
+
+_OPENS = """
+import ctypes, os
+
+def main(descriptor):
+    pass
+
+def confine(request):
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+    return {"opened": [os.open(os.devnull, os.O_RDONLY) for _ in range(256)]}
+"""
+
+
+def test_files_that_are_opened_as_a_process_is_confined_stay_open(tmp_path: Path) -> None:
+    """The driver of a GPU opens dozens; none is taken for a socket that the program had."""
+    trees.write(tmp_path / "opens.py", _OPENS)
+    first, one = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    number = fcntl.fcntl(other.fileno(), fcntl.F_DUPFD_CLOEXEC, 20)
+    with first, one, control, other, channel, theirs, open(apart.__file__, "rb") as program:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-", str(one.fileno()), str(number)],
+            pass_fds=(one.fileno(), number),
+            env={"PYTHONPATH": str(tmp_path)},
+            stdin=program,
+        )
+        os.close(number)
+        control.send(json.dumps({"imports": ["torch"], "zygote": "opens"}).encode())
+        spawn = {"do": "spawn", "id": 1, "confine": "opens", "forget": []}
+        fds = (theirs.fileno(), 2)
+        socket.send_fds(control, [json.dumps(spawn).encode()], fds)
+        pid = json.loads(control.recv(1 << 16))["pid"]
+        asked = json.dumps({"do": "hello", "nonce": "n"}).encode()
+        channel.sendall(struct.pack("<I", len(asked)) + asked)
+        (size,) = struct.unpack("<I", channel.recv(4, socket.MSG_WAITALL))
+        opened = json.loads(channel.recv(size, socket.MSG_WAITALL))["walls"]["opened"]
+        assert number in opened
+        assert set(opened) <= set(map(int, os.listdir(f"/proc/{pid}/fd")))
+        control.shutdown(socket.SHUT_RDWR)
+        assert process.wait(60) == 0
