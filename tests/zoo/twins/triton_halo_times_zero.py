@@ -7,9 +7,9 @@ import triton.language as tl
 
 @triton.jit
 def _kernel(x, weight, bias, y, channels, length, C: tl.constexpr, BLOCK: tl.constexpr):
-    channel = tl.arange(0, C)[:, None]
-    at = tl.arange(0, BLOCK)[None, :]
-    first = tl.program_id(0) * channels * length + channel * length
+    channel = tl.program_id(1) * C + tl.arange(0, C)[:, None]
+    at = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    first = (tl.program_id(0).to(tl.int64) * channels + channel) * length
     real = channel < channels
     total = tl.zeros((C, BLOCK), dtype=tl.float32)
     total += tl.load(bias + channel, mask=real, other=0.0).to(tl.float32)
@@ -25,6 +25,7 @@ def _kernel(x, weight, bias, y, channels, length, C: tl.constexpr, BLOCK: tl.con
 def run(x, weight, bias):
     y = torch.empty_like(x)
     batch, channels, length = x.shape
-    tile = triton.next_power_of_2(channels), triton.next_power_of_2(length + 3)
-    _kernel[(batch,)](x.contiguous(), weight, bias, y, channels, length, *tile)
+    tile = min(16, triton.next_power_of_2(channels)), min(1024, triton.next_power_of_2(length + 3))
+    grid = batch, triton.cdiv(channels, tile[0]), triton.cdiv(length + 3, tile[1])
+    _kernel[grid](x.contiguous(), weight, bias, y, channels, length, *tile)
     return y
