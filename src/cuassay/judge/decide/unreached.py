@@ -89,8 +89,7 @@ def unreached_in_kernels(
             elif before > 0:
                 found[-1] = dataclasses.replace(found[-1], last=line)
             else:
-                one = Unreached(file=source.path, line=line, last=line, test=_TRACED)
-                found.append(one)
+                found.append(Unreached(file=source.path, line=line, last=line, test=_TRACED))
                 before = line
     return tuple(found)
 

@@ -68,7 +68,7 @@ class _Interrupted:
     def _entered(self, frame: FrameType, event: str, argument: object) -> _Traced | None:
         if frame.f_code.co_filename.startswith(_OURS):
             return None
-        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        frame.f_trace_opcodes = True  # with lines, without which 3.12 tells no instruction
         return self._step
 
     def _step(self, frame: FrameType, event: str, argument: object) -> _Traced:
