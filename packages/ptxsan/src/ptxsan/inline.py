@@ -76,10 +76,22 @@ def flatten(module: Module, *entries: Function) -> Flat:
     go deeper ends the launch without a verdict. Raises MachineError for a body that is too long.
     """
     for turns in _TURNS:
-        flat = Flat(turns=turns, pointed=_address_taken(module))
+        found = {symbol.name for one in module.variables.values() for _, symbol in one.addresses}
+        for function in module.functions.values():
+            for one in function.body:
+                if not isa.is_call(one):
+                    found |= {each.name for each in one.operands if isinstance(each, Symbol)}
+        address_taken = frozenset(name for name in found & set(module.functions))
+        flat = Flat(turns=turns, pointed=address_taken)
         try:
             for number, entry in enumerate(entries[1:], start=1):
-                _go_to(number, entry, flat)
+                is_it = Register(f"%=kernel:{number}")
+                flat.registers[is_it.name] = "pred"
+                first = dataclasses.replace(entry.body[0], predicate=None)
+                flat.body.append(
+                    isa.equal(first, "u32", is_it, Register(KERNEL), Immediate(number, "int"))
+                )
+                flat.body.append(isa.jump(first, _beginning(number), when=is_it))
             for number, entry in enumerate(entries):
                 flat.labels[_beginning(number)] = len(flat.body)
                 _expand(module, entry, {}, flat, stack=())
@@ -96,27 +108,8 @@ def _beginning(number: int) -> str:
     return f"kernel@{number}"
 
 
-def _go_to(number: int, entry: Function, flat: Flat) -> None:
-    """Send threads of one of several entries to it."""
-    is_it = Register(f"%=kernel:{number}")
-    flat.registers[is_it.name] = "pred"
-    first = dataclasses.replace(entry.body[0], predicate=None)
-    flat.body.append(isa.equal(first, "u32", is_it, Register(KERNEL), Immediate(number, "int")))
-    flat.body.append(isa.jump(first, _beginning(number), when=is_it))
-
-
 class _TooLong(Exception):
     """Functions that call themselves were expanded too often."""
-
-
-def _address_taken(module: Module) -> frozenset[str]:
-    """Return the names of the functions that pointers can hold."""
-    found = {symbol.name for one in module.variables.values() for _, symbol in one.addresses}
-    for function in module.functions.values():
-        for one in function.body:
-            if not isa.is_call(one):
-                found |= {each.name for each in one.operands if isinstance(each, Symbol)}
-    return frozenset(name for name in found & set(module.functions))
 
 
 def _expand(
@@ -239,7 +232,19 @@ def _call(module: Module, instruction: Instruction, flat: Flat, stack: tuple[str
     arguments = rest[1].items if len(rest) > 1 and isinstance(rest[1], Group) else ()
     callee = module.functions.get(rest[0].name) if isinstance(rest[0], Symbol) else None
     if isinstance(rest[0], Symbol) and (callee is None or not callee.body):
-        flat.body.append(_external(instruction, rest[0].name, results, arguments, flat))
+        # `call.vprintf result, argument...` in registers; what is unknown stays as it is
+        name = rest[0].name
+        if name not in EXTERNAL or len(arguments) != len(EXTERNAL[name][1]):
+            external = instruction
+        else:
+            size, sizes = EXTERNAL[name]
+            line = instruction.line
+            cells = [
+                _cell(one, each, flat, line) for one, each in zip(arguments, sizes, strict=True)
+            ]
+            result = _cell(results[0], size, flat, line) if results else Register("_")
+            external = isa.call(instruction, name, (result, *cells), instruction.predicate)
+        flat.body.append(external)
         return
     flat.calls += 1
     end = f"called@{flat.calls}"
@@ -302,23 +307,6 @@ def _choose(
         )
     flat.body.append(isa.calls_nothing(instruction))
     flat.labels[end] = len(flat.body)
-
-
-def _external(
-    instruction: Instruction,
-    name: str,
-    results: tuple[Operand, ...],
-    given: tuple[Operand, ...],
-    flat: Flat,
-) -> Instruction:
-    """Return `call.vprintf result, argument...` in registers; what is unknown stays as it is."""
-    if name not in EXTERNAL or len(given) != len(EXTERNAL[name][1]):
-        return instruction
-    size, sizes = EXTERNAL[name]
-    line = instruction.line
-    cells = [_cell(one, each, flat, line) for one, each in zip(given, sizes, strict=True)]
-    result = _cell(results[0], size, flat, line) if results else Register("_")
-    return isa.call(instruction, name, (result, *cells), instruction.predicate)
 
 
 def _cell(operand: Operand, size: int, flat: Flat, line: int) -> Register:

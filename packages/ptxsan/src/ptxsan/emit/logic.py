@@ -24,7 +24,16 @@ def emit_logic(cx: Emit, ins: Instruction) -> None:
     if ins.base == "and" and a.width == 32 and cx.program.has_pairs:
         masks = [one for one in ins.operands[1:3] if isinstance(one, Immediate)]
         if any(one.bits >> 16 & 0xFFFF == _LEADER for one in masks):
-            bits = _in_leader(cx, bits)
+            # The same place of the first block of a pair, where an address is of the second
+            rank = cx.let(f"lshr i32 {bits}, 27")
+            own = cx.load_field("%block", layout.CLUSTER_RANK)
+            named = cx.let(f"sub i32 {rank}, 1")
+            none = cx.let(f"icmp eq i32 {rank}, 0")
+            home = cx.let(f"select i1 {none}, i32 {own}, i32 {named}")
+            second = cx.let(f"trunc i32 {home} to i1")
+            low = cx.let(f"and i32 {bits}, {(1 << 27) - 1}")
+            first = cx.let(f"or i32 {low}, {cx.let(f'shl i32 {home}, 27')}")
+            bits = cx.let(f"select i1 {second}, i32 {first}, i32 {bits}")
     poison = cx.either(a.poison, b.poison)
     undefined = ""
     if poison != "false" and (a.undefined or b.undefined):
@@ -48,19 +57,6 @@ def emit_logic(cx: Emit, ins: Instruction) -> None:
         if undefined:
             undefined = cx.let(f"select i1 {poison}, {kind} {undefined}, {kind} 0")
     cx.write(ins.operands[0], type_, bits, poison=poison, undefined=undefined)
-
-
-def _in_leader(cx: Emit, bits: str) -> str:
-    """Return the same place of the first block of a pair, where an address is of the second."""
-    rank = cx.let(f"lshr i32 {bits}, 27")
-    own = cx.load_field("%block", layout.CLUSTER_RANK)
-    named = cx.let(f"sub i32 {rank}, 1")
-    none = cx.let(f"icmp eq i32 {rank}, 0")
-    home = cx.let(f"select i1 {none}, i32 {own}, i32 {named}")
-    second = cx.let(f"trunc i32 {home} to i1")
-    low = cx.let(f"and i32 {bits}, {(1 << 27) - 1}")
-    first = cx.let(f"or i32 {low}, {cx.let(f'shl i32 {home}, 27')}")
-    return cx.let(f"select i1 {second}, i32 {first}, i32 {bits}")
 
 
 @emits("not", "cnot")

@@ -289,9 +289,16 @@ def _linked(units: Sequence[Compiled], draft: Path, library: Path) -> Linked:
             functions.append((offset, size, *owners[symbol]))
         elif kind in _VARIABLES and size and known.get(symbol):
             variables.append((offset, size, *known[symbol].pop(0)))
+    done = subprocess.run(
+        ["nm", "-D", "--undefined-only", str(draft)],
+        capture_output=True, text=True, timeout=_TIMEOUT_S, check=True,
+    )  # fmt: skip
+    wanted = {
+        line.split()[-1].partition("@")[0] for line in done.stdout.splitlines() if line.strip()
+    }
     return Linked(
         library=str(library),
-        is_concurrent=not _CONCURRENT.isdisjoint(_wanted(draft)),
+        is_concurrent=not _CONCURRENT.isdisjoint(wanted),
         modules=modules,
         functions=tuple((offset - anchor, size, name, m) for offset, size, name, m in functions),
         variables=tuple((offset - anchor, size, name, m) for offset, size, name, m in variables),
@@ -339,15 +346,6 @@ def _table(binary: Path) -> list[tuple[int, int, str, str]]:
         if len(words) == 4:
             rows.append((int(words[0], 16), int(words[1], 16), words[2], words[3]))
     return rows
-
-
-def _wanted(binary: Path) -> set[str]:
-    """Return the names of the functions that a binary takes from others, without versions."""
-    done = subprocess.run(
-        ["nm", "-D", "--undefined-only", str(binary)],
-        capture_output=True, text=True, timeout=_TIMEOUT_S, check=True,
-    )  # fmt: skip
-    return {line.split()[-1].partition("@")[0] for line in done.stdout.splitlines() if line.strip()}
 
 
 def _demangled(names: Sequence[str]) -> dict[str, str]:

@@ -269,19 +269,15 @@ class Execution:
         if isinstance(target, Register):
             return None if value is None else {target.name: value}
         if isinstance(target, Vector) and len(target.items) == 2:
-            return self._unpacked(step, target)
+            moves = isa.row(step.one).copies and len(step.one.operands) == 2
+            if not moves or step.one.parts[-1] != "b64":
+                return None
+            low, high = target.items
+            if not isinstance(low, Register) or not isinstance(high, Register):
+                return None
+            whole = step.number(step.one.operands[1], "u64")
+            return {low.name: whole, high.name: self.thread.atoms.quotient(whole, of(1 << 32))}
         return None
-
-    def _unpacked(self, step: Step, target: Vector) -> dict[str, Value] | None:
-        """Return the halves of `mov.b64 {low, high}, whole`."""
-        moves = isa.row(step.one).copies and len(step.one.operands) == 2
-        if not moves or step.one.parts[-1] != "b64":
-            return None
-        low, high = target.items
-        if not isinstance(low, Register) or not isinstance(high, Register):
-            return None
-        whole = step.number(step.one.operands[1], "u64")
-        return {low.name: whole, high.name: self.thread.atoms.quotient(whole, of(1 << 32))}
 
     def _touch(self, step: Step, site: int) -> dict[str, Value] | None:
         """Note the accesses of an instruction; return what it loads."""

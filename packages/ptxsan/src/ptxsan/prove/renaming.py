@@ -92,7 +92,11 @@ class Renaming:
                 low, _ = below.interval()
                 # Without a positive divisor there is no atom for it: then it is anything.
                 fits = low is not None and low > 0
-                found = self.atoms.quotient(above, below) if fits else self._anything(atom)
+                found = (
+                    self.atoms.quotient(above, below)
+                    if fits
+                    else of(self.atoms.symbol(f"{atom.name}'", data=atom.data))
+                )
             case Remainder(dividend, number):
                 found = self.atoms.remainder(self.poly(dividend), of(number))
             case Choice(formula, then, other):
@@ -119,6 +123,3 @@ class Renaming:
                 new.facts = tuple(map(self.formula, atom.facts))
         self._known[atom] = found
         return found
-
-    def _anything(self, atom: Atom) -> Poly:
-        return of(self.atoms.symbol(f"{atom.name}'", data=atom.data))

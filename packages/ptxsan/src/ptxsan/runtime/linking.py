@@ -64,7 +64,14 @@ class _Lowering(_codegen.JITCPUCodegen):  # type: ignore[misc]
 
 def object_of(names: Sequence[str], processor: str) -> tuple[bytes, dict[str, str]]:
     """Return machine code for a processor with these exports, and the symbol of each."""
-    _only_lower()
+    gc.disable()  # a sixth of the time; a process of this kind holds 300 MB and ends soon
+    context = registry.cpu_target.target_context
+    context.refresh()
+    context._internal_codegen = _Lowering("numba.exec")
+    for helper in helpers():
+        helper._cache = NullCache()
+        for wrapper in ("no_cpython_wrapper", "no_cfunc_wrapper"):  # only Python would call it
+            helper.targetoptions[wrapper] = True
     symbols, seen = {}, dict[int, Any]()
     for name in names:
         signature, function = declared(name)
@@ -82,18 +89,6 @@ def object_of(names: Sequence[str], processor: str) -> tuple[bytes, dict[str, st
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module)), symbols
-
-
-def _only_lower() -> None:
-    """Let numba lower in this process, and compile nothing."""
-    gc.disable()  # a sixth of the time; a process of this kind holds 300 MB and ends soon
-    context = registry.cpu_target.target_context
-    context.refresh()
-    context._internal_codegen = _Lowering("numba.exec")
-    for helper in helpers():
-        helper._cache = NullCache()
-        for wrapper in ("no_cpython_wrapper", "no_cfunc_wrapper"):  # only Python would call it
-            helper.targetoptions[wrapper] = True
 
 
 def _linked(libraries: Iterable[Any], exported: set[str]) -> Any:
