@@ -101,9 +101,11 @@ def parse_json(
         value = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as failure:
         line = failure.lineno + first_line - 1
+        snippet = failure.doc[failure.pos : failure.pos + 20].splitlines()
+        near = f" (near {snippet[0]!r})" if snippet and snippet[0] else " (at its end)"
         raise error(
             f"{where}: line {line}, column {failure.colno}: not valid JSON: {failure.msg}"
-            f"{_near(failure)}; correct it there"
+            f"{near}; correct it there"
         ) from None
     except RecursionError:
         raise error(f"{where}: line {first_line}: JSON is nested too deeply") from None
@@ -114,11 +116,6 @@ def parse_json(
             f"{where}: line {first_line}: expected a JSON object {{...}}, got {json_kind(value)}"
         )
     return value
-
-
-def _near(failure: json.JSONDecodeError) -> str:
-    snippet = failure.doc[failure.pos : failure.pos + 20].splitlines()
-    return f" (near {snippet[0]!r})" if snippet and snippet[0] else " (at its end)"
 
 
 def json_kind(value: object) -> str:

@@ -18,7 +18,7 @@ from cuassay.model.problem import (
     SafetensorsSource,
     ScalarSource,
 )
-from cuassay.model.verdict import BenchmarkRule, Decision, Speed, Verdict
+from cuassay.model.verdict import Decision, Speed, Verdict
 from cuassay.report.clean import clean
 
 _HANGS, _FORGED = "RUN004", "RUN005"
@@ -43,7 +43,26 @@ def trace(verdict: Verdict, problem: Problem, *, timestamp: str) -> dict[str, An
     if workload is None or status is None:
         return None
     numeric = status in ("PASSED", "INCORRECT_NUMERICAL")
-    correctness = _correctness(rule, verdict) if numeric else None
+    if not numeric:
+        correctness = None
+    else:
+        errors = (rule.max_absolute_error, rule.max_relative_error) if rule else (None, None)
+        absolute, relative = errors
+        if rule is None or absolute is None or relative is None or not math.isfinite(absolute):
+            correctness = None
+        else:
+            correctness = {
+                "max_absolute_error": absolute,
+                "max_relative_error": relative,
+                "extra": {
+                    "matched_ratio": rule.matched_ratio,
+                    "required_matched_ratio": rule.required_ratio,
+                    "cuassay_verdict": verdict.decision.value,
+                    "cuassay_codes": list(dict.fromkeys(f.code for f in verdict.findings)),
+                    "cuassay_conditions": [clean(condition) for condition in verdict.conditions],
+                    "cuassay_digest": verdict.digest,
+                },
+            }
     performance = _performance(verdict.speed) if status == "PASSED" else None
     if numeric and correctness is None:
         return None
@@ -107,25 +126,6 @@ def _source(source: InputSource) -> dict[str, Any]:
         case CustomSource():
             return {"type": "custom"}
     assert_never(source)
-
-
-def _correctness(rule: BenchmarkRule | None, verdict: Verdict) -> dict[str, Any] | None:
-    errors = (rule.max_absolute_error, rule.max_relative_error) if rule else (None, None)
-    absolute, relative = errors
-    if rule is None or absolute is None or relative is None or not math.isfinite(absolute):
-        return None
-    return {
-        "max_absolute_error": absolute,
-        "max_relative_error": relative,
-        "extra": {
-            "matched_ratio": rule.matched_ratio,
-            "required_matched_ratio": rule.required_ratio,
-            "cuassay_verdict": verdict.decision.value,
-            "cuassay_codes": list(dict.fromkeys(f.code for f in verdict.findings)),
-            "cuassay_conditions": [clean(condition) for condition in verdict.conditions],
-            "cuassay_digest": verdict.digest,
-        },
-    }
 
 
 def _performance(speed: Speed | None) -> dict[str, Any] | None:

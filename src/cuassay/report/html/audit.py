@@ -116,14 +116,7 @@ def _hero(audit: Audit, totals: tables.Totals) -> str:
         f"<div><dt>{name}</dt><dd>{_text(value)}</dd></div>" for name, value in facts if value
     )
     color = "bad" if bad or totals.rejected else "good"
-    return (
-        f'<header class="card hero {color}"><h1 class="lede">{lede}</h1>{state}{_spread(totals)}'
-        f'<dl class="facts">{listed}</dl></header>'
-    )
-
-
-def _spread(totals: tables.Totals) -> str:
-    """Return a bar of all candidates by verdict, with its key; each part is a filter."""
+    # A bar of all candidates by verdict, with its key; each part is a filter
     parts = [
         ("accepted", "ACCEPTED", totals.accepted_clean, "t-good"),
         (
@@ -151,9 +144,13 @@ def _spread(totals: tables.Totals) -> str:
                 f'<rect class="{css}" width="10" height="10" rx="2"/></svg>'
                 f"<b>{words.count(number)}</b> {name}</a>"
             )
-    return (
+    spread = (
         '<svg class="spread" viewBox="0 0 1000 20" preserveAspectRatio="none" role="img" '
         f'aria-label="Kernels by verdict">{drawn}</svg><div class="legend">{key}</div>'
+    )
+    return (
+        f'<header class="card hero {color}"><h1 class="lede">{lede}</h1>{state}{spread}'
+        f'<dl class="facts">{listed}</dl></header>'
     )
 
 

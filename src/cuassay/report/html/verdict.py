@@ -68,9 +68,13 @@ def render(verdict: Verdict, *, rules: Rules | None = None) -> str:
         telling, rest = words.grouped(words.identified(verdict))
         findings = (*telling, *rest)
         title = f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}"
+        top = (
+            f'<div class="top"><b>cuassay</b><span>{html_text(one_line(verdict.problem))}</span>'
+            f"<span>{html_text(one_line(verdict.candidate))}</span></div>"
+        )
         body = "".join(
             (
-                _top(verdict),
+                top,
                 _hero(verdict),
                 _sides(verdict),
                 _findings(verdict, findings, detail),
@@ -115,13 +119,6 @@ def _shortened(value: Any, *, text: int, items: int) -> Any:
             for key, item in list(value.items())[:_ITEMS]
         }
     return value
-
-
-def _top(verdict: Verdict) -> str:
-    return (
-        f'<div class="top"><b>cuassay</b><span>{html_text(one_line(verdict.problem))}</span>'
-        f"<span>{html_text(one_line(verdict.candidate))}</span></div>"
-    )
 
 
 def _hero(verdict: Verdict) -> str:
