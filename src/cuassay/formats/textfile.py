@@ -45,11 +45,13 @@ def read_beneath(
     """
     path = folder / relative
     try:
-        with os.fdopen(open_beneath(folder, relative), "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                what = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
-                raise error(f"{path} is {what}: expected a readable file; check the path")
+        descriptor = open_beneath(folder, relative)
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            os.close(descriptor)
+            what = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+            raise error(f"{path} is {what}: expected a readable file; check the path")
+        with os.fdopen(descriptor, "rb") as file:
             data = file.read(limit_bytes + 1)
     except LeavesError:
         raise error(
