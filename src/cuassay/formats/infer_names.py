@@ -127,11 +127,10 @@ def scalar_domain(spec: ScalarSpec, seen: Sequence[Scalar]) -> Domain | None:
     low, high = float(min(seen)), float(max(seen))
     if words & {"eps", "epsilon"}:
         usual = 1e-8, 1e-2
+    elif words & {"dropout", "beta", "betas", "momentum", "alpha"} or words == {"p"}:
+        usual = (0.0, 0.9) if words & {"dropout", "p"} else (0.0, 0.999)
     else:
-        if words & {"dropout", "beta", "betas", "momentum", "alpha"} or words == {"p"}:
-            usual = (0.0, 0.9) if words & {"dropout", "p"} else (0.0, 0.999)
-        else:
-            usual = None
+        usual = None
     if usual is not None:
         return Real(low=min(low, usual[0]), high=max(high, usual[1]))
     if low > 0:

@@ -79,6 +79,20 @@ def load_task(folder: Path) -> Problem:
         seeded="seed" in given[0],
         narrow=narrow.value if narrow else "",
     )
+    rule = tolerance(task.reference)
+    found: dict[tuple[tuple[str, int], ...], Workload] = {}
+    for test in kept:
+        sizes = {name: int(test[name]) for name in learnt.axes} | dict(learnt.derived)
+        key = tuple(sizes.items())
+        found.setdefault(
+            key,
+            Workload(
+                id=" ".join(f"{name}={size}" for name, size in sizes.items()) or "test",
+                axes=sizes,
+                sources={spec.name: CustomSource() for spec in inputs},
+                tolerance=rule,
+            ),
+        )
     problem = Problem(
         name=task.name,
         axes=(
@@ -94,7 +108,7 @@ def load_task(folder: Path) -> Problem:
             source=source,
             generator=_GENERATOR,
         ),
-        workloads=_workloads(kept, learnt, inputs, task),
+        workloads=tuple(found.values()),
         origin=ORIGIN,
         path=folder.absolute(),
         description=task.description,
@@ -379,26 +393,3 @@ def _scalar(name: str, value: Any, axis: str) -> ScalarSpec:
     dtype = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT32}[type(value)]
     domain: Domain = SizeOf(axis=axis) if axis else Choice(values=(value,))
     return ScalarSpec(name=name, dtype=dtype, domain=domain, default=value)
-
-
-def _workloads(
-    tests: Sequence[Mapping[str, Any]],
-    learnt: shapes.Learnt,
-    inputs: Sequence[InputSpec],
-    task: TaskFile,
-) -> tuple[Workload, ...]:
-    rule = tolerance(task.reference)
-    found: dict[tuple[tuple[str, int], ...], Workload] = {}
-    for test in tests:
-        sizes = {name: int(test[name]) for name in learnt.axes} | dict(learnt.derived)
-        key = tuple(sizes.items())
-        found.setdefault(
-            key,
-            Workload(
-                id=" ".join(f"{name}={size}" for name, size in sizes.items()) or "test",
-                axes=sizes,
-                sources={spec.name: CustomSource() for spec in inputs},
-                tolerance=rule,
-            ),
-        )
-    return tuple(found.values())
