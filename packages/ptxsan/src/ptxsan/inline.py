@@ -177,7 +177,20 @@ def _one(
         flat.body.append(isa.single(instruction, to, first, second))
         flat.body.append(isa.single(instruction, to, to, third))
     elif _is_passed(instruction):
-        flat.body.extend(_moves(instruction, flat))
+        store = isa.row(instruction).memory is Memory.WRITE
+        address, value = instruction.operands if store else reversed(instruction.operands)
+        assert isinstance(address, Address)
+        assert isinstance(address.base, Symbol)
+        type_ = instruction.parts[-1]
+        size = size_of(type_)
+        items = value.items if isinstance(value, Vector) else (value,)
+        found = []
+        for number, item in enumerate(items):
+            cell = Register(f"{address.base.name}+{address.offset + number * size}:{size}")
+            flat.registers.setdefault(cell.name, f"b{8 * size}")
+            to, source = (cell, item) if store else (item, cell)
+            found.append(isa.move(instruction, f"b{8 * size}", to, source))
+        flat.body.extend(found)
     else:
         flat.body.append(instruction)
 
@@ -205,24 +218,6 @@ def _is_passed(instruction: Instruction) -> bool:
     if address is None or not isinstance(address.base, Symbol):
         return False
     return address.base.name.startswith("%=")
-
-
-def _moves(instruction: Instruction, flat: Flat) -> list[Instruction]:
-    """Turn `st.param.v2.b32 [p+8], {a, b}` into moves to registers of their own."""
-    store = isa.row(instruction).memory is Memory.WRITE
-    address, value = instruction.operands if store else reversed(instruction.operands)
-    assert isinstance(address, Address)
-    assert isinstance(address.base, Symbol)
-    type_ = instruction.parts[-1]
-    size = size_of(type_)
-    items = value.items if isinstance(value, Vector) else (value,)
-    found = []
-    for number, item in enumerate(items):
-        cell = Register(f"{address.base.name}+{address.offset + number * size}:{size}")
-        flat.registers.setdefault(cell.name, f"b{8 * size}")
-        to, source = (cell, item) if store else (item, cell)
-        found.append(isa.move(instruction, f"b{8 * size}", to, source))
-    return found
 
 
 def _call(module: Module, instruction: Instruction, flat: Flat, stack: tuple[str, ...]) -> None:

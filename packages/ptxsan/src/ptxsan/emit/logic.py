@@ -105,18 +105,15 @@ def emit_shift(cx: Emit, ins: Instruction) -> None:
     if not signed:
         inside = cx.let(f"icmp ult i32 {amount.bits}, {width}")
         bits = cx.let(f"select i1 {inside}, {kind} {bits}, {kind} 0")
-    cx.write(
-        ins.operands[0], type_, bits, sources=(a, amount), shadow=_moved(cx, ins, a),
-        undefined=_shifted_marks(cx, ins, a),
-    )  # fmt: skip
-
-
-def _moved(cx: Emit, ins: Instruction, a: Value) -> tuple[str, ...]:
-    """A shift by 16 moves a half, or makes a bf16 an f32, with its shadow."""
     by = ins.operands[2]
     if not isinstance(by, Immediate) or by.bits != 16 or len(a.shadow) != 2:
-        return ()
-    return (a.shadow[0], a.shadow[0]) if ins.base == "shl" else (a.shadow[1], ZERO)
+        moved = ()
+    else:
+        moved = (a.shadow[0], a.shadow[0]) if ins.base == "shl" else (a.shadow[1], ZERO)
+    cx.write(
+        ins.operands[0], type_, bits, sources=(a, amount), shadow=moved,
+        undefined=_shifted_marks(cx, ins, a),
+    )  # fmt: skip
 
 
 def _resize(cx: Emit, text: str, have: int, want: int) -> str:

@@ -267,20 +267,26 @@ def link(
     command += [*(str(unit.object) for unit in units), *map(str, objects), str(anchor)]
     command += [str(runtime), f"-Wl,-rpath,{runtime.parent}", *flags, "-o", str(draft)]
     run_compiler(command, "the program does not link")
-    linked = _linked(units, draft, library)
-    _beside(library).write_text(json.dumps(asdict(linked)), encoding="utf-8")
-    draft.replace(library)
-    return linked
-
-
-def _linked(units: Sequence[Compiled], draft: Path, library: Path) -> Linked:
     modules = tuple(dict.fromkeys(unit.ptx for unit in units if unit.ptx))
     owners = {
         symbol: (name, modules.index(unit.ptx))
         for unit in units
         for symbol, name in unit.names.items()
     }
-    known = _variables(units, modules)
+    # Name and module of the device's variables by the symbols of the host's. Those of
+    # internal linkage are mangled differently, and several units may have one of a name:
+    # they are in the order of the units, in which the linker lays them down.
+    known: dict[str, list[tuple[str, int]]] = {}
+    for unit in units:
+        if not unit.ptx:
+            continue
+        names = _demangled(_VARIABLE.findall(unit.ptx))
+        symbols = [symbol for _, _, kind, symbol in _table(unit.object) if kind in _VARIABLES]
+        by_plain = {_INTERNAL.sub("", plain): name for name, plain in names.items()}
+        for symbol, plain in _demangled(symbols).items():
+            name = symbol if symbol in names else by_plain.get(_INTERNAL.sub("", plain))
+            if name is not None:
+                known.setdefault(symbol, []).append((name, modules.index(unit.ptx)))
     functions, variables, anchor = [], [], 0
     for offset, size, kind, symbol in sorted(_table(draft)):
         if symbol == ANCHOR:
@@ -296,13 +302,16 @@ def _linked(units: Sequence[Compiled], draft: Path, library: Path) -> Linked:
     wanted = {
         line.split()[-1].partition("@")[0] for line in done.stdout.splitlines() if line.strip()
     }
-    return Linked(
+    linked = Linked(
         library=str(library),
         is_concurrent=not _CONCURRENT.isdisjoint(wanted),
         modules=modules,
         functions=tuple((offset - anchor, size, name, m) for offset, size, name, m in functions),
         variables=tuple((offset - anchor, size, name, m) for offset, size, name, m in variables),
     )
+    _beside(library).write_text(json.dumps(asdict(linked)), encoding="utf-8")
+    draft.replace(library)
+    return linked
 
 
 _VARIABLE = re.compile(
@@ -310,28 +319,6 @@ _VARIABLE = re.compile(
     re.MULTILINE,
 )
 _INTERNAL = re.compile(r"\b_INTERNAL_\w+::|\(anonymous namespace\)::")
-
-
-def _variables(
-    units: Sequence[Compiled], modules: Sequence[str]
-) -> dict[str, list[tuple[str, int]]]:
-    """Return name and module of the device's variables by the symbols of the host's.
-
-    Those of internal linkage are mangled differently, and several units may have one of a name:
-    they are in the order of the units, in which the linker lays them down.
-    """
-    found: dict[str, list[tuple[str, int]]] = {}
-    for unit in units:
-        if not unit.ptx:
-            continue
-        names = _demangled(_VARIABLE.findall(unit.ptx))
-        symbols = [symbol for _, _, kind, symbol in _table(unit.object) if kind in _VARIABLES]
-        by_plain = {_INTERNAL.sub("", plain): name for name, plain in names.items()}
-        for symbol, plain in _demangled(symbols).items():
-            name = symbol if symbol in names else by_plain.get(_INTERNAL.sub("", plain))
-            if name is not None:
-                found.setdefault(symbol, []).append((name, modules.index(unit.ptx)))
-    return found
 
 
 def _table(binary: Path) -> list[tuple[int, int, str, str]]:

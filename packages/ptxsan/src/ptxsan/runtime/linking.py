@@ -9,7 +9,7 @@ process that has lowered functions this way can no longer call them: it is for n
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -79,20 +79,9 @@ def object_of(names: Sequence[str], processor: str) -> tuple[bytes, dict[str, st
         symbols[name] = made.native_name
         seen[id(made._library)] = made._library
         made._library.reached(seen)
-    module = _linked(seen.values(), set(symbols.values()))
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=processor, opt=_LEVEL, codemodel="jitdefault", jit=True, reloc="default"
-    )
-    tuning = llvm.create_pipeline_tuning_options(speed_level=_LEVEL)
-    tuning.loop_vectorization = True
-    for _ in range(_PASSES):
-        builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module)), symbols
-
-
-def _linked(libraries: Iterable[Any], exported: set[str]) -> Any:
-    """Return one module of all that was lowered; only the exported functions are seen outside."""
+    # One module of all that was lowered; only the exported functions are seen outside
+    libraries = seen.values()
+    exported = set(symbols.values())
     layout = registry.cpu_target.target_context.codegen()._data_layout
     whole = llvm.parse_assembly("")
     whole.data_layout = layout
@@ -108,7 +97,15 @@ def _linked(libraries: Iterable[Any], exported: set[str]) -> Any:
         name = function.name
         function.linkage = llvm.Linkage.external if name in exported else llvm.Linkage.internal
     whole.verify()
-    return whole
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=processor, opt=_LEVEL, codemodel="jitdefault", jit=True, reloc="default"
+    )
+    tuning = llvm.create_pipeline_tuning_options(speed_level=_LEVEL)
+    tuning.loop_vectorization = True
+    for _ in range(_PASSES):
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(whole, builder)
+    return bytes(machine.emit_object(whole)), symbols
 
 
 def _defined(module: Any) -> list[Any]:
