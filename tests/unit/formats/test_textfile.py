@@ -79,7 +79,8 @@ def test_json_that_cannot_be_used_is_told_with_its_place(text: str, message: str
 
 
 def test_values_have_the_names_of_json() -> None:
-    kinds = [json_kind(value) for value in (None, True, {}, [], "x", 1, 2.5, "y" * 99)]
+    values: list[object] = [None, True, {}, [], "x", 1, 2.5, "y" * 99]
+    kinds = [json_kind(value) for value in values]
     assert kinds[:7] == [
         "null", "true", "an object", "an array", 'the string "x"', "the number 1", "the number 2.5",
     ]  # fmt: skip

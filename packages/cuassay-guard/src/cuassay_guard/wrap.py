@@ -44,12 +44,10 @@ class Guarded:
         self.kernel, self.watch = kernel, watch
         self._gate, self._fast = watch.gate, watch.fast
         self.off = watch.config.mode is Enforcement.OFF
-        if not watch.config.mutates:
-            places = ()
-        else:
+        self._written: tuple[int, ...] = ()
+        if watch.config.mutates:
             parameters = list(inspect.signature(kernel).parameters)
-            places = tuple(parameters.index(name) for name in watch.config.mutates)
-        self._written = places
+            self._written = tuple(parameters.index(name) for name in watch.config.mutates)
         if not self.off:
             CHECKER.start()
 

@@ -123,9 +123,9 @@ class Liveness:
         ins: list[tuple[int, int]] = []
         for block in blocks:
             used = killed = 0
-            for read, written in reversed(effects[block.start : block.end]):
-                used = (used & ~written) | read
-                killed |= written
+            for reads, writes in reversed(effects[block.start : block.end]):
+                used = (used & ~writes) | reads
+                killed |= writes
             ins.append((used, killed))
         outs, changed = [0] * len(blocks), True
         while changed:

@@ -342,11 +342,11 @@ class _Layout:
                     each = self._pointers(memory)
                     stored += [(table, 8 * number, one) for number, one in enumerate(each)]
                 case _:
-                    if isinstance(value, np.ndarray | Fresh):
-                        argument = Pointer(buffer=self._buffer(name, value, rank))
-                    else:
-                        argument = packed(name, value, parameter)
-                    arguments.append(argument)
+                    arguments.append(
+                        Pointer(buffer=self._buffer(name, value, rank))
+                        if isinstance(value, np.ndarray | Fresh)
+                        else packed(name, value, parameter)
+                    )
         return Launch(
             kernel=entry.name, grid=dim(step.grid), block=dim(step.block),
             arguments=tuple(arguments), dynamic_shared_bytes=step.shared_bytes,

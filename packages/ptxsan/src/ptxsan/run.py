@@ -409,13 +409,13 @@ class _Run:
         state = prepare(loaded.program, loaded.code, launch, options, self._variables, self._heap)
         records = np.zeros((len(loaded.code.collectives) + 1) * L.C_RECORD, np.uint8)
         view = records.view(np.uint32)
-        for index, one in enumerate(loaded.code.collectives):
+        for index, collective in enumerate(loaded.code.collectives):
             start = index * L.C_RECORD
             wide = records[start : start + L.C_RECORD].view(np.int64)
-            wide[0] = symbols.handler(one.handler)
-            view[start // 4 + L.C_INPUTS // 4] = one.inputs
-            view[start // 4 + L.C_OUTPUTS // 4] = one.outputs
-            wide[L.C_IMMEDIATE // 8] = one.immediate
+            wide[0] = symbols.handler(collective.handler)
+            view[start // 4 + L.C_INPUTS // 4] = collective.inputs
+            view[start // 4 + L.C_OUTPUTS // 4] = collective.outputs
+            wide[L.C_IMMEDIATE // 8] = collective.immediate
         state.table(L.COLLECTIVES, records)
         if loaded.program.asynchronous:
             state.set64(L.ENDING, symbols.addresses(("rt_end_block",))["rt_end_block"])

@@ -65,17 +65,18 @@ def load_operator(file: Path, text: str, *, notes: list[str]) -> Problem:
     listed: dict[str, dict[str, int]] = {}
     if (folder / SHAPES_FILE).is_file():
         listed = _listed(folder / SHAPES_FILE, vars(import_file(file)))
-    # What a kernel may keep, by what problem.yaml calls the operator's precision. `bf16`,
-    # `int4_bf16`: 16-bit intermediates. None where the name says nothing known.
+    # What a kernel may keep follows from what problem.yaml calls the operator's precision:
+    # `bf16` and `int4_bf16` allow 16-bit intermediates.
     words = set(
         (precision if isinstance(precision, str) else "").lower().replace("-", "_").split("_")
     )
+    policy: Precision | None = None
     if words & {"fp8", "float8"}:
         policy = Precision.FP8
     elif words & {"bf16", "bfloat16", "fp16", "float16"}:
         policy = Precision.MIXED
-    else:
-        policy = Precision.STRICT if words & {"fp32", "float32"} else None
+    elif words & {"fp32", "float32"}:
+        policy = Precision.STRICT
     return load_kernelbench_problem(
         file,
         text,

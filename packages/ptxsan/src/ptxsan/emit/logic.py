@@ -105,10 +105,9 @@ def emit_shift(cx: Emit, ins: Instruction) -> None:
     if not signed:
         inside = cx.let(f"icmp ult i32 {amount.bits}, {width}")
         bits = cx.let(f"select i1 {inside}, {kind} {bits}, {kind} 0")
-    by = ins.operands[2]
-    if not isinstance(by, Immediate) or by.bits != 16 or len(a.shadow) != 2:
-        moved = ()
-    else:
+    moved: tuple[str, ...] = ()
+    constant = ins.operands[2]
+    if isinstance(constant, Immediate) and constant.bits == 16 and len(a.shadow) == 2:
         moved = (a.shadow[0], a.shadow[0]) if ins.base == "shl" else (a.shadow[1], ZERO)
     cx.write(
         ins.operands[0], type_, bits, sources=(a, amount), shadow=moved,

@@ -287,10 +287,10 @@ def link(
             name = symbol if symbol in names else by_plain.get(_INTERNAL.sub("", plain))
             if name is not None:
                 known.setdefault(symbol, []).append((name, modules.index(unit.ptx)))
-    functions, variables, anchor = [], [], 0
+    functions, variables, origin = [], [], 0
     for offset, size, kind, symbol in sorted(_table(draft)):
         if symbol == ANCHOR:
-            anchor = offset
+            origin = offset
         elif symbol in owners and kind in _FUNCTIONS:
             functions.append((offset, size, *owners[symbol]))
         elif kind in _VARIABLES and size and known.get(symbol):
@@ -306,8 +306,8 @@ def link(
         library=str(library),
         is_concurrent=not _CONCURRENT.isdisjoint(wanted),
         modules=modules,
-        functions=tuple((offset - anchor, size, name, m) for offset, size, name, m in functions),
-        variables=tuple((offset - anchor, size, name, m) for offset, size, name, m in variables),
+        functions=tuple((offset - origin, size, name, m) for offset, size, name, m in functions),
+        variables=tuple((offset - origin, size, name, m) for offset, size, name, m in variables),
     )
     _beside(library).write_text(json.dumps(asdict(linked)), encoding="utf-8")
     draft.replace(library)

@@ -584,8 +584,7 @@ class Fitter:
                     found.append((Floor(law, step - 1, step), rounded))
             powers = [1 << max(value - 1, 0).bit_length() for value in column]
             found.append((Power(law), powers))
-        rounded = found
-        for product, column in self._products(rounded, len(known), most=3):
+        for product, column in self._products(found, len(known), most=3):
             yield from _linear(product, column, known)
 
     @staticmethod

@@ -354,6 +354,7 @@ class _Races:
             varying = Poly({m: c for m, c in difference.terms.items() if m})
             constant = difference.terms.get((), 0)
             step = varying.content
+            overlap: Formula
             if not step:
                 overlap = TRUE if -n1 < constant < n2 else FALSE
             else:
@@ -368,9 +369,9 @@ class _Races:
             return
         last, others = meeting[-1], meeting[:-1]
         if self.solver.implies([case.differ, *case.facts, *others], negated(last), quick=True):
-            found = Shown(Discharge.LINEAR)
-        else:
-            found = self.solver.answer([*facts, *others], negated(last))
+            self._discharged[str(Discharge.LINEAR)] += 1
+            return
+        found = self.solver.answer([*facts, *others], negated(last))
         if isinstance(found, Shown):
             self._discharged[str(found.by)] += 1
             return
