@@ -51,13 +51,13 @@ def error_map_drawing(errors: ErrorMap) -> str:
     if (rows, columns) == (errors.rows, errors.columns):
         shrunk = errors
     else:
-        cells = [0.0] * (rows * columns)
+        largest = [0.0] * (rows * columns)
         for i, value in enumerate(errors.cells):
             row, column = i // errors.columns, i % errors.columns
             j = row * rows // errors.rows * columns + column * columns // errors.columns
-            cells[j] = max(cells[j], value, key=_rank)
+            largest[j] = max(largest[j], value, key=_rank)
         shrunk = ErrorMap(
-            rows=rows, columns=columns, cells=tuple(cells), tile=errors.tile, output=errors.output
+            rows=rows, columns=columns, cells=tuple(largest), tile=errors.tile, output=errors.output
         )
     rows, columns = shrunk.rows, shrunk.columns
     wide, high = _MAP_WIDTH / columns, min(_MAP_HEIGHT / rows, _MAP_WIDTH / columns)
