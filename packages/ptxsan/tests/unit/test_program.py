@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from ptxsan.errors import MachineError
@@ -28,7 +30,7 @@ def test_variables_lie_far_apart_and_dynamic_ones_at_one_place() -> None:
     assert places["pool"].address == places["also"].address
     addresses = sorted({one.address for one in program.shared})
     assert addresses[0] > 0
-    assert all(b - a >= 1 << 20 for a, b in zip(addresses, addresses[1:], strict=False))
+    assert all(b - a >= 1 << 20 for a, b in itertools.pairwise(addresses))
 
 
 def test_variables_that_nothing_names_have_no_place() -> None:
@@ -63,7 +65,8 @@ def test_the_granule_is_the_smallest_access_of_a_space(body: str, granule: int) 
 
 def test_what_a_kernel_does_at_all_is_known() -> None:
     plain = _program("ld.global.u32 %r2, [%rd1];")
-    assert not (plain.asynchronous or plain.copies or plain.has_objects or plain.reads_clocks)
+    does = (plain.asynchronous, plain.copies, plain.has_objects, plain.reads_clocks)
+    assert not any(does)
     assert _program("mov.u32 %r2, %clock;").reads_clocks
     assert _program("cp.async.ca.shared.global [%r1], [%rd1], 4;").copies
     waiting = _program("mbarrier.init.shared.b64 [%r1], 1;")

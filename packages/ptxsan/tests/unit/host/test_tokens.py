@@ -15,9 +15,10 @@ def _texts(text: str) -> list[str]:
     ("text", "kind"),
     [
         ("name_1", Kind.NAME), ("größe", Kind.NAME), ("1'000", Kind.NUMBER),
-        ("0x1.8p-3f", Kind.NUMBER), (".5f", Kind.NUMBER), ("'\\''", Kind.CHARACTER), ('u8"a\\"b"', Kind.STRING),
-        ('R"(a " b)"', Kind.STRING), ('LR"x(a )" b)x"', Kind.STRING), ("::", Kind.PUNCTUATION),
-        ("->", Kind.PUNCTUATION), ("<", Kind.PUNCTUATION), ("#define A(x) \\\n  x", Kind.DIRECTIVE),
+        ("0x1.8p-3f", Kind.NUMBER), (".5f", Kind.NUMBER), ("'\\''", Kind.CHARACTER),
+        ('u8"a\\"b"', Kind.STRING), ('R"(a " b)"', Kind.STRING),
+        ('LR"x(a )" b)x"', Kind.STRING), ("::", Kind.PUNCTUATION), ("->", Kind.PUNCTUATION),
+        ("<", Kind.PUNCTUATION), ("#define A(x) \\\n  x", Kind.DIRECTIVE),
     ],
 )  # fmt: skip
 def test_a_token_is_one_token(text: str, kind: Kind) -> None:
