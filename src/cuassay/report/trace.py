@@ -18,7 +18,7 @@ from cuassay.model.problem import (
     SafetensorsSource,
     ScalarSource,
 )
-from cuassay.model.verdict import Decision, Speed, Verdict
+from cuassay.model.verdict import Decision, Verdict
 from cuassay.report.clean import clean
 
 _HANGS, _FORGED = "RUN004", "RUN005"
@@ -63,7 +63,14 @@ def trace(verdict: Verdict, problem: Problem, *, timestamp: str) -> dict[str, An
                     "cuassay_digest": verdict.digest,
                 },
             }
-    performance = _performance(verdict.speed) if status == "PASSED" else None
+    if status != "PASSED" or verdict.speed is None or verdict.speed.eager_us is None:
+        performance = None
+    else:
+        performance = {
+            "latency_ms": verdict.speed.candidate_us / 1e3,
+            "reference_latency_ms": verdict.speed.eager_us / 1e3,
+            "speedup_factor": verdict.speed.eager_us / verdict.speed.candidate_us,
+        }
     if numeric and correctness is None:
         return None
     if status == "PASSED" and performance is None:
@@ -126,13 +133,3 @@ def _source(source: InputSource) -> dict[str, Any]:
         case CustomSource():
             return {"type": "custom"}
     assert_never(source)
-
-
-def _performance(speed: Speed | None) -> dict[str, Any] | None:
-    if speed is None or speed.eager_us is None:
-        return None
-    return {
-        "latency_ms": speed.candidate_us / 1e3,
-        "reference_latency_ms": speed.eager_us / 1e3,
-        "speedup_factor": speed.eager_us / speed.candidate_us,
-    }
