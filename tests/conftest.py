@@ -37,7 +37,7 @@ _LONGEST = (
     "tests/hostile/test_hostile.py",
     "packages/ptxsan/tests/unit/prove/test_memory.py",
     "packages/ptxsan/tests/unit/host/test_program.py",
-    "packages/ptxsan/tests/unit/host/test_textures.py",
+    "packages/ptxsan/tests/unit/test_textures.py",
     "tests/unit/sandbox/test_hostile.py",
     "tests/unit/engine/test_run.py",
     "tests/unit/engine/test_sidecar.py",
@@ -46,7 +46,7 @@ _LONGEST = (
     "tests/unit/judge/test_concurrent.py",
     "tests/unit/judge/diagnose/test_clues.py",
     "tests/unit/judge/kept/test_export.py",
-    "tests/unit/guard/test_fleet.py",
+    "tests/unit/guard/fleet/test_recertify.py",
     "tests/unit/test_pytest_plugin.py",
     "tests/repo/test_readme_sections.py",
 )

@@ -50,7 +50,24 @@ def run_audit(
     started = time.monotonic()
     folder.path.mkdir(parents=True, exist_ok=True)
     with locked(folder.path, what="audit"):
-        kept = _kept(plan.items, folder)
+        written = results_of(folder.path)
+        kept = {}
+        for item in plan.items:
+            result = written.get(item.id)
+            if result is not None and result.item.key == item.key and result.ending not in _AGAIN:
+                kept[item.id] = replace(result, item=item)
+                continue
+            # The verdict of a trial that ended just before the driver was killed.
+            found = None
+            for attempt, path in reversed(folder.attempts(item)):
+                ends = [e for e in RunFolder(path).events() if isinstance(e, EngineFinished)]
+                if ends:
+                    run = f"candidates/{path.name}"
+                    found = of_verdict(item, ends[-1].verdict, run=run, attempt=attempt)
+                    break
+            if found is not None:
+                folder.keep(found)
+                kept[item.id] = found
         folder.begin(header, plan.items, plan.oddities)
         done = dict(kept)
         for number, result in enumerate(kept.values(), start=1):
@@ -106,29 +123,6 @@ def seed_for(root: int, key: str) -> int:
 def now() -> str:
     """Return the time in UTC, ISO 8601, in whole seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _kept(items: Sequence[AuditItem], folder: AuditFolder) -> dict[str, AuditResult]:
-    """Return the results of an earlier run that still hold, in the order of the plan."""
-    written = results_of(folder.path)
-    kept = {}
-    for item in items:
-        result = written.get(item.id)
-        if result is not None and result.item.key == item.key and result.ending not in _AGAIN:
-            kept[item.id] = replace(result, item=item)
-            continue
-        # The verdict of a trial that ended just before the driver was killed.
-        found = None
-        for attempt, path in reversed(folder.attempts(item)):
-            ends = [e for e in RunFolder(path).events() if isinstance(e, EngineFinished)]
-            if ends:
-                run = f"candidates/{path.name}"
-                found = of_verdict(item, ends[-1].verdict, run=run, attempt=attempt)
-                break
-        if found is not None:
-            folder.keep(found)
-            kept[item.id] = found
-    return kept
 
 
 def _task(one: Planned, header: AuditHeader, folder: AuditFolder, *, seed: int) -> Task:

@@ -98,7 +98,28 @@ def make_plan(
         )
         files = (*problem.files, *candidate.files)
         planned.append(Planned(item=item, files=files, problem_key=reader.problem_key(pair, base)))
-    planned = _distinct(planned, oddities)
+    # Leave out pairs that stand twice; tell candidates of one name apart by their files
+    once = {one.item.id: one for one in planned}
+    if len(once) < len(planned):
+        count = len(planned) - len(once)
+        oddities.append(Oddity(path="", message=f"{count} pairs stand twice: judged once"))
+    names = Counter((one.item.problem_name, one.item.candidate_name) for one in once.values())
+    found = []
+    for one in once.values():
+        item = one.item
+        if names[item.problem_name, item.candidate_name] > 1:
+            place = Path(item.candidate)
+            told = f"{item.candidate_name} ({place.parent.name}/{place.name})"
+            oddities.append(
+                Oddity(
+                    path=item.candidate,
+                    message=f"several candidates of '{item.problem_name}' are called "
+                    f"'{item.candidate_name}'; this one is shown as '{told}'",
+                )
+            )
+            one = replace(one, item=replace(item, candidate_name=told))
+        found.append(one)
+    planned = found
     items = [one.item for one in planned]
     _check_known("family", choice.families, (item.family for item in items))
     _check_known("author", choice.authors, (item.author for item in items))
@@ -169,31 +190,6 @@ def _content(path: Path) -> str:
 def _relative(where: str, base: Path) -> str:
     """Return a path below `base` relative to it: a tree that was moved keeps its keys."""
     return os.path.relpath(where, base) if where.startswith(str(base)) else where
-
-
-def _distinct(planned: Sequence[Planned], oddities: list[Oddity]) -> list[Planned]:
-    """Leave out pairs that stand twice; tell candidates of one name apart by their files."""
-    once = {one.item.id: one for one in planned}
-    if len(once) < len(planned):
-        count = len(planned) - len(once)
-        oddities.append(Oddity(path="", message=f"{count} pairs stand twice: judged once"))
-    names = Counter((one.item.problem_name, one.item.candidate_name) for one in once.values())
-    found = []
-    for one in once.values():
-        item = one.item
-        if names[item.problem_name, item.candidate_name] > 1:
-            place = Path(item.candidate)
-            told = f"{item.candidate_name} ({place.parent.name}/{place.name})"
-            oddities.append(
-                Oddity(
-                    path=item.candidate,
-                    message=f"several candidates of '{item.problem_name}' are called "
-                    f"'{item.candidate_name}'; this one is shown as '{told}'",
-                )
-            )
-            one = replace(one, item=replace(item, candidate_name=told))
-        found.append(one)
-    return found
 
 
 def _wanted(item: AuditItem, choice: WantedCandidates) -> bool:

@@ -102,16 +102,14 @@ def expanded(signature: Mapping[Any, Any], meta: Sequence[Any]) -> Iterator[Any]
         body = str(kind)[len("tensordesc<") :]
         dims = body[body.index("[") + 1 : body.index("]")].count(",") + 1
         if next(known, None) is None:
-            yield from ("*i8", *["i64"] * (2 * dims), *["i1"] * _flags())
+            # How many flags a descriptor has: its padding, from Triton 3.8 on its rounding
+            # too
+            descriptors = importlib.import_module("triton.tools.tensor_descriptor")
+            flags = 1 + ("round_f32_to_tf32" in descriptors.TensorDescriptor.__dataclass_fields__)
+            yield from ("*i8", *["i64"] * (2 * dims), *["i1"] * flags)
         else:
             yield _TILE_MAP
         yield from (*["i32"] * dims, *["i64"] * dims)
-
-
-def _flags() -> int:
-    """Return how many flags a descriptor has: its padding, from Triton 3.8 on its rounding too."""
-    descriptors = importlib.import_module("triton.tools.tensor_descriptor")
-    return 1 + ("round_f32_to_tf32" in descriptors.TensorDescriptor.__dataclass_fields__)
 
 
 def flat(values: Sequence[Any]) -> Iterator[Any]:

@@ -45,7 +45,27 @@ def read_defaults(candidate: str) -> Defaults:
     for folder in (here, *here.parents):
         path = folder / _FILE
         if path.is_file() and (table := _table(path)) is not None:
-            return _defaults(path, table, kernel)
+            for key in table:
+                if key not in _KEYS:
+                    raise UnknownNameError(f"key of [tool.cuassay] in {path}", key, _KEYS)
+            profile, legal = _text(path, table, "profile"), [one.value for one in Profile]
+            if profile and profile not in legal:
+                raise UnknownNameError(f"profile of [tool.cuassay] in {path}", profile, legal)
+            require = table.get("require", [])
+            names = [require] if isinstance(require, str) else require
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise UsageError(
+                    f'{path}: require = {require!r}; expected a list of texts: ["layouts"]'
+                )
+            problem = _text(path, table, "problem")
+            if problem and (path.parent / problem.partition(":")[0]).exists():
+                problem = str(path.parent / problem)
+            listed = None
+            if "kernels" in table:
+                listed = manifest.read_manifest(path, path.parent).problem_of(kernel)
+            return Defaults(
+                path=path, profile=profile, problem=listed or problem, require=",".join(names)
+            )
         if (folder / ".git").exists():
             break
     return Defaults()
@@ -59,26 +79,6 @@ def _table(path: Path) -> dict[str, Any] | None:
     if table is not None and not isinstance(table, dict):
         raise UsageError(f"{path}: tool.cuassay is a {type(table).__name__}, expected a table")
     return table
-
-
-def _defaults(path: Path, table: dict[str, Any], kernel: Path) -> Defaults:
-    for key in table:
-        if key not in _KEYS:
-            raise UnknownNameError(f"key of [tool.cuassay] in {path}", key, _KEYS)
-    profile, legal = _text(path, table, "profile"), [one.value for one in Profile]
-    if profile and profile not in legal:
-        raise UnknownNameError(f"profile of [tool.cuassay] in {path}", profile, legal)
-    require = table.get("require", [])
-    names = [require] if isinstance(require, str) else require
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise UsageError(f'{path}: require = {require!r}; expected a list of texts: ["layouts"]')
-    problem = _text(path, table, "problem")
-    if problem and (path.parent / problem.partition(":")[0]).exists():
-        problem = str(path.parent / problem)
-    listed = None
-    if "kernels" in table:
-        listed = manifest.read_manifest(path, path.parent).problem_of(kernel)
-    return Defaults(path=path, profile=profile, problem=listed or problem, require=",".join(names))
 
 
 def _text(path: Path, table: dict[str, Any], key: str) -> str:

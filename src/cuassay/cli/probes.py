@@ -129,10 +129,54 @@ def probes() -> Iterator[Probe]:
         )
     has_torch = bool(packages.get("torch"))
     torch = child(_TORCH) if has_torch else {}
-    yield from _device(torch, has_torch=has_torch)
+    if error := str(torch.get("error") or ""):
+        yield Probe(
+            name="torch import",
+            ok=False,
+            found=error,
+            costs="nothing can be judged",
+            fix="pip install --force-reinstall torch",
+        )
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    driver = _output(query).strip().splitlines()[:1] if shutil.which("nvidia-smi") else []
+    yield Probe(
+        name="driver",
+        ok=bool(driver),
+        found=driver[0] if driver else "",
+        costs="no GPU can be used; kernels run on the CPU",
+        fix="install NVIDIA's driver (nvidia-smi must print the GPU)",
+    )
+    device, built = str(torch.get("device") or ""), str(torch.get("cuda") or "")
+    reason = "" if built or not has_torch else "this torch is a CPU build"
+    yield Probe(
+        name="gpu",
+        ok=bool(device),
+        found=device or reason,
+        costs="kernels run in the PTX machine; streams, graphs, devices and times are not judged",
+        fix="use a machine with an NVIDIA GPU and a CUDA build of torch: "
+        "pip install torch --index-url https://download.pytorch.org/whl/cu130",
+    )
     yield from _compilers(gpu=bool(torch.get("device")))
     yield _interpreter(packages, gpu=bool(torch.get("device")))
-    yield from _sandbox()
+    found = _object([sys.executable, "-P", "-m", "cuassay.sandbox.guest.process.walls"])
+    if not found:
+        found = {"sandbox": "the probe did not end well"}
+    for name, outcome in found.items():
+        ok = str(outcome) == "yes"
+        wall = BY_NAME.get(name)
+        if wall is None:
+            cost = "one of two walls for the same purpose is missing"
+        elif wall.required:
+            cost = f"no kernel is judged without --no-sandbox: nothing shows that {wall.keeps}"
+        else:
+            cost = f"nothing shows of a candidate that {wall.keeps}"
+        yield Probe(
+            name=f"sandbox: {name}",
+            ok=ok,
+            found="" if ok else re.sub(r"\s+", " ", str(outcome)),
+            costs=cost,
+            fix=BY_NAME[name].fix if name in BY_NAME else NAMESPACES,
+        )
 
 
 def install_command(packages: Collection[str]) -> str:
@@ -195,36 +239,6 @@ def _output(command: list[str]) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout
-
-
-def _device(torch: Mapping[str, object], *, has_torch: bool) -> Iterator[Probe]:
-    if error := str(torch.get("error") or ""):
-        yield Probe(
-            name="torch import",
-            ok=False,
-            found=error,
-            costs="nothing can be judged",
-            fix="pip install --force-reinstall torch",
-        )
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    driver = _output(query).strip().splitlines()[:1] if shutil.which("nvidia-smi") else []
-    yield Probe(
-        name="driver",
-        ok=bool(driver),
-        found=driver[0] if driver else "",
-        costs="no GPU can be used; kernels run on the CPU",
-        fix="install NVIDIA's driver (nvidia-smi must print the GPU)",
-    )
-    device, built = str(torch.get("device") or ""), str(torch.get("cuda") or "")
-    reason = "" if built or not has_torch else "this torch is a CPU build"
-    yield Probe(
-        name="gpu",
-        ok=bool(device),
-        found=device or reason,
-        costs="kernels run in the PTX machine; streams, graphs, devices and times are not judged",
-        fix="use a machine with an NVIDIA GPU and a CUDA build of torch: "
-        "pip install torch --index-url https://download.pytorch.org/whl/cu130",
-    )
 
 
 def _compilers(*, gpu: bool) -> Iterator[Probe]:
@@ -291,26 +305,3 @@ def _interpreter(packages: Mapping[str, object], *, gpu: bool) -> Probe:
             name=name, ok=False, found=why, costs=costs, fix="pip install 'triton>=3.6,<3.10'"
         )
     return Probe(name=name, ok=True, found="bfloat16 arithmetic proved bit-identical to torch's")
-
-
-def _sandbox() -> Iterator[Probe]:
-    """Yield whether each wall stood when a process tried to climb it, and what builds them."""
-    found = _object([sys.executable, "-P", "-m", "cuassay.sandbox.guest.process.walls"])
-    if not found:
-        found = {"sandbox": "the probe did not end well"}
-    for name, outcome in found.items():
-        ok = str(outcome) == "yes"
-        wall = BY_NAME.get(name)
-        if wall is None:
-            cost = "one of two walls for the same purpose is missing"
-        elif wall.required:
-            cost = f"no kernel is judged without --no-sandbox: nothing shows that {wall.keeps}"
-        else:
-            cost = f"nothing shows of a candidate that {wall.keeps}"
-        yield Probe(
-            name=f"sandbox: {name}",
-            ok=ok,
-            found="" if ok else re.sub(r"\s+", " ", str(outcome)),
-            costs=cost,
-            fix=BY_NAME[name].fix if name in BY_NAME else NAMESPACES,
-        )

@@ -71,7 +71,9 @@ def problem_folder(
         "axes": dict(sized.axes),
         "inputs": {name: spec_of([e[name] for e in examples], sized) for name in names},
         "outputs": {
-            _output(number, len(results[0])): spec_of([made[number] for made in results], sized)
+            ("output" if len(results[0]) == 1 else f"output_{number}"): spec_of(
+                [made[number] for made in results], sized
+            )
             for number in range(len(results[0]))
         },
         "reference": standalone(reference, names),
@@ -216,10 +218,6 @@ def spec_of(values: Sequence[Any], sized: _Sized) -> dict[str, object]:
         shape = [sized.dimension(sizes) for sizes in sizes_of(values)]
         return {"shape": shape, "dtype": str(first.dtype).removeprefix("torch.")}
     return {"shape": None, "dtype": _SCALARS[type(first)]}
-
-
-def _output(number: int, total: int) -> str:
-    return "output" if total == 1 else f"output_{number}"
 
 
 def write_problem(

@@ -42,7 +42,14 @@ def load_custom_op(file: Path, operator: str, problem: Problem) -> Candidate:
             f"{file} is no Python file; expected the one that registers {operator}"
         )
     text = read_text(file, CandidateError)
-    _check_registered(text, f"{found.group(1)}::{found.group(2)}", file)
+    name = f"{found.group(1)}::{found.group(2)}"
+    known = _registered(text, file)
+    if known and name not in known:
+        near = suggestion(name, known)
+        raise CandidateError(
+            f"{file} registers no operator '{name}'{': ' + near if near else ''} (it registers: "
+            f"{', '.join(sorted(known))})"
+        )
     module = file.stem if file.stem.isidentifier() else "custom_ops"
     # The registered function may take the outputs too.
     function = _registered(text, file).get(f"{found.group(1)}::{found.group(2)}")
@@ -89,13 +96,3 @@ def _registers(node: ast.AST) -> str:
         ) if attribute in _REGISTERS and "::" in name:
             return name.partition("(")[0]
     return ""
-
-
-def _check_registered(text: str, name: str, file: Path) -> None:
-    known = _registered(text, file)
-    if known and name not in known:
-        near = suggestion(name, known)
-        raise CandidateError(
-            f"{file} registers no operator '{name}'{': ' + near if near else ''} (it registers: "
-            f"{', '.join(sorted(known))})"
-        )

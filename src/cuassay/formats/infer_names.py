@@ -46,7 +46,11 @@ def float_domain(spec: TensorSpec, *, op_type: str = "", source: str = "") -> Do
         return mask_domain(spec)
     if words & _POSITIVE or "inv_std" in name or "exp_avg_sq" in name:
         return Positive()
-    if words & _PROBABILITY or name in _PROBABILITY_NAMES or _is_softmax_output(text):
+    if (
+        words & _PROBABILITY
+        or name in _PROBABILITY_NAMES
+        or re.search(r"softmax\w*\s+(\w+\s+)?(output|prob)", text) is not None
+    ):
         return Probability() if spec.shape else Real(low=0.0, high=1.0)
     if words & {"cos", "sin", "cosine", "sine"}:
         return Real(low=-1.0, high=1.0)
@@ -56,10 +60,6 @@ def float_domain(spec: TensorSpec, *, op_type: str = "", source: str = "") -> Do
     if words & {"scale", "scales", "absmax", "amax"} and "quant" in f"{text} {op_type} {name}":
         return Positive()
     return None
-
-
-def _is_softmax_output(description: str) -> bool:
-    return re.search(r"softmax\w*\s+(\w+\s+)?(output|prob)", description) is not None
 
 
 def mask_domain(spec: TensorSpec) -> Mask:
@@ -125,7 +125,12 @@ def scalar_domain(spec: ScalarSpec, seen: Sequence[Scalar]) -> Domain | None:
     if not all(math.isfinite(value) for value in seen):
         return Choice(values=unique)
     low, high = float(min(seen)), float(max(seen))
-    usual = _usual_range(words)
+    if words & {"eps", "epsilon"}:
+        usual = 1e-8, 1e-2
+    elif words & {"dropout", "beta", "betas", "momentum", "alpha"} or words == {"p"}:
+        usual = (0.0, 0.9) if words & {"dropout", "p"} else (0.0, 0.999)
+    else:
+        usual = None
     if usual is not None:
         return Real(low=min(low, usual[0]), high=max(high, usual[1]))
     if low > 0:
@@ -133,11 +138,3 @@ def scalar_domain(spec: ScalarSpec, seen: Sequence[Scalar]) -> Domain | None:
     if high < 0:
         return Real(low=low * 8, high=high / 8)
     return Choice(values=unique) if low == high else Real(low=2 * low, high=2 * high)
-
-
-def _usual_range(words: set[str]) -> tuple[float, float] | None:
-    if words & {"eps", "epsilon"}:
-        return 1e-8, 1e-2
-    if words & {"dropout", "beta", "betas", "momentum", "alpha"} or words == {"p"}:
-        return (0.0, 0.9) if words & {"dropout", "p"} else (0.0, 0.999)
-    return None

@@ -79,7 +79,21 @@ def with_calls(problem: Problem, folder: Path, *, notes: list[str]) -> Problem:
 
 
 def _workload(problem: Problem, call: Mapping[str, Any], folder: Path, *, number: int) -> Workload:
-    given = _arguments(problem, call)
+    # The recorded argument of each input: by name, else in order
+    listed = call.get("arguments")
+    if not isinstance(listed, list) or not all(isinstance(a, dict) for a in listed):
+        raise _Unfit("'arguments' is no list of objects")
+    by_name = {str(argument.get("name")): argument for argument in listed}
+    names = [spec.name for spec in problem.inputs]
+    if all(name in by_name for name in names):
+        given = {name: by_name[name] for name in names}
+    else:
+        ordered = [argument for argument in listed if argument.get("kind") != "state"]
+        if len(ordered) != len(names):
+            raise _Unfit(
+                f"{len(ordered)} arguments were recorded, the problem has {len(names)} inputs"
+            )
+        given = dict(zip(names, ordered, strict=True))
     file = folder / str(call.get("file", ""))
     facts = tensor_facts(file, where=str(file))
     sizes: dict[str, int] = {}
@@ -105,7 +119,17 @@ def _workload(problem: Problem, call: Mapping[str, Any], folder: Path, *, number
             raise _Unfit(
                 f"'{spec.name}' was recorded as {dtype}, the problem has {spec.dtype.value}"
             )
-        _bind(problem, spec, shape, sizes)
+        # Bind the var axes that a tensor's shape shows; check those that it repeats
+        if len(shape) != len(spec.shape):
+            raise _Unfit(f"'{spec.name}' has {len(shape)} dimensions, expected {len(spec.shape)}")
+        var = {axis.name for axis in problem.axes if isinstance(axis, VarAxis)}
+        const = {axis.name: axis.value for axis in problem.axes if isinstance(axis, ConstAxis)}
+        for name, size in zip(spec.shape, shape, strict=True):
+            wanted = const.get(name, int(name) if name.isdecimal() else sizes.get(name, size))
+            if name in var:
+                sizes.setdefault(name, size)
+            if wanted != size:
+                raise _Unfit(f"'{spec.name}' has size {size} where axis '{name}' is {wanted}")
         sources[spec.name] = SafetensorsSource(path=str(file.absolute()), key=key)
     _check_expressions(problem, given, facts, sizes)
     first = problem.workloads[0] if problem.workloads else None
@@ -115,37 +139,6 @@ def _workload(problem: Problem, call: Mapping[str, Any], folder: Path, *, number
         sources=sources,
         **({"tolerance": first.tolerance} if first else {}),
     )
-
-
-def _arguments(problem: Problem, call: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the recorded argument of each input: by name, else in order."""
-    listed = call.get("arguments")
-    if not isinstance(listed, list) or not all(isinstance(a, dict) for a in listed):
-        raise _Unfit("'arguments' is no list of objects")
-    by_name = {str(argument.get("name")): argument for argument in listed}
-    names = [spec.name for spec in problem.inputs]
-    if all(name in by_name for name in names):
-        return {name: by_name[name] for name in names}
-    ordered = [argument for argument in listed if argument.get("kind") != "state"]
-    if len(ordered) != len(names):
-        raise _Unfit(f"{len(ordered)} arguments were recorded, the problem has {len(names)} inputs")
-    return dict(zip(names, ordered, strict=True))
-
-
-def _bind(
-    problem: Problem, spec: TensorSpec, shape: tuple[int, ...], sizes: dict[str, int]
-) -> None:
-    """Bind the var axes that a tensor's shape shows; check those that it repeats."""
-    if len(shape) != len(spec.shape):
-        raise _Unfit(f"'{spec.name}' has {len(shape)} dimensions, expected {len(spec.shape)}")
-    var = {axis.name for axis in problem.axes if isinstance(axis, VarAxis)}
-    const = {axis.name: axis.value for axis in problem.axes if isinstance(axis, ConstAxis)}
-    for name, size in zip(spec.shape, shape, strict=True):
-        wanted = const.get(name, int(name) if name.isdecimal() else sizes.get(name, size))
-        if name in var:
-            sizes.setdefault(name, size)
-        if wanted != size:
-            raise _Unfit(f"'{spec.name}' has size {size} where axis '{name}' is {wanted}")
 
 
 def _check_expressions(

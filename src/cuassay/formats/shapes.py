@@ -147,7 +147,17 @@ class _Learner:
         """Return everything as text; or the name of a size that cannot be an axis."""
         units = self._unit | {name: self._unit[axis] for name, axis in self._same.items()}
         together = self._at(units) if len(self._moved) > 1 else None
-        smaller = self._smaller()
+        smaller = []
+        for share in _SHARES if self._inputs is not None and self._moved else ():
+            moved = {name: max(self._sizes[name] // share, 1) for name in self._moved}
+            moved |= {name: moved[axis] for name, axis in self._same.items()}
+            sizes = self._sizes | moved
+            try:
+                made = self._inputs(sizes) if self._inputs is not None else ()
+            except Exception:  # the code does not take these sizes
+                continue
+            if [len(shape) for shape in made] == [len(shape) for shape in self._base.inputs]:
+                smaller.append((sizes, made))
         expressions: dict[str, str] = {}
         derived: dict[str, int] = {}
         shapes: list[tuple[str, ...]] = []
@@ -215,21 +225,6 @@ class _Learner:
             rest = size - sum(slope * self._sizes[name] for name, slope in slopes.items())
             return _line(slopes, rest)
         return None
-
-    def _smaller(self) -> list[tuple[dict[str, int], tuple[Shape, ...]]]:
-        """Return the shapes of the inputs at sizes that are parts of the own ones."""
-        found = []
-        for share in _SHARES if self._inputs is not None and self._moved else ():
-            moved = {name: max(self._sizes[name] // share, 1) for name in self._moved}
-            moved |= {name: moved[axis] for name, axis in self._same.items()}
-            sizes = self._sizes | moved
-            try:
-                made = self._inputs(sizes) if self._inputs is not None else ()
-            except Exception:  # the code does not take these sizes
-                continue
-            if [len(shape) for shape in made] == [len(shape) for shape in self._base.inputs]:
-                found.append((sizes, made))
-        return found
 
     def _computed(
         self, place: Place, smaller: Sequence[tuple[dict[str, int], tuple[Shape, ...]]]

@@ -64,7 +64,18 @@ class _Runner:
 
     def valid(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         inputs = list(arguments)
-        found = list(self._runner.get_valid_tactics(inputs, _profile(inputs)))
+        # The profile of a call: every dimension is of one size
+        tuner: Any = sys.modules.get("flashinfer.autotuner")
+        sizes = [list(getattr(value, "shape", ())) for value in inputs]
+        initializers = [None] * len(inputs)
+        if tuner is None:
+            profile = importlib.import_module("types").SimpleNamespace(
+                shapes=sizes, tensor_initializers=initializers, get_opt_shapes=lambda: sizes
+            )
+        else:
+            shapes = [[tuner.StaticDim(size) for size in shape] for shape in sizes]
+            profile = tuner.OptimizationProfile(shapes, initializers)
+        found = list(self._runner.get_valid_tactics(inputs, profile))
         return _named([*found, -1] if -1 not in found else found)
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
@@ -75,19 +86,6 @@ class _Runner:
             self._prepared.add(shapes)
             self._runner.forward(inputs, tactic=-1, do_preparation=True)
         return self._runner.forward(inputs, tactic=tactic)
-
-
-def _profile(inputs: list[Any]) -> Any:
-    """Return the profile of a call: every dimension is of one size."""
-    tuner: Any = sys.modules.get("flashinfer.autotuner")
-    sizes = [list(getattr(value, "shape", ())) for value in inputs]
-    initializers = [None] * len(inputs)
-    if tuner is None:
-        return importlib.import_module("types").SimpleNamespace(
-            shapes=sizes, tensor_initializers=initializers, get_opt_shapes=lambda: sizes
-        )
-    shapes = [[tuner.StaticDim(size) for size in shape] for shape in sizes]
-    return tuner.OptimizationProfile(shapes, initializers)
 
 
 class _Configured:

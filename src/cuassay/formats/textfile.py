@@ -45,11 +45,13 @@ def read_beneath(
     """
     path = folder / relative
     try:
-        with os.fdopen(open_beneath(folder, relative), "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                what = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
-                raise error(f"{path} is {what}: expected a readable file; check the path")
+        descriptor = open_beneath(folder, relative)
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            os.close(descriptor)
+            what = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+            raise error(f"{path} is {what}: expected a readable file; check the path")
+        with os.fdopen(descriptor, "rb") as file:
             data = file.read(limit_bytes + 1)
     except LeavesError:
         raise error(
@@ -101,9 +103,11 @@ def parse_json(
         value = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as failure:
         line = failure.lineno + first_line - 1
+        snippet = failure.doc[failure.pos : failure.pos + 20].splitlines()
+        near = f" (near {snippet[0]!r})" if snippet and snippet[0] else " (at its end)"
         raise error(
             f"{where}: line {line}, column {failure.colno}: not valid JSON: {failure.msg}"
-            f"{_near(failure)}; correct it there"
+            f"{near}; correct it there"
         ) from None
     except RecursionError:
         raise error(f"{where}: line {first_line}: JSON is nested too deeply") from None
@@ -114,11 +118,6 @@ def parse_json(
             f"{where}: line {first_line}: expected a JSON object {{...}}, got {json_kind(value)}"
         )
     return value
-
-
-def _near(failure: json.JSONDecodeError) -> str:
-    snippet = failure.doc[failure.pos : failure.pos + 20].splitlines()
-    return f" (near {snippet[0]!r})" if snippet and snippet[0] else " (at its end)"
 
 
 def json_kind(value: object) -> str:

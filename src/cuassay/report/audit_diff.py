@@ -75,7 +75,11 @@ def lines(found: Difference) -> Iterator[str]:
     )
     for change in found.changes:
         mark = f"{_verdict(change.old)} -> {_verdict(change.new)}".ljust(28)
-        yield f"  {mark}  {_who(change.new)}{_codes(change)}"
+        plus = [f"+{code}" for code in change.appeared]
+        minus = [f"-{code}" for code in change.gone]
+        edited = ["(edited)"] if change.edited else ["(the same files)"]
+        codes = "  " + " ".join((*plus, *minus, *edited))
+        yield f"  {mark}  {_who(change.new)}{codes}"
     for word, results in (("added", found.added), ("removed", found.removed)):
         for result in results:
             yield f"  {word:<28}  {_who(result)}  {_verdict(result)}"
@@ -120,13 +124,6 @@ def _change(old: AuditResult, new: AuditResult) -> Change | None:
 
 def _name(result: AuditResult) -> tuple[str, str]:
     return result.item.problem_name, result.item.candidate_name
-
-
-def _codes(change: Change) -> str:
-    plus = [f"+{code}" for code in change.appeared]
-    minus = [f"-{code}" for code in change.gone]
-    edited = ["(edited)"] if change.edited else ["(the same files)"]
-    return "  " + " ".join((*plus, *minus, *edited))
 
 
 def _verdict(result: AuditResult) -> str:

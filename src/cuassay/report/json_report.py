@@ -23,7 +23,7 @@ from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Finding, Growth
 from cuassay.model.proofs import Proof
 from cuassay.model.scope import Scope
-from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Span, Speed, Timing, Verdict
+from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Span, Speed, Verdict
 from cuassay.report import words
 from cuassay.report.clean import clean
 
@@ -37,6 +37,13 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
     `findings` replaces the verdict's own, where only some are wanted.
     """
     found = words.identified(verdict) if findings is None else findings
+    timing = {
+        "total": plain_number(verdict.timing.total_s),
+        "build": plain_number(verdict.timing.build_s),
+        "truth": plain_number(verdict.timing.truth_s),
+        "candidate": plain_number(verdict.timing.candidate_s),
+        "compare": plain_number(verdict.timing.compare_s),
+    }
     return {
         "schema": SCHEMA,
         "verdict": verdict.decision.value,
@@ -48,7 +55,7 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "benchmark_rule": _rule(verdict.benchmark_rule),
         "power": _power(verdict.power),
         "speed_us": _speed(verdict.speed),
-        "timing_s": _timing(verdict.timing),
+        "timing_s": timing,
         "workers": verdict.workers,
         "timeline": [_span(span) for span in verdict.timeline],
         "environment": _texts(verdict.environment),
@@ -316,16 +323,6 @@ def _coverage(axis: AxisCoverage) -> dict[str, Any]:
         "axis": clean(axis.axis),
         "values": list(axis.values),
         "by_check": {clean(code): count for code, count in axis.checks.items()},
-    }
-
-
-def _timing(timing: Timing) -> dict[str, Any]:
-    return {
-        "total": plain_number(timing.total_s),
-        "build": plain_number(timing.build_s),
-        "truth": plain_number(timing.truth_s),
-        "candidate": plain_number(timing.candidate_s),
-        "compare": plain_number(timing.compare_s),
     }
 
 

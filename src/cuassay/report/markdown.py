@@ -35,7 +35,13 @@ def markdown(trials: Sequence[Judged], *, limit: int = COMMENT_CHARACTERS) -> st
     """Return the text on some trials, at most `limit` UTF-8 bytes long, worst first."""
     order = ("REJECTED", "NO VERDICT", "INCONCLUSIVE", "ACCEPTED")
     ranked = sorted(trials, key=lambda judged: order.index(judged.word))
-    head = [MARKER, f"## cuassay: {_headline(ranked)}", ""]
+    counts = {judged.word: 0 for judged in ranked}
+    for judged in ranked:
+        counts[judged.word] += 1
+    headline = (
+        ", ".join(f"{number} {word}" for word, number in counts.items()) or "nothing to check"
+    )
+    head = [MARKER, f"## cuassay: {headline}", ""]
     head += ["| kernel | verdict | why |", "|---|---|---|"]
     table, left = _fitting(map(_row, ranked), len(ranked), limit=limit * 2 // 3)
     text = "\n".join([*head, *table])
@@ -71,13 +77,6 @@ def fenced(value: str, *, language: str = "") -> str:
     longest = max((len(run) for run in _TICKS.findall(body)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{body}\n{fence}"
-
-
-def _headline(ranked: Sequence[Judged]) -> str:
-    counts = {judged.word: 0 for judged in ranked}
-    for judged in ranked:
-        counts[judged.word] += 1
-    return ", ".join(f"{number} {word}" for word, number in counts.items()) or "nothing to check"
 
 
 def _row(judged: Judged) -> str:

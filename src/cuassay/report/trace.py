@@ -18,7 +18,7 @@ from cuassay.model.problem import (
     SafetensorsSource,
     ScalarSource,
 )
-from cuassay.model.verdict import BenchmarkRule, Decision, Speed, Verdict
+from cuassay.model.verdict import Decision, Verdict
 from cuassay.report.clean import clean
 
 _HANGS, _FORGED = "RUN004", "RUN005"
@@ -43,8 +43,34 @@ def trace(verdict: Verdict, problem: Problem, *, timestamp: str) -> dict[str, An
     if workload is None or status is None:
         return None
     numeric = status in ("PASSED", "INCORRECT_NUMERICAL")
-    correctness = _correctness(rule, verdict) if numeric else None
-    performance = _performance(verdict.speed) if status == "PASSED" else None
+    if not numeric:
+        correctness = None
+    else:
+        errors = (rule.max_absolute_error, rule.max_relative_error) if rule else (None, None)
+        absolute, relative = errors
+        if rule is None or absolute is None or relative is None or not math.isfinite(absolute):
+            correctness = None
+        else:
+            correctness = {
+                "max_absolute_error": absolute,
+                "max_relative_error": relative,
+                "extra": {
+                    "matched_ratio": rule.matched_ratio,
+                    "required_matched_ratio": rule.required_ratio,
+                    "cuassay_verdict": verdict.decision.value,
+                    "cuassay_codes": list(dict.fromkeys(f.code for f in verdict.findings)),
+                    "cuassay_conditions": [clean(condition) for condition in verdict.conditions],
+                    "cuassay_digest": verdict.digest,
+                },
+            }
+    if status != "PASSED" or verdict.speed is None or verdict.speed.eager_us is None:
+        performance = None
+    else:
+        performance = {
+            "latency_ms": verdict.speed.candidate_us / 1e3,
+            "reference_latency_ms": verdict.speed.eager_us / 1e3,
+            "speedup_factor": verdict.speed.eager_us / verdict.speed.candidate_us,
+        }
     if numeric and correctness is None:
         return None
     if status == "PASSED" and performance is None:
@@ -107,32 +133,3 @@ def _source(source: InputSource) -> dict[str, Any]:
         case CustomSource():
             return {"type": "custom"}
     assert_never(source)
-
-
-def _correctness(rule: BenchmarkRule | None, verdict: Verdict) -> dict[str, Any] | None:
-    errors = (rule.max_absolute_error, rule.max_relative_error) if rule else (None, None)
-    absolute, relative = errors
-    if rule is None or absolute is None or relative is None or not math.isfinite(absolute):
-        return None
-    return {
-        "max_absolute_error": absolute,
-        "max_relative_error": relative,
-        "extra": {
-            "matched_ratio": rule.matched_ratio,
-            "required_matched_ratio": rule.required_ratio,
-            "cuassay_verdict": verdict.decision.value,
-            "cuassay_codes": list(dict.fromkeys(f.code for f in verdict.findings)),
-            "cuassay_conditions": [clean(condition) for condition in verdict.conditions],
-            "cuassay_digest": verdict.digest,
-        },
-    }
-
-
-def _performance(speed: Speed | None) -> dict[str, Any] | None:
-    if speed is None or speed.eager_us is None:
-        return None
-    return {
-        "latency_ms": speed.candidate_us / 1e3,
-        "reference_latency_ms": speed.eager_us / 1e3,
-        "speedup_factor": speed.eager_us / speed.candidate_us,
-    }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.support.builds import problem
-from tests.unit.build.test_machine import SOURCE, raw
+from tests.unit.build.machine.test_launch import SOURCE, raw
 
 from cuassay import build
 from cuassay.algebra.programs import compare

@@ -126,7 +126,20 @@ class RankCheck:
             self._channel = _channel(self._group, self._timeout_s)
         count = torch.distributed.get_world_size(self._channel)
         source, self._turn = self._turn % count, self._turn + 1
-        shared = self._shared(source)
+        rank = torch.distributed.get_rank(self._channel)
+        latest = self._guarded.watch.latest
+        parcel: list[Any] = [None]
+        if rank == source and latest is not None and portable(latest[1]):
+            parcel = [(latest[1], [tensor.cpu() for tensor in latest[0]])]
+        torch.distributed.broadcast_object_list(parcel, group=self._channel, group_src=source)
+        if parcel[0] is None:
+            shared = None
+        else:
+            device = (
+                latest[0][0].device if latest is not None and latest[0] else torch.device("cpu")
+            )
+            template, tensors = parcel[0]
+            shared = template, [tensor.to(device) for tensor in tensors]
         if shared is None:
             return None
         template, tensors = shared
@@ -150,20 +163,6 @@ class RankCheck:
         found: list[Any] = [None] * torch.distributed.get_world_size(self._channel)
         torch.distributed.all_gather_object(found, mine, self._channel)
         return found
-
-    def _shared(self, source: int) -> tuple[Template, list[Tensor]] | None:
-        """Return the call that rank `source` of the group shares, on this rank's device."""
-        rank = torch.distributed.get_rank(self._channel)
-        latest = self._guarded.watch.latest
-        parcel: list[Any] = [None]
-        if rank == source and latest is not None and portable(latest[1]):
-            parcel = [(latest[1], [tensor.cpu() for tensor in latest[0]])]
-        torch.distributed.broadcast_object_list(parcel, group=self._channel, group_src=source)
-        if parcel[0] is None:
-            return None
-        device = latest[0][0].device if latest is not None and latest[0] else torch.device("cpu")
-        template, tensors = parcel[0]
-        return template, [tensor.to(device) for tensor in tensors]
 
     def _digest(self, tensors: Sequence[Tensor], template: Template) -> str:
         """Return what the kernel's answer hashes to; a kernel that raises has an answer too."""

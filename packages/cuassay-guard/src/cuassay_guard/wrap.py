@@ -44,7 +44,10 @@ class Guarded:
         self.kernel, self.watch = kernel, watch
         self._gate, self._fast = watch.gate, watch.fast
         self.off = watch.config.mode is Enforcement.OFF
-        self._written = _places(kernel, watch.config.mutates)
+        self._written: tuple[int, ...] = ()
+        if watch.config.mutates:
+            parameters = list(inspect.signature(kernel).parameters)
+            self._written = tuple(parameters.index(name) for name in watch.config.mutates)
         if not self.off:
             CHECKER.start()
 
@@ -130,7 +133,9 @@ class Guarded:
             watch.raised()
         if not _plain(arguments, keywords):
             return self.kernel(*arguments, **keywords)
-        if watch.recording is not None or device.capturing(_home(arguments, keywords)):
+        if watch.recording is not None or device.capturing(
+            device.device_of(flatten([tuple(arguments), dict(keywords)])[0])
+        ):
             if watch.recording is not None:
                 watch.recording.append((arguments, dict(keywords)))
             watch.tally.add("captured")
@@ -318,14 +323,3 @@ def _plain(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
         type(t) in (Tensor, Parameter) and t.device.type in ("cpu", "cuda") and not t.is_sparse
         for t in tensors
     )
-
-
-def _home(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> torch.device:
-    return device.device_of(flatten([tuple(arguments), dict(keywords)])[0])
-
-
-def _places(kernel: Callable[..., Any], names: Sequence[str]) -> tuple[int, ...]:
-    if not names:
-        return ()
-    parameters = list(inspect.signature(kernel).parameters)
-    return tuple(parameters.index(name) for name in names)

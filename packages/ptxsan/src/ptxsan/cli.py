@@ -8,12 +8,8 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ptxsan.errors import PtxsanError, UsageError
-
-if TYPE_CHECKING:
-    from ptxsan.api import Report
 
 OK, FOUND, USAGE, NO_VERDICT = 0, 1, 2, 3
 MOST_DEVICES = 16  # of runtime/layout.py, which is not loaded for --help
@@ -149,24 +145,20 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
         schedules=api.schedules(options.schedules), debug=not options.no_debug_build,
         options=Options(limit_s=options.limit), strict_order=options.strict_order,
     )  # fmt: skip
-    _print(options, report)
-    if report.wrong:
-        return int(options.error_exitcode)
-    return NO_VERDICT if report.inconclusive else OK
-
-
-def _print(options: argparse.Namespace, report: Report) -> None:
     from ptxsan import reporting
 
     if options.sarif is not None:
         options.sarif.write_text(reporting.sarif(report, str(options.file[0])), encoding="utf-8")
     if options.json:
         print(json.dumps(reporting.document(report), indent=2))  # noqa: T201
-        return
-    if options.trace:
-        for line in reporting.trace(report):
-            print(line)  # noqa: T201
-    print(report.text)  # noqa: T201
+    else:
+        if options.trace:
+            for line in reporting.trace(report):
+                print(line)  # noqa: T201
+        print(report.text)  # noqa: T201
+    if report.wrong:
+        return int(options.error_exitcode)
+    return NO_VERDICT if report.inconclusive else OK
 
 
 def _run_program(options: argparse.Namespace, program: list[str]) -> int:

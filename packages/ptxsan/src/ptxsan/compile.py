@@ -62,7 +62,26 @@ def compile_code(code: Code, symbols: dict[str, int], *, optimise: bool = True) 
     if blob is not None:
         engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
     else:
-        module = _optimised(code.ir, joins=not code.is_parted)
+        # The IR as a module in fewer instructions; its blocks are joined only if it `joins`
+        joins = not code.is_parted
+        module = llvm.parse_assembly(code.ir)
+        module.verify()
+        machine = _machine(_SPEED)
+        tuning = llvm.create_pipeline_tuning_options(speed_level=_SPEED)
+        tuning.loop_unrolling = False
+        tuning.loop_vectorization = False
+        tuning.slp_vectorization = False
+        builder = llvm.create_pass_builder(machine, tuning)
+        manager = llvm.create_new_module_pass_manager()
+        manager.add_sroa_pass()
+        manager.add_instruction_combine_pass()
+        if joins:
+            manager.add_simplify_cfg_pass()
+        manager.add_new_gvn_pass()
+        if joins:
+            manager.add_simplify_cfg_pass()
+        manager.add_aggressive_dce_pass()
+        manager.run(module, builder)
         blob = _machine(speed).emit_object(module)
         engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
         _write(place, blob)
@@ -74,29 +93,6 @@ def compile_code(code: Code, symbols: dict[str, int], *, optimise: bool = True) 
         compile_s=time.perf_counter() - started,
         cached=place.exists(),
     )
-
-
-def _optimised(text: str, *, joins: bool) -> Any:
-    """Return the IR as a module in fewer instructions; its blocks are joined only if it `joins`."""
-    module = llvm.parse_assembly(text)
-    module.verify()
-    machine = _machine(_SPEED)
-    tuning = llvm.create_pipeline_tuning_options(speed_level=_SPEED)
-    tuning.loop_unrolling = False
-    tuning.loop_vectorization = False
-    tuning.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, tuning)
-    manager = llvm.create_new_module_pass_manager()
-    manager.add_sroa_pass()
-    manager.add_instruction_combine_pass()
-    if joins:
-        manager.add_simplify_cfg_pass()
-    manager.add_new_gvn_pass()
-    if joins:
-        manager.add_simplify_cfg_pass()
-    manager.add_aggressive_dce_pass()
-    manager.run(module, builder)
-    return module
 
 
 @cache

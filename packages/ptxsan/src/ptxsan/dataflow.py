@@ -120,7 +120,23 @@ class Liveness:
         for one in body:
             written = () if one.predicate is not None else definitions(one)
             effects.append((bits.of(uses(one)), bits.of(written)))
-        outs = _block_outs(effects, blocks)
+        ins: list[tuple[int, int]] = []
+        for block in blocks:
+            used = killed = 0
+            for reads, writes in reversed(effects[block.start : block.end]):
+                used = (used & ~writes) | reads
+                killed |= writes
+            ins.append((used, killed))
+        outs, changed = [0] * len(blocks), True
+        while changed:
+            changed = False
+            for index in reversed(range(len(blocks))):
+                out = 0
+                for successor in blocks[index].successors:
+                    used, killed = ins[successor]
+                    out |= used | (outs[successor] & ~killed)
+                if out != outs[index]:
+                    outs[index], changed = out, True
         self._after = [0] * len(body)
         self._before = [0] * (len(body) + 1)
         for block, out in zip(blocks, outs, strict=True):
@@ -138,27 +154,6 @@ class Liveness:
     def before(self, index: int) -> list[str]:
         """Return the registers that may be read from instruction `index` on."""
         return self._bits.names(self._before[index])
-
-
-def _block_outs(effects: Sequence[tuple[int, int]], blocks: Sequence[Block]) -> list[int]:
-    ins: list[tuple[int, int]] = []
-    for block in blocks:
-        used = killed = 0
-        for read, written in reversed(effects[block.start : block.end]):
-            used = (used & ~written) | read
-            killed |= written
-        ins.append((used, killed))
-    outs, changed = [0] * len(blocks), True
-    while changed:
-        changed = False
-        for index in reversed(range(len(blocks))):
-            out = 0
-            for successor in blocks[index].successors:
-                used, killed = ins[successor]
-                out |= used | (outs[successor] & ~killed)
-            if out != outs[index]:
-                outs[index], changed = out, True
-    return outs
 
 
 class _Bits:

@@ -146,7 +146,18 @@ class Describer:
         return dataclasses.replace(found, text=text, accesses=(*found.accesses, *wait))
 
     def _memory(self, one: Record) -> MachineFinding:
-        name, start, size = self._allocation(one)
+        if one.allocation == _NOBODY:
+            allocation = "", 0, 0
+        elif one.space == L.S_GLOBAL:
+            found = self._state.allocation(one.allocation)
+            allocation = f"buffer '{source_name(found.name)}'", found.base, int(found.data.size)
+        else:
+            table = self._shared if one.space == L.S_SHARED else self._local
+            variable = table[one.allocation]
+            size = variable.bytes or self._launch.dynamic_shared_bytes
+            name = source_name(variable.name)
+            allocation = f"{_SPACES[one.space]} variable '{name}'", variable.address, size
+        name, start, size = allocation
         offset = one.address - start
         spelling = self._instruction(one.site).opcode
         head = f"{spelling} {_WHAT[one.what]} {one.bytes} bytes"
@@ -193,19 +204,6 @@ class Describer:
             space=space, address=one.address, allocation=name,
             offset=offset if name else None, bytes=one.bytes, count=one.count,
         )  # fmt: skip
-
-    def _allocation(self, one: Record) -> tuple[str, int, int]:
-        """Return (name, start address, bytes) of what an address was meant for."""
-        if one.allocation == _NOBODY:
-            return "", 0, 0
-        if one.space == L.S_GLOBAL:
-            found = self._state.allocation(one.allocation)
-            return f"buffer '{source_name(found.name)}'", found.base, int(found.data.size)
-        table = self._shared if one.space == L.S_SHARED else self._local
-        variable = table[one.allocation]
-        size = variable.bytes or self._launch.dynamic_shared_bytes
-        name = source_name(variable.name)
-        return f"{_SPACES[one.space]} variable '{name}'", variable.address, size
 
     def _place(self, one: Record) -> tuple[str, int]:
         """Return the name and offset of the place of a race."""

@@ -135,35 +135,32 @@ def touched(program: Program, launch: Launch, state: LaunchState) -> tuple[Touch
         if one.buffer is not None and id(one.buffer) not in reachable:
             continue
         count = -(-one.data.size // granule)
-        accesses = _accesses(one.meta.reshape(-1, 2)[:count], granule, int(one.data.size))
+        records = one.meta.reshape(-1, 2)[:count]
+        size = int(one.data.size)
+        parts: dict[str, list[Ranges]] = {name: [] for name in _VERBS}
+        for start in range(0, len(records), _PIECE):
+            last, others = records[start : start + _PIECE].T
+            if not last.any() and not others.any():
+                continue
+            atomic = others & np.uint64(STRONG_WRITES) != 0
+            plain = others & np.uint64(PLAIN_READS) != 0
+            masks = {
+                "writes": last != 0, "reads": plain, "updates": atomic,
+                "glances": (others != 0) & ~atomic & ~plain,
+            }  # fmt: skip
+            for name, mask in masks.items():
+                edges = np.flatnonzero(
+                    np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
+                )
+                parts[name].append((edges.reshape(-1, 2).astype(np.int64) + start) * granule)
+        if not any(map(any, (map(len, each) for each in parts.values()))):
+            accesses = None
+        else:
+            whole = {name: _joined(each, size) for name, each in parts.items()}
+            accesses = Accesses(**whole)
         if accesses is not None:
             found.append(Touched(name=one.name, buffer=one.buffer, accesses=accesses))
     return tuple(found)
-
-
-def _accesses(records: NDArray[np.uint64], granule: int, size: int) -> Accesses | None:
-    parts: dict[str, list[Ranges]] = {name: [] for name in _VERBS}
-    for start in range(0, len(records), _PIECE):
-        last, others = records[start : start + _PIECE].T
-        if not last.any() and not others.any():
-            continue
-        atomic = others & np.uint64(STRONG_WRITES) != 0
-        plain = others & np.uint64(PLAIN_READS) != 0
-        masks = {
-            "writes": last != 0, "reads": plain, "updates": atomic,
-            "glances": (others != 0) & ~atomic & ~plain,
-        }  # fmt: skip
-        for name, mask in masks.items():
-            parts[name].append((_ranges(mask) + start) * granule)
-    if not any(map(any, (map(len, each) for each in parts.values()))):
-        return None
-    whole = {name: _joined(each, size) for name, each in parts.items()}
-    return Accesses(**whole)
-
-
-def _ranges(mask: NDArray[np.bool_]) -> Ranges:
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    return edges.reshape(-1, 2).astype(np.int64)
 
 
 def _joined(parts: Sequence[Ranges], size: int) -> Ranges:

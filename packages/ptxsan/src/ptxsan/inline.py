@@ -76,10 +76,22 @@ def flatten(module: Module, *entries: Function) -> Flat:
     go deeper ends the launch without a verdict. Raises MachineError for a body that is too long.
     """
     for turns in _TURNS:
-        flat = Flat(turns=turns, pointed=_address_taken(module))
+        found = {symbol.name for one in module.variables.values() for _, symbol in one.addresses}
+        for function in module.functions.values():
+            for one in function.body:
+                if not isa.is_call(one):
+                    found |= {each.name for each in one.operands if isinstance(each, Symbol)}
+        address_taken = frozenset(name for name in found & set(module.functions))
+        flat = Flat(turns=turns, pointed=address_taken)
         try:
             for number, entry in enumerate(entries[1:], start=1):
-                _go_to(number, entry, flat)
+                is_it = Register(f"%=kernel:{number}")
+                flat.registers[is_it.name] = "pred"
+                first = dataclasses.replace(entry.body[0], predicate=None)
+                flat.body.append(
+                    isa.equal(first, "u32", is_it, Register(KERNEL), Immediate(number, "int"))
+                )
+                flat.body.append(isa.jump(first, _beginning(number), when=is_it))
             for number, entry in enumerate(entries):
                 flat.labels[_beginning(number)] = len(flat.body)
                 _expand(module, entry, {}, flat, stack=())
@@ -96,27 +108,8 @@ def _beginning(number: int) -> str:
     return f"kernel@{number}"
 
 
-def _go_to(number: int, entry: Function, flat: Flat) -> None:
-    """Send threads of one of several entries to it."""
-    is_it = Register(f"%=kernel:{number}")
-    flat.registers[is_it.name] = "pred"
-    first = dataclasses.replace(entry.body[0], predicate=None)
-    flat.body.append(isa.equal(first, "u32", is_it, Register(KERNEL), Immediate(number, "int")))
-    flat.body.append(isa.jump(first, _beginning(number), when=is_it))
-
-
 class _TooLong(Exception):
     """Functions that call themselves were expanded too often."""
-
-
-def _address_taken(module: Module) -> frozenset[str]:
-    """Return the names of the functions that pointers can hold."""
-    found = {symbol.name for one in module.variables.values() for _, symbol in one.addresses}
-    for function in module.functions.values():
-        for one in function.body:
-            if not isa.is_call(one):
-                found |= {each.name for each in one.operands if isinstance(each, Symbol)}
-    return frozenset(name for name in found & set(module.functions))
 
 
 def _expand(
@@ -184,7 +177,20 @@ def _one(
         flat.body.append(isa.single(instruction, to, first, second))
         flat.body.append(isa.single(instruction, to, to, third))
     elif _is_passed(instruction):
-        flat.body.extend(_moves(instruction, flat))
+        store = isa.row(instruction).memory is Memory.WRITE
+        address, value = instruction.operands if store else reversed(instruction.operands)
+        assert isinstance(address, Address)
+        assert isinstance(address.base, Symbol)
+        type_ = instruction.parts[-1]
+        size = size_of(type_)
+        items = value.items if isinstance(value, Vector) else (value,)
+        found = []
+        for number, item in enumerate(items):
+            cell = Register(f"{address.base.name}+{address.offset + number * size}:{size}")
+            flat.registers.setdefault(cell.name, f"b{8 * size}")
+            to, source = (cell, item) if store else (item, cell)
+            found.append(isa.move(instruction, f"b{8 * size}", to, source))
+        flat.body.extend(found)
     else:
         flat.body.append(instruction)
 
@@ -214,24 +220,6 @@ def _is_passed(instruction: Instruction) -> bool:
     return address.base.name.startswith("%=")
 
 
-def _moves(instruction: Instruction, flat: Flat) -> list[Instruction]:
-    """Turn `st.param.v2.b32 [p+8], {a, b}` into moves to registers of their own."""
-    store = isa.row(instruction).memory is Memory.WRITE
-    address, value = instruction.operands if store else reversed(instruction.operands)
-    assert isinstance(address, Address)
-    assert isinstance(address.base, Symbol)
-    type_ = instruction.parts[-1]
-    size = size_of(type_)
-    items = value.items if isinstance(value, Vector) else (value,)
-    found = []
-    for number, item in enumerate(items):
-        cell = Register(f"{address.base.name}+{address.offset + number * size}:{size}")
-        flat.registers.setdefault(cell.name, f"b{8 * size}")
-        to, source = (cell, item) if store else (item, cell)
-        found.append(isa.move(instruction, f"b{8 * size}", to, source))
-    return found
-
-
 def _call(module: Module, instruction: Instruction, flat: Flat, stack: tuple[str, ...]) -> None:
     operands = instruction.operands
     results = operands[0].items if isinstance(operands[0], Group) else ()
@@ -239,7 +227,19 @@ def _call(module: Module, instruction: Instruction, flat: Flat, stack: tuple[str
     arguments = rest[1].items if len(rest) > 1 and isinstance(rest[1], Group) else ()
     callee = module.functions.get(rest[0].name) if isinstance(rest[0], Symbol) else None
     if isinstance(rest[0], Symbol) and (callee is None or not callee.body):
-        flat.body.append(_external(instruction, rest[0].name, results, arguments, flat))
+        # `call.vprintf result, argument...` in registers; what is unknown stays as it is
+        name = rest[0].name
+        if name not in EXTERNAL or len(arguments) != len(EXTERNAL[name][1]):
+            external = instruction
+        else:
+            size, sizes = EXTERNAL[name]
+            line = instruction.line
+            cells = [
+                _cell(one, each, flat, line) for one, each in zip(arguments, sizes, strict=True)
+            ]
+            result = _cell(results[0], size, flat, line) if results else Register("_")
+            external = isa.call(instruction, name, (result, *cells), instruction.predicate)
+        flat.body.append(external)
         return
     flat.calls += 1
     end = f"called@{flat.calls}"
@@ -302,23 +302,6 @@ def _choose(
         )
     flat.body.append(isa.calls_nothing(instruction))
     flat.labels[end] = len(flat.body)
-
-
-def _external(
-    instruction: Instruction,
-    name: str,
-    results: tuple[Operand, ...],
-    given: tuple[Operand, ...],
-    flat: Flat,
-) -> Instruction:
-    """Return `call.vprintf result, argument...` in registers; what is unknown stays as it is."""
-    if name not in EXTERNAL or len(given) != len(EXTERNAL[name][1]):
-        return instruction
-    size, sizes = EXTERNAL[name]
-    line = instruction.line
-    cells = [_cell(one, each, flat, line) for one, each in zip(given, sizes, strict=True)]
-    result = _cell(results[0], size, flat, line) if results else Register("_")
-    return isa.call(instruction, name, (result, *cells), instruction.predicate)
 
 
 def _cell(operand: Operand, size: int, flat: Flat, line: int) -> Register:

@@ -135,19 +135,18 @@ class TensorMap:
             self._refuse(f"sizes {self.sizes}", "1 to 2^32 - 1")
         if any(one % 16 or not 0 <= one < 1 << 40 for one in self.strides):
             self._refuse(f"strides {self.strides}", "multiples of 16 bytes below 2^40")
-        inner = self._check_box() if self.columns is None else self._check_columns(self.columns)
+        if self.columns is not None:
+            inner = self._check_columns(self.columns)
+        else:
+            if len(self.box) != len(self.sizes):
+                self._refuse(f"{len(self.sizes)} sizes, {len(self.box)} of box", "as many of box")
+            if not all(1 <= one <= 256 for one in self.box):
+                self._refuse(f"box {self.box}", "1 to 256 elements along each dimension")
+            inner = self.box[0]
         row = inner * element_bytes(self.element)
         if row % 16 or (self.swizzle and row > self.swizzle):
             most = f", {self.swizzle} at most" if self.swizzle else ""
             self._refuse(f"{row} bytes of innermost box", f"a multiple of 16{most}")
-
-    def _check_box(self) -> int:
-        """Return the elements of a row of the box."""
-        if len(self.box) != len(self.sizes):
-            self._refuse(f"{len(self.sizes)} sizes, {len(self.box)} of box", "as many of box")
-        if not all(1 <= one <= 256 for one in self.box):
-            self._refuse(f"box {self.box}", "1 to 256 elements along each dimension")
-        return self.box[0]
 
     def _check_columns(self, one: Columns) -> int:
         """Return the elements of a pixel."""

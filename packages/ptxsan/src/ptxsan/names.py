@@ -61,19 +61,6 @@ def source_name(mangled: str) -> str:
     text = _demangled(mangled)
     if not text:
         return _spelt_out(mangled)
-    function, _, variable = _without_parameters(text).rpartition("::")
-    if mangled.startswith("_ZZ") and function:
-        return f"{variable} of {function}"
-    return f"{function}::{variable}" if function else variable
-
-
-def readable(text: str) -> str:
-    """Return a text in which C++ names are spelt as the source does."""
-    return _MANGLED.sub(lambda match: source_name(match[0]), text)
-
-
-def _without_parameters(text: str) -> str:
-    """Remove parameter lists, and the result type of a template's instance, from a declaration."""
     text = text.replace("(anonymous namespace)::", "")
     kept, depth, angles = [], 0, 0
     for index, letter in enumerate(text):
@@ -87,7 +74,15 @@ def _without_parameters(text: str) -> str:
     found = re.sub(r"\[abi:\w+\]| const$", "", "".join(kept)).strip()
     # `void rows<float>`: a space outside of brackets ends the result type
     outside = re.sub(r"<.*>", lambda match: "x" * len(match[0]), found)
-    return found[outside.rfind(" ") + 1 :]
+    function, _, variable = found[outside.rfind(" ") + 1 :].rpartition("::")
+    if mangled.startswith("_ZZ") and function:
+        return f"{variable} of {function}"
+    return f"{function}::{variable}" if function else variable
+
+
+def readable(text: str) -> str:
+    """Return a text in which C++ names are spelt as the source does."""
+    return _MANGLED.sub(lambda match: source_name(match[0]), text)
 
 
 def _spelt_out(mangled: str) -> str:

@@ -131,7 +131,12 @@ def _program(
         encoded = [option.encode() for option in options]
         if nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)[0] != 0:
             log = _log(program)
-            raise CompileError(f"NVRTC does not compile the source{_remedy(log)}", log)
+            # What to install where a header of cuRAND is not there
+            missing = re.search(r"(?:could|can)not open source file \"curand", log)
+            remedy = (
+                ": cuRAND's headers are missing (pip install 'ptxsan[curand]')" if missing else ""
+            )
+            raise CompileError(f"NVRTC does not compile the source{remedy}", log)
         yield program
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -160,12 +165,6 @@ def _options(arch: str, flags: Sequence[str]) -> list[str]:
     if not any("-std" in flag for flag in flags):
         found.append("--std=c++17")
     return [*found, *(f"-I{folder}" for folder in include_folders()), *flags]
-
-
-def _remedy(log: str) -> str:
-    """Return what to install where a header of cuRAND is not there."""
-    missing = re.search(r"(?:could|can)not open source file \"curand", log)
-    return ": cuRAND's headers are missing (pip install 'ptxsan[curand]')" if missing else ""
 
 
 @cache

@@ -93,7 +93,17 @@ class _Parser:
                     self._finish(*pending)
                     pending = None
                 else:
-                    self._inside(pending[1], one, found[index + 1 :] if one.kind == "open" else [])
+                    body = pending[1]
+                    rest = found[index + 1 :] if one.kind == "open" else []
+                    if one.kind == "open":
+                        if one.text:
+                            raise MachineError(f"'{one.text[:40]}' before a scope", line=one.line)
+                        body.opened += 1
+                        body.scopes.append(_Scope(_labels_of_scope(rest, body.opened)))
+                    elif one.kind == "close":
+                        body.scopes.pop()
+                    else:
+                        self._statement(body, one)
             elif one.kind == "open":
                 pending = self._head(one), _Body()
                 self._source = None
@@ -160,17 +170,6 @@ class _Parser:
             registers=body.registers,
             variables=tuple(body.variables),
         )
-
-    def _inside(self, body: _Body, one: Statement, rest: list[Statement]) -> None:
-        if one.kind == "open":
-            if one.text:
-                raise MachineError(f"'{one.text[:40]}' before a scope", line=one.line)
-            body.opened += 1
-            body.scopes.append(_Scope(_labels_of_scope(rest, body.opened)))
-        elif one.kind == "close":
-            body.scopes.pop()
-        else:
-            self._statement(body, one)
 
     def _statement(self, body: _Body, one: Statement) -> None:
         text = one.text

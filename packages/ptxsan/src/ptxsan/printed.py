@@ -110,7 +110,22 @@ class _Arguments:
         width = str(min(_WIDTH, int(width))) if width else ""
         spec = f"%{flags}{width}" + ("" if precision is None else f".{precision}")
         value = self._value(kind, length)
-        return "(missing)" if value is None else _converted(spec, kind, value)
+        if value is None:
+            return "(missing)"
+        if kind == "n":
+            return ""
+        if kind == "p":
+            return f"0x{int(value):x}"
+        if kind == "c":
+            return (spec + "s") % chr(int(value) & 0xFF)
+        if kind == "s":
+            return (spec + "s") % (value if isinstance(value, str) else "(null)")
+        if kind in "aA":
+            shown = float(value).hex()
+            return shown.upper() if kind == "A" else shown
+        if kind == "o" and "#" in spec:
+            return (spec.replace("#", "") + "s") % f"0{int(value):o}"
+        return (spec + ("d" if kind == "u" else kind)) % value
 
     def _number(self, text: str | None) -> str:
         if text != "*":
@@ -142,23 +157,6 @@ class _Arguments:
         self._place = start + size
         found: int | float = struct.unpack_from(code, self._data, start)[0]
         return found
-
-
-def _converted(spec: str, kind: str, value: int | float | str) -> str:
-    if kind == "n":
-        return ""
-    if kind == "p":
-        return f"0x{int(value):x}"
-    if kind == "c":
-        return (spec + "s") % chr(int(value) & 0xFF)
-    if kind == "s":
-        return (spec + "s") % (value if isinstance(value, str) else "(null)")
-    if kind in "aA":
-        shown = float(value).hex()
-        return shown.upper() if kind == "A" else shown
-    if kind == "o" and "#" in spec:
-        return (spec.replace("#", "") + "s") % f"0{int(value):o}"
-    return (spec + ("d" if kind == "u" else kind)) % value
 
 
 def _string(state: LaunchState, address: int) -> str:

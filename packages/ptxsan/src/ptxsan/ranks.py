@@ -34,12 +34,12 @@ from ptxsan.launch import Argument, Buffer, Launch, Part, Pointer
 from ptxsan.names import source_name
 from ptxsan.options import Options
 from ptxsan.parser import parse
-from ptxsan.program import BESIDE, WORKSPACE, Program, build, symbols_in
+from ptxsan.program import BESIDE, WORKSPACE, build, symbols_in
 from ptxsan.records import buffers_of
 from ptxsan.run import accepted, run
 from ptxsan.runtime import layout as L
 from ptxsan.schedules import once
-from ptxsan.syntax import Declaration, Module
+from ptxsan.syntax import Module
 from ptxsan.watching import snapshot
 
 
@@ -68,7 +68,18 @@ def together(module: Module, parts: Sequence[Part], options: Options) -> Launch:
                 f"kernel '{one.kernel}' calls malloc or free on the device; the machine has one "
                 "heap, and several devices have one each: pass it memory"
             )
-        for name in _of_each_device(program):
+        # The variables of the module that a program uses and that may differ by device.
+        # Strings ($str), tables of virtual functions (_ZTV) and constants with a value are
+        # the same.
+        named = {one.name for one in symbols_in(program.body)} | {WORKSPACE}
+        of_each_device = [
+            one.name
+            for one in program.globals
+            if one.name in named
+            and not one.name.startswith(("$", "_ZTV"))
+            and (one.space == "global" or (one.initial is None and not one.addresses))
+        ]
+        for name in of_each_device:
             raise MachineError(
                 f"kernel '{one.kernel}' uses the variable '{source_name(name)}', of which each "
                 "device has its own and the machine one for all; pass it as memory of each device"
@@ -101,19 +112,6 @@ class Order:
 
     late: tuple[int, ...] = ()
     turn: int | None = None
-
-
-def _of_each_device(program: Program) -> list[str]:
-    """Return the variables of the module that a program uses and that may differ by device.
-
-    Strings ($str), tables of virtual functions (_ZTV) and constants with a value are the same.
-    """
-    named = {one.name for one in symbols_in(program.body)} | {WORKSPACE}
-    return [
-        one.name for one in program.globals
-        if one.name in named and not one.name.startswith(("$", "_ZTV"))
-        and (one.space == "global" or (one.initial is None and not one.addresses))
-    ]  # fmt: skip
 
 
 def orders(devices: Sequence[int]) -> tuple[Order, ...]:
@@ -344,17 +342,16 @@ class _Layout:
                     each = self._pointers(memory)
                     stored += [(table, 8 * number, one) for number, one in enumerate(each)]
                 case _:
-                    arguments.append(self._argument(name, value, parameter, rank))
+                    arguments.append(
+                        Pointer(buffer=self._buffer(name, value, rank))
+                        if isinstance(value, np.ndarray | Fresh)
+                        else packed(name, value, parameter)
+                    )
         return Launch(
             kernel=entry.name, grid=dim(step.grid), block=dim(step.block),
             arguments=tuple(arguments), dynamic_shared_bytes=step.shared_bytes,
             pointers_inside=tuple(inside), stored_pointers=tuple(stored),
         )  # fmt: skip
-
-    def _argument(self, name: str, value: Any, parameter: Declaration, rank: int) -> Argument:
-        if isinstance(value, np.ndarray | Fresh):
-            return Pointer(buffer=self._buffer(name, value, rank))
-        return packed(name, value, parameter)
 
     def _pointers(self, memory: Symmetric) -> list[Pointer]:
         if len(memory.arrays) != self._ranks:

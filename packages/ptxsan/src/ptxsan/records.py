@@ -155,7 +155,27 @@ def prepare(
         )  # fmt: skip
     if len(state.allocations) > _REGIONS:
         raise MachineError(f"{len(state.allocations)} buffers are too many (most: {_REGIONS})")
-    _fill_allocations(state, program)
+    shift = program.granule["global"].bit_length() - 1
+    rows = []
+    for one in state.allocations:
+        closed = one.buffer.closed_to if one.buffer is not None else ()
+        flags = int(not one.writable) | sum(L.A_CLOSED << device for device in closed)
+        rows.append(
+            struct.pack(
+                "<QQQQQQII24x",
+                one.base,
+                one.data.size,
+                one.data.ctypes.data,
+                one.init.ctypes.data,
+                one.shadow.ctypes.data,
+                one.meta.ctypes.data if one.meta.size else 0,
+                flags,
+                shift,
+            )
+        )
+    table = np.frombuffer(b"".join(rows) or bytes(L.A_RECORD), np.uint8).copy()
+    state.table(L.ALLOCATIONS, table)
+    state.set32(L.ALLOCATION_COUNT, len(rows))
     _fill_tables(state, program, code, launch, options)
     if launch.parts:
         _fill_parts(state, program, launch, places, options)
@@ -203,33 +223,6 @@ def _allocation(
         name=name, buffer=buffer, data=data, init=init, shadow=shadow,
         meta=pages.zeros(2 * granules, np.uint64), base=base, writable=writable,
     )  # fmt: skip
-
-
-def _fill_allocations(state: LaunchState, program: Program) -> None:
-    shift = program.granule["global"].bit_length() - 1
-    rows = []
-    for one in state.allocations:
-        rows.append(
-            struct.pack(
-                "<QQQQQQII24x",
-                one.base,
-                one.data.size,
-                one.data.ctypes.data,
-                one.init.ctypes.data,
-                one.shadow.ctypes.data,
-                one.meta.ctypes.data if one.meta.size else 0,
-                _flags(one),
-                shift,
-            )
-        )
-    table = np.frombuffer(b"".join(rows) or bytes(L.A_RECORD), np.uint8).copy()
-    state.table(L.ALLOCATIONS, table)
-    state.set32(L.ALLOCATION_COUNT, len(rows))
-
-
-def _flags(one: Allocation) -> int:
-    closed = one.buffer.closed_to if one.buffer is not None else ()
-    return int(not one.writable) | sum(L.A_CLOSED << device for device in closed)
 
 
 def _fill_tables(

@@ -315,8 +315,12 @@ class _Run:
                 other = self._other_order(self._watch)
                 run_s += other.statistics.run_s
                 findings += other.findings
+        worst_first = sorted(
+            filter(None, findings), key=lambda one: one.severity is not Severity.WRONG
+        )
+        unique = sorted(connected(joined(worst_first)), key=_order_of_findings)
         return self._summary(
-            first.state, _unique(findings), inconclusive=stopped, left_out=tuple(left_out),
+            first.state, unique, inconclusive=stopped, left_out=tuple(left_out),
             run_s=run_s, touched=touched,
         )  # fmt: skip
 
@@ -403,7 +407,22 @@ class _Run:
     ) -> _Pass:
         loaded, launch, options = self._loaded, self._launch, self._options
         state = prepare(loaded.program, loaded.code, launch, options, self._variables, self._heap)
-        _fill_code(state, loaded)
+        records = np.zeros((len(loaded.code.collectives) + 1) * L.C_RECORD, np.uint8)
+        view = records.view(np.uint32)
+        for index, collective in enumerate(loaded.code.collectives):
+            start = index * L.C_RECORD
+            wide = records[start : start + L.C_RECORD].view(np.int64)
+            wide[0] = symbols.handler(collective.handler)
+            view[start // 4 + L.C_INPUTS // 4] = collective.inputs
+            view[start // 4 + L.C_OUTPUTS // 4] = collective.outputs
+            wide[L.C_IMMEDIATE // 8] = collective.immediate
+        state.table(L.COLLECTIVES, records)
+        if loaded.program.asynchronous:
+            state.set64(L.ENDING, symbols.addresses(("rt_end_block",))["rt_end_block"])
+        rows, matrix = loaded.reach
+        state.table(L.REACH_ROWS, rows)
+        state.table(L.REACH, matrix)
+        state.set32(L.REACH_WIDTH, matrix.shape[1])
         parallel = one_by_one or (
             loaded.interplay is Interplay.APART
             and options.schedule != "random"
@@ -560,26 +579,6 @@ def _depends_on_order(state: LaunchState) -> bool:
     return bool(marks.all(axis=1).any()) or state.get32(L.STOP) not in (0, 3) or raced
 
 
-def _fill_code(state: LaunchState, loaded: Loaded) -> None:
-    """Put the handlers of collectives and the barrier table into the launch record."""
-    records = np.zeros((len(loaded.code.collectives) + 1) * L.C_RECORD, np.uint8)
-    view = records.view(np.uint32)
-    for index, one in enumerate(loaded.code.collectives):
-        start = index * L.C_RECORD
-        wide = records[start : start + L.C_RECORD].view(np.int64)
-        wide[0] = symbols.handler(one.handler)
-        view[start // 4 + L.C_INPUTS // 4] = one.inputs
-        view[start // 4 + L.C_OUTPUTS // 4] = one.outputs
-        wide[L.C_IMMEDIATE // 8] = one.immediate
-    state.table(L.COLLECTIVES, records)
-    if loaded.program.asynchronous:
-        state.set64(L.ENDING, symbols.addresses(("rt_end_block",))["rt_end_block"])
-    rows, matrix = loaded.reach
-    state.table(L.REACH_ROWS, rows)
-    state.table(L.REACH, matrix)
-    state.set32(L.REACH_WIDTH, matrix.shape[1])
-
-
 def _idle_rounds(program: Program, options: Options, *, workers: int) -> int:
     """Return how many turns in which no block gets on mean that none ever will.
 
@@ -607,12 +606,6 @@ def _order(counts: Sequence[int], options: Options) -> Any:
         found.append(order)
         first += count
     return np.concatenate(found)
-
-
-def _unique(findings: list[MachineFinding | None]) -> list[MachineFinding]:
-    """Keep one finding for each kind, memory and lines of the source, in a fixed order."""
-    worst_first = sorted(filter(None, findings), key=lambda one: one.severity is not Severity.WRONG)
-    return sorted(connected(joined(worst_first)), key=_order_of_findings)
 
 
 def _order_of_findings(one: MachineFinding) -> tuple[bool, int, Kind]:

@@ -144,7 +144,27 @@ def of_file(
         source, name = chosen[0]
         return of_cuda(source, name=path.name, kernel=kernel or name, arch=arch, flags=flags,
                        debug=debug)  # fmt: skip
-    return _of_python(path, kernel, arch, arguments)
+    name = f"_ptxsan_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    every = {
+        name: one
+        for name, one in vars(module).items()
+        if hasattr(one, "arg_names") or _is_numba(one)
+    }
+    found = {name: one for name, one in every.items() if kernel in (name, "")}
+    if len(found) != 1:
+        raise UsageError(
+            f"{path}: no single Triton function or Numba kernel '{kernel}'; name one with "
+            f"--kernel (found: {', '.join(sorted(every)) or 'none'})"
+        )
+    function = next(iter(found.values()))
+    compiled = of_numba if _is_numba(function) else of_triton
+    return compiled(function, arguments, arch=arch)
 
 
 def raw_kernels(text: str) -> list[tuple[str, str]]:
@@ -179,31 +199,6 @@ def raw_kernels(text: str) -> list[tuple[str, str]]:
         elif called == "RawModule" and code:
             found += [(code, name) for name in re.findall(r"__global__\s+void\s+(\w+)", code)]
     return found
-
-
-def _of_python(path: Path, kernel: str, arch: str, arguments: Sequence[tuple[str, Any]]) -> Ptx:
-    """Import a file (it runs with the caller's rights) and compile a Triton function of it."""
-    name = f"_ptxsan_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    every = {
-        name: one
-        for name, one in vars(module).items()
-        if hasattr(one, "arg_names") or _is_numba(one)
-    }
-    found = {name: one for name, one in every.items() if kernel in (name, "")}
-    if len(found) != 1:
-        raise UsageError(
-            f"{path}: no single Triton function or Numba kernel '{kernel}'; name one with "
-            f"--kernel (found: {', '.join(sorted(every)) or 'none'})"
-        )
-    function = next(iter(found.values()))
-    compiled = of_numba if _is_numba(function) else of_triton
-    return compiled(function, arguments, arch=arch)
 
 
 def _is_numba(one: Any) -> bool:

@@ -1,7 +1,7 @@
 """Scopes of several devices: what the machine calls a race there is one by the memory model.
 
-As test_causality.py has it for one device: small programs, here of threads on two devices, run in
-every order of the devices, and through `ptxsan_support.memory_model`.
+As runtime/test_causality.py has it for one device: small programs, here of threads on two devices,
+run in every order of the devices, and through `ptxsan_support.memory_model`.
 """
 
 from __future__ import annotations

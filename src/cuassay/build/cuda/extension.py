@@ -89,10 +89,6 @@ def load_extension(candidate: Candidate, *, device: Device, folder: Path) -> Cal
                 draft = library.with_suffix(".draft")
                 link(objects, draft, flags=candidate.flags, has_cuda=has_cuda)
                 draft.replace(library)
-    return _entry(candidate, name, library, root)
-
-
-def _entry(candidate: Candidate, name: str, library: Path, root: Path) -> Callable[..., object]:
     try:
         module = import_library(name, library)
     except ImportError as error:

@@ -80,7 +80,22 @@ def edits_of(
     for name, function in module.functions.items():
         if function.entry and name != kernel:
             continue
-        tests = _tests(function)
+        back = {
+            item.predicate.name
+            for number, item in enumerate(function.body)
+            if item.base == "bra"
+            and item.predicate is not None
+            and isinstance(item.operands[0], Symbol)
+            and function.labels.get(item.operands[0].name, number) <= number
+        }
+        compared = {
+            operand.name
+            for item in function.body
+            if item.base == "setp"
+            for operand in item.operands[1:]
+            if isinstance(operand, Register)
+        }
+        tests = _Tests(loops=frozenset(back), compared=frozenset(compared))
         for place, instruction in enumerate(function.body):
             source = own_line(instruction.source)
             if instruction.line not in ran or source is None or not source.line:
@@ -119,25 +134,6 @@ def edited_module(module: Module, edit: InstructionEdit, exchanged: Exchanged) -
     return dataclasses.replace(module, functions=functions, text=f"{module.text}\n// {edit.key}")
 
 
-def _tests(function: Function) -> _Tests:
-    back = {
-        item.predicate.name
-        for number, item in enumerate(function.body)
-        if item.base == "bra"
-        and item.predicate is not None
-        and isinstance(item.operands[0], Symbol)
-        and function.labels.get(item.operands[0].name, number) <= number
-    }
-    compared = {
-        operand.name
-        for item in function.body
-        if item.base == "setp"
-        for operand in item.operands[1:]
-        if isinstance(operand, Register)
-    }
-    return _Tests(loops=frozenset(back), compared=frozenset(compared))
-
-
 def _changes(
     function: Function,
     place: int,
@@ -158,20 +154,6 @@ def _changes(
         yield from _of_places(one, sizes)
     if one.base == "selp":
         yield from _parts(one, one.operands[1:3])
-    yield from _of_floats(one, sizes, scalars)
-    if kind in ("f32", "f64"):
-        yield from _of_float_arithmetic(one)
-    elif kind in _INTEGERS and one.base in ("and", "sub"):
-        # A size rounded down, or with something taken off: as it was.
-        yield from _parts(one, one.operands[1:2])
-    if kind in _INTEGERS and (one.base in _ARITHMETIC or one.base == "setp"):
-        yield from _of_integers(function, place, tests, sizes)
-
-
-def _of_floats(
-    one: Instruction, sizes: Mapping[str, int], scalars: Mapping[str, float]
-) -> Iterator[_Change]:
-    """Yield other constants of floats."""
     for number, operand in enumerate(one.operands[1:], 1):
         if not isinstance(operand, Immediate) or operand.kind not in _FLOATS:
             continue
@@ -180,6 +162,13 @@ def _of_floats(
         for change, words, new in _other_floats(value, sizes, scalars):
             if not math.isfinite(new) or abs(new) <= _LARGEST[operand.kind]:
                 yield change, words, _with_float(one, number, operand.kind, new)
+    if kind in ("f32", "f64"):
+        yield from _of_float_arithmetic(one)
+    elif kind in _INTEGERS and one.base in ("and", "sub"):
+        # A size rounded down, or with something taken off: as it was.
+        yield from _parts(one, one.operands[1:2])
+    if kind in _INTEGERS and (one.base in _ARITHMETIC or one.base == "setp"):
+        yield from _of_integers(function, place, tests, sizes)
 
 
 def _other_floats(
@@ -191,26 +180,25 @@ def _other_floats(
     for name, size in sizes.items():
         if value > 1 and math.isfinite(value) and value == round(value) and size != value:
             yield InstructionChange.SIZE, f"`{name}` for {value:.6g}", float(size)
-        elif size and _is_reciprocal(value) and size * value != 1:
+        elif (
+            size
+            and _SMALLEST < value < 1
+            and abs(1 / value - round(1 / value)) < 1e-3
+            and size * value != 1
+        ):
             yield InstructionChange.SIZE, f"1 / `{name}` for {value:.6g}", 1.0 / size
-    for new in _other_numbers(value):
-        yield InstructionChange.NUMBER, f"{new:.6g} for {value:.6g}", new
-
-
-def _is_reciprocal(value: float) -> bool:
-    """Whether a number is one over a whole one, roughly."""
-    return _SMALLEST < value < 1 and abs(1 / value - round(1 / value)) < 1e-3
-
-
-def _other_numbers(value: float) -> list[float]:
     if value == 0:
-        return [1.0, -math.inf]
-    if math.isinf(value):
-        return [0.0]
-    near = [10 * value, value / 10, 100 * value, value / 100, 2 * value, value / 2, -value]
-    guards = [one for one in _GUARDS if 0 < value <= _SMALL]
-    usual = [0.0, 1.0, -1.0, 1 / _LN2, -1 / _LN2, _LN2]
-    return [new for new in dict.fromkeys((*near, *guards, *usual)) if new != value]
+        other_numbers = [1.0, -math.inf]
+    else:
+        if math.isinf(value):
+            other_numbers = [0.0]
+        else:
+            near = [10 * value, value / 10, 100 * value, value / 100, 2 * value, value / 2, -value]
+            guards = [one for one in _GUARDS if 0 < value <= _SMALL]
+            usual = [0.0, 1.0, -1.0, 1 / _LN2, -1 / _LN2, _LN2]
+            other_numbers = [new for new in dict.fromkeys((*near, *guards, *usual)) if new != value]
+    for new in other_numbers:
+        yield InstructionChange.NUMBER, f"{new:.6g} for {value:.6g}", new
 
 
 def _of_float_arithmetic(one: Instruction) -> Iterator[_Change]:

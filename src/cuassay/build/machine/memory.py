@@ -218,7 +218,9 @@ class StorageArena:
     def copied(self, base: int, source: int) -> None:
         """Note that host code copied bytes between two addresses."""
         found = self.pointer(source) if self._pending else None
-        if found is None or not self._holds(found.buffer):
+        if found is None or not any(
+            held.pending for held in self._regions.values() if held.buffer is found.buffer
+        ):
             return
         if self.pointer(base) is None:
             self.results_read = True
@@ -251,9 +253,6 @@ class StorageArena:
         for held in self._regions.values() if found is not None else ():
             if found is not None and held.buffer is found.buffer:
                 held.pending = self._pending = True
-
-    def _holds(self, buffer: Buffer) -> bool:
-        return any(held.pending for held in self._regions.values() if held.buffer is buffer)
 
     def keep(self, bases: set[int]) -> None:
         """Forget every allocation but those at these addresses."""

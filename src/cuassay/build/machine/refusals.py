@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from cuassay.model.machine import LaunchLimits
-from cuassay.model.recording import Recording, decode
+from cuassay.model.recording import decode
 
 _ARCH = 90  # threads and extents of a launch are those of every architecture
 
 
 def launch_limits(data: bytes) -> LaunchLimits:
     """Return which launches of a recording (a file's bytes) CUDA refuses. Raises UsageError."""
-    return _limits(decode(data))
-
-
-def _limits(recording: Recording) -> LaunchLimits:
+    recording = decode(data)
     from ptxsan.limits import refusal
     from ptxsan.names import plain_name
 

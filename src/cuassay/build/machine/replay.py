@@ -121,7 +121,13 @@ def _once(
     for launch in recording.launches:
         furnish(arena, launch)
         whole = len(launch.contents) == len(launch.regions)
-        key = _identity(launch) if whole else object()
+        if not whole:
+            key = object()
+        else:
+            parts = (launch.contents, launch.written, launch.after or {}, launch.variables)
+            blobs = (tuple((name, id(data)) for name, data in part.items()) for part in parts)
+            shape = (launch.grid, launch.block, launch.cluster, launch.shared_bytes)
+            key = (launch.module, launch.kernel, shape, launch.arguments, launch.regions, *blobs)
         if key in known:
             seen.append(known[key])
             continue
@@ -144,14 +150,6 @@ def _once(
         seen.append(known[key])
     left = {region.buffer.name: region.buffer.data.tobytes() for region in arena.regions}
     return seen, left
-
-
-def _identity(launch: RecordedLaunch) -> object:
-    """Return what two launches share that are one, all of whose memory is recorded with them."""
-    parts = (launch.contents, launch.written, launch.after or {}, launch.variables)
-    blobs = (tuple((name, id(data)) for name, data in part.items()) for part in parts)
-    shape = (launch.grid, launch.block, launch.cluster, launch.shared_bytes)
-    return (launch.module, launch.kernel, shape, launch.arguments, launch.regions, *blobs)
 
 
 def _not_executed(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvidence:

@@ -28,7 +28,7 @@ from ptxsan.errors import LaunchError, MachineError
 from ptxsan.launch import Pointer
 from ptxsan.options import Options
 from ptxsan.parser import parse
-from ptxsan.program import Program, build
+from ptxsan.program import build
 from ptxsan.run import run
 from ptxsan.taint import decided_by_data
 
@@ -145,7 +145,15 @@ def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchE
             target=module.target[:40], inconclusive=str(error)[:_TEXT],
         )  # fmt: skip
     program = build(module, launch.kernel)
-    by_data = decided_by_data(program, known=_pointers(launch, program, arena))
+    known = {launch.regions[place].base for place in launch.known}
+    pointers: dict[str, bool] = {}
+    for parameter, data in zip(program.params, launch.arguments, strict=False):
+        inside = [arena.argument(data[at : at + 8]) for at in range(0, len(data) - 7, 8)]
+        buffers = [one.buffer for one in inside if isinstance(one, Pointer)]
+        held = [region.base for one in buffers for region in arena.regions if region.buffer is one]
+        if held:
+            pointers[parameter.name] = known.issuperset(held)
+    by_data = decided_by_data(program, known=pointers)
     found = evidence_of(launch, module, report)
     kept = tuple(
         one for one in found.faults if by_data.isdisjoint(touch.ptx_line for touch in one.touches)
@@ -163,19 +171,6 @@ def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchE
 def refused_launch(text: str) -> MachineFault:
     """Return the fault of a launch that no GPU of the architecture accepts."""
     return MachineFault(kind=REFUSED, severity="wrong", text=text[:_TEXT])
-
-
-def _pointers(launch: RecordedLaunch, program: Program, arena: StorageArena) -> dict[str, bool]:
-    """Return the parameters that hold addresses, and whether what lies behind them all is known."""
-    known = {launch.regions[place].base for place in launch.known}
-    found: dict[str, bool] = {}
-    for parameter, data in zip(program.params, launch.arguments, strict=False):
-        inside = [arena.argument(data[at : at + 8]) for at in range(0, len(data) - 7, 8)]
-        buffers = [one.buffer for one in inside if isinstance(one, Pointer)]
-        held = [region.base for one in buffers for region in arena.regions if region.buffer is one]
-        if held:
-            found[parameter.name] = known.issuperset(held)
-    return found
 
 
 def blocks_of(

@@ -102,7 +102,17 @@ def enable(
     _stop_at_ptx(backend)
     _replace_functions(backend, real)
     _take_first_configuration()
-    _refuse_what_does_not_compile(arch)
+    # Turn what Triton's compiler raises into MissingToolError: no verdict follows from it.
+    # Another GPU may take what this architecture does not, and on a GPU the autotuner
+    # leaves configurations out that do not compile, or take too much shared memory.
+    compiler = importlib.import_module("triton.compiler.compiler")
+    for owner, name in ((compiler, "compile"), (compiler.CompiledKernel, "_init_handles")):
+        original = getattr(owner, name, None)
+        if original is None or hasattr(original, _PATCHED):
+            continue
+        setattr(owner, name, _refusing(original, arch))
+    package: Any = importlib.import_module("triton.compiler")
+    package.compile = compiler.compile  # where its runtime takes it from
 
 
 def _driver(target: Any, launch: TritonLaunch, multiprocessors: int) -> Any:
@@ -250,22 +260,6 @@ def _take_first_configuration() -> None:
         return [0.0, 0.0, 0.0]
 
     autotuner._bench = bench
-
-
-def _refuse_what_does_not_compile(arch: int) -> None:
-    """Turn what Triton's compiler raises into MissingToolError: no verdict follows from it.
-
-    Another GPU may take what this architecture does not, and on a GPU the autotuner leaves
-    configurations out that do not compile, or take too much shared memory.
-    """
-    compiler = importlib.import_module("triton.compiler.compiler")
-    for owner, name in ((compiler, "compile"), (compiler.CompiledKernel, "_init_handles")):
-        original = getattr(owner, name, None)
-        if original is None or hasattr(original, _PATCHED):
-            continue
-        setattr(owner, name, _refusing(original, arch))
-    package: Any = importlib.import_module("triton.compiler")
-    package.compile = compiler.compile  # where its runtime takes it from
 
 
 def _refusing(original: Callable[..., Any], arch: int) -> Callable[..., Any]:

@@ -124,7 +124,18 @@ class LaunchRecorder:
             except BaseException as error:  # also who waits no longer for one that hangs
                 self._failed(place, f"{type(error).__name__}: {error}".removesuffix(": "))
                 raise
-            self._ended(place)
+            launch = replace(self._launches[place.number], failure="")
+            after = None
+            try:
+                if self._wish.outcome:
+                    after = {
+                        number: self._blob(self._memory.read(one))
+                        for number, one in enumerate(place.allocations)
+                        if not one.private
+                    }
+            except Exception as error:
+                self._leave_out(launch.kernel, f"what it left was not kept: {error}")
+            self._launches[place.number] = replace(launch, after=after)
             return returned
 
     def pass_over(self, kernel: str, why: str) -> None:
@@ -270,21 +281,6 @@ class LaunchRecorder:
             self._blobs[key] = data.tobytes()
             self._bytes += data.size
         return self._blobs[key]
-
-    def _ended(self, place: _Place) -> None:
-        """Keep what a launch left."""
-        launch = replace(self._launches[place.number], failure="")
-        after = None
-        try:
-            if self._wish.outcome:
-                after = {
-                    number: self._blob(self._memory.read(one))
-                    for number, one in enumerate(place.allocations)
-                    if not one.private
-                }
-        except Exception as error:
-            self._leave_out(launch.kernel, f"what it left was not kept: {error}")
-        self._launches[place.number] = replace(launch, after=after)
 
     def _late(self, place: _Place) -> None:
         """Save a launch that may never end, so that whoever ends the process keeps it."""

@@ -54,7 +54,16 @@ def report(
     address holds a secret word.
     """
     if opens:
-        _serve(folder_of(_only(runs, "--open")), port=port or 0)
+        import webbrowser
+
+        from cuassay.view import View
+
+        shown = View(folder_of(_only(runs, "--open")), port=port or 0)
+        click.echo(shown.address)
+        sinks.say("serving until interrupted (Ctrl+C)")
+        webbrowser.open(shown.address)
+        with contextlib.suppress(KeyboardInterrupt):
+            shown.serve()
         return
     if port is not None:
         raise UsageError("--port is the port of --open; add --open")
@@ -172,20 +181,6 @@ def _only(runs: tuple[str, ...], option: str) -> str:
     if len(runs) != 1:
         raise UsageError(f"{len(runs)} runs are given; {option} takes one")
     return runs[0]
-
-
-def _serve(folder: Path, *, port: int) -> None:
-    """Serve a run or an audit until interrupted."""
-    import webbrowser
-
-    from cuassay.view import View
-
-    shown = View(folder, port=port)
-    click.echo(shown.address)
-    sinks.say("serving until interrupted (Ctrl+C)")
-    webbrowser.open(shown.address)
-    with contextlib.suppress(KeyboardInterrupt):
-        shown.serve()
 
 
 def _show_difference(old: str, new: str, *, as_json: bool) -> bool:

@@ -52,11 +52,22 @@ def load_task(folder: Path) -> Problem:
     Raises ProblemError, and ReferenceError_ where its code raises.
     """
     task = read_task(folder)
-    given = _usable_tests(task)
+    given = [*task.tests, *task.benchmarks]
+    if not given:
+        raise ProblemError(f"{task.folder}: task.yml has neither tests nor benchmarks; add one")
     probe, learnt = _learnt(task, given[0])
     form = _with_fresh(probe.form, probe.unwritten())
     kept = [t for t in given if _same_but(t, given[0], learnt)]
-    narrow = _narrow(probe)
+    # The dtype in which an answer in float64 counts, None where it counts as it is. The
+    # evaluator compares numbers and no dtypes: a reference that is computed in float64 from
+    # narrower inputs is there to be exact, and submissions return the inputs' dtype.
+    of_inputs = {shapes.dtype_of(value) for value in probe.leaves if hasattr(value, "shape")}
+    of_outputs = {shapes.dtype_of(value) for value in probe.outputs if hasattr(value, "shape")}
+    real = [dtype for dtype in of_inputs if dtype.is_floating]
+    if DType.FLOAT64 not in of_outputs or DType.FLOAT64 in real or not real:
+        narrow = None
+    else:
+        narrow = max(real, key=lambda dtype: (dtype.float_format.precision, dtype.value))
     inputs, outputs = _specs(probe, learnt, narrow=narrow)
     source = adapter.reference_source(
         task.reference,
@@ -68,6 +79,20 @@ def load_task(folder: Path) -> Problem:
         seeded="seed" in given[0],
         narrow=narrow.value if narrow else "",
     )
+    rule = tolerance(task.reference)
+    found: dict[tuple[tuple[str, int], ...], Workload] = {}
+    for test in kept:
+        sizes = {name: int(test[name]) for name in learnt.axes} | dict(learnt.derived)
+        key = tuple(sizes.items())
+        found.setdefault(
+            key,
+            Workload(
+                id=" ".join(f"{name}={size}" for name, size in sizes.items()) or "test",
+                axes=sizes,
+                sources={spec.name: CustomSource() for spec in inputs},
+                tolerance=rule,
+            ),
+        )
     problem = Problem(
         name=task.name,
         axes=(
@@ -83,7 +108,7 @@ def load_task(folder: Path) -> Problem:
             source=source,
             generator=_GENERATOR,
         ),
-        workloads=_workloads(kept, learnt, inputs, task),
+        workloads=tuple(found.values()),
         origin=ORIGIN,
         path=folder.absolute(),
         description=task.description,
@@ -97,7 +122,11 @@ def _learnt(task: TaskFile, first: Mapping[str, Any]) -> tuple[_Probe, shapes.Le
     Where a task needs data and its own sizes make that dear, at smaller ones: those sizes that
     turn out to be no axes keep their value.
     """
-    own = {name: v for name, v in first.items() if _is_size(name, v)}
+    own = {
+        name: v
+        for name, v in first.items()
+        if (name != "seed" and type(v) is int and v > 0 and name.isidentifier())
+    }
     probe = _Probe(task, first)
     try:
         return probe, shapes.learn(probe, own)
@@ -163,17 +192,6 @@ def _written(source: str, name: str) -> object:
     raise CandidateError("the problem was not read from a GPU MODE task; give its folder")
 
 
-def _is_size(name: str, value: object) -> bool:
-    return name != "seed" and type(value) is int and value > 0 and name.isidentifier()
-
-
-def _usable_tests(task: TaskFile) -> list[Mapping[str, Any]]:
-    given = [*task.tests, *task.benchmarks]
-    if not given:
-        raise ProblemError(f"{task.folder}: task.yml has neither tests nor benchmarks; add one")
-    return given
-
-
 def _same_but(test: Mapping[str, Any], first: Mapping[str, Any], learnt: shapes.Learnt) -> bool:
     """Whether a test differs from the first in axes and seed alone."""
     left = {*learnt.axes, *learnt.same, "seed"}
@@ -206,7 +224,10 @@ class _Probe:
         self.leaves: list[Any] = []
         self.outputs: list[Any] = []
         self._seen: list[tuple[Mapping[str, int], list[Any]]] = []  # sizes, and the data's leaves
-        self._restore()
+        for name, module in self._held.items():
+            sys.modules.pop(name, None)
+            if module is not None:
+                sys.modules[name] = module
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.ShapeSample:
         from cuassay.dispatch_modes import without_memory
@@ -289,12 +310,6 @@ class _Probe:
         elements: int = sum(t.numel() for t in leaves if hasattr(t, "shape"))
         return elements <= _REAL_ELEMENTS
 
-    def _restore(self) -> None:
-        for name, module in self._held.items():
-            sys.modules.pop(name, None)
-            if module is not None:
-                sys.modules[name] = module
-
 
 def _taken_apart(value: Any, leaves: list[Any]) -> Form:
     """Return the form of nested data and add its tensors and numbers to `leaves`."""
@@ -334,20 +349,6 @@ def _places(form: Form, place: str = "data") -> Iterator[str]:
         case "tuple" | "list", parts:
             for number, part in enumerate(parts):
                 yield from _places(part, f"{place}[{number}]")
-
-
-def _narrow(probe: _Probe) -> DType | None:
-    """Return the dtype in which an answer in float64 counts, None where it counts as it is.
-
-    The evaluator compares numbers and no dtypes: a reference that is computed in float64 from
-    narrower inputs is there to be exact, and submissions return the inputs' dtype.
-    """
-    of_inputs = {shapes.dtype_of(value) for value in probe.leaves if hasattr(value, "shape")}
-    of_outputs = {shapes.dtype_of(value) for value in probe.outputs if hasattr(value, "shape")}
-    real = [dtype for dtype in of_inputs if dtype.is_floating]
-    if DType.FLOAT64 not in of_outputs or DType.FLOAT64 in real or not real:
-        return None
-    return max(real, key=lambda dtype: (dtype.float_format.precision, dtype.value))
 
 
 def _specs(
@@ -392,26 +393,3 @@ def _scalar(name: str, value: Any, axis: str) -> ScalarSpec:
     dtype = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT32}[type(value)]
     domain: Domain = SizeOf(axis=axis) if axis else Choice(values=(value,))
     return ScalarSpec(name=name, dtype=dtype, domain=domain, default=value)
-
-
-def _workloads(
-    tests: Sequence[Mapping[str, Any]],
-    learnt: shapes.Learnt,
-    inputs: Sequence[InputSpec],
-    task: TaskFile,
-) -> tuple[Workload, ...]:
-    rule = tolerance(task.reference)
-    found: dict[tuple[tuple[str, int], ...], Workload] = {}
-    for test in tests:
-        sizes = {name: int(test[name]) for name in learnt.axes} | dict(learnt.derived)
-        key = tuple(sizes.items())
-        found.setdefault(
-            key,
-            Workload(
-                id=" ".join(f"{name}={size}" for name, size in sizes.items()) or "test",
-                axes=sizes,
-                sources={spec.name: CustomSource() for spec in inputs},
-                tolerance=rule,
-            ),
-        )
-    return tuple(found.values())

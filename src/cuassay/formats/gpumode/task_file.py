@@ -44,7 +44,15 @@ def read_task(folder: Path) -> TaskFile:
     if file is None:
         raise ProblemError(f"{folder} has no task.yml; give the folder of a GPU MODE task")
     data = read_yaml(file, expected="files and tests")
-    places = _files(data, file)
+    entries = data.get("files")
+    if not isinstance(entries, list):
+        raise ProblemError(f"{file}: 'files' is missing; expected a list of name and source")
+    places = {}
+    for entry in entries:
+        name, source = str(entry.get("name", "")), str(entry.get("source", ""))
+        if source == _SUBMISSION or not name.endswith(".py") or name == "eval.py":
+            continue
+        places[name] = file.parent / source
     files = {name: read_text(place, ProblemError) for name, place in places.items()}
     reference = files.pop("reference.py", None)
     if reference is None:
@@ -103,19 +111,6 @@ def on_any_device(text: str) -> str:
             empty = after[1].string == ")"
             put(f"to(_cuassay_device(){'' if empty else ', '}", token, after[0])
     return "".join(lines)
-
-
-def _files(data: Mapping[str, Any], file: Path) -> dict[str, Path]:
-    entries = data.get("files")
-    if not isinstance(entries, list):
-        raise ProblemError(f"{file}: 'files' is missing; expected a list of name and source")
-    found = {}
-    for entry in entries:
-        name, source = str(entry.get("name", "")), str(entry.get("source", ""))
-        if source == _SUBMISSION or not name.endswith(".py") or name == "eval.py":
-            continue
-        found[name] = file.parent / source
-    return found
 
 
 def _helpers(files: Mapping[str, str]) -> dict[str, str]:

@@ -65,29 +65,28 @@ def load_operator(file: Path, text: str, *, notes: list[str]) -> Problem:
     listed: dict[str, dict[str, int]] = {}
     if (folder / SHAPES_FILE).is_file():
         listed = _listed(folder / SHAPES_FILE, vars(import_file(file)))
+    # What a kernel may keep follows from what problem.yaml calls the operator's precision:
+    # `bf16` and `int4_bf16` allow 16-bit intermediates.
+    words = set(
+        (precision if isinstance(precision, str) else "").lower().replace("-", "_").split("_")
+    )
+    policy: Precision | None = None
+    if words & {"fp8", "float8"}:
+        policy = Precision.FP8
+    elif words & {"bf16", "bfloat16", "fp16", "float16"}:
+        policy = Precision.MIXED
+    elif words & {"fp32", "float32"}:
+        policy = Precision.STRICT
     return load_kernelbench_problem(
         file,
         text,
         name=name if isinstance(name, str) and name else folder.name,
         listed=listed,
         tolerance=_tolerances(data, folder / YAML_FILE),
-        precision=_policy(precision if isinstance(precision, str) else ""),
+        precision=policy,
         loads_state=True,
         notes=notes,
     )
-
-
-def _policy(precision: str) -> Precision | None:
-    """Return what a kernel may keep, by what problem.yaml calls the operator's precision.
-
-    `bf16`, `int4_bf16`: 16-bit intermediates. None where the name says nothing known.
-    """
-    words = set(precision.lower().replace("-", "_").split("_"))
-    if words & {"fp8", "float8"}:
-        return Precision.FP8
-    if words & {"bf16", "bfloat16", "fp16", "float16"}:
-        return Precision.MIXED
-    return Precision.STRICT if words & {"fp32", "float32"} else None
 
 
 def _listed(file: Path, reference: Mapping[str, Any]) -> dict[str, dict[str, int]]:

@@ -162,7 +162,9 @@ def load_kernelbench_problem(
                 spec.name: ScalarSource(value=axes[axis])
                 for axis, spec in zip(told, size_specs, strict=True)
             },
-            tolerance=tolerance(_judged_dtype(outputs)),
+            tolerance=tolerance(
+                next((spec.dtype for spec in outputs if spec.dtype.is_floating), outputs[0].dtype)
+            ),
         )
         for label, own in wanted.items()
         if (axes := _listed_axes(shaped, {**sizes, **own}, label, notes)) is not None
@@ -327,11 +329,6 @@ def _listed_axes(
     names = [one for shape in of_outputs for one in shape]
     found = dict(zip(names, (size for shape in made for size in shape), strict=True))
     return axes | {name: found[name] for name in learnt.derived}
-
-
-def _judged_dtype(outputs: Sequence[TensorSpec]) -> DType:
-    """Return the dtype of the first output that is compared within a tolerance."""
-    return next((spec.dtype for spec in outputs if spec.dtype.is_floating), outputs[0].dtype)
 
 
 def _with_named_sizes(text: str, values: dict[str, Any], path: Path) -> str:

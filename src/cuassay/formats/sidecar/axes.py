@@ -13,7 +13,7 @@ from cuassay.model.precision import precision_named
 from cuassay.model.problem import Axis, ConstAxis, Problem, VarAxis
 
 if TYPE_CHECKING:
-    from cuassay.formats.sidecar.schema import BoundsModel, SidecarModel
+    from cuassay.formats.sidecar.schema import SidecarModel
 
 
 def with_bounds(problem: Problem, stated: SidecarModel, *, file: Path) -> Problem:
@@ -32,7 +32,30 @@ def with_bounds(problem: Problem, stated: SidecarModel, *, file: Path) -> Proble
                 f"{where}: the axis is always {fixed}, expected one that workloads bind; "
                 "remove the table"
             )
-        made = _bounded(axis, bounds, source=source, where=where)
+        if bounds.sizes is not None:
+            if (bounds.min, bounds.max, bounds.multiple_of) != (None, None, None):
+                raise ProblemError(
+                    f"{where}: sizes stand alone; leave min, max and multiple_of out"
+                )
+            made = replace(
+                axis,
+                minimum=min(bounds.sizes),
+                maximum=max(bounds.sizes),
+                multiple_of=1,
+                sizes=tuple(sorted(set(bounds.sizes))),
+                declared=True,
+                bounds_source=source,
+            )
+        else:
+            made = replace(
+                axis,
+                minimum=axis.minimum if bounds.min is None else bounds.min,
+                maximum=axis.maximum if bounds.max is None else bounds.max,
+                multiple_of=bounds.multiple_of or axis.multiple_of,
+                # Only both ends promise every size between them.
+                declared=axis.declared or (bounds.min is not None and bounds.max is not None),
+                bounds_source=source,
+            )
         top, least = made.maximum, max(made.minimum, 1)
         if top is not None and top // made.multiple_of * made.multiple_of < least:
             raise ProblemError(
@@ -51,31 +74,6 @@ def with_bounds(problem: Problem, stated: SidecarModel, *, file: Path) -> Proble
                 )
     axes: tuple[Axis, ...] = tuple(bounded.get(axis.name, axis) for axis in problem.axes)
     return replace(problem, axes=axes)
-
-
-def _bounded(axis: VarAxis, bounds: BoundsModel, *, source: str, where: str) -> VarAxis:
-    """Return the axis with the stated bounds, or with the stated sizes and no others."""
-    if bounds.sizes is not None:
-        if (bounds.min, bounds.max, bounds.multiple_of) != (None, None, None):
-            raise ProblemError(f"{where}: sizes stand alone; leave min, max and multiple_of out")
-        return replace(
-            axis,
-            minimum=min(bounds.sizes),
-            maximum=max(bounds.sizes),
-            multiple_of=1,
-            sizes=tuple(sorted(set(bounds.sizes))),
-            declared=True,
-            bounds_source=source,
-        )
-    return replace(
-        axis,
-        minimum=axis.minimum if bounds.min is None else bounds.min,
-        maximum=axis.maximum if bounds.max is None else bounds.max,
-        multiple_of=bounds.multiple_of or axis.multiple_of,
-        # Only both ends promise every size between them.
-        declared=axis.declared or (bounds.min is not None and bounds.max is not None),
-        bounds_source=source,
-    )
 
 
 def axis_words(axis: VarAxis) -> str:

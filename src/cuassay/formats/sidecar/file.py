@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import replace
-from pathlib import Path
 
 from cuassay.errors import ProblemError
 from cuassay.formats.sidecar import axes as sidecar_axes
@@ -39,7 +38,27 @@ def applied(problem: Problem, *, notes: list[str]) -> Problem:
     `notes` says what was overridden. Raises ProblemError for a file that contradicts itself
     or the problem.
     """
-    file = _beside(problem, notes)
+    # The sidecar of the problem's file, if there is one. Raises ProblemError for two.
+    path = problem.path
+    if path is None:
+        file = None
+    else:
+        choices = [path.with_suffix(f".{NAME}")]
+        if path.suffix == ".py" and problem.reference.function.isidentifier():
+            choices.append(path.with_suffix(f".{problem.reference.function}.{NAME}"))
+        in_folder = path.parent / NAME
+        if path.name in _FOLDER_FILES:
+            choices.append(in_folder)
+        # A link that leads nowhere is a mistake to be told of, not a file that is absent.
+        found = [choice for choice in choices if choice.exists() or choice.is_symlink()]
+        if len(found) > 1:
+            listed = " and ".join(choice.name for choice in found)
+            raise ProblemError(
+                f"{path.parent} holds {listed}, both for {path.name}; keep one of them"
+            )
+        if not found and in_folder.exists() and in_folder not in choices:
+            notes.append(f"{NAME} is not read: for {path.name} the name is {choices[0].name}")
+        file = found[0] if found else None
     if file is None:
         return problem
     from cuassay.formats.sidecar.schema import SidecarModel  # pydantic is slow to import
@@ -69,24 +88,3 @@ def applied(problem: Problem, *, notes: list[str]) -> Problem:
     told += [f"facts.{name}" for name in stated.facts]
     notes.append(f"{file.name} overrides {', '.join(told) or 'nothing: it is empty'}")
     return replace(made, digest=problem_digest(made))
-
-
-def _beside(problem: Problem, notes: list[str]) -> Path | None:
-    """Return the sidecar of the problem's file, if there is one. Raises ProblemError for two."""
-    path = problem.path
-    if path is None:
-        return None
-    choices = [path.with_suffix(f".{NAME}")]
-    if path.suffix == ".py" and problem.reference.function.isidentifier():
-        choices.append(path.with_suffix(f".{problem.reference.function}.{NAME}"))
-    in_folder = path.parent / NAME
-    if path.name in _FOLDER_FILES:
-        choices.append(in_folder)
-    # A link that leads nowhere is a mistake to be told of, not a file that is absent.
-    found = [choice for choice in choices if choice.exists() or choice.is_symlink()]
-    if len(found) > 1:
-        listed = " and ".join(choice.name for choice in found)
-        raise ProblemError(f"{path.parent} holds {listed}, both for {path.name}; keep one of them")
-    if not found and in_folder.exists() and in_folder not in choices:
-        notes.append(f"{NAME} is not read: for {path.name} the name is {choices[0].name}")
-    return found[0] if found else None

@@ -27,9 +27,14 @@ def check_reference(source: str, inputs: Sequence[str], *, where: str) -> None:
     if run.is_async:
         raise ProblemError(f"{where}: 'run' is async, expected a plain '{expected}'")
     if run.open_ended or run.keyword_required or run.parameters != tuple(inputs):
+        missing = [name for name in inputs if name not in run.parameters]
+        extra = [name for name in run.parameters if name not in inputs]
+        parts = [f"missing: {', '.join(missing)}"] if missing else []
+        parts += [f"not an input: {', '.join(extra)}"] if extra else []
+        difference = f" ({'; '.join(parts)})" if parts else ""
         raise ProblemError(
             f"{where}: line {run.line} of the reference: the parameters of '{run}' must equal "
-            f"the inputs, in their order: expected '{expected}'{_difference(run, inputs)}"
+            f"the inputs, in their order: expected '{expected}'{difference}"
         )
 
 
@@ -61,14 +66,6 @@ def _function(source: str, name: str, *, where: str) -> signature.Signature:
         f"{where}: the reference has no top-level function '{name}'"
         f"{': ' + near if near else ''} (its functions: {listed}); add 'def {name}(...)'"
     )
-
-
-def _difference(run: signature.Signature, inputs: Sequence[str]) -> str:
-    missing = [name for name in inputs if name not in run.parameters]
-    extra = [name for name in run.parameters if name not in inputs]
-    parts = [f"missing: {', '.join(missing)}"] if missing else []
-    parts += [f"not an input: {', '.join(extra)}"] if extra else []
-    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def reference_path(source: str, beside: Path | None) -> Path:

@@ -96,22 +96,20 @@ def read_sources(
             raise CandidateError(f"{place} stands twice; keep one of them")
         content = model.content
         if not (content and content.strip()):
-            content = _beside(folder, path, place=place)
+            file = folder / path
+            if not file.is_file():
+                raise CandidateError(
+                    f"{place} has no content and {file} does not exist; "
+                    "fill in 'content' or put the file there"
+                )
+            text = read_beneath(folder, path, CandidateError)
+            if not text.strip():
+                raise CandidateError(
+                    f"{place} has no content and {file} is empty; write the source"
+                )
+            content = text
         sources[path] = SourceFile(path=path, text=content)
     return tuple(sources.values())
-
-
-def _beside(folder: Path, path: str, *, place: str) -> str:
-    file = folder / path
-    if not file.is_file():
-        raise CandidateError(
-            f"{place} has no content and {file} does not exist; "
-            "fill in 'content' or put the file there"
-        )
-    text = read_beneath(folder, path, CandidateError)
-    if not text.strip():
-        raise CandidateError(f"{place} has no content and {file} is empty; write the source")
-    return text
 
 
 def read_entry(

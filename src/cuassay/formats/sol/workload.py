@@ -14,7 +14,6 @@ from cuassay.formats.sol.schema import (
     CustomModel,
     SafetensorsModel,
     ScalarModel,
-    ToleranceModel,
     WorkloadModel,
 )
 from cuassay.formats.strict import read_model
@@ -194,6 +193,17 @@ def _workload(data: dict[str, Any], declared: Declared, *, where: str, number: i
                     "size, or read without --strict to leave this workload out"
                 )
     _check_sources(model, declared, where=where)
+    if model.tolerance is None:
+        tolerance = Tolerance()
+    else:
+        tolerance = Tolerance(
+            atol=model.tolerance.max_atol,
+            rtol=model.tolerance.max_rtol,
+            required_matched_ratio=model.tolerance.required_matched_ratio,
+            max_error_cap=model.tolerance.max_error_cap,
+            allow_negative_inf=model.tolerance.allow_negative_inf,
+            origin="workload",
+        )
     return Workload(
         id=model.uuid or f"workload-{number}",
         axes={name: size for name, size in model.axes.items() if name in sizes},
@@ -201,7 +211,7 @@ def _workload(data: dict[str, Any], declared: Declared, *, where: str, number: i
             spec.name: _source(spec, model, declared, sizes=sizes, where=where)
             for spec in declared.inputs
         },
-        tolerance=_tolerance(model.tolerance),
+        tolerance=tolerance,
     )
 
 
@@ -272,16 +282,3 @@ def _scalar(value: Scalar, dtype: DType, declared: Declared, *, where: str) -> S
             declared.notes.append(f"{where}: read {value!r} as the integer {int(value)}")
             return int(value)
     raise ProblemError(f"{where}.value is {json_kind(value)}, expected a value of dtype {dtype}")
-
-
-def _tolerance(model: ToleranceModel | None) -> Tolerance:
-    if model is None:
-        return Tolerance()
-    return Tolerance(
-        atol=model.max_atol,
-        rtol=model.max_rtol,
-        required_matched_ratio=model.required_matched_ratio,
-        max_error_cap=model.max_error_cap,
-        allow_negative_inf=model.allow_negative_inf,
-        origin="workload",
-    )

@@ -52,6 +52,19 @@ def render(audit: Audit, *, runs: str = "") -> str:
     listed = "".join(
         f"<dt>{_text(name, limit=60)}</dt><dd>{_text(value)}</dd>" for name, value in facts if value
     )
+    if not audit.oddities:
+        oddities = ""
+    else:
+        body = "".join(
+            f'<li><span class="mono">{_text(odd.path)}</span>: {_text(odd.message)}</li>'
+            for odd in audit.oddities[:_LISTED]
+        )
+        more = len(audit.oddities) - _LISTED
+        rest = f'<p class="key">and {more} more, all in the JSON report</p>' if more > 0 else ""
+        oddities = (
+            "<section><h2>Passed over in the tree</h2>"
+            f'<div class="card"><ul class="list">{body}</ul>{rest}</div></section>'
+        )
     body = "".join(
         (
             top,
@@ -62,7 +75,7 @@ def render(audit: Audit, *, runs: str = "") -> str:
             candidates_section(audit, runs=runs),
             _leaderboards(audit),
             _powers(audit.powers),
-            _oddities(audit),
+            oddities,
             (
                 f'<section><h2>Origin</h2><div class="card"><dl class="rows">{listed}</dl></div>'
                 "</section>"
@@ -116,14 +129,7 @@ def _hero(audit: Audit, totals: tables.Totals) -> str:
         f"<div><dt>{name}</dt><dd>{_text(value)}</dd></div>" for name, value in facts if value
     )
     color = "bad" if bad or totals.rejected else "good"
-    return (
-        f'<header class="card hero {color}"><h1 class="lede">{lede}</h1>{state}{_spread(totals)}'
-        f'<dl class="facts">{listed}</dl></header>'
-    )
-
-
-def _spread(totals: tables.Totals) -> str:
-    """Return a bar of all candidates by verdict, with its key; each part is a filter."""
+    # A bar of all candidates by verdict, with its key; each part is a filter
     parts = [
         ("accepted", "ACCEPTED", totals.accepted_clean, "t-good"),
         (
@@ -151,9 +157,13 @@ def _spread(totals: tables.Totals) -> str:
                 f'<rect class="{css}" width="10" height="10" rx="2"/></svg>'
                 f"<b>{words.count(number)}</b> {name}</a>"
             )
-    return (
+    spread = (
         '<svg class="spread" viewBox="0 0 1000 20" preserveAspectRatio="none" role="img" '
         f'aria-label="Kernels by verdict">{drawn}</svg><div class="legend">{key}</div>'
+    )
+    return (
+        f'<header class="card hero {color}"><h1 class="lede">{lede}</h1>{state}{spread}'
+        f'<dl class="facts">{listed}</dl></header>'
     )
 
 
@@ -310,19 +320,4 @@ def _powers(powers: Sequence[ProblemPower]) -> str:
         '<div class="card scroll"><table><tr><th>Problem</th><th class="num">Broken versions</th>'
         '<th class="num">Told apart by ours</th><th class="num">by theirs</th>'
         f"<th>Their rule accepts</th></tr>{body}</table></div></section>"
-    )
-
-
-def _oddities(audit: Audit) -> str:
-    if not audit.oddities:
-        return ""
-    body = "".join(
-        f'<li><span class="mono">{_text(odd.path)}</span>: {_text(odd.message)}</li>'
-        for odd in audit.oddities[:_LISTED]
-    )
-    more = len(audit.oddities) - _LISTED
-    rest = f'<p class="key">and {more} more, all in the JSON report</p>' if more > 0 else ""
-    return (
-        "<section><h2>Passed over in the tree</h2>"
-        f'<div class="card"><ul class="list">{body}</ul>{rest}</div></section>'
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from urllib.parse import quote
 
 from cuassay.model.audit import Audit, AuditFinding, AuditResult, Ending
@@ -44,8 +44,23 @@ def candidates_section(audit: Audit, *, runs: str = "") -> str:
     rows = "".join(_item(result, runs) for result in shown)
     more = len(ranked) - len(shown)
     rest = f'<p class="key">and {more} more kernels, all in the JSON report</p>' if more else ""
+    verdicts = dict.fromkeys(word(result) for result in shown)
+    families = sorted({result.item.family for result in shown})
+    authors = sorted({_author(result) for result in shown})
+    classes = sorted({name for result in shown for name in _classes(result)})
+    checks = sorted({f.code for result in shown for f in result.findings})
+    filters = (
+        '<form class="filters" autocomplete="off">'
+        '<label>Search<input name="q" type="search" placeholder="kernel, problem, message"></label>'
+        + _select("verdict", "Verdict", [*verdicts], clash=True)
+        + _select("family", "Operator family", families)
+        + _select("class", "Failure class", classes)
+        + _select("author", "Author or model", authors)
+        + _select("check", "Check", checks)
+        + '<button type="button">Clear</button><output aria-live="polite"></output></form>'
+    )
     return (
-        f'<section id="kernels"><h2>Every kernel</h2>{_filters(shown)}'
+        f'<section id="kernels"><h2>Every kernel</h2>{filters}'
         f'<table class="items"><thead><tr>{heads}</tr></thead>{rows}</table>'
         f'<p class="none">No kernel fits these filters.</p>{rest}</section>'
     )
@@ -81,24 +96,6 @@ def _share(result: AuditResult) -> float | None:
 def clash(result: AuditResult) -> bool:
     """Return whether the benchmark's rule accepts what is REJECTED here."""
     return bool(result.theirs) and result.verdict is Decision.REJECTED
-
-
-def _filters(results: Sequence[AuditResult]) -> str:
-    verdicts = dict.fromkeys(word(result) for result in results)
-    families = sorted({result.item.family for result in results})
-    authors = sorted({_author(result) for result in results})
-    classes = sorted({name for result in results for name in _classes(result)})
-    checks = sorted({f.code for result in results for f in result.findings})
-    return (
-        '<form class="filters" autocomplete="off">'
-        '<label>Search<input name="q" type="search" placeholder="kernel, problem, message"></label>'
-        + _select("verdict", "Verdict", [*verdicts], clash=True)
-        + _select("family", "Operator family", families)
-        + _select("class", "Failure class", classes)
-        + _select("author", "Author or model", authors)
-        + _select("check", "Check", checks)
-        + '<button type="button">Clear</button><output aria-live="polite"></output></form>'
-    )
 
 
 def _select(name: str, label: str, values: Iterable[str], *, clash: bool = False) -> str:

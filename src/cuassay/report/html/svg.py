@@ -47,7 +47,18 @@ def budget_bar(share: float) -> str:
 
 def error_map_drawing(errors: ErrorMap) -> str:
     """Return a heat map of the worst error per tile, the worst tile ringed."""
-    shrunk = _shrink(errors)
+    rows, columns = min(errors.rows, _MAP_CELLS), min(errors.columns, _MAP_CELLS)
+    if (rows, columns) == (errors.rows, errors.columns):
+        shrunk = errors
+    else:
+        largest = [0.0] * (rows * columns)
+        for i, value in enumerate(errors.cells):
+            row, column = i // errors.columns, i % errors.columns
+            j = row * rows // errors.rows * columns + column * columns // errors.columns
+            largest[j] = max(largest[j], value, key=_rank)
+        shrunk = ErrorMap(
+            rows=rows, columns=columns, cells=tuple(largest), tile=errors.tile, output=errors.output
+        )
     rows, columns = shrunk.rows, shrunk.columns
     wide, high = _MAP_WIDTH / columns, min(_MAP_HEIGHT / rows, _MAP_WIDTH / columns)
     height = high * rows
@@ -99,21 +110,6 @@ def map_key(errors: ErrorMap) -> str:
         for i, name in enumerate(names)
     )
     return f'<div class="key">{swatches}</div>'
-
-
-def _shrink(errors: ErrorMap) -> ErrorMap:
-    """Return the map with at most 48 x 48 cells, each the worst of those that it stands for."""
-    rows, columns = min(errors.rows, _MAP_CELLS), min(errors.columns, _MAP_CELLS)
-    if (rows, columns) == (errors.rows, errors.columns):
-        return errors
-    worst = [0.0] * (rows * columns)
-    for i, value in enumerate(errors.cells):
-        row, column = i // errors.columns, i % errors.columns
-        j = row * rows // errors.rows * columns + column * columns // errors.columns
-        worst[j] = max(worst[j], value, key=_rank)
-    return ErrorMap(
-        rows=rows, columns=columns, cells=tuple(worst), tile=errors.tile, output=errors.output
-    )
 
 
 def _rank(value: float) -> float:
@@ -190,26 +186,7 @@ def growth_plot(growth: Growth) -> str:
             f'<text class="tlabel" x="{scale.x(length) + 9:.1f}" y="{scale.y(error) + 4:.1f}">'
             f"trusted</text>"
         )
-    return (
-        f'<svg viewBox="0 0 {_PLOT_WIDTH:.0f} {_PLOT_HEIGHT:.0f}" role="img" '
-        f'aria-label="{html_text(label)}">'
-        + _frame(scale, one_line(growth.axis, limit=40))
-        + _polyline(trusted, scale, "tline")
-        + _dots(trusted, scale, "tdot")
-        + _polyline(measured, scale, "line")
-        + _polyline([last, end], scale, "line dash")
-        + _dots(measured, scale, "dot")
-        + f'<circle class="hole" cx="{scale.x(end[0]):.1f}" cy="{scale.y(end[1]):.1f}" r="5"/>'
-        + text
-        + "</svg>"
-    )
-
-
-def _drawable(value: float) -> bool:
-    return math.isfinite(value) and value > 0
-
-
-def _frame(scale: _Scale, axis: str) -> str:
+    axis = one_line(growth.axis, limit=40)
     bottom, right = _PLOT_HEIGHT - _BOTTOM, _PLOT_WIDTH - _RIGHT
     parts = [
         f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
@@ -226,7 +203,23 @@ def _frame(scale: _Scale, axis: str) -> str:
     parts.append(
         f'<text x="{middle:.1f}" y="{bottom + 37}" text-anchor="middle">{html_text(axis)}</text>'
     )
-    return "".join(parts)
+    return (
+        f'<svg viewBox="0 0 {_PLOT_WIDTH:.0f} {_PLOT_HEIGHT:.0f}" role="img" '
+        f'aria-label="{html_text(label)}">'
+        + "".join(parts)
+        + _polyline(trusted, scale, "tline")
+        + _dots(trusted, scale, "tdot")
+        + _polyline(measured, scale, "line")
+        + _polyline([last, end], scale, "line dash")
+        + _dots(measured, scale, "dot")
+        + f'<circle class="hole" cx="{scale.x(end[0]):.1f}" cy="{scale.y(end[1]):.1f}" r="5"/>'
+        + text
+        + "</svg>"
+    )
+
+
+def _drawable(value: float) -> bool:
+    return math.isfinite(value) and value > 0
 
 
 def _ticks(low: int, high: int, place: Callable[[float], float]) -> list[tuple[int, float]]:

@@ -68,9 +68,26 @@ def render(verdict: Verdict, *, rules: Rules | None = None) -> str:
         telling, rest = words.grouped(words.identified(verdict))
         findings = (*telling, *rest)
         title = f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}"
+        top = (
+            f'<div class="top"><b>cuassay</b><span>{html_text(one_line(verdict.problem))}</span>'
+            f"<span>{html_text(one_line(verdict.candidate))}</span></div>"
+        )
+        power = verdict.power
+        items = ""
+        if power is not None:
+            survivors = [one_line(name, limit=200) for name in power.survivors[:40]]
+            items = "".join(f"<li>{html_text(name)}</li>" for name in survivors)
+        told = html_text(words.power_line(power))
+        fast = words.speed_line(verdict.speed)
+        fast = (
+            f'<section><h2>Speed</h2><div class="card"><p>{html_text(fast)}.</p></div></section>'
+            if fast
+            else ""
+        )
+        kept = f'<div class="plot"><h3>Not told apart</h3><ul class="list">{items}</ul></div>'
         body = "".join(
             (
-                _top(verdict),
+                top,
                 _hero(verdict),
                 _sides(verdict),
                 _findings(verdict, findings, detail),
@@ -79,7 +96,8 @@ def render(verdict: Verdict, *, rules: Rules | None = None) -> str:
                 _left_out(verdict),
                 coverage_section(verdict),
                 _checks(verdict),
-                _power(verdict),
+                "<section><h2>What these inputs can tell</h2>"
+                f'<div class="card"><p>{told}.</p>{kept if items else ""}</div></section>{fast}',
                 _origin(verdict),
             )
         )
@@ -117,13 +135,6 @@ def _shortened(value: Any, *, text: int, items: int) -> Any:
     return value
 
 
-def _top(verdict: Verdict) -> str:
-    return (
-        f'<div class="top"><b>cuassay</b><span>{html_text(one_line(verdict.problem))}</span>'
-        f"<span>{html_text(one_line(verdict.candidate))}</span></div>"
-    )
-
-
 def _hero(verdict: Verdict) -> str:
     facts = [
         ("profile", verdict.profile.value),
@@ -143,34 +154,31 @@ def _hero(verdict: Verdict) -> str:
         if conditions
         else ""
     )
+    causes = words.diagnosed(verdict)
+    if not causes:
+        first_command = ""
+    else:
+        first = causes[0]
+        found = next((f for f in words.identified(verdict) if f.id in first.findings), None)
+        parts = []
+        if first.line is not None:
+            parts.append(f"<h3>The line</h3>{excerpt(first.line, verdict.sources)}")
+        if first.example:
+            shown = code_block("\n".join(words.block(first.example, lines=12)))
+            parts.append(f"<h3>Smallest failing input</h3>{shown}")
+        parts.append(f"<h3>What to do</h3><p>{html_text(first.remedy)}.</p>")
+        if found is not None and found.reproduce:
+            command = one_line(found.reproduce)
+            shown = code_block(f"{command}\n{command} --export repro.py", wrap=True)
+            parts.append(f"<h3>See it fail</h3>{shown}")
+        drawn = "".join(f"<div>{part}</div>" for part in parts)
+        first_command = f'<div class="pair lead">{drawn}</div>'
     return (
         f'<header class="card hero {_VERDICT_TONES[verdict.decision]}">'
         f'<h1 class="word">{verdict.decision.value}</h1>'
         f'<p class="why">{html_text(one_line(verdict.reason))}</p>'
-        f'<dl class="facts">{listed}</dl>{_first_command(verdict)}{binding}</header>'
+        f'<dl class="facts">{listed}</dl>{first_command}{binding}</header>'
     )
-
-
-def _first_command(verdict: Verdict) -> str:
-    """Return the first cause's line, smallest input, remedy and command, for the first screen."""
-    causes = words.diagnosed(verdict)
-    if not causes:
-        return ""
-    first = causes[0]
-    found = next((f for f in words.identified(verdict) if f.id in first.findings), None)
-    parts = []
-    if first.line is not None:
-        parts.append(f"<h3>The line</h3>{excerpt(first.line, verdict.sources)}")
-    if first.example:
-        shown = code_block("\n".join(words.block(first.example, lines=12)))
-        parts.append(f"<h3>Smallest failing input</h3>{shown}")
-    parts.append(f"<h3>What to do</h3><p>{html_text(first.remedy)}.</p>")
-    if found is not None and found.reproduce:
-        command = one_line(found.reproduce)
-        shown = code_block(f"{command}\n{command} --export repro.py", wrap=True)
-        parts.append(f"<h3>See it fail</h3>{shown}")
-    drawn = "".join(f"<div>{part}</div>" for part in parts)
-    return f'<div class="pair lead">{drawn}</div>'
 
 
 def _sides(verdict: Verdict) -> str:
@@ -283,26 +291,6 @@ def _row(check: CheckReport) -> str:
         f'<td class="state">{shown}</td>'
         f'<td class="title">{html_text(one_line(check.title, limit=160))}</td>'
         f'<td class="reason">{html_text(reason)}</td><td class="num">{took}</td></tr>'
-    )
-
-
-def _power(verdict: Verdict) -> str:
-    power = verdict.power
-    items = ""
-    if power is not None:
-        survivors = [one_line(name, limit=200) for name in power.survivors[:40]]
-        items = "".join(f"<li>{html_text(name)}</li>" for name in survivors)
-    told = html_text(words.power_line(power))
-    fast = words.speed_line(verdict.speed)
-    fast = (
-        f'<section><h2>Speed</h2><div class="card"><p>{html_text(fast)}.</p></div></section>'
-        if fast
-        else ""
-    )
-    kept = f'<div class="plot"><h3>Not told apart</h3><ul class="list">{items}</ul></div>'
-    return (
-        "<section><h2>What these inputs can tell</h2>"
-        f'<div class="card"><p>{told}.</p>{kept if items else ""}</div></section>{fast}'
     )
 
 

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_map_only
 import cuassay
 from cuassay_guard.calls import structure
 from cuassay_guard.calls.signature import key_of
+from cuassay_guard.calls.structure import flatten, portable, rebuild
 from cuassay_guard.trusted import normal_call
 from tests.support.calls import kernels, references
 from tests.support.guards import QUIET
@@ -129,3 +130,16 @@ def test_tensors_inside_an_object_are_part_of_the_signature() -> None:
     small, large = (kernels.Config(1e-6, torch.ones(n)) for n in (4, 8))
     assert key_of((_X, small), {}) != key_of((_X, large), {})
     assert key_of((kernels.Mode.MEAN,), {}) != key_of((kernels.Mode.SUM,), {})
+
+
+def test_structures_come_back_and_say_what_travels() -> None:
+    x, y = torch.zeros(2), torch.ones(3)
+    value = [x, (1, 2.5, None, "s"), {"a": y, "b": [float("inf"), torch.float16]}]
+    tensors, template = flatten(value)
+    again = rebuild(template, tensors)
+    assert again[0] is x
+    assert again[2]["a"] is y
+    assert again[1] == (1, 2.5, None, "s")
+    assert again[2]["b"] == [float("inf"), torch.float16]
+    assert portable(template)
+    assert not portable(flatten([x, object()])[1])

@@ -96,7 +96,22 @@ class OracleProcess:
 
         from safetensors.torch import save_file
 
-        process = self._running()
+        if self._process is not None and self._process.poll() is None:
+            process = self._process
+        else:
+            self._stop()
+            shared = _SHARED if os.access(_SHARED, os.W_OK) else None
+            self._folder = tempfile.TemporaryDirectory(
+                prefix="cuassay-guard-", dir=shared, ignore_cleanup_errors=True
+            )
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "cuassay_guard.sampled.oracle_process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=oracle_process.process_environment(),
+            )
+            process = self._process
         assert self._folder is not None
         file = Path(self._folder.name) / "call.safetensors"
         named = {
@@ -126,23 +141,6 @@ class OracleProcess:
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode()
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is not None and self._process.poll() is None:
-            return self._process
-        self._stop()
-        shared = _SHARED if os.access(_SHARED, os.W_OK) else None
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="cuassay-guard-", dir=shared, ignore_cleanup_errors=True
-        )
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "cuassay_guard.sampled.oracle_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=oracle_process.process_environment(),
-        )
-        return self._process
 
     def _stop(self) -> None:
         process, self._process, self._buffer = self._process, None, b""

@@ -90,7 +90,24 @@ class Blame:
 
     def _paired(self, active: Mapping[str, str], *, part: str = "") -> PairedRun:
         self._say(f"run {len(self._runs) + 1}: {', '.join(active)} {part}".rstrip())
-        found = self._by_losses(active, part) if self._whole else self._by_gradients(active, part)
+        if not self._whole:
+            found = self._by_gradients(active, part)
+        else:
+            subject = self._subject
+            assert isinstance(subject, UserSubject)
+            if not self._losses:
+                self._losses = subject.losses(self._steps, {})
+                self._twin = subject.losses(self._steps, dict.fromkeys(subject.sites, "noise"))
+            band = LossBand()
+            for step, loss in enumerate(subject.losses(self._steps, active)):
+                band.update(step, self._losses[step], noise=self._twin[step], candidate=loss)
+            found = PairedRun(
+                active=tuple(active),
+                left=band.step is not None,
+                part=part,
+                step=band.step,
+                group="loss" if band.step is not None else "",
+            )
         self._runs.append(found)
         return found
 
@@ -123,25 +140,25 @@ class Blame:
             noise=worst.pair.noise_deviation,
         )
 
-    def _by_losses(self, active: Mapping[str, str], part: str) -> PairedRun:
-        subject = self._subject
-        assert isinstance(subject, UserSubject)
-        if not self._losses:
-            self._losses = subject.losses(self._steps, {})
-            self._twin = subject.losses(self._steps, dict.fromkeys(subject.sites, "noise"))
-        band = LossBand()
-        for step, loss in enumerate(subject.losses(self._steps, active)):
-            band.update(step, self._losses[step], noise=self._twin[step], candidate=loss)
-        return PairedRun(
-            active=tuple(active),
-            left=band.step is not None,
-            part=part,
-            step=band.step,
-            group="loss" if band.step is not None else "",
-        )
-
     def _cleared(self) -> BlameReport:
-        power = {} if self._whole else self._power()
+        if self._whole:
+            power = {}
+        else:
+            found: dict[str, float] = {}
+            with self._subject.begin() as experiment:
+                for site in self._subject.sites:
+                    self._say(f"what would have been seen at {site}")
+                    for gain in _GAINS:
+                        pairs = experiment.planted(0, site, gain)
+                        if any(
+                            not pair.finite
+                            or pair.deviation
+                            > max(BAND * pair.noise_deviation, experiment.groups[name].floor)
+                            for name, pair in pairs.items()
+                        ):
+                            found[site] = gain
+                            break
+            power = found
         # The step from which a run's losses are not finite or far above the first.
         diverged = None
         for step, loss in enumerate(self._losses):
@@ -162,24 +179,6 @@ class Blame:
             power=power,
             diverged=diverged,
         )
-
-    def _power(self) -> dict[str, float]:
-        """Return, a site, the smallest planted error of its gain that exceeds the band at once."""
-        found: dict[str, float] = {}
-        with self._subject.begin() as experiment:
-            for site in self._subject.sites:
-                self._say(f"what would have been seen at {site}")
-                for gain in _GAINS:
-                    pairs = experiment.planted(0, site, gain)
-                    if any(
-                        not pair.finite
-                        or pair.deviation
-                        > max(BAND * pair.noise_deviation, experiment.groups[name].floor)
-                        for name, pair in pairs.items()
-                    ):
-                        found[site] = gain
-                        break
-        return found
 
     def _report(
         self,

@@ -7,14 +7,13 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.formats import load_candidate
 from cuassay.formats.modules import describe_failure, import_file
 from cuassay.inputs.seeds import new_root
 from cuassay.model.device import Device
-from cuassay.model.loop import Cell, Preset
+from cuassay.model.loop import Cell
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay_loops import presets, sites
 from cuassay_loops.blame.subjects import ModelSubject, Subject, Training, UserSubject
@@ -96,7 +95,13 @@ def _toml(
                 f"site '{name}' of {path.name} takes no part in blame, which compares gradients: "
                 f"use `cuassay loop {verb} --site {name}`"
             )
-    preset = presets.holding(_preset(found, device), map(sites.find_site, table))
+    from dataclasses import replace
+
+    preset = presets.preset(found["preset"]) if "preset" in found else presets.default(device)
+    preset = presets.holding(
+        replace(preset, vocab=int(found["vocab"])) if "vocab" in found else preset,
+        map(sites.find_site, table),
+    )
     precision, optimizer = found.get("precision", "bf16"), found.get("optimizer", "sgd")
     data = found.get("data", "real")
     corpus(data, preset.vocab)
@@ -122,10 +127,3 @@ def _toml(
     )
     cell = Cell(data=data, optimizer=optimizer, precision=precision, seed=0)
     return ModelSubject(kernels, cell, settings, seed=root, rate=float(rate)), steps
-
-
-def _preset(found: Mapping[str, Any], device: Device) -> Preset:
-    from dataclasses import replace
-
-    preset = presets.preset(found["preset"]) if "preset" in found else presets.default(device)
-    return replace(preset, vocab=int(found["vocab"])) if "vocab" in found else preset

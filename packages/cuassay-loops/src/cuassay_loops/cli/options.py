@@ -79,17 +79,6 @@ def job(
 ) -> _Job:
     """Return the job of a loop. Raises UsageError for numbers that cannot be."""
     fields = {_RENAMED.get(name, name): value for name, value in more.items()}
-    _check(fields)
-    return kind(
-        problem=f["site"],
-        candidate=options.candidate_path(path),
-        device=device,
-        seed=seed,
-        settings=LoopSettings(**f, **fields),  # type: ignore[arg-type]
-    )
-
-
-def _check(fields: dict[str, object]) -> None:
     rate = fields.get("learning_rate")
     if isinstance(rate, float) and not 0.0 < rate < 1e6:
         raise UsageError(f"--lr {rate:g} is out of range; expected a positive number")
@@ -100,6 +89,13 @@ def _check(fields: dict[str, object]) -> None:
     vocab = fields.get("vocab")
     if isinstance(vocab, int) and 0 < vocab < 258:
         raise UsageError(f"--vocab {vocab}: every byte is a token, expected 258 or more")
+    return kind(
+        problem=f["site"],
+        candidate=options.candidate_path(path),
+        device=device,
+        seed=seed,
+        settings=LoopSettings(**f, **fields),  # type: ignore[arg-type]
+    )
 
 
 def _writable(path: str | None, *, option: str) -> Path | None:

@@ -139,7 +139,27 @@ class _Encoding:
                 errors[group].append(pair)
             for name, states in every.items():
                 cosines[name].append(float(states[-1].cpu() @ pooled(exact[-1]).cpu()))
-        wrong, advice, checks = self._repeated(texts, found)
+        self._say("again, with other tokens in padding, and a sentence alone")
+        padded: dict[str, bool] = {}
+        alone: dict[str, bool] = {}
+        for name in ("trusted", "kernel"):
+            encoder = self._encoders[name]
+            again = self._batch(encoder, texts[:_BATCH], filler=encoder.sizes.vocab - 1)
+            padded[name] = all(map(same_bits, again, found[name][:_BATCH]))
+            alone[name] = same_bits(self._batch(encoder, texts[1:2], filler=0)[0], found[name][1])
+        words = {True: "the same bits", False: "other bits"}
+        checks = {
+            what: f"kernel {words[equal['kernel']]}, trusted {words[equal['trusted']]}"
+            for what, equal in (
+                ("other tokens in padding", padded),
+                ("a sentence alone and in a batch", alone),
+            )
+        }
+        wrong, advice = [], []
+        if padded["trusted"] and not padded["kernel"]:
+            wrong.append("other tokens in padding give other states (trusted: the same bits)")
+        if alone["trusted"] and not alone["kernel"]:
+            advice.append("a sentence alone gives other bits than in a batch (trusted: the same)")
         least = ", ".join(f"{name} {min(values):.6f}" for name, values in cosines.items() if values)
         parts = [
             f"{group} {_mean([p.deviation for p in pairs]):.2e} "
@@ -181,33 +201,6 @@ class _Encoding:
 
     def _with_sentence(self, states: _States) -> _States:
         return [*states, pooled(states[-1])]
-
-    def _repeated(
-        self, texts: Sequence[torch.Tensor], first: Mapping[str, list[_States]]
-    ) -> tuple[list[str], list[str], dict[str, str]]:
-        """Encode the first batch again with other tokens in its padding, and a sentence alone."""
-        self._say("again, with other tokens in padding, and a sentence alone")
-        padded: dict[str, bool] = {}
-        alone: dict[str, bool] = {}
-        for name in ("trusted", "kernel"):
-            encoder = self._encoders[name]
-            again = self._batch(encoder, texts[:_BATCH], filler=encoder.sizes.vocab - 1)
-            padded[name] = all(map(same_bits, again, first[name][:_BATCH]))
-            alone[name] = same_bits(self._batch(encoder, texts[1:2], filler=0)[0], first[name][1])
-        words = {True: "the same bits", False: "other bits"}
-        checks = {
-            what: f"kernel {words[equal['kernel']]}, trusted {words[equal['trusted']]}"
-            for what, equal in (
-                ("other tokens in padding", padded),
-                ("a sentence alone and in a batch", alone),
-            )
-        }
-        wrong, advice = [], []
-        if padded["trusted"] and not padded["kernel"]:
-            wrong.append("other tokens in padding give other states (trusted: the same bits)")
-        if alone["trusted"] and not alone["kernel"]:
-            advice.append("a sentence alone gives other bits than in a batch (trusted: the same)")
-        return wrong, advice, checks
 
 
 def _compared(

@@ -19,7 +19,7 @@ from cuassay.model.device import Device
 from cuassay.model.loop import Cell, CellResult, Curves, Preset
 from cuassay_loops.kernels import Kernel, KernelFault, NoVerdict
 from cuassay_loops.model.operators import SiteMode
-from cuassay_loops.sequential import ALPHA, Left, Monitor, Pair
+from cuassay_loops.sequential import ALPHA, Monitor, Pair
 from cuassay_loops.text.corpus import Corpus, corpus
 from cuassay_loops.train import confident, optimizers, pairs
 from cuassay_loops.train.confident import SureTokens
@@ -216,30 +216,29 @@ class _CellRun:
                 allowed=tuple(allowed[group] for _, _, allowed in kept),
             ),
         )
-        return _with_place(base, left) if left else base
-
-
-def _with_place(base: CellResult, left: list[Left]) -> CellResult:
-    """Add where gradients left the band: rows of the embedding are told with their table."""
-    worst = max(
-        left, key=lambda each: math.inf if math.isnan(each.pair.deviation) else each.pair.deviation
-    )
-    table = worst.group == pairs.TABLE or pairs.row_of(worst.group) is not None
-    rows = [row for each in left if (row := pairs.row_of(each.group)) is not None]
-    return replace(
-        base,
-        gradient_left_band=True,
-        step=worst.step,
-        parameter=pairs.TABLE if table else worst.group,
-        rows=tuple(rows) if table else (),
-        ratio=worst.pair.ratio,
-        cosine=worst.pair.cosine,
-        bias=worst.pair.bias,
-        deviation=worst.pair.deviation,
-        noise=worst.pair.noise_deviation,
-        evidence=worst.evidence,
-        how=worst.how,
-    )
+        if not left:
+            return base
+        # Add where gradients left the band: rows of the embedding are told with their table
+        worst = max(
+            left,
+            key=lambda each: math.inf if math.isnan(each.pair.deviation) else each.pair.deviation,
+        )
+        table = worst.group == pairs.TABLE or pairs.row_of(worst.group) is not None
+        rows = [row for each in left if (row := pairs.row_of(each.group)) is not None]
+        return replace(
+            base,
+            gradient_left_band=True,
+            step=worst.step,
+            parameter=pairs.TABLE if table else worst.group,
+            rows=tuple(rows) if table else (),
+            ratio=worst.pair.ratio,
+            cosine=worst.pair.cosine,
+            bias=worst.pair.bias,
+            deviation=worst.pair.deviation,
+            noise=worst.pair.noise_deviation,
+            evidence=worst.evidence,
+            how=worst.how,
+        )
 
 
 def _late(losses: list[float]) -> float:

@@ -149,7 +149,11 @@ def _run(
     done: list[CellResult] = []
     resumed = 0
     for number, cell in enumerate(cells, 1):
-        kept = None if again else _kept(folder, cell)
+        if again:
+            kept = None
+        else:
+            found = _read(folder / f"{cell.name}.json", CellResult)
+            kept = None if found is None or found.undecided else found
         if kept is not None:
             done.append(kept)
             resumed += 1
@@ -279,11 +283,6 @@ def _root(folder: Path, seed: int | None, *, again: bool) -> int:
     root = new_root() if seed is None else seed
     _keep(folder, "seed", str(root), suffix="")
     return root
-
-
-def _kept(folder: Path, cell: Cell) -> CellResult | None:
-    found = _read(folder / f"{cell.name}.json", CellResult)
-    return None if found is None or found.undecided else found
 
 
 def _read(path: Path, kind: type[_Kept]) -> _Kept | None:

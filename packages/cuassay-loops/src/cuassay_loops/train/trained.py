@@ -38,7 +38,20 @@ def weights(
     try:
         found: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, ValueError, KeyError):
-        found = _train(preset, device=device, steps=count, say=say)
+        from cuassay_loops.train.cell import Settings
+
+        settings = Settings(
+            site="", kernel=no_kernel, preset=preset, steps=count, device=device, seed=_SEED
+        )
+        cell = Cell(data="real", optimizer="adamw", precision="bf16", seed=0)
+        lane = Learner(cell, settings, mode=SiteMode.TRUSTED, root=_SEED, rate=2e-3)
+        text = corpus("real", preset.vocab)
+        for step in range(count):
+            ids, targets = text.batch(preset.batch, preset.length, seed=_SEED, step=step)
+            loss = lane.advance((ids.to(device), targets.to(device)))
+            if step % 25 == 0:
+                say(f"training the checkpoint once: step {step}/{count}, loss {loss:.3f}")
+        found = {name: value.cpu() for name, value in lane.model.state_dict().items()}
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,25 +60,6 @@ def weights(
         except OSError:
             temporary.unlink(missing_ok=True)  # trained again next time
     return found
-
-
-def _train(
-    preset: Preset, *, device: Device, steps: int, say: Callable[[str], None]
-) -> dict[str, torch.Tensor]:
-    from cuassay_loops.train.cell import Settings
-
-    settings = Settings(
-        site="", kernel=no_kernel, preset=preset, steps=steps, device=device, seed=_SEED
-    )
-    cell = Cell(data="real", optimizer="adamw", precision="bf16", seed=0)
-    lane = Learner(cell, settings, mode=SiteMode.TRUSTED, root=_SEED, rate=2e-3)
-    text = corpus("real", preset.vocab)
-    for step in range(steps):
-        ids, targets = text.batch(preset.batch, preset.length, seed=_SEED, step=step)
-        loss = lane.advance((ids.to(device), targets.to(device)))
-        if step % 25 == 0:
-            say(f"training the checkpoint once: step {step}/{steps}, loss {loss:.3f}")
-    return {name: value.cpu() for name, value in lane.model.state_dict().items()}
 
 
 def sharpened(

@@ -241,7 +241,15 @@ def _logic(cx: Emit, ins: Instruction, sources: list[Value | None]) -> Lanes:
     known = next((one for one in ins.operands[1:] if isinstance(one, Immediate)), None)
     slots = [slot_of(cx, a, 0), slot_of(cx, a, 1)]
     if known is None:
-        return _joined(cx, a, b) if ins.base == "or" and a.width == 32 else ["0", "0"]
+        if not (ins.base == "or" and a.width == 32):
+            return ["0", "0"]
+        # The slots of a | b: each half comes from the one that has bits there
+        found = []
+        for lane, mask in ((0, 0xFFFF), (1, 0xFFFF0000)):
+            masks = _without(cx, a, b, mask), _without(cx, b, a, mask)
+            from_b = cx.let(f"select i1 {masks[0]}, i64 {slot_of(cx, b, lane)}, i64 0")
+            found.append(cx.let(f"select i1 {masks[1]}, i64 {slot_of(cx, a, lane)}, i64 {from_b}"))
+        return found
     mask = known.bits & ((1 << a.width) - 1)
     if isinstance(ins.operands[1], Immediate):
         slots = [slot_of(cx, b, 0), slot_of(cx, b, 1)]
@@ -261,16 +269,6 @@ def _half(value: Value, count: int) -> Value:
     """Return a register of 32 bits as a pair of halves where its lanes are two."""
     type_ = "f16x2" if count == 2 and value.width == 32 else value.type
     return Value(type_, value.bits, value.poison, value.shadow)
-
-
-def _joined(cx: Emit, a: Value, b: Value) -> Lanes:
-    """Return the slots of a | b: each half comes from the one that has bits there."""
-    found = []
-    for lane, mask in ((0, 0xFFFF), (1, 0xFFFF0000)):
-        masks = _without(cx, a, b, mask), _without(cx, b, a, mask)
-        from_b = cx.let(f"select i1 {masks[0]}, i64 {slot_of(cx, b, lane)}, i64 0")
-        found.append(cx.let(f"select i1 {masks[1]}, i64 {slot_of(cx, a, lane)}, i64 {from_b}"))
-    return found
 
 
 def _without(cx: Emit, one: Value, other: Value, mask: int) -> str:

@@ -34,7 +34,23 @@ def emit_bulk(cx: Emit, ins: Instruction) -> None:
     elif "tensor" in parts:
         _tensor(cx, ins)
     else:
-        _linear(cx, ins)
+        target, source = _spaces(ins)
+        if "cp_mask" in ins.parts or "ignore_oob" in ins.parts:
+            cx.unsupported("with a byte mask is not modelled")
+        _demand_moves(cx, ins)
+        where = [_place(cx, ins.operands[0], target), _place(cx, ins.operands[1], source)]
+        size = wide(cx, ins.operands[2])
+        how = _reduction(cx, ins, ins.parts[-1]) if "reduce" in ins.parts else 0
+        arguments = [*_HERE, *(("i64", one) for one in (*where, size))]
+        if target == "global":
+            cx.call("void", "rt_bulk_out", *arguments, ("i64", str(how)), site_of(cx))
+        else:
+            how |= int(source != "global")
+            barrier = object_address(cx, ins.operands[3])
+            text = str(how)
+            if "multicast::cluster" in ins.parts:
+                text = cx.let(f"or i64 {blocks_of(cx, ins.operands[4], 24)}, {how | 2}")
+            cx.call("void", "rt_bulk_in", *arguments, ("i64", barrier), ("i64", text), site_of(cx))
 
 
 def _spaces(ins: Instruction) -> list[str]:
@@ -46,26 +62,6 @@ def _demand_moves(cx: Emit, ins: Instruction) -> None:
     """Refuse float reductions where shadows are residues: what a copy reduces has none."""
     if cx.algebra and "reduce" in ins.parts:
         cx.unsupported("is a reduction by a copy, which has no meaning in the algebra")
-
-
-def _linear(cx: Emit, ins: Instruction) -> None:
-    target, source = _spaces(ins)
-    if "cp_mask" in ins.parts or "ignore_oob" in ins.parts:
-        cx.unsupported("with a byte mask is not modelled")
-    _demand_moves(cx, ins)
-    where = [_place(cx, ins.operands[0], target), _place(cx, ins.operands[1], source)]
-    size = wide(cx, ins.operands[2])
-    how = _reduction(cx, ins, ins.parts[-1]) if "reduce" in ins.parts else 0
-    arguments = [*_HERE, *(("i64", one) for one in (*where, size))]
-    if target == "global":
-        cx.call("void", "rt_bulk_out", *arguments, ("i64", str(how)), site_of(cx))
-        return
-    how |= int(source != "global")
-    barrier = object_address(cx, ins.operands[3])
-    text = str(how)
-    if "multicast::cluster" in ins.parts:
-        text = cx.let(f"or i64 {blocks_of(cx, ins.operands[4], 24)}, {how | 2}")
-    cx.call("void", "rt_bulk_in", *arguments, ("i64", barrier), ("i64", text), site_of(cx))
 
 
 def blocks_of(cx: Emit, operand: Operand, shift: int) -> str:

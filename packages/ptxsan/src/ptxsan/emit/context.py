@@ -327,7 +327,18 @@ class Emit:
         number = self.parts.collectives.setdefault(key, len(self.parts.collectives))
         self.parts.slots = max(self.parts.slots, len(inputs) + len(outputs))
         for index, value in enumerate(inputs):
-            _store_slot(self, index, value)
+            place = layout.EXCHANGE + layout.SLOT * index
+            wide = value.bits
+            if value.width < 64:
+                wide = self.let(f"zext i{value.width} {wide} to i64")
+            self.store_field("%thread", place, wide, "i64")
+            for lane in range(2):
+                self.store_field("%thread", place + 8 + 8 * lane, value.lane(lane), "double")
+            poison = "0" if value.poison == "false" else self.let(f"zext i1 {value.poison} to i32")
+            if value.undefined and value.width == 32:
+                marked = self.let(f"or i32 {value.undefined}, {_BY_BYTE}")
+                poison = self.let(f"select i1 {value.poison}, i32 {marked}, i32 0")
+            self.store_field("%thread", place + 24, poison)
         self.store_field("%thread", layout.WAIT_MASK, mask)
         self.store_field("%thread", layout.WAIT_KEY, str(number))
         self.store_field("%thread", layout.WAIT_SITE, str(self.site))
@@ -363,21 +374,6 @@ def _fitting(cx: Emit, undefined: str, poison: str, type_: str, have: int) -> st
     if have < width and undefined != "0":
         return cx.let(f"trunc i{width} {undefined} to i{have}")
     return undefined
-
-
-def _store_slot(cx: Emit, index: int, value: Value) -> None:
-    place = layout.EXCHANGE + layout.SLOT * index
-    wide = value.bits
-    if value.width < 64:
-        wide = cx.let(f"zext i{value.width} {wide} to i64")
-    cx.store_field("%thread", place, wide, "i64")
-    for lane in range(2):
-        cx.store_field("%thread", place + 8 + 8 * lane, value.lane(lane), "double")
-    poison = "0" if value.poison == "false" else cx.let(f"zext i1 {value.poison} to i32")
-    if value.undefined and value.width == 32:
-        marked = cx.let(f"or i32 {value.undefined}, {_BY_BYTE}")
-        poison = cx.let(f"select i1 {value.poison}, i32 {marked}, i32 0")
-    cx.store_field("%thread", place + 24, poison)
 
 
 def _load_slot(cx: Emit, index: int, type_: str) -> Value:

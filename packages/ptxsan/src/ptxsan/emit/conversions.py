@@ -85,7 +85,18 @@ def _encoded(cx: Emit, ins: Instruction, text: str, to: str, source: str) -> str
     if to != "f32":
         flags &= ~FLUSH  # .ftz is about f32 operands and results
     if source == "f64":
-        return _from_double(cx, text, to, mode, flags)
+        # Narrow a double; a NaN keeps its sign and the upper bits of its payload
+        bits = encoded(cx, text, to, mode, flags)
+        nan = cx.let(f"fcmp uno double {text}, {text}")
+        payload = cx.let(f"bitcast float {cx.let(f'fptrunc double {text} to float')} to i32")
+        if to == "f32":
+            return cx.let(f"select i1 {nan}, i32 {payload}, i32 {bits}")
+        if to != "f16":
+            return bits
+        sign = cx.let(f"and i32 {cx.let(f'lshr i32 {payload}, 16')}, 32768")
+        top = cx.let(f"and i32 {cx.let(f'lshr i32 {payload}, 13')}, 1023")
+        kept = cx.let(f"or i32 {cx.let(f'or i32 {sign}, {top}')}, {0x7C00}")
+        return cx.let(f"select i1 {nan}, i16 {cx.let(f'trunc i32 {kept} to i16')}, i16 {bits}")
     if mode is Rounding.RN and not flags & ~FLUSH_INPUT and to in ("f16", "bf16"):
         return half_from_single(cx, cx.let(f"fptrunc double {text} to float"), to)
     if mode is Rounding.RN and not flags & ~(FLUSH | FLUSH_INPUT) and to == "f32":
@@ -97,21 +108,6 @@ def _encoded(cx: Emit, ins: Instruction, text: str, to: str, source: str) -> str
         nan = cx.let(f"fcmp uno double {text}, {text}")
         return cx.let(f"select i1 {nan}, i32 {cx.let(f'and i32 {single}, -8192')}, i32 {bits}")
     return bits
-
-
-def _from_double(cx: Emit, text: str, to: str, mode: Rounding, flags: int) -> str:
-    """Narrow a double; a NaN keeps its sign and the upper bits of its payload."""
-    bits = encoded(cx, text, to, mode, flags)
-    nan = cx.let(f"fcmp uno double {text}, {text}")
-    payload = cx.let(f"bitcast float {cx.let(f'fptrunc double {text} to float')} to i32")
-    if to == "f32":
-        return cx.let(f"select i1 {nan}, i32 {payload}, i32 {bits}")
-    if to != "f16":
-        return bits
-    sign = cx.let(f"and i32 {cx.let(f'lshr i32 {payload}, 16')}, 32768")
-    top = cx.let(f"and i32 {cx.let(f'lshr i32 {payload}, 13')}, 1023")
-    kept = cx.let(f"or i32 {cx.let(f'or i32 {sign}, {top}')}, {0x7C00}")
-    return cx.let(f"select i1 {nan}, i16 {cx.let(f'trunc i32 {kept} to i16')}, i16 {bits}")
 
 
 def encoded(cx: Emit, text: str, to: str, mode: Rounding, flags: int) -> str:

@@ -28,27 +28,23 @@ def emit_copy(cx: Emit, ins: Instruction) -> None:
             *[("i64", one) for one in ("%thread.i", "%block.i", "%launch.i", count.bits)],
         )
     else:
-        _start(cx, ins)
-
-
-def _start(cx: Emit, ins: Instruction) -> None:
-    size = ins.operands[2]
-    if not isinstance(size, Immediate) or size.bits not in (4, 8, 16):
-        cx.unsupported("needs a size of 4, 8 or 16 bytes")
-    places = []
-    for operand, space in zip(ins.operands[:2], ("shared", "global"), strict=True):
-        text, poison = cells.address(cx, operand, space)
-        if poison != "false":
-            cells.report_if(cx, poison, layout.K_POISON_ADDRESS, text)
-        places.append(text)
-    cx.call(
-        "void",
-        "rt_copy_start",
-        *[("i64", one) for one in ("%thread.i", "%block.i", "%launch.i", *places)],
-        ("i64", str(size.bits)),
-        ("i64", _given(cx, ins, size.bits)),
-        ("i64", str(cx.site)),
-    )
+        size = ins.operands[2]
+        if not isinstance(size, Immediate) or size.bits not in (4, 8, 16):
+            cx.unsupported("needs a size of 4, 8 or 16 bytes")
+        places = []
+        for operand, space in zip(ins.operands[:2], ("shared", "global"), strict=True):
+            text, poison = cells.address(cx, operand, space)
+            if poison != "false":
+                cells.report_if(cx, poison, layout.K_POISON_ADDRESS, text)
+            places.append(text)
+        cx.call(
+            "void",
+            "rt_copy_start",
+            *[("i64", one) for one in ("%thread.i", "%block.i", "%launch.i", *places)],
+            ("i64", str(size.bits)),
+            ("i64", _given(cx, ins, size.bits)),
+            ("i64", str(cx.site)),
+        )
 
 
 def _given(cx: Emit, ins: Instruction, size: int) -> str:

@@ -59,11 +59,6 @@ def update(
         cx.store_field(record, L.U_LANES + 8 * lane, text, "double")
     cx.jump(done)
     cx.label(done)
-    _add_case(cx, cell, operand, carry_out)
-
-
-def _add_case(cx: Emit, cell: Cell, operand: Value, carry_out: Update) -> None:
-    """Emit what carries out the records of the instruction in work, once for all its elements."""
     start = f"case.{cx.site}:"
     if start in cx.parts.later:
         return

@@ -59,7 +59,16 @@ def _update(cx: Emit, ins: Instruction, operation: str, old: Value, new: Value) 
 
 def _element(cx: Emit, ins: Instruction, operation: str, old: Value, new: Value) -> Value:
     if operation != "add":
-        return _extreme(cx, operation, old, new)
+        if old.type not in ("f16", "bf16"):
+            cx.unsupported("is a float atomic that no architecture has")
+        index = ("i32", str(format_of(old.type).index))
+        codes = [("i32", cx.let(f"zext i16 {one.bits} to i32")) for one in (old, new)]
+        largest = ("i32", str(int(operation == "max")))
+        wide = cx.call("i32", "f_extreme", *codes, index, largest, ("i32", "0"))
+        bits = cx.let(f"trunc i32 {wide} to i16")
+        same = cx.let(f"icmp eq i16 {bits}, {old.bits}")
+        shadow = cx.let(f"select i1 {same}, double {old.lane(0)}, double {new.lane(0)}")
+        return Value(old.type, bits, "false", (shadow,))
     actual = [as_double(cx, one.bits, one.type) for one in (old, new)]
     exact = [exactly(cx, text, one.lane(0)) for text, one in zip(actual, (old, new), strict=True)]
     summed = (algebra.as_shadow(cx, algebra.combine(cx, "add", old, new)),) if cx.algebra else ()
@@ -83,16 +92,3 @@ def _element(cx: Emit, ins: Instruction, operation: str, old: Value, new: Value)
     whole, here = (cx.let(f"fadd double {pair[0]}, {pair[1]}") for pair in (exact, actual))
     result = as_double(cx, bits, old.type)
     return Value(old.type, bits, "false", (delta(cx, result, whole, here),))
-
-
-def _extreme(cx: Emit, operation: str, old: Value, new: Value) -> Value:
-    if old.type not in ("f16", "bf16"):
-        cx.unsupported("is a float atomic that no architecture has")
-    index = ("i32", str(format_of(old.type).index))
-    codes = [("i32", cx.let(f"zext i16 {one.bits} to i32")) for one in (old, new)]
-    largest = ("i32", str(int(operation == "max")))
-    wide = cx.call("i32", "f_extreme", *codes, index, largest, ("i32", "0"))
-    bits = cx.let(f"trunc i32 {wide} to i16")
-    same = cx.let(f"icmp eq i16 {bits}, {old.bits}")
-    shadow = cx.let(f"select i1 {same}, double {old.lane(0)}, double {new.lane(0)}")
-    return Value(old.type, bits, "false", (shadow,))

@@ -105,13 +105,6 @@ class Frame:
         """The bytes of all spilled registers of a thread."""
         return self._spill_bytes
 
-    def _place(self, name: str) -> int:
-        if name not in self._places:
-            self._places[name] = self._spill_bytes
-            size = max(8, self.width(name) // 8) + 8 * len(self.shadows(name)) + 8
-            self._spill_bytes += size
-        return self._places[name]
-
     def spill(self, cx: Emit, live: list[str]) -> None:
         """Store the live registers in the thread's record."""
         for name in self._moving(live):
@@ -140,7 +133,11 @@ class Frame:
 
     def _cells(self, name: str) -> list[tuple[str, str, int]]:
         """Return (alloca, LLVM type, offset) of everything that belongs to a register."""
-        start = self._place(name)
+        if name not in self._places:
+            self._places[name] = self._spill_bytes
+            size = max(8, self.width(name) // 8) + 8 * len(self.shadows(name)) + 8
+            self._spill_bytes += size
+        start = self._places[name]
         width = self.width(name)
         cells = [(self.bits(name), f"i{width}", start)]
         offset = start + max(8, width // 8)

@@ -69,20 +69,20 @@ def write_halves(
         low = cx.let(f"zext i16 {bits} to i32")
         high = cx.let(f"shl i32 {cx.let(f'zext i16 {results[1].bits} to i32')}, 16")
         bits = cx.let(f"or i32 {low}, {high}")
-    undefined = _marked(cx, sources) if type_.endswith("x2") and len(sources) % 2 == 0 else ""
+    if not (type_.endswith("x2") and len(sources) % 2 == 0):
+        undefined = ""
+    else:
+        # The marks of packed results: each half is made from that half of its sources
+        poisons = [cx.either(*(one.poison for one in sources[half::2])) for half in (0, 1)]
+        if poisons == ["false", "false"]:
+            undefined = ""
+        else:
+            low, high = (
+                cx.let(f"select i1 {poison}, i32 {marks}, i32 0")
+                for poison, marks in zip(poisons, _MARKS, strict=True)
+            )
+            undefined = cx.let(f"or i32 {low}, {high}")
     cx.write(operand, type_, bits, sources=tuple(sources), shadow=shadow, undefined=undefined)
-
-
-def _marked(cx: Emit, sources: list[Value]) -> str:
-    """Return the marks of packed results: each half is made from that half of its sources."""
-    poisons = [cx.either(*(one.poison for one in sources[half::2])) for half in (0, 1)]
-    if poisons == ["false", "false"]:
-        return ""
-    low, high = (
-        cx.let(f"select i1 {poison}, i32 {marks}, i32 0")
-        for poison, marks in zip(poisons, _MARKS, strict=True)
-    )
-    return cx.let(f"or i32 {low}, {high}")
 
 
 def exact_half(cx: Emit, value: Value) -> tuple[str, str]:

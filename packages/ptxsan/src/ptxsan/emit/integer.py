@@ -209,7 +209,13 @@ def emit_convert(cx: Emit, ins: Instruction) -> None:
     have, want = a.width, width_of(to)
     bits, poison, undefined = a.bits, a.poison, a.undefined
     if "sat" in ins.parts:
-        bits, undefined = _saturate(cx, a, to), ""
+        wide = 128
+        x = cx.let(f"{'sext' if is_signed(a.type) else 'zext'} i{a.width} {a.bits} to i{wide}")
+        low, high = limits(to)
+        kind = f"i{wide}"
+        x = cx.call(kind, f"llvm.smax.{kind}", (kind, x), (kind, str(low)))
+        x = cx.call(kind, f"llvm.smin.{kind}", (kind, x), (kind, str(high)))
+        bits, undefined = cx.let(f"trunc {kind} {x} to i{width_of(to)}"), ""
     elif have > want:
         bits = cx.let(f"trunc i{have} {bits} to i{want}")
         if undefined:
@@ -219,13 +225,3 @@ def emit_convert(cx: Emit, ins: Instruction) -> None:
         undefined = ""
         bits = cx.let(f"{'sext' if is_signed(source) else 'zext'} i{have} {bits} to i{want}")
     cx.write(ins.operands[0], to, bits, poison=poison, undefined=undefined)
-
-
-def _saturate(cx: Emit, a: Value, to: str) -> str:
-    wide = 128
-    x = cx.let(f"{'sext' if is_signed(a.type) else 'zext'} i{a.width} {a.bits} to i{wide}")
-    low, high = limits(to)
-    kind = f"i{wide}"
-    x = cx.call(kind, f"llvm.smax.{kind}", (kind, x), (kind, str(low)))
-    x = cx.call(kind, f"llvm.smin.{kind}", (kind, x), (kind, str(high)))
-    return cx.let(f"trunc {kind} {x} to i{width_of(to)}")

@@ -24,7 +24,16 @@ def emit_logic(cx: Emit, ins: Instruction) -> None:
     if ins.base == "and" and a.width == 32 and cx.program.has_pairs:
         masks = [one for one in ins.operands[1:3] if isinstance(one, Immediate)]
         if any(one.bits >> 16 & 0xFFFF == _LEADER for one in masks):
-            bits = _in_leader(cx, bits)
+            # The same place of the first block of a pair, where an address is of the second
+            rank = cx.let(f"lshr i32 {bits}, 27")
+            own = cx.load_field("%block", layout.CLUSTER_RANK)
+            named = cx.let(f"sub i32 {rank}, 1")
+            none = cx.let(f"icmp eq i32 {rank}, 0")
+            home = cx.let(f"select i1 {none}, i32 {own}, i32 {named}")
+            second = cx.let(f"trunc i32 {home} to i1")
+            low = cx.let(f"and i32 {bits}, {(1 << 27) - 1}")
+            first = cx.let(f"or i32 {low}, {cx.let(f'shl i32 {home}, 27')}")
+            bits = cx.let(f"select i1 {second}, i32 {first}, i32 {bits}")
     poison = cx.either(a.poison, b.poison)
     undefined = ""
     if poison != "false" and (a.undefined or b.undefined):
@@ -48,19 +57,6 @@ def emit_logic(cx: Emit, ins: Instruction) -> None:
         if undefined:
             undefined = cx.let(f"select i1 {poison}, {kind} {undefined}, {kind} 0")
     cx.write(ins.operands[0], type_, bits, poison=poison, undefined=undefined)
-
-
-def _in_leader(cx: Emit, bits: str) -> str:
-    """Return the same place of the first block of a pair, where an address is of the second."""
-    rank = cx.let(f"lshr i32 {bits}, 27")
-    own = cx.load_field("%block", layout.CLUSTER_RANK)
-    named = cx.let(f"sub i32 {rank}, 1")
-    none = cx.let(f"icmp eq i32 {rank}, 0")
-    home = cx.let(f"select i1 {none}, i32 {own}, i32 {named}")
-    second = cx.let(f"trunc i32 {home} to i1")
-    low = cx.let(f"and i32 {bits}, {(1 << 27) - 1}")
-    first = cx.let(f"or i32 {low}, {cx.let(f'shl i32 {home}, 27')}")
-    return cx.let(f"select i1 {second}, i32 {first}, i32 {bits}")
 
 
 @emits("not", "cnot")
@@ -109,18 +105,14 @@ def emit_shift(cx: Emit, ins: Instruction) -> None:
     if not signed:
         inside = cx.let(f"icmp ult i32 {amount.bits}, {width}")
         bits = cx.let(f"select i1 {inside}, {kind} {bits}, {kind} 0")
+    moved: tuple[str, ...] = ()
+    constant = ins.operands[2]
+    if isinstance(constant, Immediate) and constant.bits == 16 and len(a.shadow) == 2:
+        moved = (a.shadow[0], a.shadow[0]) if ins.base == "shl" else (a.shadow[1], ZERO)
     cx.write(
-        ins.operands[0], type_, bits, sources=(a, amount), shadow=_moved(cx, ins, a),
+        ins.operands[0], type_, bits, sources=(a, amount), shadow=moved,
         undefined=_shifted_marks(cx, ins, a),
     )  # fmt: skip
-
-
-def _moved(cx: Emit, ins: Instruction, a: Value) -> tuple[str, ...]:
-    """A shift by 16 moves a half, or makes a bf16 an f32, with its shadow."""
-    by = ins.operands[2]
-    if not isinstance(by, Immediate) or by.bits != 16 or len(a.shadow) != 2:
-        return ()
-    return (a.shadow[0], a.shadow[0]) if ins.base == "shl" else (a.shadow[1], ZERO)
 
 
 def _resize(cx: Emit, text: str, have: int, want: int) -> str:

@@ -93,15 +93,12 @@ def _first(cx: Emit, operand: Operand, type_: str, transposed: bool) -> tuple[li
     if isinstance(operand, Vector):
         return [cx.read(one, "b32") for one in operand.items], 0
     flags = CHUNKS_A | (TRANSPOSE_A if transposed else 0)
-    warp = cx.let(f"and i32 {cx.let(f'lshr i32 {_thread(cx)}, 5')}, 3")
-    first = cx.let(f"zext i32 {cx.let(f'shl i32 {warp}, 4')} to i64")
-    return _chunks(cx, operand, 32, transposed, _BYTES[type_], first=first), flags
-
-
-def _thread(cx: Emit) -> str:
     from ptxsan.runtime import layout
 
-    return cx.load_field("%thread", layout.TID)
+    thread = cx.load_field("%thread", layout.TID)
+    warp = cx.let(f"and i32 {cx.let(f'lshr i32 {thread}, 5')}, 3")
+    first = cx.let(f"zext i32 {cx.let(f'shl i32 {warp}, 4')} to i64")
+    return _chunks(cx, operand, 32, transposed, _BYTES[type_], first=first), flags
 
 
 def _chunks(

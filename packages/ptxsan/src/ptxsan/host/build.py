@@ -267,53 +267,16 @@ def link(
     command += [*(str(unit.object) for unit in units), *map(str, objects), str(anchor)]
     command += [str(runtime), f"-Wl,-rpath,{runtime.parent}", *flags, "-o", str(draft)]
     run_compiler(command, "the program does not link")
-    linked = _linked(units, draft, library)
-    _beside(library).write_text(json.dumps(asdict(linked)), encoding="utf-8")
-    draft.replace(library)
-    return linked
-
-
-def _linked(units: Sequence[Compiled], draft: Path, library: Path) -> Linked:
     modules = tuple(dict.fromkeys(unit.ptx for unit in units if unit.ptx))
     owners = {
         symbol: (name, modules.index(unit.ptx))
         for unit in units
         for symbol, name in unit.names.items()
     }
-    known = _variables(units, modules)
-    functions, variables, anchor = [], [], 0
-    for offset, size, kind, symbol in sorted(_table(draft)):
-        if symbol == ANCHOR:
-            anchor = offset
-        elif symbol in owners and kind in _FUNCTIONS:
-            functions.append((offset, size, *owners[symbol]))
-        elif kind in _VARIABLES and size and known.get(symbol):
-            variables.append((offset, size, *known[symbol].pop(0)))
-    return Linked(
-        library=str(library),
-        is_concurrent=not _CONCURRENT.isdisjoint(_wanted(draft)),
-        modules=modules,
-        functions=tuple((offset - anchor, size, name, m) for offset, size, name, m in functions),
-        variables=tuple((offset - anchor, size, name, m) for offset, size, name, m in variables),
-    )
-
-
-_VARIABLE = re.compile(
-    r"^\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const)\b[^;={\n]*?([\w$]+)\s*[\[;=]",
-    re.MULTILINE,
-)
-_INTERNAL = re.compile(r"\b_INTERNAL_\w+::|\(anonymous namespace\)::")
-
-
-def _variables(
-    units: Sequence[Compiled], modules: Sequence[str]
-) -> dict[str, list[tuple[str, int]]]:
-    """Return name and module of the device's variables by the symbols of the host's.
-
-    Those of internal linkage are mangled differently, and several units may have one of a name:
-    they are in the order of the units, in which the linker lays them down.
-    """
-    found: dict[str, list[tuple[str, int]]] = {}
+    # Name and module of the device's variables by the symbols of the host's. Those of
+    # internal linkage are mangled differently, and several units may have one of a name:
+    # they are in the order of the units, in which the linker lays them down.
+    known: dict[str, list[tuple[str, int]]] = {}
     for unit in units:
         if not unit.ptx:
             continue
@@ -323,8 +286,39 @@ def _variables(
         for symbol, plain in _demangled(symbols).items():
             name = symbol if symbol in names else by_plain.get(_INTERNAL.sub("", plain))
             if name is not None:
-                found.setdefault(symbol, []).append((name, modules.index(unit.ptx)))
-    return found
+                known.setdefault(symbol, []).append((name, modules.index(unit.ptx)))
+    functions, variables, origin = [], [], 0
+    for offset, size, kind, symbol in sorted(_table(draft)):
+        if symbol == ANCHOR:
+            origin = offset
+        elif symbol in owners and kind in _FUNCTIONS:
+            functions.append((offset, size, *owners[symbol]))
+        elif kind in _VARIABLES and size and known.get(symbol):
+            variables.append((offset, size, *known[symbol].pop(0)))
+    done = subprocess.run(
+        ["nm", "-D", "--undefined-only", str(draft)],
+        capture_output=True, text=True, timeout=_TIMEOUT_S, check=True,
+    )  # fmt: skip
+    wanted = {
+        line.split()[-1].partition("@")[0] for line in done.stdout.splitlines() if line.strip()
+    }
+    linked = Linked(
+        library=str(library),
+        is_concurrent=not _CONCURRENT.isdisjoint(wanted),
+        modules=modules,
+        functions=tuple((offset - origin, size, name, m) for offset, size, name, m in functions),
+        variables=tuple((offset - origin, size, name, m) for offset, size, name, m in variables),
+    )
+    _beside(library).write_text(json.dumps(asdict(linked)), encoding="utf-8")
+    draft.replace(library)
+    return linked
+
+
+_VARIABLE = re.compile(
+    r"^\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const)\b[^;={\n]*?([\w$]+)\s*[\[;=]",
+    re.MULTILINE,
+)
+_INTERNAL = re.compile(r"\b_INTERNAL_\w+::|\(anonymous namespace\)::")
 
 
 def _table(binary: Path) -> list[tuple[int, int, str, str]]:
@@ -339,15 +333,6 @@ def _table(binary: Path) -> list[tuple[int, int, str, str]]:
         if len(words) == 4:
             rows.append((int(words[0], 16), int(words[1], 16), words[2], words[3]))
     return rows
-
-
-def _wanted(binary: Path) -> set[str]:
-    """Return the names of the functions that a binary takes from others, without versions."""
-    done = subprocess.run(
-        ["nm", "-D", "--undefined-only", str(binary)],
-        capture_output=True, text=True, timeout=_TIMEOUT_S, check=True,
-    )  # fmt: skip
-    return {line.split()[-1].partition("@")[0] for line in done.stdout.splitlines() if line.strip()}
 
 
 def _demangled(names: Sequence[str]) -> dict[str, str]:

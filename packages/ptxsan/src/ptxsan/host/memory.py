@@ -37,7 +37,12 @@ class Memory:
         self._count += 1
         data = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(base))
         flags = None if initialised else np.zeros(nbytes, np.bool_)
-        for old in self._gone_in(base, nbytes):
+        gone_in = [
+            old
+            for old in self._gone_bases
+            if old < base + nbytes and base < old + self._gone[old][0]
+        ]
+        for old in gone_in:
             del self._gone[old]
             self._gone_bases.remove(old)
         if base not in self._buffers:
@@ -132,13 +137,6 @@ class Memory:
                 if target is not None:
                     found.append((buffer, int(place) * 8, target))
         return tuple(found)
-
-    def _gone_in(self, base: int, nbytes: int) -> list[int]:
-        return [
-            old
-            for old in self._gone_bases
-            if old < base + nbytes and base < old + self._gone[old][0]
-        ]
 
 
 @dataclass(slots=True)

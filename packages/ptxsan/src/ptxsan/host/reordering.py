@@ -102,7 +102,15 @@ class Reordering:
                 report = run(one.module, one.launch, options=self._options)
                 for found in report.findings:
                     if found.place not in known and found.severity is Severity.WRONG:
-                        yield _found_first(found, later, overtaken)
+                        # A finding that another order showed. That one waits for the other
+                        # is a note: CUDA does not promise that both run at once, and a GPU
+                        # that is free enough lets them.
+                        severity = Severity.NOTE if found.kind is Kind.DEADLOCK else Severity.WRONG
+                        order = _order(later, overtaken)
+                        text = (
+                            f"{found.text} (when {order}, which no stream order or event rules out)"
+                        )
+                        yield replace(found, text=text, severity=severity)
                 waits = any(found.kind is Kind.DEADLOCK for found in report.findings)
                 if waits or report.inconclusive is not None:
                     return  # what it was to leave is not known
@@ -135,20 +143,6 @@ def _shares(changing: Accesses, other: Accesses) -> bool:
         first_common(changing.updates, theirs) is not None
         for theirs in (other.updates, other.glances)
     )
-
-
-def _found_first(
-    found: MachineFinding, later: Executed, overtaken: Sequence[Executed]
-) -> MachineFinding:
-    """Return a finding that another order showed.
-
-    That one waits for the other is a note: CUDA does not promise that both run at once, and a GPU
-    that is free enough lets them.
-    """
-    severity = Severity.NOTE if found.kind is Kind.DEADLOCK else Severity.WRONG
-    order = _order(later, overtaken)
-    text = f"{found.text} (when {order}, which no stream order or event rules out)"
-    return replace(found, text=text, severity=severity)
 
 
 def _order(later: Executed, overtaken: Sequence[Executed]) -> str:

@@ -346,7 +346,14 @@ def _host_text(
             elif not member:
                 remove(item.first, item.last)
 
-    passed = _passed(tokens, frozenset(item.name for item in items if item.is_kernel))
+    # The names among kernels' template arguments: the host has to know such functions
+    kernels = frozenset(item.name for item in items if item.is_kernel)
+    passed: set[str] = set()
+    for index, (one, after) in enumerate(itertools.pairwise(tokens)):
+        if one.text in kernels and after.text == "<":
+            end = closing_angle(tokens, index + 1)
+            inside = tokens[index + 2 : end] if end is not None else ()
+            passed |= {token.text for token in inside if token.kind is Kind.NAME}
     for item in items:
         visit(item, member=False)
     for index, token in enumerate(tokens):
@@ -372,17 +379,6 @@ def _host_text(
         if _include(directive.text).startswith(absent):
             edited.replace(directive.start, directive.end)
     return edited.result(), cub
-
-
-def _passed(tokens: Sequence[Token], kernels: frozenset[str]) -> set[str]:
-    """Return the names among kernels' template arguments: the host has to know such functions."""
-    found: set[str] = set()
-    for index, (one, after) in enumerate(itertools.pairwise(tokens)):
-        if one.text in kernels and after.text == "<":
-            end = closing_angle(tokens, index + 1)
-            inside = tokens[index + 2 : end] if end is not None else ()
-            found |= {token.text for token in inside if token.kind is Kind.NAME}
-    return found
 
 
 def _include(directive: str) -> str:

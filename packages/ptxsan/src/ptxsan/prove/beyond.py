@@ -199,20 +199,16 @@ def gives(law: L.CallLaw, call: L.Observation, known: Collection[str] = ()) -> b
         if found is None:
             return False
         for number, base in found.items():
-            if _is_unwritten(launched, base):
+            if any(
+                unwritten
+                for (place, _), unwritten in zip(launched.regions, launched.unwritten, strict=False)
+                if place == base
+            ):
                 earlier = one.unwritten.get(number)
                 if earlier is None or any(bases[n].get(at) != base for n, at in earlier):
                     return False
         bases.append(found)
     return True
-
-
-def _is_unwritten(launched: L.Launched, base: int) -> bool:
-    return any(
-        unwritten
-        for (place, _), unwritten in zip(launched.regions, launched.unwritten, strict=False)
-        if place == base
-    )
 
 
 def _places(

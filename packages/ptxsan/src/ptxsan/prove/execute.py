@@ -269,19 +269,15 @@ class Execution:
         if isinstance(target, Register):
             return None if value is None else {target.name: value}
         if isinstance(target, Vector) and len(target.items) == 2:
-            return self._unpacked(step, target)
+            moves = isa.row(step.one).copies and len(step.one.operands) == 2
+            if not moves or step.one.parts[-1] != "b64":
+                return None
+            low, high = target.items
+            if not isinstance(low, Register) or not isinstance(high, Register):
+                return None
+            whole = step.number(step.one.operands[1], "u64")
+            return {low.name: whole, high.name: self.thread.atoms.quotient(whole, of(1 << 32))}
         return None
-
-    def _unpacked(self, step: Step, target: Vector) -> dict[str, Value] | None:
-        """Return the halves of `mov.b64 {low, high}, whole`."""
-        moves = isa.row(step.one).copies and len(step.one.operands) == 2
-        if not moves or step.one.parts[-1] != "b64":
-            return None
-        low, high = target.items
-        if not isinstance(low, Register) or not isinstance(high, Register):
-            return None
-        whole = step.number(step.one.operands[1], "u64")
-        return {low.name: whole, high.name: self.thread.atoms.quotient(whole, of(1 << 32))}
 
     def _touch(self, step: Step, site: int) -> dict[str, Value] | None:
         """Note the accesses of an instruction; return what it loads."""
@@ -329,7 +325,17 @@ class Execution:
         guesses, stepping = list(loop.guesses), dict(loop.steps)
         counter = self._symbol(header, f"iteration of line {self.program.body[first].line}", 0)
         self.counters[counter] = header
-        held = self._held(header, state, (changed & live) - stepping.keys())
+        held: dict[str, tuple[Atom, Carried]] = {}
+        for name in sorted((changed & live) - stepping.keys()):
+            base = state.registers.get(name)
+            type_ = self.program.registers.get(name, "")
+            if not isinstance(base, Poly) or type_ not in _CARRIED or len(held) >= _MOST_CARRIED:
+                continue
+            half = 1 << (_CARRIED[type_] - 1)
+            if not base.within(-half, half - 1):
+                continue
+            atom = self._symbol(header, f"{name} in the loop", -half, half - 1, data=True)
+            held[name] = atom, Carried(header=header, first=base, width=_CARRIED[type_])
         guesses += [guess for atom, one in held.values() for guess in _bounds_of(atom, one.first)]
         beginning = {atom: one.first for atom, one in held.values()}
         for _ in range(_ROUNDS):
@@ -481,23 +487,6 @@ class Execution:
             if any(held.registers.get(name) != after for _, _, held in back):
                 wrong.add(name)
         return wrong
-
-    def _held(
-        self, header: int, state: State, names: Iterable[str]
-    ) -> dict[str, tuple[Atom, Carried]]:
-        """Return unknowns for integers that a loop changes, each in another way."""
-        found: dict[str, tuple[Atom, Carried]] = {}
-        for name in sorted(names):
-            base = state.registers.get(name)
-            type_ = self.program.registers.get(name, "")
-            if not isinstance(base, Poly) or type_ not in _CARRIED or len(found) >= _MOST_CARRIED:
-                continue
-            half = 1 << (_CARRIED[type_] - 1)
-            if not base.within(-half, half - 1):
-                continue
-            atom = self._symbol(header, f"{name} in the loop", -half, half - 1, data=True)
-            found[name] = atom, Carried(header=header, first=base, width=_CARRIED[type_])
-        return found
 
     def _keeping(
         self,

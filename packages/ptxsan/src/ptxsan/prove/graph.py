@@ -32,7 +32,20 @@ def behind(program: Program, block: int, site: int) -> set[int]:
 def graph_of(program: Program) -> Graph:
     """Return the loops of a program. Raises MachineError for jumps into a loop's middle."""
     successors = [block.successors for block in program.blocks]
-    order = _reverse_postorder(successors)
+    seen: set[int] = {0}
+    done: list[int] = []
+    stack: list[tuple[int, int]] = [(0, 0)]
+    while stack:
+        block, at = stack.pop()
+        if at < len(successors[block]):
+            stack.append((block, at + 1))
+            following = successors[block][at]
+            if following not in seen:
+                seen.add(following)
+                stack.append((following, 0))
+        else:
+            done.append(block)
+    order = done[::-1]
     place = {block: number for number, block in enumerate(order)}
     predecessors: dict[int, list[int]] = {block: [] for block in order}
     for block in order:
@@ -51,23 +64,6 @@ def graph_of(program: Program) -> Graph:
                 _loop_body(following, block, predecessors)
             )
     return Graph(order=tuple(order), loops={h: frozenset(body) for h, body in loops.items()})
-
-
-def _reverse_postorder(successors: list[tuple[int, ...]]) -> list[int]:
-    seen: set[int] = {0}
-    done: list[int] = []
-    stack: list[tuple[int, int]] = [(0, 0)]
-    while stack:
-        block, at = stack.pop()
-        if at < len(successors[block]):
-            stack.append((block, at + 1))
-            following = successors[block][at]
-            if following not in seen:
-                seen.add(following)
-                stack.append((following, 0))
-        else:
-            done.append(block)
-    return done[::-1]
 
 
 def _dominators(

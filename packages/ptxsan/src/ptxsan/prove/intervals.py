@@ -8,7 +8,7 @@ number at an access follows from that at this barrier: the same, the next one, o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TypeAlias
@@ -80,7 +80,33 @@ class Intervals:
 
     def deciding(self) -> frozenset[int]:
         """Return the sites of branches that decide whether, or how often, a barrier is met."""
-        after = _postdominators(self._successors(), self.graph.order)
+        # The nearest block that every way from a block to the end passes; _EXIT: none
+        successors = self._successors()
+        every = frozenset((*self.graph.order, _EXIT))
+        behind = dict.fromkeys(self.graph.order, every)
+        behind[_EXIT] = frozenset((_EXIT,))
+        changed = True
+        while changed:
+            changed = False
+            for number in reversed(self.graph.order):
+                shared = every
+                for one in successors[number]:
+                    shared &= behind[one]
+                new = shared | {number}
+                if new != behind[number]:
+                    behind[number], changed = new, True
+        ending = {_EXIT}
+        while (
+            fresh := {one for one in self.graph.order if not ending.isdisjoint(successors[one])}
+            - ending
+        ):
+            ending |= fresh
+        after = {}
+        for number in self.graph.order:
+            strict = behind[number] - {number}
+            # The nearest one is followed by all the others; what never ends is followed by nothing.
+            followed = (one for one in strict if behind[one] >= strict)
+            after[number] = next(followed, _EXIT) if number in ending else _EXIT
         with_barrier = {self._block_of[site] for site in self.barriers}
         found = set()
         for number in self.graph.order:
@@ -176,32 +202,3 @@ class Intervals:
         else:
             new = Iteration.NEXT if standing[place] is Iteration.SAME else Iteration.ANY
         return (*standing[:place], new, *standing[place + 1 :])
-
-
-def _postdominators(
-    successors: Mapping[int, tuple[int, ...]], order: tuple[int, ...]
-) -> dict[int, int]:
-    """Return the nearest block that every way from a block to the end passes; _EXIT: none."""
-    every = frozenset((*order, _EXIT))
-    behind = dict.fromkeys(order, every)
-    behind[_EXIT] = frozenset((_EXIT,))
-    changed = True
-    while changed:
-        changed = False
-        for number in reversed(order):
-            shared = every
-            for one in successors[number]:
-                shared &= behind[one]
-            new = shared | {number}
-            if new != behind[number]:
-                behind[number], changed = new, True
-    ending = {_EXIT}
-    while fresh := {one for one in order if not ending.isdisjoint(successors[one])} - ending:
-        ending |= fresh
-    nearest = {}
-    for number in order:
-        strict = behind[number] - {number}
-        # The nearest one is followed by all the others; what never ends is followed by nothing.
-        followed = (one for one in strict if behind[one] >= strict)
-        nearest[number] = next(followed, _EXIT) if number in ending else _EXIT
-    return nearest

@@ -317,66 +317,53 @@ def _law_of_class(
     for place in range(len(inside[0].launches)):
         of_one = [one.launches[place] for one in rows]
         law, reached = _law_of_launch(of_one, fitter)
-        launches = (*launches, replace(law, unwritten=_unwritten(of_one, reached, places)))
+        found = {}
+        for number, bases in enumerate(reached):
+            fresh = any(
+                unwritten
+                for row, here in zip(of_one, bases, strict=True)
+                for (base, _), unwritten in zip(row.regions, row.unwritten, strict=False)
+                if base == here
+            )
+            if fresh:
+                found[number] = tuple(
+                    (launch, region)
+                    for launch, regions in enumerate(places)
+                    for region, others in enumerate(regions)
+                    if others == bases
+                )
+        launches = (*launches, replace(law, unwritten=found))
         places.append(reached)
+    outside = [one for one in every if not any(one is other for other in inside)]
+    multiples: dict[str, int] = {}
+    bounds: dict[str, tuple[int | None, int | None]] = {}
+    if not outside:
+        scope = Scope(multiples={}, bounds={})
+    else:
+        conditions = tuple(dict.fromkeys(_divisions(inside, outside, launches)))
+        if conditions and not any(all(c.holds(one.sizes) for c in conditions) for one in outside):
+            scope = Scope(multiples={}, bounds={}, conditions=conditions)
+        else:
+            for name in inside[0].sizes:
+                sizes = [one.sizes[name] for one in inside]
+                others = [one.sizes[name] for one in outside]
+                common = math.gcd(*sizes)
+                if common > 1 and any(size % common for size in others):
+                    multiples[name] = common
+                low, high = min(sizes), max(sizes)
+                bounds[name] = (
+                    low if any(size < low for size in others) else None,
+                    high if any(size > high for size in others) else None,
+                )
+            scope = Scope(multiples=multiples, bounds=bounds, conditions=conditions)
     return CallLaw(
         launches=launches,
-        scope=_scope(inside, every, launches),
+        scope=scope,
         fitted=len(fitting),
         confirmed=len(held_out),
         witness=min(inside, key=lambda one: sum(one.sizes.values())),
         seen=tuple(one.sizes for one in inside),
     )
-
-
-def _unwritten(
-    rows: list[Launched],
-    reached: tuple[tuple[int, ...], ...],
-    earlier: list[tuple[tuple[int, ...], ...]],
-) -> dict[int, tuple[tuple[int, int], ...]]:
-    """Return which regions are not written, each with the earlier launches that may have."""
-    found = {}
-    for number, bases in enumerate(reached):
-        fresh = any(
-            unwritten
-            for row, here in zip(rows, bases, strict=True)
-            for (base, _), unwritten in zip(row.regions, row.unwritten, strict=False)
-            if base == here
-        )
-        if fresh:
-            found[number] = tuple(
-                (launch, region)
-                for launch, regions in enumerate(earlier)
-                for region, others in enumerate(regions)
-                if others == bases
-            )
-    return found
-
-
-def _scope(
-    inside: list[Observation], every: Sequence[Observation], launches: Sequence[LaunchLaw]
-) -> Scope:
-    """Return what tells the class from the calls that are not in it, on the side of caution."""
-    outside = [one for one in every if not any(one is other for other in inside)]
-    multiples: dict[str, int] = {}
-    bounds: dict[str, tuple[int | None, int | None]] = {}
-    if not outside:
-        return Scope(multiples={}, bounds={})
-    conditions = tuple(dict.fromkeys(_divisions(inside, outside, launches)))
-    if conditions and not any(all(c.holds(one.sizes) for c in conditions) for one in outside):
-        return Scope(multiples={}, bounds={}, conditions=conditions)
-    for name in inside[0].sizes:
-        sizes = [one.sizes[name] for one in inside]
-        others = [one.sizes[name] for one in outside]
-        common = math.gcd(*sizes)
-        if common > 1 and any(size % common for size in others):
-            multiples[name] = common
-        low, high = min(sizes), max(sizes)
-        bounds[name] = (
-            low if any(size < low for size in others) else None,
-            high if any(size > high for size in others) else None,
-        )
-    return Scope(multiples=multiples, bounds=bounds, conditions=conditions)
 
 
 def _divisions(
@@ -408,7 +395,9 @@ def _law_of_launch(
     words, regions, called, reached = _words(rows, fitter)
     for length in regions:
         if isinstance(length, Sum):  # a grid is often made of the elements of a buffer
-            fitter.offer(_elements(length))
+            width = math.gcd(4, *(factor for factor, _ in length.parts))
+            elements = Sum(tuple((factor // width, product) for factor, product in length.parts))
+            fitter.offer(elements)
     grid = tuple(fitter.fit([row.grid[axis] for row in rows]) for axis in range(3))
     found = LaunchLaw(
         module=first.module,
@@ -424,12 +413,6 @@ def _law_of_launch(
         clustered=any(row.cluster != (1, 1, 1) for row in rows),
     )
     return found, reached
-
-
-def _elements(length: Sum) -> Sum:
-    """Return how many elements so many bytes are, if these have 4 bytes each, or as many as may."""
-    width = math.gcd(4, *(factor for factor, _ in length.parts))
-    return Sum(tuple((factor // width, product) for factor, product in length.parts))
 
 
 def _words(
@@ -464,7 +447,10 @@ def _words(
             known = [place for place in places if place is not None]
             bases = tuple(place[0] for place in known)
             if bases not in reached:
-                if _overlaps(bases, list(reached)):
+                overlaps = any(
+                    a == b for other in list(reached) for a, b in zip(bases, other, strict=True)
+                )
+                if overlaps:
                     found[where] = Lawless("its memory is another argument's at some sizes only")
                     continue
                 reached[bases] = len(lengths)
@@ -512,10 +498,6 @@ def _called(rows: list[Launched], bases: tuple[int, ...]) -> frozenset[str]:
         dict(zip((base for base, _ in row.regions), row.names, strict=False)).get(here, "")
         for row, here in zip(rows, bases, strict=True)
     )
-
-
-def _overlaps(bases: tuple[int, ...], known: list[tuple[int, ...]]) -> bool:
-    return any(a == b for other in known for a, b in zip(bases, other, strict=True))
 
 
 def _region(row: Launched, value: int) -> tuple[int, int] | None:
@@ -591,12 +573,7 @@ class Fitter:
             yield from _linear(product, column, known)
         for product, column in self._products(self._features, len(known)):
             yield from _stepped(product, column, known)
-        rounded = self._rounded(len(known))
-        for product, column in self._products(rounded, len(known), most=3):
-            yield from _linear(product, column, known)
-
-    def _rounded(self, count: int) -> list[tuple[Expression, list[int]]]:
-        """Return features with their ceilings by usual steps and their powers of two."""
+        count = len(known)
         found = list(self._features[:6])
         for law, column in self._features[:6]:
             if not isinstance(law, Axis | Floor | Sum):
@@ -607,7 +584,8 @@ class Fitter:
                     found.append((Floor(law, step - 1, step), rounded))
             powers = [1 << max(value - 1, 0).bit_length() for value in column]
             found.append((Power(law), powers))
-        return found
+        for product, column in self._products(found, len(known), most=3):
+            yield from _linear(product, column, known)
 
     @staticmethod
     def _products(

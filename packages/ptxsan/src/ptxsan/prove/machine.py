@@ -245,10 +245,7 @@ class Thread:
             length = None if law is None else self.axes.poly(law)
             name = self.law.name_of(place)
             self._regions[place] = self._allocate(name, "global", _ALIGNMENT, length)
-        self._place_variables()
-
-    def _place_variables(self) -> None:
-        """Give the program's own variables a place; all dynamic shared memory begins at one."""
+        # The program's own variables a place; all dynamic shared memory begins at one
         law = self.law.shared_bytes
         dynamic: Allocation | None = None
         for one in self.program.shared:

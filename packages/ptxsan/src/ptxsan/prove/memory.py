@@ -273,11 +273,8 @@ def prove_call(
 
 def is_confirmed(law: L.CallLaw, domain: Domain) -> bool:
     """Whether enough calls confirmed a law to speak of sizes that were not recorded."""
-    return not _free(domain) or law.confirmed >= LEAST_CONFIRMED
-
-
-def _free(domain: Domain) -> bool:
-    return any(axis.low != axis.high for axis in domain.axes.values())
+    free = any(axis.low != axis.high for axis in domain.axes.values())
+    return not free or law.confirmed >= LEAST_CONFIRMED
 
 
 def as_recorded(law: L.CallLaw, domain: Domain) -> tuple[L.CallLaw, Domain]:

@@ -23,7 +23,7 @@ from ptxsan.prove.execute import Execution
 from ptxsan.prove.intervals import Intervals, Iteration, Standing
 from ptxsan.prove.machine import Allocation
 from ptxsan.prove.renaming import Renaming
-from ptxsan.prove.solver import Answer, Countered, Discharge, Open, Shown, Solver
+from ptxsan.prove.solver import Countered, Discharge, Open, Shown, Solver
 from ptxsan.prove.terms import (
     FALSE,
     TRUE,
@@ -225,22 +225,23 @@ class _Races:
             for number, first in enumerate(written):
                 for second in (*written[number:], *(one for one in inside if one.what == "read")):
                     if allocation.space == "global" and _meet(first, second, same_block=False):
-                        self._apart(first, second, self._blocks_apart(first, second))
+                        other = self._another(self._uniform, "blocks")
+                        thread = self.execution.thread
+                        ctaid = [thread.special[f"%ctaid.{letter}"] for letter in "xyz"]
+                        blocks_apart = _Case(
+                            left=None,
+                            right=other,
+                            same_block=False,
+                            facts=(),
+                            differ=_different(ctaid, other),
+                        )
+                        self._apart(first, second, blocks_apart)
                     if _meet(first, second, same_block=True):
                         for case in self._threads_apart(first, second):
                             self._apart(first, second, case)
                     self._pairs += 1
                     if len(self._failures) >= self.most:
                         return
-
-    def _blocks_apart(self, first: Access, second: Access) -> _Case:
-        other = self._another(self._uniform, "blocks")
-        thread = self.execution.thread
-        ctaid = [thread.special[f"%ctaid.{letter}"] for letter in "xyz"]
-        return _Case(
-            left=None, right=other, same_block=False, facts=(),
-            differ=_different(ctaid, other),
-        )  # fmt: skip
 
     def _threads_apart(self, first: Access, second: Access) -> Iterator[_Case]:
         """Yield the ways in which two threads of a block may be at both accesses at once.
@@ -339,12 +340,38 @@ class _Races:
         if any(decided(fact) == FALSE for fact in facts):
             return
         meeting: list[Formula] = []
-        for one, another, n1, n2 in self._rows(first, second):
+        # Take offsets apart: accesses meet where, and only where, all parts do. Where both
+        # are stride * row + column, and the access stays within a row, they meet in the
+        # same row and at columns that meet.
+        key = first.offset, second.offset, first.nbytes, second.nbytes, first.site, second.site
+        if key not in self._parts:
+            self._parts[key] = self._apart_by_rows(
+                first, second, (first.offset, second.offset, first.nbytes, second.nbytes), 0
+            )
+        for one, another, n1, n2 in self._parts[key]:
             there = right.poly(another)
-            meeting.append(_overlap((one if left is None else left.poly(one)) - there, n1, n2))
+            difference = (one if left is None else left.poly(one)) - there
+            varying = Poly({m: c for m, c in difference.terms.items() if m})
+            constant = difference.terms.get((), 0)
+            step = varying.content
+            overlap: Formula
+            if not step:
+                overlap = TRUE if -n1 < constant < n2 else FALSE
+            else:
+                reduced = Poly({m: c // step for m, c in varying.terms.items()})
+                low, high = -((n1 - 1 + constant) // step), (n2 - 1 - constant) // step
+                if high - low < _MOST_SHIFTS:
+                    overlap = disjunction(Eq(reduced - shift) for shift in range(low, high + 1))
+                else:
+                    overlap = conjunction([Le(of(low) - reduced), Le(reduced - high)])
+            meeting.append(overlap)
         if any(decided(one) == FALSE for one in meeting):
             return
-        found = self._excluded(facts, case, meeting)
+        last, others = meeting[-1], meeting[:-1]
+        if self.solver.implies([case.differ, *case.facts, *others], negated(last), quick=True):
+            self._discharged[str(Discharge.LINEAR)] += 1
+            return
+        found = self.solver.answer([*facts, *others], negated(last))
         if isinstance(found, Shown):
             self._discharged[str(found.by)] += 1
             return
@@ -356,28 +383,6 @@ class _Races:
                 values=values,
             )
         )  # fmt: skip
-
-    def _excluded(
-        self, facts: Sequence[Formula], case: _Case, meeting: Sequence[Formula]
-    ) -> Answer:
-        """Answer whether facts exclude that two accesses meet."""
-        last, others = meeting[-1], meeting[:-1]
-        if self.solver.implies([case.differ, *case.facts, *others], negated(last), quick=True):
-            return Shown(Discharge.LINEAR)
-        return self.solver.answer([*facts, *others], negated(last))
-
-    def _rows(self, first: Access, second: Access) -> list[_Part]:
-        """Take offsets apart: accesses meet where, and only where, all parts do.
-
-        Where both are stride * row + column, and the access stays within a row, they meet in the
-        same row and at columns that meet.
-        """
-        key = first.offset, second.offset, first.nbytes, second.nbytes, first.site, second.site
-        if key not in self._parts:
-            self._parts[key] = self._apart_by_rows(
-                first, second, (first.offset, second.offset, first.nbytes, second.nbytes), 0
-            )
-        return self._parts[key]
 
     def _apart_by_rows(self, first: Access, second: Access, part: _Part, depth: int) -> list[_Part]:
         one, another, n1, n2 = part
@@ -427,20 +432,6 @@ def _meet(first: Access, second: Access, *, same_block: bool) -> bool:
         return True
     near = any(scope in one.instruction.parts for one in (first, second) for scope in _SCOPED)
     return near and not same_block
-
-
-def _overlap(difference: Poly, first: int, second: int) -> Formula:
-    """Return that accesses of so many bytes overlap whose offsets differ so."""
-    varying = Poly({m: c for m, c in difference.terms.items() if m})
-    constant = difference.terms.get((), 0)
-    step = varying.content
-    if not step:
-        return TRUE if -first < constant < second else FALSE
-    reduced = Poly({m: c // step for m, c in varying.terms.items()})
-    low, high = -((first - 1 + constant) // step), (second - 1 - constant) // step
-    if high - low < _MOST_SHIFTS:
-        return disjunction(Eq(reduced - shift) for shift in range(low, high + 1))
-    return conjunction([Le(of(low) - reduced), Le(reduced - high)])
 
 
 def _strides(poly: Poly, blocks: Renaming) -> list[Poly]:

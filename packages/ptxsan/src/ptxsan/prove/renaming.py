@@ -86,13 +86,32 @@ class Renaming:
             return known
         match atom.meaning:
             case Symbol():
-                return self._symbol(atom)
+                if atom in self.replaced:
+                    symbol = self.replaced[atom]
+                elif atom in self.shared or self.identity:
+                    symbol = of(atom)
+                else:
+                    place = self.loads.get(atom)
+                    if place is not None and not self.replaced and self.poly(place[1]) == place[1]:
+                        symbol = of(atom)
+                    else:
+                        new = self.atoms.symbol(
+                            f"{atom.name}'", atom.low, atom.high, data=atom.data
+                        )
+                        symbol = self._known[atom] = of(new)  # its facts speak of itself
+                        new.facts = tuple(map(self.formula, atom.facts))
+                self._known[atom] = symbol
+                return symbol
             case Quotient(dividend, divisor):
                 above, below = self.poly(dividend), self.poly(divisor)
                 low, _ = below.interval()
                 # Without a positive divisor there is no atom for it: then it is anything.
                 fits = low is not None and low > 0
-                found = self.atoms.quotient(above, below) if fits else self._anything(atom)
+                found = (
+                    self.atoms.quotient(above, below)
+                    if fits
+                    else of(self.atoms.symbol(f"{atom.name}'", data=atom.data))
+                )
             case Remainder(dividend, number):
                 found = self.atoms.remainder(self.poly(dividend), of(number))
             case Choice(formula, then, other):
@@ -103,22 +122,3 @@ class Renaming:
                 found = self.atoms.power_of_two(self.poly(value))
         self._known[atom] = found
         return found
-
-    def _symbol(self, atom: Atom) -> Poly:
-        if atom in self.replaced:
-            found = self.replaced[atom]
-        elif atom in self.shared or self.identity:
-            found = of(atom)
-        else:
-            place = self.loads.get(atom)
-            if place is not None and not self.replaced and self.poly(place[1]) == place[1]:
-                found = of(atom)
-            else:
-                new = self.atoms.symbol(f"{atom.name}'", atom.low, atom.high, data=atom.data)
-                found = self._known[atom] = of(new)  # its facts speak of itself
-                new.facts = tuple(map(self.formula, atom.facts))
-        self._known[atom] = found
-        return found
-
-    def _anything(self, atom: Atom) -> Poly:
-        return of(self.atoms.symbol(f"{atom.name}'", data=atom.data))

@@ -399,7 +399,14 @@ class _Script:
     def _formula(self, formula: Formula) -> str:
         match formula:
             case Le(poly):
-                return f"(<= {self._poly(_tightened(poly))} {self._number(0)})"
+                varying = {monomial: factor for monomial, factor in poly.terms.items() if monomial}
+                step = Poly(varying).content
+                if step < 2:
+                    tightened = poly
+                else:
+                    rest = {monomial: factor // step for monomial, factor in varying.items()}
+                    tightened = Poly({**rest, (): -(-poly.terms.get((), 0) // step)})
+                return f"(<= {self._poly(tightened)} {self._number(0)})"
             case Eq(poly):
                 return f"(= {self._poly(poly)} {self._number(0)})"
             case Ne(poly):
@@ -437,13 +444,3 @@ class _Script:
         if len(monomial) > 1 and self._numbers is Numbers.INTEGER:
             return f"(* {' '.join(self._term((atom,)) for atom in monomial)})"
         return self._terms.setdefault(monomial, f"x{len(self._terms)}")
-
-
-def _tightened(poly: Poly) -> Poly:
-    """Return what is at most 0 for the same integers, as near as a common divisor allows."""
-    varying = {monomial: factor for monomial, factor in poly.terms.items() if monomial}
-    step = Poly(varying).content
-    if step < 2:
-        return poly
-    rest = {monomial: factor // step for monomial, factor in varying.items()}
-    return Poly({**rest, (): -(-poly.terms.get((), 0) // step)})

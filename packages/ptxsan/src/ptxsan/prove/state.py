@@ -82,32 +82,26 @@ def merged(
     """Return the one path and state that stand for all that arrive; exact for live registers."""
     path, state = arriving[0]
     for other_path, other in arriving[1:]:
-        path, state = _merged_two(path, state, other_path, other, live, atoms)
+        common = 0
+        for left, right in zip(path, other_path, strict=False):
+            if left != right:
+                break
+            common += 1
+        here = conjunction(path[common:])
+        there = conjunction(other_path[common:])
+        joined = disjunction([here, there])
+        shared = path[:common]
+        whole = shared if joined == TRUE else (*shared, joined)
+        registers: dict[str, Value] = {}
+        for name in sorted(live):  # new atoms are numbered in one order
+            a, b = state.registers.get(name), other.registers.get(name)
+            if a is None or b is None:
+                continue
+            value = chosen(atoms, here, a, b)
+            if value is not None:
+                registers[name] = value
+        path, state = whole, State(registers)
     return path, state
-
-
-def _merged_two(
-    path: Path, state: State, other_path: Path, other: State, live: Iterable[str], atoms: Atoms
-) -> tuple[Path, State]:
-    common = 0
-    for left, right in zip(path, other_path, strict=False):
-        if left != right:
-            break
-        common += 1
-    here = conjunction(path[common:])
-    there = conjunction(other_path[common:])
-    joined = disjunction([here, there])
-    shared = path[:common]
-    whole = shared if joined == TRUE else (*shared, joined)
-    registers: dict[str, Value] = {}
-    for name in sorted(live):  # new atoms are numbered in one order
-        a, b = state.registers.get(name), other.registers.get(name)
-        if a is None or b is None:
-            continue
-        value = chosen(atoms, here, a, b)
-        if value is not None:
-            registers[name] = value
-    return whole, State(registers)
 
 
 def chosen(atoms: Atoms, formula: Formula, then: Value, other: Value) -> Value | None:

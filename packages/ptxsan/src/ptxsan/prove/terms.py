@@ -627,7 +627,12 @@ class Atoms:
         if operation is Bitwise.AND and b is not None:
             return self._masked(left, b)
         for one, other in ((left, right), (right, left)):
-            content = self._without_remainders(one).content
+            found = one
+            for atom in one.atoms:
+                if isinstance(atom.meaning, Remainder):
+                    whole, divisor = atom.meaning.dividend, atom.meaning.divisor
+                    found = found.replace(atom, whole - self.quotient(whole, of(divisor)) * divisor)
+            content = found.content
             step = content & -content
             if step > 1 and other.within(0, step - 1):  # no bit in common
                 return ZERO if operation is Bitwise.AND else one + other
@@ -642,15 +647,6 @@ class Atoms:
             below = self.bits(operation, low, other_low)
             return below + self.bits(operation, high, other_high) * step
         return self._opaque_bits(operation, left, right)
-
-    def _without_remainders(self, value: Poly) -> Poly:
-        """Return the same number with x - n * floor(x / n) for the remainders of x by n in it."""
-        found = value
-        for atom in value.atoms:
-            if isinstance(atom.meaning, Remainder):
-                whole, divisor = atom.meaning.dividend, atom.meaning.divisor
-                found = found.replace(atom, whole - self.quotient(whole, of(divisor)) * divisor)
-        return found
 
     def _opaque_bits(self, operation: Bitwise, left: Poly, right: Poly) -> Poly:
         tops = [one.interval()[1] for one in (left, right)]

@@ -237,19 +237,15 @@ def divided(step: Step, a: Poly, b: Poly) -> Poly | None:
         found = atoms.quotient(a, b)
     else:
         found = atoms.quotient(a, b)
-    _bound_quotient(step, a, b, found)
-    return found
-
-
-def _bound_quotient(step: Step, a: Poly, b: Poly, quotient: Poly) -> None:
-    """Note what an upper bound of the dividend says of a quotient: a < b*w gives a/b < w."""
+    # Note what an upper bound of the dividend says of a quotient: a < b*w gives a/b < w
     for fact in step.path:
         if not isinstance(fact, Le):
             continue
         above = a - fact.poly + 1  # a < above
         whole, rest = divided_exactly(above, b)
         if rest == ZERO and len(whole.terms) <= 4:
-            step.learnt.append(Le(quotient - whole + 1))
+            step.learnt.append(Le(found - whole + 1))
+    return found
 
 
 @transfers("and", "or", "xor")

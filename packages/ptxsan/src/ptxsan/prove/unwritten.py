@@ -310,7 +310,17 @@ class _Coverage:
         target = access.offset + place
         told = list(facts)
         kept: dict[object, dict[Formula, None]] = defaultdict(dict)
-        threads = self._likely(target, writers)
+        places = set(_places(self.execution, "%tid"))
+        found: list[dict[Atom, Poly]] = []
+        for execution, write, way in writers:
+            if execution is not self.execution or places.isdisjoint(way.free):
+                continue
+            offset = self._placed(write.offset, way)
+            for values in _solved(self._atoms, offset, target, frozenset(way.free)):
+                one = {atom: value for atom, value in values.items() if atom in places}
+                if one and one not in found:
+                    found.append(one)
+        threads = found[:_THREADS]
         for execution, write, way in writers:
             cases = self._cases(facts, execution, write, way, target, nbytes, threads)
             for who, condition, more in cases:
@@ -331,22 +341,6 @@ class _Coverage:
         if not every:
             return self.solver.answer(facts, FALSE)
         return self.solver.answer(told, disjunction(every[:_WAYS]))
-
-    def _likely(
-        self, target: Poly, writers: Sequence[tuple[Execution, Access, _Way]]
-    ) -> list[dict[Atom, Poly]]:
-        """Return which threads of the block may have written at a target, by all its writes."""
-        places = set(_places(self.execution, "%tid"))
-        found: list[dict[Atom, Poly]] = []
-        for execution, write, way in writers:
-            if execution is not self.execution or places.isdisjoint(way.free):
-                continue
-            offset = self._placed(write.offset, way)
-            for values in _solved(self._atoms, offset, target, frozenset(way.free)):
-                one = {atom: value for atom, value in values.items() if atom in places}
-                if one and one not in found:
-                    found.append(one)
-        return found[:_THREADS]
 
     # ---- writes before it
 
@@ -436,7 +430,12 @@ class _Coverage:
         free = (*_places(execution, "%tid"), *self._counters(execution, inner))
         behind = self._behind(write.site, cut)
         if behind and flow.guarded(access.site, cut, behind):
-            together = self._together(common)
+            assert self.alike is not None
+            carried = {
+                atom for atom, one in self.execution.carried.items()
+                if one.header in common and atom in self.alike
+            }  # fmt: skip
+            together = frozenset((*self._counters(self.execution, common), *carried))
             yield _Way(shared=shared | together, free=free, iterations=inner)
         if cut is not None and (
             flow.guarded(access.site, cut, frozenset(flow.barriers)) or flow.closed(write.site, cut)
@@ -452,15 +451,6 @@ class _Coverage:
         return frozenset(
             one for one in self._flow.barriers if not self._flow.follows(one, site, cut)
         )
-
-    def _together(self, loops: Sequence[int]) -> frozenset[Atom]:
-        """Return the unknowns of loops that all threads of a block have alike in an iteration."""
-        assert self.alike is not None
-        carried = {
-            atom for atom, one in self.execution.carried.items()
-            if one.header in loops and atom in self.alike
-        }  # fmt: skip
-        return frozenset((*self._counters(self.execution, loops), *carried))
 
     # ---- what a write has to be
 

@@ -30,36 +30,6 @@ def arrive(thread: int, block: int, launch: int) -> int:
     number = load_u32(thread + L.WAIT_KEY) & 15
     store_u32(thread + L.WAIT_KEY, number)
     count = block + L.ARRIVALS + 8 * number
-    _check_arrival(thread, launch, count, number)
-    store_u32(count, load_u32(count) + 1)
-    store_u32(count + 4, load_u32(thread + L.WAIT_COUNT))
-    if load_u32(thread + L.WAIT_OP) & 255 == L.OP_ARRIVE:
-        _publish(thread, block, launch, number)
-        store_u32(thread + L.STATUS, L.READY)
-    else:
-        store_u32(thread + L.STATUS, L.BARRIER)
-    return try_open(block, launch, number)
-
-
-@native
-def _publish(thread: int, block: int, launch: int, number: int) -> None:
-    """Give those who wait at a barrier what an arriving thread knows."""
-    if load_u64(thread + L.CLOCKS) == 0:
-        release(thread, block, launch, _key(block, number), 1, 1, L.SCOPE_CTA)
-        return
-    publish(thread, block, _clocks(block, number))
-    tick(thread)
-
-
-@native
-def _clocks(block: int, number: int) -> int:
-    """Return the vector clock of a numbered barrier."""
-    return load_u64(block + L.NAMED_CLOCKS) + 4 * load_u32(block + L.BLOCK_WORDS) * number
-
-
-@native
-def _check_arrival(thread: int, launch: int, count: int, number: int) -> None:
-    """Threads of one phase agree on how many they are, and none comes twice."""
     site, gid = load_u32(thread + L.WAIT_SITE), load_u32(thread + L.GID)
     if load_u32(count) != 0 and load_u32(count + 4) != load_u32(thread + L.WAIT_COUNT):
         report_pair(launch, L.K_COUNTS, site, gid, 0, 0xFFFFFFFF, gid)
@@ -67,6 +37,24 @@ def _check_arrival(thread: int, launch: int, count: int, number: int) -> None:
     if (arrived >> number) & 1:
         report_pair(launch, L.K_TWICE, site, gid, 0, 0xFFFFFFFF, gid)
     store_u32(thread + L.ARRIVED_AT, arrived | 1 << number)
+    store_u32(count, load_u32(count) + 1)
+    store_u32(count + 4, load_u32(thread + L.WAIT_COUNT))
+    if load_u32(thread + L.WAIT_OP) & 255 == L.OP_ARRIVE:
+        if load_u64(thread + L.CLOCKS) == 0:
+            release(thread, block, launch, _key(block, number), 1, 1, L.SCOPE_CTA)
+        else:
+            publish(thread, block, _clocks(block, number))
+            tick(thread)
+        store_u32(thread + L.STATUS, L.READY)
+    else:
+        store_u32(thread + L.STATUS, L.BARRIER)
+    return try_open(block, launch, number)
+
+
+@native
+def _clocks(block: int, number: int) -> int:
+    """Return the vector clock of a numbered barrier."""
+    return load_u64(block + L.NAMED_CLOCKS) + 4 * load_u32(block + L.BLOCK_WORDS) * number
 
 
 @native
@@ -219,7 +207,12 @@ def _know_some(block: int, launch: int, number: int) -> None:
             thread = first + index * stride
             if waits_at(thread, number):
                 leader = thread if leader < 0 else leader
-                _tell(leader, thread, index & 31)
+                store_u32(thread + L.KNOWN + 4 * (index & 31), load_u32(thread + L.CLOCK))
+                for other in range(32):
+                    place = L.KNOWN + 4 * other
+                    store_u32(
+                        leader + place, max(load_u32(leader + place), load_u32(thread + place))
+                    )
         if leader >= 0:
             base = load_u32(leader + L.BASE)
             append(leader, block, launch, slot, base, leader + L.KNOWN, 1, L.SCOPE_CTA)
@@ -247,15 +240,6 @@ def _know_by_clocks(block: int, launch: int, number: int) -> None:
         if waits_at(thread, number):
             learn(thread, block, clocks)
             tick(thread)
-
-
-@native
-def _tell(leader: int, thread: int, lane: int) -> None:
-    """Add to the leader's knowledge of the warp what another lane knows."""
-    store_u32(thread + L.KNOWN + 4 * lane, load_u32(thread + L.CLOCK))
-    for other in range(32):
-        place = L.KNOWN + 4 * other
-        store_u32(leader + place, max(load_u32(leader + place), load_u32(thread + place)))
 
 
 @native

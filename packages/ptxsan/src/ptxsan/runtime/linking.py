@@ -9,7 +9,7 @@ process that has lowered functions this way can no longer call them: it is for n
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -64,28 +64,6 @@ class _Lowering(_codegen.JITCPUCodegen):  # type: ignore[misc]
 
 def object_of(names: Sequence[str], processor: str) -> tuple[bytes, dict[str, str]]:
     """Return machine code for a processor with these exports, and the symbol of each."""
-    _only_lower()
-    symbols, seen = {}, dict[int, Any]()
-    for name in names:
-        signature, function = declared(name)
-        made: Any = numba.cfunc(signature, error_model="numpy")(function)
-        symbols[name] = made.native_name
-        seen[id(made._library)] = made._library
-        made._library.reached(seen)
-    module = _linked(seen.values(), set(symbols.values()))
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=processor, opt=_LEVEL, codemodel="jitdefault", jit=True, reloc="default"
-    )
-    tuning = llvm.create_pipeline_tuning_options(speed_level=_LEVEL)
-    tuning.loop_vectorization = True
-    for _ in range(_PASSES):
-        builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module)), symbols
-
-
-def _only_lower() -> None:
-    """Let numba lower in this process, and compile nothing."""
     gc.disable()  # a sixth of the time; a process of this kind holds 300 MB and ends soon
     context = registry.cpu_target.target_context
     context.refresh()
@@ -94,10 +72,16 @@ def _only_lower() -> None:
         helper._cache = NullCache()
         for wrapper in ("no_cpython_wrapper", "no_cfunc_wrapper"):  # only Python would call it
             helper.targetoptions[wrapper] = True
-
-
-def _linked(libraries: Iterable[Any], exported: set[str]) -> Any:
-    """Return one module of all that was lowered; only the exported functions are seen outside."""
+    symbols, seen = {}, dict[int, Any]()
+    for name in names:
+        signature, function = declared(name)
+        made: Any = numba.cfunc(signature, error_model="numpy")(function)
+        symbols[name] = made.native_name
+        seen[id(made._library)] = made._library
+        made._library.reached(seen)
+    # One module of all that was lowered; only the exported functions are seen outside
+    libraries = seen.values()
+    exported = set(symbols.values())
     layout = registry.cpu_target.target_context.codegen()._data_layout
     whole = llvm.parse_assembly("")
     whole.data_layout = layout
@@ -113,7 +97,15 @@ def _linked(libraries: Iterable[Any], exported: set[str]) -> Any:
         name = function.name
         function.linkage = llvm.Linkage.external if name in exported else llvm.Linkage.internal
     whole.verify()
-    return whole
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=processor, opt=_LEVEL, codemodel="jitdefault", jit=True, reloc="default"
+    )
+    tuning = llvm.create_pipeline_tuning_options(speed_level=_LEVEL)
+    tuning.loop_vectorization = True
+    for _ in range(_PASSES):
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(whole, builder)
+    return bytes(machine.emit_object(whole)), symbols
 
 
 def _defined(module: Any) -> list[Any]:

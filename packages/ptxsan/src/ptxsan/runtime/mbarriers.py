@@ -248,17 +248,6 @@ def is_over(launch: int, target: int, phase: int) -> bool:
 
 
 @native
-def _land_copies(home: int, launch: int, target: int, entry: int) -> None:
-    """Let the cp.async of a thread arrive, and then that thread at the object."""
-    thread, site = load_u64(entry + inflight.THREAD), load_u32(entry + inflight.SITE)
-    store_u32(target + L.M_COPIES, load_u32(target + L.M_COPIES) - 1)
-    land_until(thread, home, launch, load_u32(entry + inflight.GROUP))
-    store_u32(target + L.M_FLIGHT, load_u32(target + L.M_FLIGHT) - 1)
-    inflight.end(home, entry)
-    arrive(thread, home, launch, target, 1, RELEASE, site)
-
-
-@native
 def _land_commit(home: int, launch: int, target: int, entry: int) -> None:
     """Let operations of a tensor core end, and arrive at the object: its waiters know them."""
     thread, site = load_u64(entry + inflight.THREAD), load_u32(entry + inflight.SITE)
@@ -323,7 +312,12 @@ def land_next(launch: int, target: int) -> None:
     home = load_u64(target + L.M_BLOCK)
     entry = inflight.next_of(home, launch, target)
     if load_u32(entry + inflight.STATE) == inflight.COPIES:
-        _land_copies(home, launch, target, entry)
+        thread, site = load_u64(entry + inflight.THREAD), load_u32(entry + inflight.SITE)
+        store_u32(target + L.M_COPIES, load_u32(target + L.M_COPIES) - 1)
+        land_until(thread, home, launch, load_u32(entry + inflight.GROUP))
+        store_u32(target + L.M_FLIGHT, load_u32(target + L.M_FLIGHT) - 1)
+        inflight.end(home, entry)
+        arrive(thread, home, launch, target, 1, RELEASE, site)
         return
     if load_u32(entry + inflight.STATE) == inflight.COMMIT:
         _land_commit(home, launch, target, entry)

@@ -21,15 +21,6 @@ _LOW = (1 << 56) - 1
 
 
 @native
-def _scratch(launch: int, out: int) -> int:
-    place = load_u64(launch + L.SCRATCH)
-    store_u64(out, place)
-    store_u64(out + 8, place + 4096)
-    store_u64(out + 16, place + 8192)
-    return 0
-
-
-@native
 def _fault(
     thread: int,
     launch: int,
@@ -47,7 +38,11 @@ def _fault(
         store_u32(record + L.F_SPACE, space)
         store_u32(record + L.F_BYTES, info & 0xFFFF)
         store_u32(record + L.F_WHAT, (info >> 16) & 15)
-    return _scratch(launch, out)
+    place = load_u64(launch + L.SCRATCH)
+    store_u64(out, place)
+    store_u64(out + 8, place + 4096)
+    store_u64(out + 16, place + 8192)
+    return 0
 
 
 @native
@@ -127,15 +122,6 @@ def _observe(thread: int, launch: int, info: int, address: int, shared: int) -> 
         cell += 256
 
 
-@native
-def _mark(launch: int, record: int, mark: int) -> None:
-    """Remember how an allocation is used; stop where updates that nobody may see are looked at."""
-    store_u32(mark, 1)
-    both = load_u32(record + L.A_SEEN) & load_u32(record + L.A_UPDATED)
-    if both and load_u32(launch + L.APART):
-        store_u32(launch + L.STOP, 4)
-
-
 @export("int64(int64, int64, int64, int64, int64, int64)")
 def rt_access_global(
     thread: int, block: int, launch: int, address: int, info: int, out: int
@@ -169,7 +155,12 @@ def rt_access_global(
         _note_strong(thread, info, address, L.S_GLOBAL)
     mark = record + (L.A_UPDATED if kind == L.ATOMIC else L.A_SEEN)
     if load_u32(mark) == 0:
-        _mark(launch, record, mark)
+        # Remember how an allocation is used; stop where updates that nobody may see are
+        # looked at
+        store_u32(mark, 1)
+        both = load_u32(record + L.A_SEEN) & load_u32(record + L.A_UPDATED)
+        if both and load_u32(launch + L.APART):
+            store_u32(launch + L.STOP, 4)
     store_u64(out, load_u64(record + L.A_DATA) + offset)
     store_u64(out + 8, load_u64(record + L.A_INIT) + offset)
     store_u64(out + 16, load_u64(record + L.A_SHADOW) + 4 * (offset >> 1))

@@ -75,30 +75,23 @@ def _acquired(thread: int, block: int, launch: int, gid: int, clock: int, lanes:
             system = block + L.FAR_LIST_SYS + 4 * (index - 4)
         if load_u32(place + 4) == 0:
             continue
-        found = _through(block, launch, place, fenced, system, gid, clock, lanes)
+        version, wide, narrow = load_u32(place + 4), load_u32(fenced), load_u32(fenced + 4)
+        far = load_u32(system) if load_u64(launch + L.DEVICES) else wide
+        found = NOT
+        if max(narrow, wide) and _covered(launch, block, narrow, wide, far, gid, clock, lanes):
+            found = YES
+        elif version != far and _covered(
+            launch, block, version, version, version, gid, clock, lanes
+        ):
+            found = UNFENCED
+        if found != NOT:
+            slot = load_u64(launch + L.VARIABLES) + 16 * (load_u32(place) - 1)
+            if load_u32(slot + 12):
+                store_u32(launch + L.CHOSEN, 1)
         if found == YES:
             return YES
         best = max(best, found)
     return best
-
-
-@native
-def _through(
-    block: int, launch: int, place: int, fenced: int, system: int, gid: int, clock: int, lanes: int
-) -> int:  # fmt: skip
-    """Whether what was seen of one variable covers an access."""
-    version, wide, narrow = load_u32(place + 4), load_u32(fenced), load_u32(fenced + 4)
-    far = load_u32(system) if load_u64(launch + L.DEVICES) else wide
-    found = NOT
-    if max(narrow, wide) and _covered(launch, block, narrow, wide, far, gid, clock, lanes):
-        found = YES
-    elif version != far and _covered(launch, block, version, version, version, gid, clock, lanes):
-        found = UNFENCED
-    if found != NOT:
-        slot = load_u64(launch + L.VARIABLES) + 16 * (load_u32(place) - 1)
-        if load_u32(slot + 12):
-            store_u32(launch + L.CHOSEN, 1)
-    return found
 
 
 @native
@@ -288,7 +281,26 @@ def append(
         for lane in range(32):
             store_u32(entry + L.E_CLOCKS + 4 * lane, load_u32(clocks + 4 * lane))
     store_u64(entry + L.E_SNAPSHOT, snapshot(thread, block, launch))
-    _link(thread, block, launch, entry, load_u32(slot + 8))
+    # Note in a release what the releasing thread had acquired itself. One that had acquired
+    # more than there is room for counts as knowing everything.
+    own = load_u32(slot + 8)
+    count = 0
+    for index in range(4):
+        version = load_u32(thread + L.FAR + 8 * index + 4)
+        if version != 0 and version != own:
+            store_u32(entry + L.E_LINK + 4 * count, version)
+            count += 1
+    if load_u32(block + L.BLOCK_FAR) > L.E_MOST_LINKS - count:
+        store_u64(entry + L.E_SNAPSHOT, 1)
+        store_u32(launch + L.LENIENT, 1)
+        store_u32(entry + L.E_LINKS, count)
+    else:
+        for index in range(load_u32(block + L.BLOCK_FAR)):
+            version = load_u32(block + L.FAR_LIST + 8 * index + 4)
+            if version != 0 and version != own:
+                store_u32(entry + L.E_LINK + 4 * count, version)
+                count += 1
+        store_u32(entry + L.E_LINKS, count)
     store_u32(slot + 8, number)
     if alike:
         store_u32(block + L.LAST_RELEASE, number)
@@ -330,31 +342,6 @@ def _same_release(block: int, launch: int, previous: int, base: int, scope: int)
 
 
 @native
-def _link(thread: int, block: int, launch: int, entry: int, own: int) -> None:
-    """Note in a release what the releasing thread had acquired itself.
-
-    One that had acquired more than there is room for counts as knowing everything.
-    """
-    count = 0
-    for index in range(4):
-        version = load_u32(thread + L.FAR + 8 * index + 4)
-        if version != 0 and version != own:
-            store_u32(entry + L.E_LINK + 4 * count, version)
-            count += 1
-    if load_u32(block + L.BLOCK_FAR) > L.E_MOST_LINKS - count:
-        store_u64(entry + L.E_SNAPSHOT, 1)
-        store_u32(launch + L.LENIENT, 1)
-        store_u32(entry + L.E_LINKS, count)
-        return
-    for index in range(load_u32(block + L.BLOCK_FAR)):
-        version = load_u32(block + L.FAR_LIST + 8 * index + 4)
-        if version != 0 and version != own:
-            store_u32(entry + L.E_LINK + 4 * count, version)
-            count += 1
-    store_u32(entry + L.E_LINKS, count)
-
-
-@native
 def release(
     thread: int, block: int, launch: int, key: int, full: int, follows: int, scope: int
 ) -> None:
@@ -389,7 +376,15 @@ def _release_fenced(
         slot = slot_of(launch, key)
         if slot:
             append(thread, block, launch, slot, 1, 0, follows, scope)
-            _link_before(block, load_u64(launch + L.LOG) + load_u32(slot + 8) * L.E_RECORD)
+            # Let a release without a fence tell of the launches before alone: they ended
+            # with one
+            entry = load_u64(launch + L.LOG) + load_u32(slot + 8) * L.E_RECORD
+            count = load_u32(block + L.KNOWN_BEFORE)
+            for index in range(min(count, L.E_MOST_LINKS)):
+                store_u32(
+                    entry + L.E_LINK + 4 * index, load_u32(block + L.FAR_LIST + 8 * index + 4)
+                )
+            store_u32(entry + L.E_LINKS, min(count, L.E_MOST_LINKS))
         return
     if fence == 0 and published == 0 and narrow == 0:
         if not follows:  # a store that publishes nothing ends what others had released here
@@ -414,15 +409,6 @@ def _release_fenced(
     if narrow != 0:
         clocks = thread + L.CTA_FENCED
         append(thread, block, launch, slot, narrow, clocks, follows, L.SCOPE_CTA)
-
-
-@native
-def _link_before(block: int, entry: int) -> None:
-    """Let a release without a fence tell of the launches before alone: they ended with one."""
-    count = load_u32(block + L.KNOWN_BEFORE)
-    for index in range(min(count, L.E_MOST_LINKS)):
-        store_u32(entry + L.E_LINK + 4 * index, load_u32(block + L.FAR_LIST + 8 * index + 4))
-    store_u32(entry + L.E_LINKS, min(count, L.E_MOST_LINKS))
 
 
 @native
@@ -530,25 +516,6 @@ def share_with_block(thread: int, block: int, launch: int) -> None:
             )  # fmt: skip
 
 
-@native
-def _fence_what_was_seen(thread: int, block: int, scope: int) -> None:
-    """Let what strong reads of this thread, or its block's before a barrier, saw be acquired."""
-    for index in range(4 + load_u32(block + L.BLOCK_FAR)):
-        place, fenced = thread + L.FAR + 8 * index, thread + L.FAR_FENCED + 8 * index
-        system = thread + L.FAR_SYS + 4 * index
-        if index >= 4:
-            place = block + L.FAR_LIST + 8 * (index - 4)
-            fenced = block + L.FAR_LIST_FENCED + 8 * (index - 4)
-            system = block + L.FAR_LIST_SYS + 4 * (index - 4)
-        version = load_u32(place + 4)
-        if version != 0:
-            store_u32(fenced + 4, version)
-            if scope >= L.SCOPE_GPU:
-                store_u32(fenced, version)
-            if scope == L.SCOPE_SYS:
-                store_u32(system, version)
-
-
 @export("void(int64, int64, int64, int64, int64)")
 def rt_synchronise(thread: int, block: int, launch: int, address: int, flags: int) -> None:
     """Take part in synchronisation through a strong access.
@@ -567,7 +534,20 @@ def rt_synchronise(thread: int, block: int, launch: int, address: int, flags: in
 @export("void(int64, int64, int64)")
 def rt_fence(thread: int, block: int, scope: int) -> None:
     """Remember what is known now: later strong accesses publish it."""
-    _fence_what_was_seen(thread, block, scope)
+    for index in range(4 + load_u32(block + L.BLOCK_FAR)):
+        place, fenced = thread + L.FAR + 8 * index, thread + L.FAR_FENCED + 8 * index
+        system = thread + L.FAR_SYS + 4 * index
+        if index >= 4:
+            place = block + L.FAR_LIST + 8 * (index - 4)
+            fenced = block + L.FAR_LIST_FENCED + 8 * (index - 4)
+            system = block + L.FAR_LIST_SYS + 4 * (index - 4)
+        version = load_u32(place + 4)
+        if version != 0:
+            store_u32(fenced + 4, version)
+            if scope >= L.SCOPE_GPU:
+                store_u32(fenced, version)
+            if scope == L.SCOPE_SYS:
+                store_u32(system, version)
     lane = load_u32(thread + L.TID) & 31
     clock = load_u32(thread + L.CLOCK)
     store_u32(thread + L.KNOWN + 4 * lane, clock)

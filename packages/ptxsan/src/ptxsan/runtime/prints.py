@@ -49,19 +49,6 @@ def _variable(launch: int, place: int) -> int:
     return 0
 
 
-@native
-def _keep_arguments(thread: int, launch: int, record: int, place: int) -> None:
-    """Copy the arguments out of local memory, as far as variable and record reach."""
-    variable = _variable(launch, place)
-    if variable == 0:
-        return
-    inside = place - load_u32(variable + L.V_ADDRESS)
-    given = min(load_u32(variable + L.V_BYTES) - inside, L.P_MOST)
-    source = thread + load_u32(launch + L.LOCAL_OFFSET) + load_u32(variable + L.V_DATA) + inside
-    copy_bytes(record + L.P_DATA, source, given)
-    store_u32(record + L.P_BYTES, given)
-
-
 @export("int32(int64, int64, int64, int64, int64)")
 def rt_print(thread: int, launch: int, text: int, arguments: int, site: int) -> int:
     """Keep one call of vprintf; return what it returns: 0, or -1 where the table is full."""
@@ -69,7 +56,16 @@ def rt_print(thread: int, launch: int, text: int, arguments: int, site: int) -> 
     if record == 0:
         return -1
     if arguments >> 56 == _LOCAL and arguments < PARAM_WINDOW:
-        _keep_arguments(thread, launch, record, arguments & _LOW)
+        place = arguments & _LOW
+        variable = _variable(launch, place)
+        if variable != 0:
+            inside = place - load_u32(variable + L.V_ADDRESS)
+            given = min(load_u32(variable + L.V_BYTES) - inside, L.P_MOST)
+            source = (
+                thread + load_u32(launch + L.LOCAL_OFFSET) + load_u32(variable + L.V_DATA) + inside
+            )
+            copy_bytes(record + L.P_DATA, source, given)
+            store_u32(record + L.P_BYTES, given)
     return 0
 
 

@@ -96,23 +96,6 @@ def _wake(thread: int, block: int, launch: int) -> bool:
 
 
 @native
-def _run_lanes(step: int, first: int, count: int, block: int, launch: int) -> int:
-    """Run every lane of a warp that can run, once."""
-    stride, schedule = load_u32(block + L.BLOCK_STRIDE), load_u32(launch + L.SCHEDULE)
-    best, turn = _WAITED, 0
-    if schedule == 1:
-        turn = count - 1
-    elif schedule == 2:
-        turn = _random(block) % count
-    for index in range(count):
-        lane = turn - index if schedule == 1 else (turn + index) % count
-        thread = first + lane * stride
-        if _wake(thread, block, launch):
-            best = max(best, _run_thread(step, thread, block, launch))
-    return best
-
-
-@native
 def _ready_mask(first: int, count: int, lane: int, stride: int) -> int:
     """Return the lanes of a collective if all have come, else 0."""
     thread = first + lane * stride
@@ -218,7 +201,17 @@ def _run_warp(step: int, first: int, count: int, block: int, launch: int, rounds
     """
     best = _WAITED
     while load_u32(launch + L.STOP) == 0:
-        ran = _run_lanes(step, first, count, block, launch)
+        stride, schedule = load_u32(block + L.BLOCK_STRIDE), load_u32(launch + L.SCHEDULE)
+        ran, turn = _WAITED, 0
+        if schedule == 1:
+            turn = count - 1
+        elif schedule == 2:
+            turn = _random(block) % count
+        for index in range(count):
+            lane = turn - index if schedule == 1 else (turn + index) % count
+            thread = first + lane * stride
+            if _wake(thread, block, launch):
+                ran = max(ran, _run_thread(step, thread, block, launch))
         best = max(best, ran)
         rounds -= 1
         met = _collect(first, count, block, launch)
@@ -301,7 +294,15 @@ def _advance(step: int, context: int, size: int, launch: int, outside: int) -> i
                     call_handler(load_u64(launch + L.ENDING), block, launch, 0, 0, 0, 0)
                 if load_u32(launch + L.PART_COUNT):
                     end_knowing(block, launch)
-                _count(block, launch)
+                threads, stride = (
+                    load_u32(block + L.BLOCK_THREADS),
+                    load_u32(block + L.BLOCK_STRIDE),
+                )
+                first, total = load_u64(block + L.BLOCK_THREAD0), 0
+                for index in range(threads):
+                    total += load_u64(first + index * stride + L.COUNT)
+                add_u64(launch + L.EXECUTED, total)
+                add_u32(launch + L.BLOCKS_DONE, 1)
             yielded = 3 if state in (1, 3) else yielded
             waiting += 1 if state == 4 else 0
         ended += 1 if load_u32(block + L.BLOCK_STATE) == 1 else 0
@@ -313,17 +314,6 @@ def _advance(step: int, context: int, size: int, launch: int, outside: int) -> i
         return 3
     report_stuck(context, size, launch)
     return 2
-
-
-@native
-def _count(block: int, launch: int) -> None:
-    """Add the instructions of a block that has ended."""
-    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
-    first, total = load_u64(block + L.BLOCK_THREAD0), 0
-    for index in range(threads):
-        total += load_u64(first + index * stride + L.COUNT)
-    add_u64(launch + L.EXECUTED, total)
-    add_u32(launch + L.BLOCKS_DONE, 1)
 
 
 @export("int64(int64, int64, int64, int64, int64, int64)")

@@ -144,9 +144,7 @@ def random_program(seed: int) -> tuple[Bodies, int]:
     return bodies, together
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(24), pytest.param(range(80), marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("seeds", [range(24), pytest.param(range(80), marks=pytest.mark.thorough)])
 def test_random_programs_race_in_the_machine_only_where_the_model_lets_them(seeds: range) -> None:
     racy = found = 0
     for seed in seeds:

@@ -17,7 +17,7 @@ from cuassay.model.problem import (
     RandomSource,
 )
 
-DATA = Path(__file__).parents[2] / "data" / "formats"
+DATA = Path(__file__).parents[3] / "data" / "formats"
 Json = dict[str, Any]
 Edit = Callable[[Json], None]
 

@@ -19,7 +19,7 @@ from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.stated import FactKind
 from tests.unit.contract.problems import rotary
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[4]
 DATA = _ROOT / "tests" / "data" / "formats"
 
 

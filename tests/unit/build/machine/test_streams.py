@@ -15,7 +15,7 @@ from cuassay.build.machine import candidates as machine
 from cuassay.model.device import CPU
 from cuassay.model.recording import CallerOrder, RecordedLaunch
 from tests.support.builds import problem
-from tests.unit.build.test_hosted import inline
+from tests.unit.build.cuda.test_hosted import inline
 
 pytestmark = pytest.mark.skipif(
     shutil.which("g++") is None or bool(machine.missing()), reason="needs g++ and the machine"

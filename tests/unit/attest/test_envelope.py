@@ -237,7 +237,7 @@ _EXTENSION = """
 void run(torch::Tensor x, torch::Tensor weight, double eps, torch::Tensor y) {}
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }
 """
-_EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "embedding_rmsnorm_backward"
+_EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "embedding_rmsnorm_backward"
 
 
 @pytest.mark.parametrize(
