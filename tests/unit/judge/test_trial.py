@@ -24,7 +24,7 @@ from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
 from cuassay.model.device import CPU
 from cuassay.model.verdict import Lane, Profile
-from cuassay.oracle.compare.outputs import Comparison
+from cuassay.oracle.compare.outputs import Comparison, compare
 from cuassay.oracle.truth import own_error
 from cuassay.oracle.truth.own_error import OwnError
 from cuassay.oracle.truth.types import OutputTruth
@@ -199,7 +199,7 @@ def test_a_case_that_decides_nothing_needs_no_full_truth(trial: JudgeTrial) -> N
 def test_the_same_bits_are_compared_once_with_a_truth(
     trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare, seen = comparing.compare, list[bool]()
+    seen = list[bool]()
 
     def counted(got: Tensor, output: OutputTruth) -> Comparison:
         seen.append(True)
