@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import _resolve_process_group
 from torch.distributed import _symmetric_memory as symmetric
-from torch.distributed.distributed_c10d import _resolve_process_group
 
 _PAD_BYTES = 2048  # of signals, behind the part of each rank
 _SIGNALS = 1 << 20  # tags of signals begin here
@@ -65,7 +65,7 @@ def install(folder: Path) -> None:
             """Whether a tensor is symmetric memory."""
             return tensor.data_ptr() in files
 
-    symmetric._SymmetricMemory = OnCpu  # type: ignore[assignment, misc]
+    vars(symmetric)["_SymmetricMemory"] = OnCpu
 
 
 def _mapped(file: Path, size: int) -> torch.Tensor:
