@@ -571,6 +571,8 @@ def test_sizes_at_which_a_case_draws_the_ends_itself_are_tried_without_data(
 
     monkeypatch.setattr(Acceptor, "_ran", noted)
     axes = {"rows": 1 << 14, "experts": 16}
-    fills = {"x": Fill(kind="normal"), "ends": default_fill(problem.input("ends"))}
+    ends = problem.input("ends")
+    assert isinstance(ends, TensorSpec)
+    fills = {"x": Fill(kind="normal"), "ends": default_fill(ends)}
     assert acceptor.settle(Case(label="", axes=axes, fills=fills, seed=3)) is not None
     assert real_runs == [False]
