@@ -252,7 +252,7 @@ def test_own_sizes_of_which_truth_takes_long_are_tried_with_the_long_axis_small(
     follow_built_sizes(trial, run)
     assert "built as the problem does but for steps" in tried
     assert max(tried.values()) < 8192
-    held = [axis.sizes for axis in trial.problem.axes if axis.name == "width"]
+    held = [axis.sizes for axis in trial.problem.var_axes() if axis.name == "width"]
     assert held == [() if everywhere else (32,)]
 
 
