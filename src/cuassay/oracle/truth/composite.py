@@ -117,7 +117,8 @@ def _tanh(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     if noise.roundoff < UNIT:
         return noise.kept(out, size)
     return noise.in_half_of_draws(
-        lambda: (2.0 * torch.sigmoid(2.0 * named["self"].float()) - 1.0).to(out.dtype),
+        lambda given: (2.0 * torch.sigmoid(2.0 * given.float()) - 1.0).to(out.dtype),
+        named["self"],
         lambda: noise.kept(out, size),
         first=first,
     )
