@@ -343,20 +343,15 @@ def _meta_functions() -> tuple[Any, ...]:
         if not isinstance(one, FunctionType) or id(one) in seen:
             continue
         seen.add(id(one))
-        held = _held(one)
+        # `held` is what a function holds of the functions around it.
+        held = []
+        for cell in one.__closure__ or ():
+            with contextlib.suppress(ValueError):  # not bound yet
+                held.append(cell.cell_contents)
         if one.__code__ is told:
             found += [value for value in held if isinstance(value, FunctionType)]
         left += held
     return tuple(found)
-
-
-def _held(function: FunctionType) -> list[Any]:
-    """Return what a function holds of the functions around it."""
-    held = []
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # not bound yet
-            held.append(cell.cell_contents)
-    return held
 
 
 class _Functions(TorchFunctionMode):

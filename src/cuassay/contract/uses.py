@@ -371,7 +371,9 @@ class _Follow(PassThrough):
             # bits.
             args = operation.args
             held = (
-                self._of.get(_place(args[0]), frozenset()) if _is_tensor(args[0]) else frozenset()
+                self._of.get(_place(args[0]), frozenset())
+                if isinstance(args[0], torch.Tensor)
+                else frozenset()
             )
             held -= self._uses.keys()
             self._note(out, held, bounded=False)
@@ -430,10 +432,6 @@ def _overwrites(name: str, named: Mapping[str, Any]) -> bool:
         case "index_put" | "_unsafe_index_put" | "_index_put_impl":
             return not named["accumulate"] and bool(named["values"].numel() > 1)
     return False
-
-
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
 
 
 def _place(tensor: torch.Tensor) -> int:
