@@ -77,9 +77,7 @@ def run_audit(
         by_id = {one.item.id: one.item for one in left}
         ended = executor.run(
             [_task(one, header, folder, seed=seeds[one.problem_key]) for one in left],
-            stop=lambda: (
-                header.budget_s is not None and time.monotonic() - started > header.budget_s
-            ),
+            stop=_budget(header.budget_s, started),
             watch=lambda task, lane, event: watch(by_id[task.id], lane, event),
         )
         for end in ended:
@@ -148,6 +146,10 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder, *, seed: int) 
         within=(header.tree,),
     )
     return Task(id=item.id, job=job, folder=place, attempt=attempt, files=one.files)
+
+
+def _budget(budget_s: float | None, started: float) -> Callable[[], bool]:
+    return lambda: budget_s is not None and time.monotonic() - started > budget_s
 
 
 def _in_order(

@@ -257,11 +257,11 @@ def of_ranges(
     # `wholes` is what all instructions of one kind on a line gave: an unrolled one has parts.
     wholes: dict[tuple[str, int, str], FloatRange] = {}
     for part in floats:
-        known = wholes.get(_kind(part), part)
+        whole = wholes.get(_kind(part), part)
         wholes[_kind(part)] = dataclasses.replace(
             part,
-            largest=max(part.largest, known.largest),
-            smallest=min(part.smallest, known.smallest),
+            largest=max(part.largest, whole.largest),
+            smallest=min(part.smallest, whole.smallest),
         )
     known = [right.span(one) or right.span(wholes[_kind(one)]) for one in floats]
     if found is not None:

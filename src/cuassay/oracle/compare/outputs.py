@@ -119,9 +119,9 @@ def _beyond_reason(found: Comparison, truth: OutputTruth) -> bool:
 
 def measure(candidate: Tensor, truth: OutputTruth) -> Comparison:
     """Hold one output against truth, well-conditioned or not."""
-    got, want, wrong = tuple(candidate.shape), tuple(truth.value.shape), ""
-    if got != want:
-        wrong = f"output '{truth.name}' has shape {got}, expected {want}"
+    shape, declared, wrong = tuple(candidate.shape), tuple(truth.value.shape), ""
+    if shape != declared:
+        wrong = f"output '{truth.name}' has shape {shape}, expected {declared}"
     elif candidate.dtype != special.torch_dtype(truth.dtype):
         kind = str(candidate.dtype).removeprefix("torch.")
         wrong = f"output '{truth.name}' is {kind}, expected {truth.dtype.value}"
