@@ -242,7 +242,7 @@ class _Meta(UntracedMode):
             if func is torch.ops.aten._local_scalar_dense.default:
                 raise NumberNeeded("a number is read that nobody knows without data")
             if func._schema.is_mutable:
-                self._stale |= {_storage(one): one for one in given if not one.is_meta}
+                self._stale |= {storage_of(one): one for one in given if not one.is_meta}
             args, named = pytree.tree_map_only(torch.Tensor, self.without_data, (args, named))
             if makes:
                 named["device"] = torch.device("meta")
@@ -255,7 +255,7 @@ class _Meta(UntracedMode):
 
     def has_no_data(self, tensor: torch.Tensor) -> bool:
         """Whether nobody knows the numbers of a tensor."""
-        return tensor.is_meta or _storage(tensor) in self._stale
+        return tensor.is_meta or storage_of(tensor) in self._stale
 
     def _is_constant(
         self,
@@ -297,7 +297,8 @@ class _Meta(UntracedMode):
         return self._taken[id(tensor)][1]
 
 
-def _storage(tensor: torch.Tensor) -> int:
+def storage_of(tensor: torch.Tensor) -> int:
+    """Return what tells the storage of a tensor from others that live, also without memory."""
     return int(tensor.untyped_storage()._cdata)
 
 
