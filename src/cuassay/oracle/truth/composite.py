@@ -15,6 +15,7 @@ given and returns the same ones, as float32, in later draws.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -53,10 +54,6 @@ def _softmax(named: Named, out: Tensor, noise: Noise, keep: Keep, *, log: bool =
     if log:
         return noise.kept(torch.add(out, row, alpha=noise.roundoff), size)
     return noise.kept(torch.addcmul(out, out, row.to(out.dtype), value=noise.roundoff), size)
-
-
-def _log_softmax(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
-    return _softmax(named, out, noise, keep, log=True)
 
 
 def _logsumexp(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
@@ -251,7 +248,7 @@ def _rms_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
 COMPOSITES: Mapping[str, Composite] = {
     "_softmax": _softmax,
     "_safe_softmax": _softmax,
-    "_log_softmax": _log_softmax,
+    "_log_softmax": functools.partial(_softmax, log=True),
     "logsumexp": _logsumexp,
     "gelu": _pointwise(_gelu),
     "silu": _pointwise(_silu),

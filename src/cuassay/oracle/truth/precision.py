@@ -153,7 +153,15 @@ class Stored:
         if asked.name in _NORMS:
             return self._normalized(asked)
         if asked.name in WRITTEN_OUT:
-            return self._written_out(asked)
+            # Return a function in the steps of a model's code.
+            named, dtype = asked.named, self.family.intermediates
+            x = named["self"]
+            if dtype is None or not isinstance(x, Tensor) or self._kind(x) is not _Kind.LOW:
+                return NotImplemented
+            grid = GRIDS[dtype]
+            return WRITTEN_OUT[asked.name](
+                named, lambda step: self._rounder.intermediate(step, grid)
+            )
         if self.family.intermediates is None or asked.name not in ARITHMETIC:
             return NotImplemented
         grid = GRIDS[self.family.intermediates]
@@ -188,15 +196,6 @@ class Stored:
                     parameter = parameter.reshape(1, -1, *[1] * (y.dim() - 2))
                 y = change(self._rounder.intermediate(y, grid), parameter)
         return (y, *made[1:])
-
-    def _written_out(self, asked: Operation) -> object:
-        """Return a function in the steps of a model's code."""
-        named, dtype = asked.named, self.family.intermediates
-        x = named["self"]
-        if dtype is None or not isinstance(x, Tensor) or self._kind(x) is not _Kind.LOW:
-            return NotImplemented
-        grid = GRIDS[dtype]
-        return WRITTEN_OUT[asked.name](named, lambda step: self._rounder.intermediate(step, grid))
 
     def _multiplied(self, asked: Operation) -> object:
         """Return a matrix product on rounded operands; NotImplemented where none is rounded."""
