@@ -29,7 +29,6 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 from common import save  # noqa: E402
 from tests.zoo.judging import Gate  # noqa: E402
 
-from cuassay.errors import CuassayError  # noqa: E402
 from cuassay.formats import load_problem  # noqa: E402
 from cuassay.ranks.together import run_together  # noqa: E402
 
@@ -163,7 +162,7 @@ def main() -> int:
                 }
             except NotExpressibleError as error:
                 row |= {"decision": "not expressible", "reason": str(error)[:300]}
-            except CuassayError as error:
+            except Exception as error:  # a row, and the next problem
                 row |= {
                     "decision": "not judged",
                     "reason": f"{type(error).__name__}: {error}"[:300],
@@ -217,6 +216,9 @@ class _Plan:
                 indices = self._text([one.indices() for one in column], (*way, "indices"))
                 values = self._text([one.values() for one in column], (*way, "values"))
                 return f"_sparse({indices}, {values}, {size})"
+            case torch.Tensor() if first.is_complex():
+                pairs = self._text([torch.view_as_real(one) for one in column], (*way, "pairs"))
+                return f"_torch.view_as_complex({pairs})"
             case torch.Tensor():
                 return self._leaf(column, way)
             case _Members():
@@ -262,6 +264,8 @@ def _at(value: Any, way: Sequence[object]) -> Any:
                 value = tuple(value.shape)
             case "sizes":
                 value = torch.tensor(value.shape)
+            case "pairs":
+                value = torch.view_as_real(value)
             case "indices" | "values":
                 value = getattr(value, step)()
             case "weight" | "bias":

@@ -49,6 +49,7 @@ _ALIKE = 0.1  # operations at two sizes that differ by no more are those of no l
 _MOST_OPERATIONS = 1 << 13  # of a generator, at sizes that are only counted
 _MOST_FOLLOWED = 1 << 14  # operations that are followed before a long loop is taken to go on so
 _DRAWN = 1 << 16  # elements that are drawn sooner than an operation without memory takes
+_DRAWN_S = 4e-8  # of an element that a CPU draws, as it does for modules, whatever the device
 _MADE = 0.25  # of a case's time that its inputs may take to be made, by an element's pace
 _SHORT = 256  # operations of a run that costs little to follow
 _FREE_S = 0.02  # a run of which so little is certain costs nothing
@@ -448,7 +449,8 @@ class Room:
 
     def holds_inputs(self, problem: Problem, case: Case) -> bool:
         """Whether the problem's own inputs of a case can be made, whatever a run on them takes."""
-        made_s = elements(problem, case.axes) * self._limit.pace.element_s
+        element_s = max(self._limit.pace.element_s, _DRAWN_S if problem.built else 0.0)
+        made_s = elements(problem, case.axes) * element_s
         if made_s > _MADE * self._limit.case_s:
             return False
         return self.bytes is None or _COPIES * all_bytes(problem, case.axes) <= self.bytes
@@ -472,7 +474,8 @@ class Room:
             return dataclasses.replace(case, axes=dict(sizes))
 
         def fits(sizes: Mapping[str, int]) -> bool:
-            return self.holds(problem, made(sizes))
+            smaller = made(sizes)
+            return self.holds_inputs(problem, smaller) and self.holds(problem, smaller)
 
         found, sizes = None, dict(case.axes)
         for floor in (_FLOOR, 1):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 
 from cuassay.inputs.case_inputs import case_inputs
+from cuassay.inputs.geometry import elements
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
 from cuassay.judge.drawn import Drawn
@@ -27,7 +28,7 @@ from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Lane
 from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.lift.run import lift, run_as_written
-from cuassay.oracle.truth.make import Truth, make_truth
+from cuassay.oracle.truth.make import Truth, draws_as_one, make_truth
 from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.own_error import OwnError, own_errors
 from cuassay.oracle.truth.precision import family_of
@@ -159,12 +160,19 @@ class Truths:
         return self._of(case, keyed(self.key(case), precision), precision=precision)
 
     def rough(self, case: Case) -> Truth:
-        """Return truth with the fewest draws, or the full one where that is made already.
+        """Return truth with the fewest draws, or the full one where that is made or costs no more.
 
         Its achievable error is as large as that of the full one, and less certain.
         """
-        key = self.key(case)
-        return self._of(case, key if key in self.cache else _rough(key), draws=_ROUGH_DRAWS)
+        key, problem = self.key(case), self._knowledge.problem
+        if key in self.cache or draws_as_one(
+            self._reference.call,
+            elements(problem, case.axes),
+            problem.outputs,
+            device=self._device.kind,
+        ):
+            return self._of(case, key)
+        return self._of(case, _rough(key), draws=_ROUGH_DRAWS)
 
     def first(self, case: Case) -> Truth:
         """Return the truth that tells whether a case decides anything; rough where runs are long.

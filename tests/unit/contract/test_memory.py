@@ -557,6 +557,20 @@ def test_a_loop_over_ends_that_sizes_decide_is_counted_and_nothing_is_drawn(
     assert seconds > 128 * 4 * pace.operation_s + (1 << 26) * pace.element_s
 
 
+def test_inputs_that_a_cpu_draws_for_a_module_are_made_small(tmp_path: Path) -> None:
+    """Three hundred million weights took a CPU twelve seconds, before a kernel ran on a GPU."""
+    problem = _experts(tmp_path, tmp_path / "log")
+    work = budget_for(Profile.QUICK, device=CUDA).work
+    room = Room(load_reference(problem), device=CUDA, limit_gib=8.0, work_limit=work)
+    many = own_case(problem, {"rows": 1 << 20, "experts": 128}, seed=1, label="")
+    assert room.holds_inputs(problem, many)
+    module = dataclasses.replace(problem, built=("rows",))
+    assert not room.holds_inputs(module, many)
+    smaller = room.smaller(module, many, settle=lambda case: case)
+    assert smaller is not None
+    assert room.holds_inputs(module, smaller)
+
+
 def test_sizes_at_which_a_case_draws_the_ends_itself_are_tried_without_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -571,6 +585,8 @@ def test_sizes_at_which_a_case_draws_the_ends_itself_are_tried_without_data(
 
     monkeypatch.setattr(Acceptor, "_ran", noted)
     axes = {"rows": 1 << 14, "experts": 16}
-    fills = {"x": Fill(kind="normal"), "ends": default_fill(problem.input("ends"))}
+    ends = problem.input("ends")
+    assert isinstance(ends, TensorSpec)
+    fills = {"x": Fill(kind="normal"), "ends": default_fill(ends)}
     assert acceptor.settle(Case(label="", axes=axes, fills=fills, seed=3)) is not None
     assert real_runs == [False]

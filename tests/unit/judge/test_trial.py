@@ -24,8 +24,8 @@ from cuassay.judge.trial import JudgeTrial, open_trial
 from cuassay.model.case import Case
 from cuassay.model.device import CPU
 from cuassay.model.verdict import Lane, Profile
-from cuassay.oracle.compare.outputs import Comparison
-from cuassay.oracle.truth import own_error
+from cuassay.oracle.compare.outputs import Comparison, compare
+from cuassay.oracle.truth import make, own_error
 from cuassay.oracle.truth.own_error import OwnError
 from cuassay.oracle.truth.types import OutputTruth
 from cuassay.sandbox.local import LocalRunner
@@ -130,6 +130,13 @@ def test_the_references_own_bits_need_no_error_of_its_own(
     assert _wrong(trial, first, _one_percent_off) == 1
 
 
+@pytest.fixture
+def draws_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference whose draws are runs of their own: rough truth costs half of a full one."""
+    monkeypatch.setattr(make, "_TOGETHER", {})
+
+
+@pytest.mark.usefixtures("draws_apart")
 def test_kernels_that_err_more_are_not_held_against_the_references_own_error_for_long(
     trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +182,15 @@ def test_a_case_is_held_against_the_references_own_error_as_often_as_asked_and_r
     assert not trial.truths._owns
 
 
+def test_rough_truth_is_the_full_one_where_all_draws_are_one_run(trial: JudgeTrial) -> None:
+    case = trial.cases("small")[0]
+    (found,) = _compared(trial, case, _beyond_its_own)
+    assert found.passed
+    assert trial.rough(case) is trial.truth(case)
+    assert {truth.draws for truth in trial.truths.cache.values()} == {8}
+
+
+@pytest.mark.usefixtures("draws_apart")
 def test_a_right_answer_needs_rough_truth_alone(trial: JudgeTrial) -> None:
     case = trial.cases("small")[0]
     (found,) = _compared(trial, case, _beyond_its_own)
@@ -183,6 +199,7 @@ def test_a_right_answer_needs_rough_truth_alone(trial: JudgeTrial) -> None:
     assert len(trial.truths.cache) == 1
 
 
+@pytest.mark.usefixtures("draws_apart")
 def test_a_case_that_decides_nothing_needs_no_full_truth(trial: JudgeTrial) -> None:
     def cancelling(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         return ((x.float() + 1e9) * 1.001 - 1.001e9).to(x.dtype)
@@ -199,7 +216,7 @@ def test_a_case_that_decides_nothing_needs_no_full_truth(trial: JudgeTrial) -> N
 def test_the_same_bits_are_compared_once_with_a_truth(
     trial: JudgeTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare, seen = comparing.compare, list[bool]()
+    seen = list[bool]()
 
     def counted(got: Tensor, output: OutputTruth) -> Comparison:
         seen.append(True)
@@ -229,6 +246,7 @@ def test_a_wrong_answer_is_held_against_the_full_truth(trial: JudgeTrial) -> Non
     assert trial.truth(case).draws == 8
 
 
+@pytest.mark.usefixtures("draws_apart")
 def test_full_truth_comes_first_once_rough_truth_explains_too_little(trial: JudgeTrial) -> None:
     first = trial.cases("small")[0]
     cases = [dataclasses.replace(first, seed=first.seed + number) for number in range(8)]

@@ -325,6 +325,18 @@ def test_an_operator_of_its_own_is_traced_with_the_compiler(
     assert asked
 
 
+@pytest.mark.parametrize(("module", "asks"), [("dynamo", True), ("refs", False)])
+def test_a_compiler_that_a_package_of_the_candidate_imports_is_imported_once_for_all(
+    cpu: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, module: str, asks: bool
+) -> None:
+    asked: list[Nursery] = []
+    monkeypatch.setattr(Nursery, "load_compiler", lambda self: asked.append(self))
+    text = f"__import__('torch._' + '{module}')\ndef run(x): return x + 1"
+    with pool(text, tmp_path, cpu, spares=0) as workers:
+        workers.run(scenario(), ramp)
+    assert bool(asked) == asks
+
+
 def test_a_process_of_another_mode_that_is_expected_is_the_one_that_runs(
     cpu: Nursery, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 TWINS = Path(__file__).parent / "twins"
 # The operator of the catalogue that a twin computes, where it has another name.
-OPERATORS = {"one_shot": "all_reduce"}
+OPERATORS = {"one_shot": "all_reduce", "symmetric": "all_reduce"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +114,34 @@ FAULTS = (
         "parts, x, group=group",
         "parts, x",
         lesson=_GROUP,
+    ),
+    _fault(
+        "read_before_all_wrote",
+        "symmetric",
+        "    memory.barrier()\n    total",
+        "    total",
+        lesson=_NO_WAIT,
+    ),
+    _fault(
+        "written_while_read",
+        "symmetric",
+        "    memory.barrier()\n    return total",
+        "    return total",
+        lesson=_STALE,
+    ),
+    _fault(
+        "own_part_for_all",
+        "symmetric",
+        "memory.get_buffer(rank, x.shape",
+        "memory.get_buffer(memory.rank, x.shape",
+        lesson=_PLACE,
+    ),
+    _fault(
+        "last_rank_leaves_first",
+        "symmetric",
+        "    memory.barrier()\n    return total",
+        "    if memory.rank < memory.world_size - 1:\n        memory.barrier()\n    return total",
+        lesson=_STUCK,
     ),
     _fault(
         "remainder_dropped",

@@ -106,15 +106,15 @@ def report(
         for trial in trials:
             if trial.verdict is None:
                 raise UsageError(f"{trial.name} has no verdict: {trial.reason}")
-            shown = TerminalReport(
+            terminal = TerminalReport(
                 console(no_color=not output.color),
                 quiet=output.quiet,
                 verbose=output.verbose,
                 runs=str(runs_dir()),
             )
             for check in trial.verdict.checks:
-                shown.consume(CheckFinished(report=check))
-            shown.consume(EngineFinished(verdict=trial.verdict))
+                terminal.consume(CheckFinished(report=check))
+            terminal.consume(EngineFinished(verdict=trial.verdict))
     sinks.emit(trials, output.targets, quiet=quiet or output.json)
 
 

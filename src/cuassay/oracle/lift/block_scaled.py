@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from cuassay.dispatch_modes import UntracedMode
+from cuassay.hooks import Operation, stand_ins
 
 aten = torch.ops.aten
 _PACKED = torch.float4_e2m1fn_x2
@@ -84,19 +85,26 @@ def is_missing_product(error: BaseException) -> bool:
     return isinstance(error, RuntimeError | ValueError) and "scaled_mm" in last
 
 
+def made_here(asked: Operation) -> Any:
+    """Return a product of blocks made in float32 and rounded once; any other as the device has."""
+    named = named_arguments(asked.args, asked.kwargs)
+    if not has_blocks(named):
+        return asked.op(*asked.args, **asked.kwargs)
+    out = product(named, (named["scale_a"], named["scale_b"]), torch.float32)
+    if named.get("bias") is not None:
+        out = out + named["bias"].to(torch.float32)
+    return out.to(named.get("out_dtype") or torch.float32)
+
+
+stand_ins[aten._scaled_mm.default] = made_here
+
+
 class BlockScaledProducts(UntracedMode):
-    """Makes such products in float32, rounded once, where the device has none."""
+    """Makes such products in float32, where the device has none."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
         if func is not aten._scaled_mm.default:
-            return func(*args, **kwargs)
-        named = named_arguments(args, kwargs)
-        if not has_blocks(named):
-            return func(*args, **kwargs)
-        out = product(named, (named["scale_a"], named["scale_b"]), torch.float32)
-        if named.get("bias") is not None:
-            out = out + named["bias"].to(torch.float32)
-        return out.to(named.get("out_dtype") or torch.float32)
+            return func(*args, **(kwargs or {}))
+        return made_here(Operation(func, args, kwargs or {}))

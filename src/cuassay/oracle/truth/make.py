@@ -39,7 +39,7 @@ from cuassay.oracle.truth.random_errors import Noise
 from cuassay.oracle.truth.runs import ReferenceRunner, Value, perturbed, upcast
 from cuassay.oracle.truth.types import OutputTruth, Truth
 
-__all__ = ["OutputTruth", "Truth", "hit_counts", "make_truth"]
+__all__ = ["OutputTruth", "Truth", "draws_as_one", "hit_counts", "make_truth"]
 
 DRAWS = 8
 _FEW_DRAWS = 4
@@ -175,16 +175,24 @@ class _Draws:
         )
 
 
+def draws_as_one(
+    fn: Callable[..., object], elements: int, specs: Sequence[TensorSpec], *, device: str
+) -> bool:
+    """Return whether the draws of a truth are made in one run: few take as long as all.
+
+    `elements` are those of the inputs and of the outputs `specs`.
+    """
+    small = elements <= _TOGETHER.get(device, 0)
+    return small and fn not in _APART and all(spec.dtype.is_liftable for spec in specs)
+
+
 def _draw_together(draws: _Draws, found: Sequence[Collector], count: int) -> NoiseHook | None:
     """Make the draws in one run and return its hook; None where each needs its own."""
     runner = draws.runner
     elements = sum(v.numel() for v in runner.inputs if isinstance(v, Tensor))
     elements += sum(item.value.numel() for item in found)
-    if (
-        elements > _TOGETHER.get(runner.device.type, 0)
-        or any(item.exact for item in found)
-        or runner.fn in _APART
-    ):
+    specs = [item.spec for item in found]
+    if not draws_as_one(runner.fn, elements, specs, device=runner.device.type):
         return None
     hook = draws.hook_of_all(count)
     try:

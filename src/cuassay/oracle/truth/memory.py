@@ -96,7 +96,8 @@ class _Watch(PassThrough):
         """Note what the operation made."""
         self.operations += 1
         func, args = operation.op, operation.args
-        made = [t for t in pytree.tree_leaves(out) if isinstance(t, Tensor)]
+        leaves = pytree.tree_leaves(out)  # a sparse tensor is noted by its dense parts
+        made = [t for t in leaves if isinstance(t, Tensor) and t.layout is torch.strided]
         cast = func is _CAST and self._is_borrowed(args[0]) and _is_wide(out)
         for tensor in made:
             self._note(tensor, lifts=not cast)

@@ -36,7 +36,8 @@ class Builds:
 
     `seconds` and `cached` are those of the first one that succeeded, `walls` those of the first one
     that answered. What the last one says is untrusted: the `kind` that it built, `because` of what
-    Triton's interpreter makes the numbers, whether it `tunes`. `failed` ends all attempts.
+    Triton's interpreter makes the numbers, whether it `tunes`, whether what it imports
+    `imports_compiler`. `failed` ends all attempts.
     """
 
     def __init__(
@@ -61,7 +62,8 @@ class Builds:
         }
         self.done = False  # a worker has built it
         self.seconds, self.cached = 0.0, False
-        self.kind, self.because, self.tunes = "", "", False
+        self.kind, self.because = "", ""
+        self.tunes, self.imports_compiler = False, False
         self.failed: BuildFailed | ToolMissing | None = None
         self.log = ""
         self.walls: Mapping[str, str] = {}
@@ -130,6 +132,7 @@ class Builds:
         self.kind = str(built.get("kind", ""))[:200]
         self.because = str(built.get("because", ""))[:1000]
         self.tunes = built.get("tuners") not in (None, 0)
+        self.imports_compiler = built.get("compiler") is True
         return None
 
     async def _died(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed | ToolMissing:

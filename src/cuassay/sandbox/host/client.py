@@ -213,6 +213,8 @@ class WorkerPool(Closing):
                 self._workers.replace_nursery()
             await self._workers.discard(worker)
             raise
+        if self.builds.imports_compiler:  # seconds of every process that is forked without it
+            self.nursery.load_compiler()
         return worker
 
     def _result(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from cuassay.checks.base import Run
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.formats.kernelbench import pair
@@ -17,7 +19,9 @@ from cuassay.model.axes import resolve
 from cuassay.model.device import CPU
 from cuassay.model.domain import SizeOf
 from cuassay.model.problem import Problem, TensorSpec, VarAxis
+from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.local import LocalRunner
 from tests.support import foreign, trees
 from tests.zoo.judging import Gate
 from tests.zoo.local_gate import LocalGate
@@ -193,6 +197,63 @@ def test_a_reference_that_draws_tells_nothing_of_sizes(tmp_path: Path) -> None:
     follow_built_sizes(trial, lambda scenario: pytest.fail(f"{scenario.label} was run"))
     assert trial.problem.built == ("features", "out")
     assert trial.planned.domain.built_condition == ""
+
+
+_SCAN = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, steps, width):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(width))
+
+    def forward(self, x):
+        state, found = torch.zeros_like(x[0]), []
+        for step in x:
+            state = state * 0.5 + step * self.scale
+            found.append(state)
+        return torch.stack(found)
+
+
+steps = 8192
+width = 32
+
+
+def get_inputs():
+    return [torch.rand(steps, width)]
+
+
+def get_init_inputs():
+    return [steps, width]
+"""
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_own_sizes_of_which_truth_takes_long_are_tried_with_the_long_axis_small(
+    tmp_path: Path, everywhere: bool
+) -> None:
+    problem = load_problem(str(trees.write(tmp_path / "8_Scan.py", _SCAN)))
+    assert problem.built == ("steps", "width")
+    trial = open_trial(
+        problem, load_reference(problem), profile=Profile.QUICK, device=CPU, root_seed=3
+    )
+    tried: dict[str, int] = {}
+
+    def kernel(x: torch.Tensor, *others: Any) -> Any:
+        right: Any = trial.reference.call(x, *others)
+        return right.flip(0) if everywhere or x.shape[1] != 32 else right
+
+    def run(scenario: Scenario) -> Run:
+        tried[scenario.label] = scenario.cases[0].axes["steps"]
+        runner = LocalRunner(kernel, trial.problem)
+        return runner.run(scenario, trial.inputs, trial.truths.answers)
+
+    follow_built_sizes(trial, run)
+    assert "built as the problem does but for steps" in tried
+    assert max(tried.values()) < 8192
+    held = [axis.sizes for axis in trial.problem.var_axes() if axis.name == "width"]
+    assert held == [() if everywhere else (32,)]
 
 
 _POOLS_TWICE = """import torch

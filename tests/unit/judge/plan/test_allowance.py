@@ -123,3 +123,14 @@ def test_a_reference_whose_end_is_not_in_sight_is_not_followed_to_it() -> None:
     seen = watched_run(follows_values, [ones])
     assert seen.complete
     assert seen.operations >= 5
+
+
+def test_a_run_with_sparse_tensors_is_followed_by_their_dense_parts() -> None:
+    def summed(values: Tensor, indices: Tensor) -> Tensor:
+        rows = torch.sparse_coo_tensor(indices, values, (4, 4), check_invariants=True)
+        product: Tensor = torch.sparse.mm(rows, torch.ones(4, 2))
+        return product
+
+    seen = watched_run(summed, [torch.ones(3), torch.tensor([[0, 1, 1], [2, 0, 3]])])
+    assert seen.complete
+    assert seen.operations >= 3

@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from cuassay.hooks import Operation, PassThrough
+from cuassay.hooks import Observed, Operation, PassThrough
 from cuassay.oracle.lift.run import lift, nominal_of, run_as_written
 
 BF16 = torch.bfloat16
@@ -402,6 +402,9 @@ def test_products_with_a_scale_for_every_block(form: str) -> None:
     assert nominal_of(out) is BF16
     (written,) = run_as_written(reference, given)  # no CPU has the product
     torch.testing.assert_close(written, truth.to(BF16))
+    with Observed(PassThrough()):
+        seen = reference(*given)
+    torch.testing.assert_close(seen, truth.to(BF16))
 
 
 def test_a_reference_may_read_and_set_the_older_setting_of_tf32() -> None:

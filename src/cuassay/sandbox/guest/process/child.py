@@ -341,6 +341,7 @@ class Worker:
                 "kind": str(built.kind)[:200],
                 "because": str(getattr(built, "because", ""))[:1000],
                 "tuners": tuned.lists(),
+                "compiler": "torch._dynamo" in sys.modules,
             }
         }
 

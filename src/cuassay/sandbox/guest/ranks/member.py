@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from cuassay.model.device import Device
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Moments
+from cuassay.ranks import symmetric
 from cuassay.ranks.collectives import Operation
 from cuassay.ranks.group import Tensors, open_world
 from cuassay.sandbox import syscalls as kernel
@@ -109,6 +111,8 @@ class Member:
             dist.barrier(device_ids=[place.device.number])
         else:
             open_world(self, rank=place.rank, size=place.world, store=store)
+        if not place.device.on_gpu:
+            symmetric.install(Path(place.store).parent)
         if place.groups > 1:
             made = [
                 dist.new_group(list(range(one, place.world, place.groups)))

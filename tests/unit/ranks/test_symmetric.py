@@ -1,0 +1,109 @@
+"""Symmetric memory of ranks on a CPU: shared at once, with barriers and signals of the group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed._symmetric_memory as symmetric
+
+from cuassay.catalog import registry
+from cuassay.model.candidate import Candidate
+from cuassay.model.device import CPU
+from cuassay.sandbox.guest.interface import RankRaisedError, RanksStuckError
+from cuassay.sandbox.guest.ranks.messages import Packed, pack, unpack
+from cuassay.sandbox.guest.ranks.start import Recipe
+from cuassay.sandbox.guest.ranks.world import Timing, World
+
+RECIPE = Recipe(
+    candidate=Candidate(name="", sources=(), entry_file="", entry_function=""),
+    builder="",
+    folder=Path(),
+)
+Call = Callable[[Callable[[torch.Tensor], torch.Tensor]], list[list[float]]]
+
+
+@pytest.fixture
+def called() -> Iterator[Call]:
+    """Return what calls a function on two ranks, of which rank r is given r + 1 three times."""
+    worlds: list[World] = []
+
+    def call(function: Callable[[torch.Tensor], torch.Tensor]) -> list[list[float]]:
+        problem = registry.get("all_reduce")
+        world = World(2, 1, function=function, problem=problem, recipe=RECIPE, device=CPU)
+        worlds.append(world)
+        told = [[[pack(torch.full((3,), rank + 1.0))]] for rank in range(2)]
+        found = []
+        for held in world.run(told, Timing()):  # type: ignore[arg-type]
+            sent = held.returned[0][0][1]
+            assert isinstance(sent, Packed)
+            found.append(torch.as_tensor(unpack(sent)).tolist())
+        return found
+
+    yield call
+    for one in worlds:
+        one.close()
+
+
+def _opened(x: torch.Tensor) -> tuple[torch.Tensor, Any]:
+    buffer = symmetric.empty(x.shape, dtype=x.dtype, device=x.device)
+    group: Any = dist.group.WORLD
+    return buffer, symmetric.rendezvous(buffer, group)
+
+
+def test_a_rank_reads_what_another_one_signals(called: Call) -> None:
+    def passes_on(x: torch.Tensor) -> torch.Tensor:
+        buffer, memory = _opened(x)
+        other = 1 - memory.rank
+        memory.get_buffer(other, x.shape, x.dtype).copy_(x)
+        memory.put_signal(other)
+        memory.wait_signal(other)
+        return buffer.clone()
+
+    assert called(passes_on) == [[2.0] * 3, [1.0] * 3]
+
+
+def test_signals_and_parts_are_memory_of_their_own(called: Call) -> None:
+    def flags(x: torch.Tensor) -> torch.Tensor:
+        buffer, memory = _opened(x)
+        buffer.copy_(x)
+        pad = memory.get_signal_pad(1 - memory.rank, (2,), torch.int32)
+        assert pad.tolist() == [0, 0]
+        pad[memory.rank] = 7
+        memory.barrier()
+        own = memory.get_signal_pad(memory.rank, (2,), torch.int32)
+        tail = memory.get_buffer(1 - memory.rank, (2,), x.dtype, storage_offset=1)
+        return torch.cat([own.float(), tail])
+
+    assert called(flags) == [[0.0, 7.0, 2.0, 2.0], [7.0, 0.0, 1.0, 1.0]]
+
+
+def test_a_signal_that_nobody_sends_is_waited_for_with_its_rank(called: Call) -> None:
+    def waits(x: torch.Tensor) -> torch.Tensor:
+        _, memory = _opened(x)
+        if memory.rank == 0:
+            memory.wait_signal(1)
+        return x
+
+    with pytest.raises(RanksStuckError, match=r"rank 0 waits in recv .* for rank 1"):
+        called(waits)
+
+
+def test_what_is_beyond_the_memory_or_not_symmetric_is_refused(called: Call) -> None:
+    def beyond(x: torch.Tensor) -> torch.Tensor:
+        part: torch.Tensor = _opened(x)[1].get_buffer(0, (64,), x.dtype)
+        return part
+
+    def not_symmetric(x: torch.Tensor) -> torch.Tensor:
+        group: Any = dist.group.WORLD
+        symmetric.rendezvous(x, group)
+        return x
+
+    with pytest.raises(RankRaisedError, match="64 elements from element 0 on reach beyond the 4"):
+        called(beyond)
+    with pytest.raises(RankRaisedError, match="allocate it with symmetric_memory"):
+        called(not_symmetric)
