@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from cuassay.model.dtype import DType
@@ -72,6 +73,25 @@ def test_short_accumulators_are_graded_fp8() -> None:
         truth = _truth(a, b, precision)
         assert measure(_product(a, b), truth).passed
         assert measure(short, truth).passed is (precision is Precision.FP8)
+
+
+def _product_of_halves(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a.to(torch.bfloat16) @ b.to(torch.bfloat16).t()
+
+
+@pytest.mark.parametrize("codes", [True, False])
+def test_codes_that_a_reference_casts_to_bfloat16_may_be_summed_in_short_accumulators(
+    codes: bool,
+) -> None:
+    """An FP8 product is written so: bfloat16 holds every code. Other numbers in it are no codes."""
+    a, b = (normal(24, 4096, seed=n).abs().to(E4M3 if codes else torch.bfloat16) for n in range(2))
+    short = short_sum(a.double(), b.double().t()).bfloat16()
+    for precision in (Precision.MIXED, Precision.FP8):
+        family = family_of(precision, DType.BFLOAT16)
+        output = spec("bfloat16", "m", "n")
+        made = make_truth(_product_of_halves, [a, b], [output], seed=1, family=family).outputs[0]
+        assert measure(_product_of_halves(a, b), made).passed
+        assert measure(short, made).passed is (codes and precision is Precision.FP8)
 
 
 def test_sums_kept_in_bfloat16_are_no_short_accumulators() -> None:
