@@ -9,7 +9,7 @@ import torch
 from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
 from cuassay.oracle.compare.outputs import measure
-from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.make import draws_as_one, make_truth
 from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.short_sums import short_sum
 from cuassay.oracle.truth.types import OutputTruth
@@ -92,6 +92,12 @@ def test_codes_that_a_reference_casts_to_bfloat16_may_be_summed_in_short_accumul
         made = make_truth(_product_of_halves, [a, b], [output], seed=1, family=family).outputs[0]
         assert measure(_product_of_halves(a, b), made).passed
         assert measure(short, made).passed is (codes and precision is Precision.FP8)
+
+
+def test_draws_in_short_accumulators_leave_other_draws_in_one_run() -> None:
+    a, b = (normal(4, 32, seed=n).to(E4M3) for n in range(2))
+    _truth(a, b, Precision.FP8)
+    assert draws_as_one(_product, 1, [spec("bfloat16", "m", "n")], device="cpu")
 
 
 def test_sums_kept_in_bfloat16_are_no_short_accumulators() -> None:
