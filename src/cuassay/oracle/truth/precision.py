@@ -145,6 +145,7 @@ class Stored:
         self.family, self._rounder = family, rounder
         # Of a storage: what it is, and how many additions follow one another in it.
         self._kinds: dict[int, tuple[weakref.ref[UntypedStorage], _Kind, int]] = {}
+        self._codes: dict[int, weakref.ref[UntypedStorage]] = {}  # cast to 16 bits, which hold them
 
     def replace(self, asked: Operation) -> object:
         """Return the result of an operation on rounded operands; NotImplemented for others."""
@@ -204,7 +205,7 @@ class Stored:
             return NotImplemented
         if self.family.short_sums and asked.name in PRODUCTS:
             left, right = product_factors(asked)
-            if {self._kind(left), self._kind(right)} == {_Kind.CODE}:
+            if self._is_code(left) and self._is_code(right):
                 start = self._rounder.start(left.shape[-1])
                 return NotImplemented if start is None else short_product(asked, start)
         first = 1 if asked.name in _ADDED else 0
@@ -244,6 +245,10 @@ class Stored:
         if kind is _Kind.LOW and nominal is torch.float32 and asked.name not in EXACT:
             first = self._rounder.intermediate(first, GRIDS[dtype])
         self._note(first, _Kind.LOW if nominal in GRIDS else kind, added)
+        moved = nominal in GRIDS and asked.name in EXACT
+        if moved and all(map(self._is_code, tensors_of(asked))):
+            storage = all_runs(first).untyped_storage()
+            self._codes[storage.data_ptr()] = weakref.ref(storage)
         if not several:
             return first
         for other in noisy[1:]:  # statistics of a norm, gradients of weights
@@ -275,6 +280,11 @@ class Stored:
             return _Kind.CODE
         known = self._kinds.get(all_runs(value).untyped_storage().data_ptr())
         return _Kind.WIDE if known is None or known[0]() is None else known[1]
+
+    def _is_code(self, value: Tensor) -> bool:
+        """Whether a tensor holds 8-bit codes: as they are, times scales, or cast to 16 bits."""
+        held = self._codes.get(all_runs(value).untyped_storage().data_ptr())
+        return self._kind(value) is _Kind.CODE or (held is not None and held() is not None)
 
     def _additions(self, value: Tensor) -> int:
         known = self._kinds.get(all_runs(value).untyped_storage().data_ptr())
