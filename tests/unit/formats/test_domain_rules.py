@@ -122,7 +122,7 @@ def test_a_scalar_lies_within_or_not(value: Scalar, domain: Domain, expected: bo
 
 
 def test_domains_in_words() -> None:
-    words = {
+    words: dict[str, Domain] = {
         "one of 1, 2": Choice(values=(1, 2)),
         "a finite number": Real(),
         "real in [0.0, inf] or nan": Real(low=0.0, also=("nan",)),
