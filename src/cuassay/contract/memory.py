@@ -227,7 +227,9 @@ class Room:
             for spec, shape in zip(problem.outputs, shapes, strict=True)
         )
         written = max(live.written, returned)
-        truth = bytes_needed(live, given, shapes, draws=_DRAWS, budget_bytes=self.bytes)
+        truth = bytes_needed(
+            live, given, shapes, draws=_DRAWS, device=self._device, budget_bytes=self.bytes
+        )
         held = _COPIES * (inputs + returned)
         return Need(
             judge=held + max(truth, _COMPARED * answers),

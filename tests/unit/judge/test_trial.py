@@ -133,7 +133,7 @@ def test_the_references_own_bits_need_no_error_of_its_own(
 @pytest.fixture
 def draws_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference whose draws are runs of their own: rough truth costs half of a full one."""
-    monkeypatch.setattr(make, "_TOGETHER", {})
+    monkeypatch.setattr(make, "is_small", lambda *_: False)
 
 
 @pytest.mark.usefixtures("draws_apart")

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from cuassay.errors import LiftError, ReferenceError_
 from cuassay.hooks import Observed
+from cuassay.model.device import Device
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.lift.run import nominal_of
@@ -30,6 +31,7 @@ from cuassay.oracle.special import form_of
 from cuassay.oracle.truth.atomics import ByAtomics
 from cuassay.oracle.truth.index import ChoiceWatch, TieBreak
 from cuassay.oracle.truth.inputs import InputTraits, flushed, input_traits
+from cuassay.oracle.truth.memory import is_small
 from cuassay.oracle.truth.noise import Deviations, NoiseHook, StepHook
 from cuassay.oracle.truth.noises import Noises
 from cuassay.oracle.truth.outputs import Collector, collector, finish
@@ -45,7 +47,6 @@ DRAWS = 8
 _FEW_DRAWS = 4
 _FEWER = ((1 << 22, 2), (1 << 19, 3), (1 << 17, _FEW_DRAWS))  # elements of the smallest output
 _DRAWS_SHARE = 4  # of a budget, one part in so many may hold draws
-_TOGETHER = {"cpu": 1 << 17, "cuda": 1 << 22}  # elements up to which draws are made together
 _HUGE = 1 << 28  # elements of all outputs from which memory allows 3 draws, then 2
 _WIDE_DRAWS = 4
 _WIDE_GAIN = 4.0
@@ -182,7 +183,7 @@ def draws_as_one(
 
     `elements` are those of the inputs and of the outputs `specs`.
     """
-    small = elements <= _TOGETHER.get(device, 0)
+    small = is_small(elements, Device(device))
     return small and fn not in _APART and all(spec.dtype.is_liftable for spec in specs)
 
 

@@ -38,6 +38,8 @@ from cuassay.oracle.truth.types import Truth
 
 _LIFTED = 8  # bytes of an element
 _NOISE = 3 * 8  # normals, sizes and the noisy copy beside what the largest operation touches
+# Elements of inputs and outputs up to which the draws of a truth are made in one run.
+_DRAWN_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 22}
 _SUMMED = 5  # a sum's deviation takes so many times the memory of its result
 _RUN = 4  # bytes of an element of one draw's deviation
 _KNOWN = 3 * 8  # the reference as written and its float32 lift, and the errors of both
@@ -227,20 +229,26 @@ def _seen(watch: _Watch, *, complete: bool, endless: bool) -> Live:
     )
 
 
+def is_small(elements: int, device: Device) -> bool:
+    """Return whether the draws of a truth of so many elements may be made in one run."""
+    return elements <= _DRAWN_AT_ONCE[device.kind]
+
+
 def bytes_needed(
     live: Live,
     inputs: Sequence[Tensor | Scalar],
     outputs: Sequence[Sequence[int]],
     *,
     draws: int,
+    device: Device = CPU,
     budget_bytes: int | None = None,
 ) -> int:
     """Return about how many bytes `make_truth` takes at its peak, beside the inputs themselves.
 
     `live` is what the reference holds (see `live_bytes`); of `inputs` shapes and dtypes count,
     they may be meta tensors. `outputs` are the shapes of the outputs, `draws` how many noisy
-    runs are made, `budget_bytes` is what `make_truth` is given. The estimate leaves out what
-    torch's allocator keeps.
+    runs are made on `device`, `budget_bytes` is what `make_truth` is given. The estimate leaves out
+    what torch's allocator keeps.
     """
     tensors = [v for v in inputs if isinstance(v, Tensor)]
     own = sum(v.numel() for v in tensors if v.dtype.is_floating_point and not is_borrowed(v))
@@ -251,7 +259,9 @@ def bytes_needed(
     if budget_bytes is not None:
         deviations = min(deviations, budget_bytes // 4)
     kept = sum(given) * (_LIFTED + _KNOWN + draws * _RUN)
-    run = own * _LIFTED + held + largest * _NOISE + deviations
+    elements = sum(v.numel() for v in tensors) + sum(given)
+    at_once = draws if is_small(elements, device) else 1
+    run = own * _LIFTED + at_once * (held + largest * _NOISE) + deviations
     written = sum(v.nbytes for v in tensors) + live.written  # which runs on copies
     return kept + max(run, written, max(given, default=0) * _FINISH)
 
