@@ -73,6 +73,13 @@ def together(values: Tensor) -> Tensor:
     return found
 
 
+def bits_as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the bits of a tensor as a type of the same size. torch 2.11 has no batching rule."""
+    if not differs(tensor):
+        return tensor.view(dtype)
+    return together(by_run(tensor, 1).view(dtype))
+
+
 @contextmanager
 def runs_of(count: int) -> Iterator[None]:
     """Open a block in which `count` runs are behind the tensors that differ."""

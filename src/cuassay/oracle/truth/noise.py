@@ -21,7 +21,7 @@ from torch._decomp import decomposition_table
 from cuassay.dispatch_modes import tensors_in
 from cuassay.hooks import Observed, Operation, PassThrough, floating_in, mapped
 from cuassay.oracle.lift.tensor import nominal_of
-from cuassay.oracle.lift.together import Notes, NotTogether, all_runs, first_run
+from cuassay.oracle.lift.together import Notes, NotTogether, all_runs, bits_as, first_run
 from cuassay.oracle.truth.centred import NOTED, Centred
 from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.noises import Noises
@@ -310,7 +310,7 @@ class NoiseHook:
         operand = named.get("self")
         if isinstance(operand, Tensor) and operand.dtype.is_floating_point:
             narrow = operand.float()
-            zero &= (narrow == operand) & ((narrow.view(torch.int32) & 0xFFFF) == 0)
+            zero &= (narrow == operand) & ((bits_as(narrow, torch.int32) & 0xFFFF) == 0)
         return torch.where(zero, out, noisy)
 
     def _rounded_move(self, asked: Operation, out: Any) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cuassay.oracle.lift.together import NotTogether, all_runs, by_run, differs
+from cuassay.oracle.lift.together import NotTogether, all_runs, bits_as, by_run, differs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +109,10 @@ def nearest(values: Tensor, grid: Grid) -> Tensor:
     if values.is_complex():
         return values
     narrow = values.float()
-    bits = narrow.view(torch.int32)
+    bits = bits_as(narrow, torch.int32)
     half = (1 << (grid.dropped - 1)) - 1
     kept = (bits >> grid.dropped).bitwise_and_(1).add_(half).add_(bits)
-    found = kept.bitwise_and_(-(1 << grid.dropped)).view(torch.float32)
+    found = bits_as(kept.bitwise_and_(-(1 << grid.dropped)), torch.float32)
     if grid.least:
         spacing = grid.least * 2.0 ** (1 - grid.precision)
         found = torch.where(narrow.abs() < grid.least, (narrow / spacing).round_() * spacing, found)
@@ -255,8 +255,8 @@ class Noise:
         return nearest(values, grid) if self.rounds else self.rounding(values, grid)
 
     def _rounded(self, values: Tensor, grid: Grid) -> Tensor:
-        bits = values.float().view(torch.int32)
-        half = (bits & _EXPONENT_BITS).view(torch.float32)
+        bits = bits_as(values.float(), torch.int32)
+        half = bits_as(bits & _EXPONENT_BITS, torch.float32)
         if grid.least:
             half.clamp_min_(grid.least)
         below = (1 << grid.dropped) - 1
@@ -275,5 +275,5 @@ class Noise:
         return self._cut(values, grid)
 
     def _cut(self, values: Tensor, grid: Grid) -> Tensor:
-        kept = values.float().view(torch.int32).bitwise_and_(-(1 << grid.dropped))
-        return values + moderate(kept.view(torch.float32) - values)
+        kept = bits_as(values.float(), torch.int32) & -(1 << grid.dropped)
+        return values + moderate(bits_as(kept, torch.float32) - values)
