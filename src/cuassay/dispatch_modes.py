@@ -242,7 +242,7 @@ class _Meta(UntracedMode):
             if func is torch.ops.aten._local_scalar_dense.default:
                 raise NumberNeeded("a number is read that nobody knows without data")
             if func._schema.is_mutable:
-                self._stale |= {_storage(one): one for one in given if not one.is_meta}
+                self._stale |= {storage_of(one): one for one in given if not one.is_meta}
             args, named = pytree.tree_map_only(torch.Tensor, self.without_data, (args, named))
             if makes:
                 named["device"] = torch.device("meta")
@@ -255,7 +255,7 @@ class _Meta(UntracedMode):
 
     def has_no_data(self, tensor: torch.Tensor) -> bool:
         """Whether nobody knows the numbers of a tensor."""
-        return tensor.is_meta or _storage(tensor) in self._stale
+        return tensor.is_meta or storage_of(tensor) in self._stale
 
     def _is_constant(
         self,
@@ -297,7 +297,8 @@ class _Meta(UntracedMode):
         return self._taken[id(tensor)][1]
 
 
-def _storage(tensor: torch.Tensor) -> int:
+def storage_of(tensor: torch.Tensor) -> int:
+    """Return what tells the storage of a tensor from others that live, also without memory."""
     return int(tensor.untyped_storage()._cdata)
 
 
@@ -343,20 +344,15 @@ def _meta_functions() -> tuple[Any, ...]:
         if not isinstance(one, FunctionType) or id(one) in seen:
             continue
         seen.add(id(one))
-        held = _held(one)
+        # `held` is what a function holds of the functions around it.
+        held = []
+        for cell in one.__closure__ or ():
+            with contextlib.suppress(ValueError):  # not bound yet
+                held.append(cell.cell_contents)
         if one.__code__ is told:
             found += [value for value in held if isinstance(value, FunctionType)]
         left += held
     return tuple(found)
-
-
-def _held(function: FunctionType) -> list[Any]:
-    """Return what a function holds of the functions around it."""
-    held = []
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # not bound yet
-            held.append(cell.cell_contents)
-    return held
 
 
 class _Functions(TorchFunctionMode):

@@ -50,7 +50,21 @@ class UnknownNameError(UsageError):
 
     def __init__(self, kind: str, name: str, legal: Iterable[str], hint: str = "") -> None:
         self.kind, self.name, self.legal = kind, name, tuple(legal)
-        super().__init__(_unknown(kind, name, self.legal) + (f" {hint}" if hint else ""))
+        nearest = suggestion(name, self.legal)
+        shown = self.legal
+        if len(self.legal) > _LISTED:
+            shown = (
+                tuple(difflib.get_close_matches(name, self.legal, _LISTED // 2, 0.4))
+                or self.legal[:_LISTED]
+            )
+        listed = ", ".join(shown) if shown else "none"
+        listed += (
+            f" and {len(self.legal) - len(shown)} more" if len(shown) < len(self.legal) else ""
+        )
+        unknown = (
+            f"unknown {kind} '{name}'" + (f": {nearest}" if nearest else "") + f" (known: {listed})"
+        )
+        super().__init__(unknown + (f" {hint}" if hint else ""))
 
 
 class CannotJudgeError(CuassayError):
@@ -107,16 +121,6 @@ def suggestion(name: str, legal: Iterable[str]) -> str:
     """Return `did you mean 'x'?` for the nearest legal name, or an empty string."""
     close = difflib.get_close_matches(name, list(legal), n=1, cutoff=0.6)
     return f"did you mean '{close[0]}'?" if close else ""
-
-
-def _unknown(kind: str, name: str, legal: tuple[str, ...]) -> str:
-    hint = suggestion(name, legal)
-    shown = legal
-    if len(legal) > _LISTED:
-        shown = tuple(difflib.get_close_matches(name, legal, _LISTED // 2, 0.4)) or legal[:_LISTED]
-    listed = ", ".join(shown) if shown else "none"
-    listed += f" and {len(legal) - len(shown)} more" if len(shown) < len(legal) else ""
-    return f"unknown {kind} '{name}'" + (f": {hint}" if hint else "") + f" (known: {listed})"
 
 
 def missing_extra(package: str, extra: str) -> MissingToolError:

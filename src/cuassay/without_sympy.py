@@ -48,14 +48,6 @@ def _nothing(*_: Any, **__: Any) -> None:
     return None
 
 
-def _all_of(*values: Any) -> Any:
-    return functools.reduce(operator.and_, values)
-
-
-def _any_of(*values: Any) -> Any:
-    return functools.reduce(operator.or_, values)
-
-
 def _equal(x: Any, y: Any) -> Any:
     if isinstance(x, tuple | list) and isinstance(y, tuple | list):
         return len(x) == len(y) and all(map(_equal, x, y))
@@ -101,9 +93,9 @@ _OF_SYMBOLS: Mapping[str, Any] = {  # some of these in older versions of torch a
     "is_symbolic": _no,
     "size_hint": _same,
     "statically_known_true": _same,
-    "sym_and": _all_of,
+    "sym_and": lambda *values: functools.reduce(operator.and_, values),
     "sym_eq": _equal,
-    "sym_or": _any_of,
+    "sym_or": lambda *values: functools.reduce(operator.or_, values),
 }
 
 

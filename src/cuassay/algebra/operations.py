@@ -50,59 +50,57 @@ def perform(operation: RecordedOperation, arena: StorageArena, residues: Residue
     that does not hold.
     """
     try:
-        _perform(operation, arena, residues)
+        for base, data in operation.contents.items():
+            flags: NDArray[np.bool_] | None = None
+            if base in operation.written:
+                packed = np.frombuffer(operation.written[base], np.uint8)
+                flags = np.unpackbits(packed, count=len(data), bitorder="little").astype(np.bool_)
+            arena.place(base, "memory", np.frombuffer(bytearray(data), np.uint8), flags)
+        op = _overload(operation.name)
+        traits = traits_of(op)
+        if traits.refusal or traits.random:
+            raise Unfollowed(traits.refusal or "it draws random numbers")
+        if traits.view:
+            raise Unfollowed("it takes the bits of numbers for those of another type")
+        if traits.written and (traits.functional is None or traits.metadata):
+            raise Unfollowed("it writes memory in a way that is not followed")
+        overwritten = {name for _, name in traits.written} if _sets(op) else set()
+        follower = Follower(residues.key, lambda: operation.line)
+        names = [argument.name for argument in op._schema.arguments]
+
+        def given(name: str, value: Argument) -> Any:
+            return _given(value, arena, residues, follower, unread=name in overwritten)
+
+        arguments = [
+            given(name, one) for name, one in zip(names, operation.arguments, strict=False)
+        ]
+        named = {name: given(name, one) for name, one in operation.named.items()}
+        functional = traits.functional if traits.written else op
+        assert functional is not None
+        taken = traits_of(functional).names
+        if any(argument.is_out for argument in op._schema.arguments):
+            named = {name: one for name, one in named.items() if name in taken}
+        low = Operation(functional, arguments, named)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            found = follower.replace(low)
+            if found is NotImplemented:
+                found = low.run()
+            found = follower.after(low, found)
+        finally:
+            torch.set_default_dtype(before)
+        made = list(tensors_in(found))
+        if len(made) != len(operation.results):
+            raise MachineError(f"it gave {len(operation.results)} tensors, expected {len(made)}")
+        for place, data, number in zip(operation.results, operation.left, made, strict=True):
+            _leave(place, data, number, follower.output(number), arena, residues)
     except (Unfollowed, MachineError) as error:
         raise MachineError(f"{operation.name} at {operation.line}: {error}") from None
     except (CuassayError, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
         text = str(error).split("\n", 1)[0][:200]
         where = f"{operation.name} at {operation.line}"
         raise MachineError(f"{where} is not followed: {text}") from None
-
-
-def _perform(operation: RecordedOperation, arena: StorageArena, residues: Residues) -> None:
-    for base, data in operation.contents.items():
-        flags: NDArray[np.bool_] | None = None
-        if base in operation.written:
-            packed = np.frombuffer(operation.written[base], np.uint8)
-            flags = np.unpackbits(packed, count=len(data), bitorder="little").astype(np.bool_)
-        arena.place(base, "memory", np.frombuffer(bytearray(data), np.uint8), flags)
-    op = _overload(operation.name)
-    traits = traits_of(op)
-    if traits.refusal or traits.random:
-        raise Unfollowed(traits.refusal or "it draws random numbers")
-    if traits.view:
-        raise Unfollowed("it takes the bits of numbers for those of another type")
-    if traits.written and (traits.functional is None or traits.metadata):
-        raise Unfollowed("it writes memory in a way that is not followed")
-    overwritten = {name for _, name in traits.written} if _sets(op) else set()
-    follower = Follower(residues.key, lambda: operation.line)
-    names = [argument.name for argument in op._schema.arguments]
-
-    def given(name: str, value: Argument) -> Any:
-        return _given(value, arena, residues, follower, unread=name in overwritten)
-
-    arguments = [given(name, one) for name, one in zip(names, operation.arguments, strict=False)]
-    named = {name: given(name, one) for name, one in operation.named.items()}
-    functional = traits.functional if traits.written else op
-    assert functional is not None
-    taken = traits_of(functional).names
-    if any(argument.is_out for argument in op._schema.arguments):
-        named = {name: one for name, one in named.items() if name in taken}
-    low = Operation(functional, arguments, named)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        found = follower.replace(low)
-        if found is NotImplemented:
-            found = low.run()
-        found = follower.after(low, found)
-    finally:
-        torch.set_default_dtype(before)
-    made = list(tensors_in(found))
-    if len(made) != len(operation.results):
-        raise MachineError(f"it gave {len(operation.results)} tensors, expected {len(made)}")
-    for place, data, number in zip(operation.results, operation.left, made, strict=True):
-        _leave(place, data, number, follower.output(number), arena, residues)
 
 
 @functools.cache

@@ -65,7 +65,16 @@ def coverage(
     """
     try:
         payload, key = opened(text, trusted)
-        found = _statement(payload)
+        try:
+            found = json.loads(payload)
+        except (ValueError, RecursionError) as error:
+            raise CertificateError(f"the signed payload is no JSON: {error}") from None
+        if not isinstance(found, dict) or found.get("_type") != STATEMENT:
+            raise CertificateError(f"the payload is no in-toto statement ({STATEMENT})")
+        if found.get("predicateType") != PREDICATE or not isinstance(scope(found), dict):
+            raise CertificateError(f"the statement is no test result of cuassay ({PREDICATE})")
+        if scope(found).get("verdict") != "ACCEPTED":
+            raise CertificateError(f"it states {scope(found).get('verdict')!r}, expected ACCEPTED")
         try:
             problem: Problem = serial.from_json(Problem, scope(found).get("problem"))
         except UsageError as unread:
@@ -107,20 +116,6 @@ def coverage(
         if name in certified and certified[name] != version
     )
     return Coverage(problems=tuple(problems), notes=notes, key=key, statement=found)
-
-
-def _statement(payload: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(payload)
-    except (ValueError, RecursionError) as error:
-        raise CertificateError(f"the signed payload is no JSON: {error}") from None
-    if not isinstance(found, dict) or found.get("_type") != STATEMENT:
-        raise CertificateError(f"the payload is no in-toto statement ({STATEMENT})")
-    if found.get("predicateType") != PREDICATE or not isinstance(scope(found), dict):
-        raise CertificateError(f"the statement is no test result of cuassay ({PREDICATE})")
-    if scope(found).get("verdict") != "ACCEPTED":
-        raise CertificateError(f"it states {scope(found).get('verdict')!r}, expected ACCEPTED")
-    return found
 
 
 def scope(statement: Mapping[str, Any]) -> dict[str, Any]:

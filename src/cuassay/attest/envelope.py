@@ -99,7 +99,23 @@ def private_key(path: Path, *, create: bool = False) -> Ed25519PrivateKey:
     """
     ed25519, serialization = _cryptography()
     if create and not path.exists():
-        _make(path)
+        key = ed25519.Ed25519PrivateKey.generate()
+        private = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        public = key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with (
+            contextlib.suppress(FileExistsError),
+            os.fdopen(os.open(path, flags, 0o600), "wb") as out,
+        ):
+            out.write(private)
+            path.with_suffix(".pub.pem").write_bytes(public)
     try:
         if path.stat().st_mode & 0o077:
             raise UsageError(f"{path} may be read by others: chmod 600 {path}")
@@ -130,24 +146,6 @@ def public_keys(paths: Iterable[Path]) -> dict[str, Ed25519PublicKey]:
             raise UsageError(f"{path} holds a {type(key).__name__}, expected an Ed25519 key")
         found[key_id(key)] = key
     return found
-
-
-def _make(path: Path) -> None:
-    ed25519, serialization = _cryptography()
-    key = ed25519.Ed25519PrivateKey.generate()
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with contextlib.suppress(FileExistsError), os.fdopen(os.open(path, flags, 0o600), "wb") as out:
-        out.write(private)
-        path.with_suffix(".pub.pem").write_bytes(public)
 
 
 def _holds(key: Ed25519PublicKey, signature: bytes, message: bytes) -> bool:

@@ -13,7 +13,6 @@ from cuassay.model.audit import (
     Ending,
 )
 from cuassay.model.events import EngineFinished, EngineStopped
-from cuassay.model.outcome import Finding
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.store.runs import RunFolder
 
@@ -82,7 +81,22 @@ def _judged(verdict: Verdict) -> dict[str, object]:
         "verdict": verdict.decision,
         "reason": _cut(verdict.reason),
         "conditions": verdict.conditions,
-        "findings": tuple(_finding(found) for found in verdict.findings),
+        "findings": tuple(
+            AuditFinding(
+                id=found.id,
+                code=found.code,
+                title=found.title,
+                message=_cut(found.message),
+                classes=found.classes,
+                finding_class=found.finding_class,
+                severity=found.severity,
+                share=found.share,
+                output=found.where.output,
+                condition=found.condition,
+                reproduce=found.reproduce,
+            )
+            for found in verdict.findings
+        ),
         "diagnoses": verdict.diagnoses,
         "theirs": rule.accepted if rule else None,
         "digest": verdict.digest,
@@ -95,22 +109,6 @@ def _judged(verdict: Verdict) -> dict[str, object]:
         "candidate_us": speed.candidate_us if speed else None,
         "eager_us": speed.eager_us if speed else None,
     }
-
-
-def _finding(found: Finding) -> AuditFinding:
-    return AuditFinding(
-        id=found.id,
-        code=found.code,
-        title=found.title,
-        message=_cut(found.message),
-        classes=found.classes,
-        finding_class=found.finding_class,
-        severity=found.severity,
-        share=found.share,
-        output=found.where.output,
-        condition=found.condition,
-        reproduce=found.reproduce,
-    )
 
 
 def _cut(text: str) -> str:

@@ -40,7 +40,17 @@ def read_list(path: Path) -> Tree:
             continue
         where = _located(row["problem"].strip(), path.parent)
         problem = problems.setdefault(where, _problem(where))
-        pairs.append(_pair(row, problem, path.parent))
+        kernel = _located(row["candidate"].strip(), path.parent)
+        file = Path(kernel.partition("::")[0])
+        candidate = FoundCandidate(
+            where=kernel,
+            name=row.get("name", "").strip() or file.stem,
+            folder=file.parent,
+            files=_files(file),
+            author=(row.get("author") or row.get("model") or "").strip(),
+        )
+        family = row.get("family", "").strip()
+        pairs.append(CandidatePair(problem=problem, candidate=candidate, family=family))
     return Tree(problems=tuple(problems.values()), pairs=tuple(pairs), oddities=tuple(oddities))
 
 
@@ -98,19 +108,6 @@ def _problem(where: str) -> FoundProblem:
         format="list",
         files=_files(place),
     )
-
-
-def _pair(row: Mapping[str, str], problem: FoundProblem, folder: Path) -> CandidatePair:
-    where = _located(row["candidate"].strip(), folder)
-    place = Path(where.partition("::")[0])
-    candidate = FoundCandidate(
-        where=where,
-        name=row.get("name", "").strip() or place.stem,
-        folder=place.parent,
-        files=_files(place),
-        author=(row.get("author") or row.get("model") or "").strip(),
-    )
-    return CandidatePair(problem=problem, candidate=candidate, family=row.get("family", "").strip())
 
 
 def _files(place: Path) -> tuple[Path, ...]:

@@ -27,7 +27,7 @@ from cuassay.contract.facts import (
     Structured,
     ValueFact,
 )
-from cuassay.dispatch_modes import tensors_in, without_memory
+from cuassay.dispatch_modes import storage_of, tensors_in, without_memory
 from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain, unlike
 from cuassay.hooks import Observed, Operation, PassThrough
@@ -325,14 +325,14 @@ class _Ancestry(PassThrough):
             found |= {self._count}
         for tensor in tensors_in(out):
             self._kept.append(tensor)
-            self._roots[_place(tensor)] = found | (
+            self._roots[storage_of(tensor)] = found | (
                 self.roots(tensor) if name.endswith("_") and name not in _SHAPE_ONLY else found
             )
         return out
 
     def roots(self, tensor: torch.Tensor) -> frozenset[int]:
         """Return the calls that the tensor's values come from."""
-        return self._roots.get(_place(tensor), frozenset())
+        return self._roots.get(storage_of(tensor), frozenset())
 
 
 def related_inputs(
@@ -365,7 +365,3 @@ def _related(generate: Callable[[], Mapping[str, object]]) -> tuple[frozenset[st
             joined = (joined[0] | group[0], joined[1] | group[1])
         groups.append(joined)
     return tuple(frozenset(names) for names, _ in groups if len(names) > 1)
-
-
-def _place(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)

@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from cuassay.contract.accept import own_case
 from cuassay.contract.facts import Evidence, Known, Source, Used
-from cuassay.dispatch_modes import without_memory
+from cuassay.dispatch_modes import storage_of, without_memory
 from cuassay.formats.generated import is_stated
 from cuassay.formats.infer_names import sentinels, tokens
 from cuassay.hooks import EndlessRun, Observed, Operation, OperationLimit, PassThrough
@@ -357,7 +357,7 @@ class _Follow(PassThrough):
                         exclusive=len(indices) == 1 and _overwrites(name, named),
                     )
         if operation.name in _POSITIVE and isinstance(operation.args[0], torch.Tensor):
-            key = _place(operation.args[0])
+            key = storage_of(operation.args[0])
             if key not in self._bounded:
                 self._positive |= self._of.get(key, frozenset())
         return NotImplemented
@@ -371,7 +371,9 @@ class _Follow(PassThrough):
             # bits.
             args = operation.args
             held = (
-                self._of.get(_place(args[0]), frozenset()) if _is_tensor(args[0]) else frozenset()
+                self._of.get(storage_of(args[0]), frozenset())
+                if isinstance(args[0], torch.Tensor)
+                else frozenset()
             )
             held -= self._uses.keys()
             self._note(out, held, bounded=False)
@@ -394,15 +396,15 @@ class _Follow(PassThrough):
         bounded = name in _BOUNDS
         if name in _KEEPS or bounded or shifted:
             first = given[:1] if name in ("gather", "index", "index_select") else given
-            held = frozenset().union(*(self._of.get(_place(t), frozenset()) for t in first))
-            bounded = bounded or any(_place(t) in self._bounded for t in first)
+            held = frozenset().union(*(self._of.get(storage_of(t), frozenset()) for t in first))
+            bounded = bounded or any(storage_of(t) in self._bounded for t in first)
         for number, tensor in enumerate(pytree.tree_leaves(out)):
             if isinstance(tensor, torch.Tensor):  # behind sorted values are places, not values
                 self._note(tensor, frozenset() if number else held, bounded=bounded)
 
     def _note(self, tensor: torch.Tensor, held: frozenset[str], *, bounded: bool) -> None:
         self._kept.append(tensor)
-        place = _place(tensor)
+        place = storage_of(tensor)
         self._of[place] = held
         if bounded:
             self._bounded.add(place)
@@ -411,7 +413,7 @@ class _Follow(PassThrough):
         self, index: torch.Tensor, size: int, *, writes: bool = False, exclusive: bool = False
     ) -> None:
         """Note that values of `index` choose among `size`."""
-        for source in self._of.get(_place(index), frozenset()):
+        for source in self._of.get(storage_of(index), frozenset()):
             before = self._uses.get(source)
             self._uses[source] = _Use(
                 size=size if before is None else before.size,
@@ -430,11 +432,3 @@ def _overwrites(name: str, named: Mapping[str, Any]) -> bool:
         case "index_put" | "_unsafe_index_put" | "_index_put_impl":
             return not named["accumulate"] and bool(named["values"].numel() > 1)
     return False
-
-
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
-
-
-def _place(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)

@@ -501,24 +501,20 @@ class _Source:
     def _decorators(self, node: ast.FunctionDef) -> Iterator[Edit]:
         for decorator in node.decorator_list:
             said = f"`@{self._of(decorator)}` left out"
-            yield from self._configurations(decorator)
+            for part in ast.walk(decorator):
+                match part:
+                    case ast.keyword(arg="configs", value=ast.List(elts=[first, _, *_]) as listed):
+                        text = f"[{self._of(first)}]"
+                        words = "the autotuner's first configuration alone"
+                        yield self._edit(EditKind.CONFIGURATIONS, listed, text, words)
+                    case ast.keyword(arg="configs", value=ast.Name() | ast.Call() as listed):
+                        text = f"list({self._of(listed)})[:1]"
+                        words = "the autotuner's first configuration alone"
+                        yield self._edit(EditKind.CONFIGURATIONS, listed, text, words)
+                    case _:
+                        pass
             if not _is_jit(decorator):
                 yield self._edit(EditKind.DECORATOR, decorator, "(lambda function: function)", said)
-
-    def _configurations(self, decorator: ast.expr) -> Iterator[Edit]:
-        """Yield an autotuner's list cut to its first entry."""
-        for node in ast.walk(decorator):
-            match node:
-                case ast.keyword(arg="configs", value=ast.List(elts=[first, _, *_]) as listed):
-                    text = f"[{self._of(first)}]"
-                    said = "the autotuner's first configuration alone"
-                    yield self._edit(EditKind.CONFIGURATIONS, listed, text, said)
-                case ast.keyword(arg="configs", value=ast.Name() | ast.Call() as listed):
-                    text = f"list({self._of(listed)})[:1]"
-                    said = "the autotuner's first configuration alone"
-                    yield self._edit(EditKind.CONFIGURATIONS, listed, text, said)
-                case _:
-                    pass
 
     def _factors(self, node: ast.FunctionDef) -> Iterator[Edit]:
         """Yield products with a parameter that the function does not use."""

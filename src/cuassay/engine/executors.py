@@ -336,24 +336,23 @@ class LaneQueue:
         for lane in lanes:
             lane.start()
         try:
-            yield from self._as_they_end(len(lanes))
+            running = len(lanes)
+            while running:
+                ended = self.ended.get()
+                if isinstance(ended, BaseException):
+                    raise ended
+                if ended is None:
+                    running -= 1
+                else:
+                    yield ended
+            while (task := self.next()) is not None:
+                why = f": {self.no_lane_because}" if self.no_lane_because else ""
+                stopped = EngineStopped(
+                    exit_code=3, message=f"no machine was left to judge it on{why}"
+                )
+                yield TaskEnded(task=task, event=stopped, lane="", duration_s=0.0, lost=True)
         finally:
             self.close()
-
-    def _as_they_end(self, lanes: int) -> Iterator[TaskEnded]:
-        """Yield what ends until every lane did; tasks that no lane was left for are lost."""
-        while lanes:
-            ended = self.ended.get()
-            if isinstance(ended, BaseException):
-                raise ended
-            if ended is None:
-                lanes -= 1
-            else:
-                yield ended
-        while (task := self.next()) is not None:
-            why = f": {self.no_lane_because}" if self.no_lane_because else ""
-            stopped = EngineStopped(exit_code=3, message=f"no machine was left to judge it on{why}")
-            yield TaskEnded(task=task, event=stopped, lane="", duration_s=0.0, lost=True)
 
     def put_back(self, task: Task) -> None:
         """Put a task at the end of the queue."""

@@ -53,13 +53,24 @@ class JudgeProcess:
         self._allowance: Allowance | None = None
         reader, writer = os.pipe()
         with _opened(log) as sink:
+            variables = dict(os.environ) | dict(environment or {})
+            root = str(Path(__file__).resolve().parents[2])
+            paths = [root, *filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))]
+            variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+            # Threads that spin while they wait make a trial on a busy machine many times slower.
+            variables.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+            variables[DRIVER] = str(os.getpid())
+            variables[STARTED] = repr(time.time())  # its Python starts and imports from now on
+            variables.pop(PREWARM, None)
+            if prewarm is not None:
+                variables[PREWARM] = json.dumps(prewarm)
             self._process = subprocess.Popen(
                 [*COMMAND, str(writer)],
                 stdin=subprocess.PIPE,
                 stdout=sink,
                 stderr=sink,
                 pass_fds=(writer,),
-                env=_environment(environment or {}, prewarm),
+                env=variables | _bytecode_folder(),
                 start_new_session=True,
             )
         os.close(writer)
@@ -188,21 +199,6 @@ def _opened(log: Path | None) -> Iterator[int | IO[bytes]]:
         return
     with file:
         yield file
-
-
-def _environment(extra: Mapping[str, str], prewarm: Mapping[str, object] | None) -> dict[str, str]:
-    environment = dict(os.environ) | dict(extra)
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
-    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-    # Threads that spin while they wait make a trial on a busy machine many times slower.
-    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    environment[DRIVER] = str(os.getpid())
-    environment[STARTED] = repr(time.time())  # its Python starts and imports from now on
-    environment.pop(PREWARM, None)
-    if prewarm is not None:
-        environment[PREWARM] = json.dumps(prewarm)
-    return environment | _bytecode_folder()
 
 
 def _bytecode_folder() -> dict[str, str]:

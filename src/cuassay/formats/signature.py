@@ -90,7 +90,10 @@ def wraps_arguments(tree: ast.Module, name: str) -> bool:
 
     Decorators of torch and triton that keep a function's parameters do not count.
     """
-    kept = ("no_grad", "inference_mode", "compile", "cache", "lru_cache", "jit", "autotune")
+    kept = (
+        "no_grad", "inference_mode", "compile", "cache", "lru_cache", "jit", "autotune",
+        "custom_op", "triton_op",
+    )  # fmt: skip
     return any(
         decorator.rpartition(".")[2] not in kept for decorator in decorators(tree).get(name, ())
     )

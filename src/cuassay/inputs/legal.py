@@ -42,7 +42,19 @@ def real_values(kind: str, request: Request, domain: Domain) -> torch.Tensor:
                 raw = magnitude.mul_(request.number("scale", 1.0))
             return _cast(raw, request.spec.dtype, domain.low, domain.high)
         case Probability():
-            return _cast(_probability(kind, request, domain.axis), request.spec.dtype, 0.0, 1.0)
+            axis = domain.axis
+            if not request.shape or not request.count:
+                probability = request.constant(1.0)
+            elif kind == "one_hot":
+                hot = zeros(request).movedim(axis, -1)
+                where = request.integers(hot.shape[-1], (*hot.shape[:-1], 1))
+                probability = hot.scatter(-1, where, 1.0).movedim(-1, axis)
+            elif kind == "explicit":
+                weights = REAL[kind](request).abs_()
+                probability = weights / weights.sum(dim=axis, keepdim=True).clamp_min(1e-30)
+            else:
+                probability = torch.softmax(REAL[kind](request), dim=axis)
+            return _cast(probability, request.spec.dtype, 0.0, 1.0)
         case Real():
             raw = REAL[kind](request)
             if kind not in EXACT:
@@ -125,20 +137,6 @@ def structure_of(value: torch.Tensor) -> Structure:
         (one for one in order if not any(unlike(one, part) for part in (corner, value))),
         Structure.GENERAL,
     )
-
-
-def _probability(kind: str, request: Request, axis: int) -> torch.Tensor:
-    """Rows that sum to one along `axis`: a soft-max of the regime, or the regime itself."""
-    if not request.shape or not request.count:
-        return request.constant(1.0)
-    if kind == "one_hot":
-        hot = zeros(request).movedim(axis, -1)
-        where = request.integers(hot.shape[-1], (*hot.shape[:-1], 1))
-        return hot.scatter(-1, where, 1.0).movedim(-1, axis)
-    if kind == "explicit":
-        raw = REAL[kind](request).abs_()
-        return raw / raw.sum(dim=axis, keepdim=True).clamp_min(1e-30)
-    return torch.softmax(REAL[kind](request), dim=axis)
 
 
 def _fold(raw: torch.Tensor, low: float | None, high: float | None) -> torch.Tensor:

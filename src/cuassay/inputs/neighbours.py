@@ -334,27 +334,24 @@ def _joint(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
     for rule in _JOINT:
         changes = {}
         for position, axis in enumerate(axes):
-            size = _by_rule(rule, base[axis.name], position)
+            size = base[axis.name]
+            match rule:
+                case "v-1" | "v+1":
+                    size = size + int(rule[1:])
+                case "prime":
+                    below = [prime for prime in _PRIMES if prime < max(size, 6)]
+                    size = below[max(len(below) - 1 - position, 0)]
+                case "half tile":
+                    size = max(size // _WIDE_TILE, 1) * _WIDE_TILE + _WIDE_TILE // 2
+                case "tile+1" | "tile-1" | "tile-2":
+                    fitting = [tile for tile in TILES if tile <= max(size, TILES[0])]
+                    size = fitting[max(len(fitting) - 1 - position, 0)] + int(rule[4:])
+                case _:
+                    size = int(rule)
             if within(axis, size):
                 changes[axis.name] = size
         if changes:
             yield f"every axis {rule}" if len(axes) > 1 else f"{axes[0].name} {rule}", changes
-
-
-def _by_rule(rule: str, size: int, position: int) -> int:
-    match rule:
-        case "v-1" | "v+1":
-            return size + int(rule[1:])
-        case "prime":
-            below = [prime for prime in _PRIMES if prime < max(size, 6)]
-            return below[max(len(below) - 1 - position, 0)]
-        case "half tile":
-            return max(size // _WIDE_TILE, 1) * _WIDE_TILE + _WIDE_TILE // 2
-        case "tile+1" | "tile-1" | "tile-2":
-            fitting = [tile for tile in TILES if tile <= max(size, TILES[0])]
-            return fitting[max(len(fitting) - 1 - position, 0)] + int(rule[4:])
-        case _:
-            return int(rule)
 
 
 def _zeros(planner: Planner) -> Iterator[tuple[str, dict[str, int]]]:

@@ -157,23 +157,23 @@ def _sizes(random: Random, problem: Problem, max_elements: int) -> dict[str, int
                 high = middle - 1
             else:
                 low = middle
-        size = _size(random, axis, low)
+        # A size goes up to `low`: of any magnitude, or near a multiple of a tile or of half one.
+        smallest, largest = least(axis), max(low, least(axis))
+        tiles = [tile for tile in _TILES if tile <= largest]
+        if not tiles or random.random() < 0.3:
+            size = (
+                round(smallest * (largest / smallest) ** random.random())
+                if smallest
+                else random.randint(0, largest)
+            )
+        else:
+            tile = random.choice(tiles)
+            whole = tile * random.randint(0, min(largest // tile, _MULTIPLES))
+            offset = random.choice((0, 1, -1, tile // 2, tile // 2 + 1, random.randrange(tile)))
+            size = whole + offset
+        size = min(max(step_to(axis, size), smallest), largest)
         sizes = try_sizes(problem, sizes, {axis.name: size})
     return sizes if sizes is not None and legal(problem, sizes) else None
-
-
-def _size(random: Random, axis: VarAxis, cap: int) -> int:
-    """Return a size up to `cap`: any magnitude, or near a multiple of a tile or of half one."""
-    low, high = least(axis), max(cap, least(axis))
-    tiles = [tile for tile in _TILES if tile <= high]
-    if not tiles or random.random() < 0.3:
-        size = round(low * (high / low) ** random.random()) if low else random.randint(0, high)
-    else:
-        tile = random.choice(tiles)
-        whole = tile * random.randint(0, min(high // tile, _MULTIPLES))
-        offset = random.choice((0, 1, -1, tile // 2, tile // 2 + 1, random.randrange(tile)))
-        size = whole + offset
-    return min(max(step_to(axis, size), low), high)
 
 
 def _aspects(problem: Problem) -> list[Callable[[Case, int], Case | None]]:

@@ -372,23 +372,6 @@ class Truths:
 
     def _drawn(self, case: Case, precision: Precision, draws: int | None) -> Truth:
         inputs, problem = self.inputs(case), self._knowledge.problem
-        return make_truth(
-            self._reference.call,
-            list(inputs.values()),
-            problem.outputs,
-            seed=derive(case.seed, "truth"),
-            accumulation=problem.accumulation,
-            draws=draws,
-            index_hits=self._hits(case, inputs),
-            family=family_of(precision, problem.low_type),
-            budget_bytes=self._memory.room.bytes,
-        )
-
-    def _hits(
-        self, case: Case, inputs: Mapping[str, torch.Tensor | Scalar]
-    ) -> Mapping[str, torch.Tensor]:
-        """Return, per index-addressed output, how often each of its rows is hit."""
-        problem = self._knowledge.problem
         sizes = resolve(problem.axes, case.axes)
         hits: dict[str, torch.Tensor] = {}
         for name, outputs in problem.index_inputs.items():
@@ -398,7 +381,17 @@ class Truths:
                     rows = evaluate(spec.shape[0], sizes) if spec.shape else 0
                     legal = ids[(ids >= 0) & (ids < rows)].reshape(-1).long()
                     hits[spec.name] = torch.bincount(legal, minlength=rows)
-        return hits
+        return make_truth(
+            self._reference.call,
+            list(inputs.values()),
+            problem.outputs,
+            seed=derive(case.seed, "truth"),
+            accumulation=problem.accumulation,
+            draws=draws,
+            index_hits=hits,
+            family=family_of(precision, problem.low_type),
+            budget_bytes=self._memory.room.bytes,
+        )
 
     @property
     def _kept_bytes(self) -> int:

@@ -209,10 +209,32 @@ def encode(recording: Recording) -> bytes:
         "launches": [_described(launch, put) for launch in recording.launches],
     }
     if recording.operations:
-        document["operations"] = [_operation_words(one, put) for one in recording.operations]
+        document["operations"] = [
+            {
+                "name": one.name,
+                "launches": one.launches,
+                "arguments": [_word(item) for item in one.arguments],
+                "named": {name: _word(item) for name, item in one.named.items()},
+                "results": [_word(item) for item in one.results],
+                "left": [put(data) for data in one.left],
+                "contents": [[base, put(data)] for base, data in one.contents.items()],
+                "written": [[base, put(data)] for base, data in one.written.items()],
+                "line": one.line,
+            }
+            for one in recording.operations
+        ]
     if recording.refused:
         document["refused"] = [_described(launch, put) for launch in recording.refused]
-    return _file(document, list(blobs))
+    parts = list(blobs)
+    header: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(document)}}
+    start = 0
+    for number, blob in enumerate(parts):
+        end = start + len(blob)
+        header[f"b{number}"] = {"dtype": "U8", "shape": [len(blob)], "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + b"".join(parts)
 
 
 def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str, Any]:
@@ -246,20 +268,6 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
     return found | ({"failure": launch.failure} if launch.failure else {})
 
 
-def _operation_words(one: RecordedOperation, put: Callable[[bytes], int]) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "launches": one.launches,
-        "arguments": [_word(item) for item in one.arguments],
-        "named": {name: _word(item) for name, item in one.named.items()},
-        "results": [_word(item) for item in one.results],
-        "left": [put(data) for data in one.left],
-        "contents": [[base, put(data)] for base, data in one.contents.items()],
-        "written": [[base, put(data)] for base, data in one.written.items()],
-        "line": one.line,
-    }
-
-
 def _word(item: Argument) -> Any:
     """Return an argument in JSON: objects for tensors and words, lists for tuples."""
     match item:
@@ -274,68 +282,53 @@ def _word(item: Argument) -> Any:
             return item
 
 
-def _file(document: Mapping[str, Any], blobs: Sequence[bytes]) -> bytes:
-    header: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(document)}}
-    start = 0
-    for number, blob in enumerate(blobs):
-        end = start + len(blob)
-        header[f"b{number}"] = {"dtype": "U8", "shape": [len(blob)], "data_offsets": [start, end]}
-        start = end
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + b"".join(blobs)
-
-
 def decode(data: bytes) -> Recording:
     """Return the recording in a file's bytes. Raises UsageError for anything else."""
     try:
-        return _decoded(memoryview(data))
+        content = memoryview(data)
+        size = int.from_bytes(content[:8], "little")
+        if not 2 <= size <= min(_HEADER_LIMIT_BYTES, len(content) - 8):
+            raise ValueError(f"its header would have {size} bytes")
+        header = json.loads(bytes(content[8 : 8 + size]))
+        document = json.loads(header["__metadata__"][_KEY])
+        if document["version"] != VERSION:
+            raise ValueError(f"version {document['version']!r}, expected {VERSION}")
+        body = content[8 + size :]
+
+        @functools.cache  # what is named often is held once
+        def blob(number: int) -> bytes:
+            start, end = header[f"b{int(number)}"]["data_offsets"]
+            if not 0 <= start <= end <= len(body):
+                raise ValueError(f"blob {number} lies outside the file")
+            return bytes(body[start:end])
+
+        _require_few("modules", document["modules"], _LAUNCHES)
+        _require_few("launches", document["launches"], _LAUNCHES)
+        modules = tuple(blob(number).decode() for number in document["modules"])
+        sources = {str(name): blob(n).decode() for name, n in document.get("sources", {}).items()}
+        launches = tuple(_launch(item, blob, len(modules)) for item in document["launches"])
+        refused = document.get("refused", [])
+        _require_few("refused launches", refused, _LAUNCHES)
+        listed = document.get("operations", [])
+        _require_few("operations", listed, OPERATIONS)
+        operations = tuple(_operation(item, blob) for item in listed)
+        results = tuple(map(_result, document.get("results", ())))
+        return Recording(
+            modules=modules,
+            launches=launches,
+            refused=tuple(_launch(item, blob, len(modules)) for item in refused),
+            sources=sources,
+            results=results,
+            device=str(document.get("device", ""))[:_TEXT],
+            notes=tuple(str(note)[:_TEXT] for note in document.get("notes", ())[:_LAUNCHES]),
+            left_out=max(0, int(document.get("left_out", 0))),
+            operations=operations,
+        )
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"this is not a recording of launches ({type(error).__name__}: {error}); expected a "
             "safetensors file that `cuassay run --record` or `cuassay.record_launches` wrote"
         ) from None
-
-
-def _decoded(data: memoryview) -> Recording:
-    size = int.from_bytes(data[:8], "little")
-    if not 2 <= size <= min(_HEADER_LIMIT_BYTES, len(data) - 8):
-        raise ValueError(f"its header would have {size} bytes")
-    header = json.loads(bytes(data[8 : 8 + size]))
-    document = json.loads(header["__metadata__"][_KEY])
-    if document["version"] != VERSION:
-        raise ValueError(f"version {document['version']!r}, expected {VERSION}")
-    body = data[8 + size :]
-
-    @functools.cache  # what is named often is held once
-    def blob(number: int) -> bytes:
-        start, end = header[f"b{int(number)}"]["data_offsets"]
-        if not 0 <= start <= end <= len(body):
-            raise ValueError(f"blob {number} lies outside the file")
-        return bytes(body[start:end])
-
-    _require_few("modules", document["modules"], _LAUNCHES)
-    _require_few("launches", document["launches"], _LAUNCHES)
-    modules = tuple(blob(number).decode() for number in document["modules"])
-    sources = {str(name): blob(n).decode() for name, n in document.get("sources", {}).items()}
-    launches = tuple(_launch(item, blob, len(modules)) for item in document["launches"])
-    refused = document.get("refused", [])
-    _require_few("refused launches", refused, _LAUNCHES)
-    listed = document.get("operations", [])
-    _require_few("operations", listed, OPERATIONS)
-    operations = tuple(_operation(item, blob) for item in listed)
-    results = tuple(map(_result, document.get("results", ())))
-    return Recording(
-        modules=modules,
-        launches=launches,
-        refused=tuple(_launch(item, blob, len(modules)) for item in refused),
-        sources=sources,
-        results=results,
-        device=str(document.get("device", ""))[:_TEXT],
-        notes=tuple(str(note)[:_TEXT] for note in document.get("notes", ())[:_LAUNCHES]),
-        left_out=max(0, int(document.get("left_out", 0))),
-        operations=operations,
-    )
 
 
 def _require_few(what: str, listed: Sequence[Any], most: int) -> None:

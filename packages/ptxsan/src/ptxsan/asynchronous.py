@@ -14,6 +14,7 @@ _KINDS: dict[int, tuple[Kind, Severity]] = {
     L.K_ARRIVALS: (Kind.MBARRIER, _WRONG),
     L.K_TX_RANGE: (Kind.MBARRIER, _WRONG),
     L.K_OBJECT_BUSY: (Kind.MBARRIER, _WRONG),
+    L.K_OBJECT_EARLY: (Kind.MBARRIER, _NOTE),
     L.K_NO_COMPLETE: (Kind.MBARRIER, _WRONG),
     L.K_OBJECT_WAIT: (Kind.DEADLOCK, _WRONG),
     L.K_CLUSTER_ORDER: (Kind.DIVERGENT_BARRIER, _WRONG),
@@ -57,8 +58,10 @@ def _text(one: Record, accesses: tuple[Access, ...], place: str, what: str) -> s
             return f"{what}: {_signed(one.granule)} arrivals at {objects}, {left}"
         case L.K_TX_RANGE:
             return f"{what}: {objects} expects {_signed(one.granule)} bytes, beyond {L.MOST_TX}"
-        case L.K_OBJECT_BUSY:
-            return f"{what}: {objects} ends while {one.granule} copies still complete on it"
+        case L.K_OBJECT_BUSY | L.K_OBJECT_EARLY:
+            late = f"before {one.granule} arrivals that nobody waited for"
+            busy = f"while {one.granule} copies still complete on it"
+            return f"{what}: {objects} ends {busy if one.kind == L.K_OBJECT_BUSY else late}"
         case L.K_NO_COMPLETE:
             return f"{what} completes a phase of {objects}, which .noComplete rules out"
         case L.K_OBJECT_WAIT:

@@ -62,6 +62,7 @@ FAULTS = (
     Fault(name="tile_read_before_wait", kind=FLIGHT, twin="tile_transpose_swizzled", old="bar_wait(&bar, 0);", new="", sanitizer=RACE),
     Fault(name="tile_store_without_proxy_fence", kind=PROXY, twin="tile_transpose_swizzled", old="proxy_fence();", new=""),
     Fault(name="tile_stored_before_it_is_whole", kind=FLIGHT, twin="tile_transpose_swizzled", old="proxy_fence();\n    __syncthreads();", new="proxy_fence();", sanitizer=RACE),
+    Fault(name="tile_stored_by_two_warps", kind=FLIGHT, twin="tile_transpose_swizzled", old="if (t == 0) {\n        tile_store", new="if (t % 32 == 0) {\n        tile_store"),
     Fault(name="tile_misaligned_in_shared", kind=SHAPE, twin="tile_transpose_swizzled", old="tile_store(&out, y, x, r);", new="tile_store(&out, y, x, r + 4);", sanitizer=MEM),
     Fault(name="tile_added_at_a_negative_coordinate", kind=SHAPE, twin="tile_halo_3d_reduce", old='"l"(&out), "r"(0), "r"(0)', new='"l"(&out), "r"(-4), "r"(0)'),
     Fault(name="tile_map_of_other_rank", kind=SHAPE, twin="tile_halo_3d_reduce", changes={"arguments": (Tile(buffer="x", element="s32", sizes=(8, 12), strides=(32,), box=(8, 8)), Tile(buffer="y", element="s32", sizes=(8, 4, 3), strides=(32, 128), box=(8, 4, 2)))}, sanitizer=MEM),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -80,3 +82,36 @@ def run_unit(row: Row, given: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def row_of(opcode: str) -> Row:
     """Return the row of an opcode."""
     return next(row for row in ROWS if row.opcode == opcode)
+
+
+def run_operations(
+    operations: Sequence[str], rows: Sequence[tuple[int, int, int]]
+) -> list[dict[str, int]]:
+    """Return, for each row of three words, the word that each operation makes of it.
+
+    An operation is an instruction without its result: `add.u32 %r1, %r2` with the row in %r1, %r2
+    and %r3. At most 1024 rows.
+    """
+    lines = [
+        f"{one.replace(' ', ' %r4, ', 1)}; st.global.b32 [%at1+{4 * number}], %r4;"
+        for number, one in enumerate(operations)
+    ]
+    text = f"""
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry probe(.param .u64 input, .param .u64 output)
+{{
+.reg .b32 %r<6>; .reg .b64 %at<2>;
+ld.param.u64 %at0, [input];
+ld.param.u64 %at1, [output];
+mov.u32 %r0, %tid.x;
+mad.wide.u32 %at0, %r0, 12, %at0;
+mad.wide.u32 %at1, %r0, {4 * len(operations)}, %at1;
+ld.global.b32 %r1, [%at0]; ld.global.b32 %r2, [%at0+4]; ld.global.b32 %r3, [%at0+8];
+{chr(10).join(lines)}
+ret;
+}}
+"""
+    found = run_text(text, "probe", np.array(rows, np.uint32), len(operations), (1, len(rows)))
+    return [dict(zip(operations, map(int, row), strict=True)) for row in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ _NAMES = (
     "tile_expects_the_valid_part_only",
     "tile_map_larger_than_its_buffer",
     "tile_misaligned_in_shared",
+    "tile_stored_by_two_warps",
 )
 _FAULTS = [one for one in faults_hopper.FAULTS if one.name in _NAMES]
 
@@ -55,3 +57,15 @@ def test_a_correct_kernel_is_right_and_clean(kernel: Kernel) -> None:
 def test_a_planted_fault_is_found(fault: Fault) -> None:
     outcome = executed(planted(fault))
     assert outcome.kinds & expected_kinds(fault), outcome.texts
+
+
+def test_the_lanes_of_a_warp_may_all_ask_for_one_store() -> None:
+    old = "if (t == 0) {\n        tile_store(&out, y, x, r);"
+    source = cuda_tensors.TRANSPOSE.source
+    assert old in source
+    new = "if (t < 32) {\n        tile_store(&out, y, x, r); __syncwarp();"
+    several = source.replace(old, new)
+    outcome = executed(dataclasses.replace(cuda_tensors.TRANSPOSE, source=several))
+    assert outcome.refused == ""
+    assert outcome.found == frozenset(), outcome.texts
+    assert outcome.mistakes == ()

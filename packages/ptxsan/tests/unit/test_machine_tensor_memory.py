@@ -61,6 +61,34 @@ def test_registers_that_are_read_before_a_wait_hold_what_was_loaded(fault: str) 
     np.testing.assert_array_equal(found, expected)
 
 
+_COMMIT = next(one for one in K.PRODUCT.splitlines() if "tcgen05.commit" in one)
+_ENDED = (
+    f"bar.sync 0;\n{_COMMIT}\n{{waited}}bar.sync 0;\n@%p2 mbarrier.inval.shared::cta.b64 [bar];\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("waited", "behind", "wrong", "notes"),
+    [
+        (K.waits("1", "late"), "@%p2 mbarrier.init.shared::cta.b64 [bar], 1;\n", (), ()),
+        ("", "", (), (Kind.MBARRIER,)),
+        ("", "@%p2 mbarrier.init.shared::cta.b64 [bar], 1;\n", (Kind.RACE,), (Kind.MBARRIER,)),
+        ("", "@%p2 st.shared.b32 [bar], 0;\n", (Kind.RACE,), (Kind.MBARRIER,)),
+    ],
+)
+def test_an_mbarrier_ends_before_a_commit_arrives(
+    waited: str, behind: str, wrong: tuple[Kind, ...], notes: tuple[Kind, ...]
+) -> None:
+    start, end = K.PRODUCT.rsplit("bar.sync 0;", 1)
+    text = f"{start}{_ENDED.format(waited=waited)}{behind}bar.sync 0;{end}"
+    a, b = K.inputs(6)
+    report, _ = K.execute(text, (a, b, np.zeros((K.ROWS, K.COLUMNS), np.float32)))
+    assert report.inconclusive is None
+    assert tuple(one.kind for one in report.wrong) == wrong
+    noted = (one.kind for one in report.findings if one.severity is Severity.NOTE)
+    assert tuple(noted) == notes
+
+
 def test_numbers_alone_are_the_same() -> None:
     a, b = K.inputs(4)
     arrays = (a, b, np.zeros((K.ROWS, K.COLUMNS), np.float32))

@@ -73,7 +73,18 @@ class Ghost001(Check):
         if len(small) < 2 or not axes:
             return
         first = placed(small[0], axes[0])
-        cases = [first, placed(small[1], axes[0]), *_workload(trial, first)]
+        # `workload` is the first case at the sizes of the smallest workload, if that is cheap.
+        problem = trial.problem
+        if not problem.workloads:
+            workload: list[Case] = []
+        else:
+            smallest = smallest_workload_axes(problem)
+            most = _ELEMENTS[trial.device.kind]
+            if dict(first.axes) == smallest or elements_of(problem, smallest) > most:
+                workload = []
+            else:
+                workload = [placed(first, smallest)]
+        cases = [first, placed(small[1], axes[0]), *workload]
         steps: list[Step] = [Disarm(active=False)]  # from here on extensions' launches count
         for number in (0, *range(2, len(cases))):
             steps += _call(number)
@@ -119,18 +130,6 @@ def _call(number: int, poison: Poison = Poison.NAN) -> tuple[Step, ...]:
         Call(slot=slot, result=result, poison=poison),
         ReadResult(result=result),
     )
-
-
-def _workload(trial: Trial, first: Case) -> list[Case]:
-    """Return the first case at the sizes of the smallest workload, if that is cheap."""
-    problem = trial.problem
-    if not problem.workloads:
-        return []
-    axes = smallest_workload_axes(problem)
-    most = _ELEMENTS[trial.device.kind]
-    if dict(first.axes) == axes or elements_of(problem, axes) > most:
-        return []
-    return [placed(first, axes)]
 
 
 def _unused(facts: Mapping[str, str], launched: Mapping[str, int]) -> str:

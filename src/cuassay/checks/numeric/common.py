@@ -58,9 +58,15 @@ def comparison_finding(
         cause = Cause.OUT_OF_RANGE if worst is not None and worst.name == "class" and born else None
     if cause is not None:
         extra["cause"] = cause
-    extra["severity"] = min(
-        (check.severity, _severity(comparison)), key=lambda one: -list(Severity).index(one)
-    )
+    # `severity` is how bad an error is by its size, beside values that are not finite the worst.
+    if comparison.mismatch or not math.isfinite(comparison.got - comparison.expected):
+        severity = Severity.CRITICAL
+    else:
+        size = max(abs(comparison.got), abs(comparison.expected))
+        relative = abs(comparison.got - comparison.expected) / size if size else 0.0
+        error = max(relative, comparison.relative_error)
+        severity = next((how for least, how in _SEVERITIES if error >= least), Severity.MEDIUM)
+    extra["severity"] = min((check.severity, severity), key=lambda one: -list(Severity).index(one))
     if not case.in_domain:
         extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
     return check.finding(
@@ -134,16 +140,6 @@ def _values(comparison: Comparison) -> str:
 def _shown(expected: float) -> float:
     """Return a truth as a reader is told it: 0 for what no 32-bit float holds."""
     return 0.0 if abs(expected) < _LEAST_FLOAT else expected
-
-
-def _severity(comparison: Comparison) -> Severity:
-    """Return how bad an error is by its size, beside values that are not finite the worst."""
-    if comparison.mismatch or not math.isfinite(comparison.got - comparison.expected):
-        return Severity.CRITICAL
-    size = max(abs(comparison.got), abs(comparison.expected))
-    worst = abs(comparison.got - comparison.expected) / size if size else 0.0
-    error = max(worst, comparison.relative_error)
-    return next((how for least, how in _SEVERITIES if error >= least), Severity.MEDIUM)
 
 
 def details(comparison: Comparison) -> tuple[tuple[str, str], ...]:

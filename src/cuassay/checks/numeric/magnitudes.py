@@ -126,7 +126,11 @@ def _largest(trial: Trial, base: Case, plain: Sequence[float], tries: Tries) -> 
     largest, reached = None, 0.0
     while low < high:  # the largest exponent that fits, by halving
         exponent = (low + high + 1) // 2
-        case = _scaled(base, specs, exponent, label=tries)
+        fills = {
+            spec.name: with_parameters(own_fill(base, spec), {"scale_by": 2.0**exponent})
+            for spec in specs
+        }
+        case = dataclasses.replace(base, label=tries, fills={**base.fills, **fills})
         grown = _reached(plain, trial.magnitudes(case))
         if grown <= limit:
             low, largest, reached = exponent, case, grown
@@ -160,14 +164,6 @@ def _is_unbounded(domain: object) -> bool:
     if not isinstance(domain, Real):
         return False
     return domain.high is None and (domain.low is None or domain.low >= 0.0)
-
-
-def _scaled(base: Case, specs: Iterable[TensorSpec], exponent: int, *, label: str) -> Case:
-    grown = {
-        spec.name: with_parameters(own_fill(base, spec), {"scale_by": 2.0**exponent})
-        for spec in specs
-    }
-    return dataclasses.replace(base, label=label, fills={**base.fills, **grown})
 
 
 def _reached(plain: Sequence[float], grown: Sequence[float]) -> float:

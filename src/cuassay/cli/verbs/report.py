@@ -58,12 +58,12 @@ def report(
 
         from cuassay.view import View
 
-        shown = View(folder_of(_only(runs, "--open")), port=port or 0)
-        click.echo(shown.address)
+        view = View(folder_of(_only(runs, "--open")), port=port or 0)
+        click.echo(view.address)
         sinks.say("serving until interrupted (Ctrl+C)")
-        webbrowser.open(shown.address)
+        webbrowser.open(view.address)
         with contextlib.suppress(KeyboardInterrupt):
-            shown.serve()
+            view.serve()
         return
     if port is not None:
         raise UsageError("--port is the port of --open; add --open")

@@ -33,20 +33,15 @@ def decide_required(
         asked = [by_code[code] for code in DECIDED_BY.get(name, ()) if code in by_code]
         if asked and not any(map(_decided, asked)):
             first = asked[0]
-            return Decision.INCONCLUSIVE, (
-                f"--require {name}: {first.code} decided nothing: {_why(first)}"
-            )
+            match first.outcome:
+                case Skipped(reason=told) | Inconclusive(reason=told) | Errored(reason=told):
+                    why = told
+                case Passed() | Failed():
+                    why = "no scenario was judged"
+            return Decision.INCONCLUSIVE, f"--require {name}: {first.code} decided nothing: {why}"
     return decision, reason
 
 
 def _decided(report: CheckReport) -> bool:
     passed = isinstance(report.outcome, Passed) and report.clean > 0
     return passed or isinstance(report.outcome, Failed)
-
-
-def _why(report: CheckReport) -> str:
-    match report.outcome:
-        case Skipped(reason=reason) | Inconclusive(reason=reason) | Errored(reason=reason):
-            return reason
-        case Passed() | Failed():
-            return "no scenario was judged"

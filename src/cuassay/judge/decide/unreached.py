@@ -141,7 +141,8 @@ class _File:
         """Look into a function that is defined where code ran."""
         if any(self._did(one) for one in function.body):
             self._suite(function.body, f"calls of {function.name}")
-        elif not any(map(_takes_over, function.decorator_list)):
+        elif all(_name_of(one) in _PASSING_ON for one in function.decorator_list):
+            # What other decorators return need not call the function.
             self._waiting.append(function)
 
     def _suite(self, body: Sequence[ast.stmt], test: str) -> None:
@@ -341,11 +342,6 @@ def _only_raises(body: Sequence[ast.stmt]) -> bool:
 
 def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _takes_over(decorator: ast.expr) -> bool:
-    """Whether what a decorator returns need not call the function."""
-    return _name_of(decorator) not in _PASSING_ON
 
 
 def _name_of(node: ast.expr) -> str:

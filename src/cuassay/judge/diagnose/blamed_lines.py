@@ -254,7 +254,15 @@ def of_ranges(
     floats = [one for launch in launches for one in launch.floats if one.line]
     if not right.elements or not floats:
         return None
-    wholes = _wholes(floats)
+    # `wholes` is what all instructions of one kind on a line gave: an unrolled one has parts.
+    wholes: dict[tuple[str, int, str], FloatRange] = {}
+    for part in floats:
+        whole = wholes.get(_kind(part), part)
+        wholes[_kind(part)] = dataclasses.replace(
+            part,
+            largest=max(part.largest, whole.largest),
+            smallest=min(part.smallest, whole.smallest),
+        )
     known = [right.span(one) or right.span(wholes[_kind(one)]) for one in floats]
     if found is not None:
         broken = _values(trial, answer.case, found).beside(right)
@@ -288,19 +296,6 @@ def of_ranges(
 
 def _kind(one: FloatRange) -> tuple[str, int, str]:
     return one.file, one.line, one.opcode
-
-
-def _wholes(floats: Sequence[FloatRange]) -> dict[tuple[str, int, str], FloatRange]:
-    """Return what all instructions of one kind on a line gave: an unrolled one has parts."""
-    found: dict[tuple[str, int, str], FloatRange] = {}
-    for one in floats:
-        known = found.get(_kind(one), one)
-        found[_kind(one)] = dataclasses.replace(
-            one,
-            largest=max(one.largest, known.largest),
-            smallest=min(one.smallest, known.smallest),
-        )
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

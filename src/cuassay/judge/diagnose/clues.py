@@ -34,6 +34,7 @@ from cuassay.judge.diagnose.hypotheses import (
     Ruling,
     Subject,
     after_other_calls,
+    may_move,
     moved_one_axis,
     redrawn,
 )
@@ -123,11 +124,6 @@ def gather(
     )
     clues = experiments.clues()
     return clues if runs is None else experiments.with_repair(clues, runs)
-
-
-def _may_grow(case: Case) -> bool:
-    explicit = any(fill.kind == "explicit" for fill in case.fills.values())
-    return not (case.benchmark or case.generator or explicit)
 
 
 def _size_rank(size: int) -> tuple[bool, int]:
@@ -533,7 +529,7 @@ class _Experiments:
     def _at_other_sizes(self, case: Case) -> WrongOutputs | None:
         """Return the answer at larger sizes, reduced axes beyond the tiles of most kernels."""
         problem, grows = self.trial.problem, _lengths(self.trial, self.wrong)
-        if not _may_grow(case):
+        if not may_move(case):
             return None
         for most in (_LARGER, 2, 1):
             changes = {
@@ -764,7 +760,7 @@ class _Experiments:
             sizes = try_sizes(
                 problem, case.axes, {axis.name: step_to(axis, _LARGER * case.axes[axis.name])}
             )
-            if sizes is None or not legal(problem, sizes) or not _may_grow(case):
+            if sizes is None or not legal(problem, sizes) or not may_move(case):
                 continue
             larger = dataclasses.replace(case, axes=sizes, workload=None)
             if sizes != dict(case.axes) and elements(problem, sizes) <= _ASKED_ELEMENTS:

@@ -290,7 +290,7 @@ def _argument_moved_far(subject: Subject) -> Experiment | None:
 def _partial_tile(subject: Subject) -> Experiment | None:
     """Ask for listed sizes without a tail, then for whole tiles and the same tail beyond them."""
     wrong = subject.wrong
-    if not _may_move(wrong):
+    if not may_move(wrong):
         return None
     moved = [a for a in subject.problem.var_axes() if wrong.axes[a.name] % _TILES[0]]
     choices = [[axis] for axis in moved] + ([moved] if len(moved) > 1 else [])
@@ -370,7 +370,7 @@ def _some_sizes(subject: Subject) -> Experiment | None:
     once: on the last right size the error must be a small part of that on the first wrong one.
     """
     wrong = subject.wrong
-    if not _may_move(wrong):
+    if not may_move(wrong):
         return None
     others = [*_listed(subject), *moved_one_axis(subject)]
     others = [case for case in others if dict(case.axes) != dict(wrong.axes)]
@@ -643,8 +643,8 @@ def _fits(subject: Subject, case: Case) -> bool:
     return case.in_domain and case.state is None and small
 
 
-def _may_move(case: Case) -> bool:
-    """Whether a case can be made at other sizes: listed values have sizes of their own."""
+def may_move(case: Case) -> bool:
+    """Return whether a case can be made at other sizes: listed values have sizes of their own."""
     explicit = any(fill.kind == "explicit" for fill in case.fills.values())
     return not (case.benchmark or case.generator or explicit)
 

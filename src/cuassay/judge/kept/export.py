@@ -170,15 +170,33 @@ def export(
             f"\nOne run may not show this fault ({finding.cause.value}): `{shown}` executes the "
             "kernel in cuassay's PTX machine,\nwhich sees it every time."
         )
+    # `load` is the lines that load the kernel as `module`, indented.
+    name, entry = Path(candidate.entry_file).stem, candidate.entry_file
+    if candidate.language is Language.CUDA_EXTENSION:
+        sources = [s.path for s in candidate.sources if Path(s.path).suffix in _COMPILED]
+        loading = [
+            "from torch.utils.cpp_extension import load",
+            f"module = load({name!r}, [str(FOLDER / path) for path in {sources!r}])",
+        ]
+    else:
+        loading = [
+            f"spec = importlib.util.spec_from_file_location({name!r}, FOLDER / {entry!r})",
+            "module = importlib.util.module_from_spec(spec)",
+            "sys.modules[spec.name] = module",
+            "spec.loader.exec_module(module)",
+        ]
+    load = "\n".join(f"    {line}" for line in loading)
+    said = finding.counterexample.splitlines() or [finding.message]
+    message = "\n".join(_quoted(line.removeprefix("# ")) for line in said)
     head = _HEAD.format(
         needs=(every[0] if len(every) == 1 else f"{', '.join(every[:-1])} and {every[-1]}"),
         packages=tuple(packages),
         needs_gpu=needs_gpu,
         triton=candidate.names_triton,
-        load=_load(candidate),
+        load=load,
         doubt=doubt,
         title=_quoted(f"{trial.problem.name}: {finding.title}"),
-        message=_shown_by(finding),
+        message=message,
         code=finding.code,
         folder=folder.name,
         function=candidate.entry_function,
@@ -196,25 +214,6 @@ def export(
         )
     place.write_text(head + "\n" + guarded + '\nprint("no fault shown")\n')
     return (place, folder, *files)
-
-
-def _load(candidate: Candidate) -> str:
-    """Return the lines that load the kernel as `module`, indented."""
-    name, entry = Path(candidate.entry_file).stem, candidate.entry_file
-    if candidate.language is Language.CUDA_EXTENSION:
-        files = [s.path for s in candidate.sources if Path(s.path).suffix in _COMPILED]
-        lines = [
-            "from torch.utils.cpp_extension import load",
-            f"module = load({name!r}, [str(FOLDER / path) for path in {files!r}])",
-        ]
-    else:
-        lines = [
-            f"spec = importlib.util.spec_from_file_location({name!r}, FOLDER / {entry!r})",
-            "module = importlib.util.module_from_spec(spec)",
-            "sys.modules[spec.name] = module",
-            "spec.loader.exec_module(module)",
-        ]
-    return "\n".join(f"    {line}" for line in lines)
 
 
 class _Writer:
@@ -247,12 +246,6 @@ class _Writer:
             return []
         torch.save(self._stored, self._file)
         return [self._file]
-
-
-def _shown_by(finding: Finding) -> str:
-    """Return what the program's inputs show: those of the smallest case, where there is one."""
-    lines = finding.counterexample.splitlines() or [finding.message]
-    return "\n".join(_quoted(line.removeprefix("# ")) for line in lines)
 
 
 def _quoted(text: str) -> str:

@@ -119,9 +119,9 @@ def _beyond_reason(found: Comparison, truth: OutputTruth) -> bool:
 
 def measure(candidate: Tensor, truth: OutputTruth) -> Comparison:
     """Hold one output against truth, well-conditioned or not."""
-    got, want, wrong = tuple(candidate.shape), tuple(truth.value.shape), ""
-    if got != want:
-        wrong = f"output '{truth.name}' has shape {got}, expected {want}"
+    shape, declared, wrong = tuple(candidate.shape), tuple(truth.value.shape), ""
+    if shape != declared:
+        wrong = f"output '{truth.name}' has shape {shape}, expected {declared}"
     elif candidate.dtype != special.torch_dtype(truth.dtype):
         kind = str(candidate.dtype).removeprefix("torch.")
         wrong = f"output '{truth.name}' is {kind}, expected {truth.dtype.value}"
@@ -132,47 +132,7 @@ def measure(candidate: Tensor, truth: OutputTruth) -> Comparison:
         return Comparison(output=truth.name, passed=True, share=0.0)
     if truth.yardsticks is None:
         return _compare_exact(candidate, truth)
-    return _compare_floating(candidate, truth, truth.yardsticks)
-
-
-def output_sums(candidate: Tensor, truth: OutputTruth) -> tuple[Sums, Matrices]:
-    """Return the sums of one floating output and its matrix views (candidate, truth, scale).
-
-    CUDA uses the fused Triton kernel for large outputs where Triton is installed, else plain
-    torch in chunks.
-    """
-    assert truth.scale is not None
-    shape = matrix_shape(truth.value.shape, truth.hits is not None)
-    parts = (candidate, truth.value, truth.scale)
-    one, two, three = (tensor.contiguous().view(shape) for tensor in parts)
-    sums = eager_sums
-    if two.is_cuda:
-        with suppress(ImportError):  # triton is an extra
-            from cuassay.oracle.compare import triton_sums
-
-            if triton_sums.supports(candidate, truth):
-                sums = triton_sums.fused_sums
-    return sums(one, two, three, truth), (one, two, three)
-
-
-def _compare_exact(candidate: Tensor, truth: OutputTruth) -> Comparison:
-    result = judge_exact(candidate, truth)
-    share = max(statistic.share for statistic in result.statistics)
-    index, got, expected = _place(candidate, truth, result.worst)
-    return Comparison(
-        output=truth.name,
-        passed=share <= 1.0,
-        share=share,
-        statistics=result.statistics,
-        worst_index=index,
-        got=got,
-        expected=expected,
-        relative_error=result.differing / truth.value.numel(),
-        ambiguous_share=truth.ambiguous_share,
-    )
-
-
-def _compare_floating(candidate: Tensor, truth: OutputTruth, sticks: Yardsticks) -> Comparison:
+    sticks = truth.yardsticks
     sums, matrix = output_sums(candidate, truth)
     close = details.worst_element(matrix, sums, truth)
     found = torch.cat([close, measure_groups(sums, truth, sticks)]).tolist()  # waits for the device
@@ -219,6 +179,43 @@ def _compare_floating(candidate: Tensor, truth: OutputTruth, sticks: Yardsticks)
             Bias(kind="bias", projection=bias, trusted=sticks.bias),
         ),
         error_map=details.error_map(matrix, truth) if share > 1.0 else None,
+        ambiguous_share=truth.ambiguous_share,
+    )
+
+
+def output_sums(candidate: Tensor, truth: OutputTruth) -> tuple[Sums, Matrices]:
+    """Return the sums of one floating output and its matrix views (candidate, truth, scale).
+
+    CUDA uses the fused Triton kernel for large outputs where Triton is installed, else plain
+    torch in chunks.
+    """
+    assert truth.scale is not None
+    shape = matrix_shape(truth.value.shape, truth.hits is not None)
+    parts = (candidate, truth.value, truth.scale)
+    one, two, three = (tensor.contiguous().view(shape) for tensor in parts)
+    sums = eager_sums
+    if two.is_cuda:
+        with suppress(ImportError):  # triton is an extra
+            from cuassay.oracle.compare import triton_sums
+
+            if triton_sums.supports(candidate, truth):
+                sums = triton_sums.fused_sums
+    return sums(one, two, three, truth), (one, two, three)
+
+
+def _compare_exact(candidate: Tensor, truth: OutputTruth) -> Comparison:
+    result = judge_exact(candidate, truth)
+    share = max(statistic.share for statistic in result.statistics)
+    index, got, expected = _place(candidate, truth, result.worst)
+    return Comparison(
+        output=truth.name,
+        passed=share <= 1.0,
+        share=share,
+        statistics=result.statistics,
+        worst_index=index,
+        got=got,
+        expected=expected,
+        relative_error=result.differing / truth.value.numel(),
         ambiguous_share=truth.ambiguous_share,
     )
 

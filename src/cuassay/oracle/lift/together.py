@@ -22,7 +22,6 @@ from cuassay.dispatch_modes import tensors_in
 from cuassay.hooks import Hook, Observed, Operation, PassThrough, mapped
 from cuassay.oracle.lift.session import Session
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted
-from cuassay.oracle.lift.traits import Traits
 
 _functorch: Any = torch._C._functorch
 # What a reference makes to write into it: each run gets its own.
@@ -120,8 +119,10 @@ class TogetherSession(Session):
         with runs_of(self._count):
             return by_run(super().output(tensor, to), self._count)
 
-    def _hooked(self, low: Operation, traits: Traits, nominals: Any) -> Any:
-        out = super()._hooked(low, traits, nominals)
+    def call(self, low: Operation) -> Any:
+        """Run an operation on payloads; what is made to be written into is each run's own."""
+        out = super().call(low)
+        # Before a hook sees it: hooks know tensors by their memory.
         return mapped(out, self._own) if low.name in _WRITTEN_INTO else out
 
     def _wrap(self, out: Tensor, index: int, nominals: Any) -> Tensor:

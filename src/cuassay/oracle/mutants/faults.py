@@ -142,7 +142,7 @@ def _operand_faults(name: str, args: Args) -> Iterator[Fault]:
     if isinstance(second, float) and name == "add" and 0 < abs(second) <= _EPSILON:
         near = f"inputs whose guarded quantity is near {second:g}"
         for words, factor in (("ten times as large", 10.0), ("left out", 0.0)):
-            wrong = functools.partial(_scaled, factor=factor)
+            wrong = functools.partial(second_scaled, factor=factor)
             yield Fault("epsilon", f"epsilon {second:g} {words}", near, wrong)
         return
     yield Fault(
@@ -160,7 +160,8 @@ def _operand_faults(name: str, args: Args) -> Iterator[Fault]:
         yield replaced_constant(second * 1.01, f"constant {second:g} one percent off")
 
 
-def _scaled(op: Any, args: Args, kwargs: Kwargs, *, factor: float) -> Any:
+def second_scaled(op: Any, args: Args, kwargs: Kwargs, *, factor: float) -> Any:
+    """Return an operation's result with its second operand multiplied."""
     return op(args[0], args[1] * factor, *args[2:], **kwargs)
 
 

@@ -15,7 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.oracle.mutants.faults import SIGNS, Args, Fault, Kwargs, name_of, weighted_terms
+from cuassay.oracle.mutants.faults import (
+    SIGNS,
+    Args,
+    Fault,
+    Kwargs,
+    name_of,
+    second_scaled,
+    weighted_terms,
+)
 
 _SMALL = 1e-2  # a literal up to this size that is added guards a root or a quotient
 _GUARDS = (1e-3, 1e-5, 1e-6, 1e-8, 1e-12)  # that kernels hold in the place of an argument
@@ -164,9 +172,7 @@ def _of_rows(name: str, args: Args) -> Iterator[Fault]:
     count = args[0].shape[axis]
     # A kernel has one number of terms, whatever their tile: the divisor stays that of all.
     for tile in _TILES:
-        first = functools.partial(
-            _first_terms, axis=axis, kept=functools.partial(_at_most, tile=tile)
-        )
+        first = functools.partial(_first_terms, axis=axis, kept=functools.partial(min, tile))
         if count > tile:
             words = f"terms beyond the first {tile} left out of the {name}"
             yield Fault("dropped", words, f"more than {tile} terms", first)
@@ -180,10 +186,6 @@ def _of_rows(name: str, args: Args) -> Iterator[Fault]:
             words = f"divided by {tile}, whatever the number of terms"
             scaled = functools.partial(_divided_by, axis=axis, divisor=tile)
             yield Fault("divisor", words, f"lengths other than {tile}", scaled)
-
-
-def _at_most(count: int, *, tile: int) -> int:
-    return min(count, tile)
 
 
 def _in_whole_tiles(count: int, *, tile: int) -> int:
@@ -235,7 +237,7 @@ def _of_sign(name: str, args: Args, before: Before) -> Iterator[Fault]:
         )  # fmt: skip
     others = (100.0, 1e3, 0.1) if guards else (2.0, 0.5, math.sqrt(2.0), 1 / math.sqrt(2.0), -1.0)
     for factor in others:
-        scaled = functools.partial(_second_scaled, factor=factor)
+        scaled = functools.partial(second_scaled, factor=factor)
         kind = "epsilon" if guards else "constant"
         words = f"`{second * factor:.6g}` for `{second:.6g}`"
         if guards:
@@ -267,10 +269,6 @@ def _with_literal(value: float, right: float, *, guards: bool) -> Fault:
     words = f"`{value:.6g}` for `{right:.6g}`"
     where = "inputs at which the number matters"
     return Fault(kind, words, where, lambda op, a, k: op(a[0], value, *a[2:], **k))
-
-
-def _second_scaled(op: Any, args: Args, kwargs: Kwargs, *, factor: float) -> Any:
-    return op(args[0], args[1] * factor, *args[2:], **kwargs)
 
 
 def _second_to_the(op: Any, args: Args, kwargs: Kwargs, *, power: float) -> Any:

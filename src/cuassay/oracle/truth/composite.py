@@ -15,6 +15,7 @@ given and returns the same ones, as float32, in later draws.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -53,10 +54,6 @@ def _softmax(named: Named, out: Tensor, noise: Noise, keep: Keep, *, log: bool =
     if log:
         return noise.kept(torch.add(out, row, alpha=noise.roundoff), size)
     return noise.kept(torch.addcmul(out, out, row.to(out.dtype), value=noise.roundoff), size)
-
-
-def _log_softmax(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
-    return _softmax(named, out, noise, keep, log=True)
 
 
 def _logsumexp(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
@@ -117,7 +114,8 @@ def _tanh(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     if noise.roundoff < UNIT:
         return noise.kept(out, size)
     return noise.in_half_of_draws(
-        lambda: (2.0 * torch.sigmoid(2.0 * named["self"].float()) - 1.0).to(out.dtype),
+        lambda given: (2.0 * torch.sigmoid(2.0 * given.float()) - 1.0).to(out.dtype),
+        named["self"],
         lambda: noise.kept(out, size),
         first=first,
     )
@@ -250,7 +248,7 @@ def _rms_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
 COMPOSITES: Mapping[str, Composite] = {
     "_softmax": _softmax,
     "_safe_softmax": _softmax,
-    "_log_softmax": _log_softmax,
+    "_log_softmax": functools.partial(_softmax, log=True),
     "logsumexp": _logsumexp,
     "gelu": _pointwise(_gelu),
     "silu": _pointwise(_silu),

@@ -61,14 +61,23 @@ class Noises(Noise):
         raise NotTogether("a random place")
 
     def in_half_of_draws(
-        self, form: Callable[[], Tensor], usual: Callable[[], Tensor], *, first: bool
+        self,
+        form: Callable[[Tensor], Tensor],
+        given: Tensor,
+        usual: Callable[[], Tensor],
+        *,
+        first: bool,
     ) -> Tensor:
-        """Return `form` where a run's own coin says so and in the first run, else `usual`."""
+        """Return `form` where a run's own coin says so and in the first run, else `usual`.
+
+        It is made for each run by itself: of numbers in float32 the last bit depends on where a
+        vectorised loop ends, and is what an error is made of.
+        """
         heads = [
             bool(noise.random.getrandbits(1)) or (first and not number)
             for number, noise in enumerate(self._each)
         ]
-        made = form()
+        made = together(torch.stack([form(one) for one in by_run(given, len(self._each))]))
         with self._only([not head for head in heads]):
             return torch.where(self._mask(heads, made.device), made, usual())
 

@@ -145,6 +145,7 @@ class Stored:
         self.family, self._rounder = family, rounder
         # Of a storage: what it is, and how many additions follow one another in it.
         self._kinds: dict[int, tuple[weakref.ref[UntypedStorage], _Kind, int]] = {}
+        self._codes: dict[int, weakref.ref[UntypedStorage]] = {}  # cast to 16 bits, which hold them
 
     def replace(self, asked: Operation) -> object:
         """Return the result of an operation on rounded operands; NotImplemented for others."""
@@ -153,7 +154,15 @@ class Stored:
         if asked.name in _NORMS:
             return self._normalized(asked)
         if asked.name in WRITTEN_OUT:
-            return self._written_out(asked)
+            # Return a function in the steps of a model's code.
+            named, dtype = asked.named, self.family.intermediates
+            x = named["self"]
+            if dtype is None or not isinstance(x, Tensor) or self._kind(x) is not _Kind.LOW:
+                return NotImplemented
+            grid = GRIDS[dtype]
+            return WRITTEN_OUT[asked.name](
+                named, lambda step: self._rounder.intermediate(step, grid)
+            )
         if self.family.intermediates is None or asked.name not in ARITHMETIC:
             return NotImplemented
         grid = GRIDS[self.family.intermediates]
@@ -189,15 +198,6 @@ class Stored:
                 y = change(self._rounder.intermediate(y, grid), parameter)
         return (y, *made[1:])
 
-    def _written_out(self, asked: Operation) -> object:
-        """Return a function in the steps of a model's code."""
-        named, dtype = asked.named, self.family.intermediates
-        x = named["self"]
-        if dtype is None or not isinstance(x, Tensor) or self._kind(x) is not _Kind.LOW:
-            return NotImplemented
-        grid = GRIDS[dtype]
-        return WRITTEN_OUT[asked.name](named, lambda step: self._rounder.intermediate(step, grid))
-
     def _multiplied(self, asked: Operation) -> object:
         """Return a matrix product on rounded operands; NotImplemented where none is rounded."""
         grid = self.family.operands
@@ -205,7 +205,7 @@ class Stored:
             return NotImplemented
         if self.family.short_sums and asked.name in PRODUCTS:
             left, right = product_factors(asked)
-            if {self._kind(left), self._kind(right)} == {_Kind.CODE}:
+            if self._is_code(left) and self._is_code(right):
                 start = self._rounder.start(left.shape[-1])
                 return NotImplemented if start is None else short_product(asked, start)
         first = 1 if asked.name in _ADDED else 0
@@ -245,6 +245,10 @@ class Stored:
         if kind is _Kind.LOW and nominal is torch.float32 and asked.name not in EXACT:
             first = self._rounder.intermediate(first, GRIDS[dtype])
         self._note(first, _Kind.LOW if nominal in GRIDS else kind, added)
+        moved = nominal in GRIDS and asked.name in EXACT
+        if moved and all(map(self._is_code, tensors_of(asked))):
+            storage = all_runs(first).untyped_storage()
+            self._codes[storage.data_ptr()] = weakref.ref(storage)
         if not several:
             return first
         for other in noisy[1:]:  # statistics of a norm, gradients of weights
@@ -276,6 +280,11 @@ class Stored:
             return _Kind.CODE
         known = self._kinds.get(all_runs(value).untyped_storage().data_ptr())
         return _Kind.WIDE if known is None or known[0]() is None else known[1]
+
+    def _is_code(self, value: Tensor) -> bool:
+        """Whether a tensor holds 8-bit codes: as they are, times scales, or cast to 16 bits."""
+        held = self._codes.get(all_runs(value).untyped_storage().data_ptr())
+        return self._kind(value) is _Kind.CODE or (held is not None and held() is not None)
 
     def _additions(self, value: Tensor) -> int:
         known = self._kinds.get(all_runs(value).untyped_storage().data_ptr())

@@ -181,10 +181,15 @@ class Noise:
         return self.random.randrange(max(count, 1))
 
     def in_half_of_draws(
-        self, form: Callable[[], Tensor], usual: Callable[[], Tensor], *, first: bool
+        self,
+        form: Callable[[Tensor], Tensor],
+        given: Tensor,
+        usual: Callable[[], Tensor],
+        *,
+        first: bool,
     ) -> Tensor:
-        """Return `form` in one draw of two and in the first one, `usual` in the others."""
-        return form() if self.random.getrandbits(1) or first else usual()
+        """Return `form(given)` in one draw of two and in the first one, `usual()` in the others."""
+        return form(given) if self.random.getrandbits(1) or first else usual()
 
     def _signed(self, factor: float) -> float:
         return factor if self.random.getrandbits(1) else -factor

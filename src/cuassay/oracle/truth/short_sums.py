@@ -64,7 +64,9 @@ def _rows(left: Tensor, right: Tensor) -> Tensor:
         size = (sizes[0][:, at, None] * sizes[1][None, at]).amax(1)
         grid = torch.maximum(size, _exponent(total)).mul_(2.0**-FRACTION_BITS).clamp_min_(_LEAST)
         added = (terms / grid.unsqueeze(1)).trunc_().sum(1) + (total / grid).trunc_()
-        total = _cut(added * grid)
+        values = added * grid
+        coarser = (_exponent(values) * 2.0**-FRACTION_BITS).clamp_min_(_LEAST)
+        total = (values / coarser).trunc_().mul_(coarser)
     return total
 
 
@@ -72,9 +74,3 @@ def _exponent(values: Tensor) -> Tensor:
     """Return the power of two below each magnitude, 0 for 0."""
     found = torch.ldexp(torch.ones_like(values), torch.frexp(values).exponent - 1)
     return torch.where(values == 0, 0.0, found)
-
-
-def _cut(values: Tensor) -> Tensor:
-    """Return values cut toward zero to the accumulator's fraction bits."""
-    grid = (_exponent(values) * 2.0**-FRACTION_BITS).clamp_min_(_LEAST)
-    return (values / grid).trunc_().mul_(grid)

@@ -88,12 +88,10 @@ class WorkerTransport:
                 arena = self._arenas.open(data["arena"])
                 copy_into(arena[offset : offset + content.numel()], content)
             else:
-                _write_host(plain_tensor(tensor).cpu(), fds[0], int(offset))
+                fd = fds[0]
+                start = int(offset)
+                source, done = host_memory(plain_tensor(tensor).cpu()), 0
+                while done < len(source):
+                    done += os.pwrite(fd, source[done : done + _CHUNK], start + done)
         if data["kind"] == "ipc":
             torch.cuda.synchronize()
-
-
-def _write_host(tensor: torch.Tensor, fd: int, offset: int) -> None:
-    source, done = host_memory(tensor), 0
-    while done < len(source):
-        done += os.pwrite(fd, source[done : done + _CHUNK], offset + done)

@@ -85,7 +85,14 @@ class Execution:
             for index in range(len(self._scenario.steps)):
                 self._index = index
                 if not await self._step(inputs, answers):
-                    self._context_lost()
+                    # Record the steps that can no longer run, and give the worker up.
+                    self.healthy = False
+                    for later in range(self._index + 1, len(self._scenario.steps)):
+                        what = f"step {self._index} left the device in an error state"
+                        self.records.append(
+                            StepRaised(index=later, exception="ContextLost", message=what)
+                        )
+                    self.text = self._worker.take_output()
                     break
         except GoneError as gone:
             self.healthy = False
@@ -268,14 +275,6 @@ class Execution:
         base = len(self.tensors)
         self.tensors += found
         return renumbered(record, base)
-
-    def _context_lost(self) -> None:
-        """Record the steps that can no longer run, and give the worker up."""
-        self.healthy = False
-        for index in range(self._index + 1, len(self._scenario.steps)):
-            what = f"step {self._index} left the device in an error state"
-            self.records.append(StepRaised(index=index, exception="ContextLost", message=what))
-        self.text = self._worker.take_output()
 
     def close(self) -> None:
         """Close what was shared with the worker."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
 from cuassay.oracle.compare.outputs import measure
-from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.make import draws_as_one, make_truth
 from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.short_sums import short_sum
 from cuassay.oracle.truth.types import OutputTruth
@@ -72,6 +73,31 @@ def test_short_accumulators_are_graded_fp8() -> None:
         truth = _truth(a, b, precision)
         assert measure(_product(a, b), truth).passed
         assert measure(short, truth).passed is (precision is Precision.FP8)
+
+
+def _product_of_halves(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a.to(torch.bfloat16) @ b.to(torch.bfloat16).t()
+
+
+@pytest.mark.parametrize("codes", [True, False])
+def test_codes_that_a_reference_casts_to_bfloat16_may_be_summed_in_short_accumulators(
+    codes: bool,
+) -> None:
+    """An FP8 product is written so: bfloat16 holds every code. Other numbers in it are no codes."""
+    a, b = (normal(24, 4096, seed=n).abs().to(E4M3 if codes else torch.bfloat16) for n in range(2))
+    short = short_sum(a.double(), b.double().t()).bfloat16()
+    for precision in (Precision.MIXED, Precision.FP8):
+        family = family_of(precision, DType.BFLOAT16)
+        output = spec("bfloat16", "m", "n")
+        made = make_truth(_product_of_halves, [a, b], [output], seed=1, family=family).outputs[0]
+        assert measure(_product_of_halves(a, b), made).passed
+        assert measure(short, made).passed is (codes and precision is Precision.FP8)
+
+
+def test_draws_in_short_accumulators_leave_other_draws_in_one_run() -> None:
+    a, b = (normal(4, 32, seed=n).to(E4M3) for n in range(2))
+    _truth(a, b, Precision.FP8)
+    assert draws_as_one(_product, 1, [spec("bfloat16", "m", "n")], device="cpu")
 
 
 def test_sums_kept_in_bfloat16_are_no_short_accumulators() -> None:

@@ -79,6 +79,15 @@ def rt_mbarrier_init(
     if load_u8(init) & L.OBJECT:
         complain(thread, launch, load_u64(data), L.K_TWO_OBJECTS, site, 0)
         store_u32(load_u64(data) + L.M_PLACE, 0)
+    elif load_u8(init) & L.LANDING:
+        gid = load_u32(thread + L.GID)
+        found = report_pair(launch, L.K_IN_FLIGHT, site, gid, address, 0xFFFFFFFF, 0)
+        if found >= 0:
+            record = load_u64(launch + L.FINDINGS) + found * L.F_RECORD
+            store_u32(record + L.F_SPACE, L.S_SHARED)
+            store_u32(record + L.F_BYTES, 8)
+            store_u32(record + L.F_WHAT, L.WRITE)
+            store_u32(record + L.F_EXTRA, L.LANDING)
     target = _free(block, launch)
     if target == 0:
         return
@@ -113,15 +122,36 @@ def _free(block: int, launch: int) -> int:
 
 @export("void(int64, int64, int64, int64, int64)")
 def rt_mbarrier_inval(thread: int, block: int, launch: int, address: int, site: int) -> None:
-    """End an object: its bytes may be used for anything again."""
+    """End an object: its bytes may be used for anything again.
+
+    Arrivals that are still to come (behind cp.async, or a commit) write nothing that anybody reads:
+    a note. Until the block ends nobody knows when they come, so the bytes may not be used.
+    """
     target = find(thread, block, launch, address, L.WRITE, site)
     if target == 0:
         return
-    if load_u32(target + L.M_FLIGHT):
-        complain(thread, launch, target, L.K_OBJECT_BUSY, site, load_u32(target + L.M_FLIGHT))
+    flight = load_u32(target + L.M_FLIGHT)
+    late = flight != 0 and flight == load_u32(target + L.M_COPIES)
+    if flight:
+        kind = L.K_OBJECT_EARLY if late else L.K_OBJECT_BUSY
+        complain(thread, launch, target, kind, site, flight)
+    if late:
+        _drop_arrivals(target)
     store_u32(target + L.M_PLACE, 0)
-    fill(load_u64(inflight.scratch_of(block) + 8), 8, 0)
+    fill(load_u64(inflight.scratch_of(block) + 8), 8, L.LANDING if late else 0)
     _changed(block)
+
+
+@native
+def _drop_arrivals(target: int) -> None:
+    """Forget the arrivals that are still to come at an object."""
+    home = load_u64(target + L.M_BLOCK)
+    for index in range(load_u32(home + L.ASYNC_TOP)):
+        entry = inflight.entry_at(home, index)
+        state = load_u32(entry + inflight.STATE)
+        waits = state == inflight.COPIES or state == inflight.COMMIT
+        if waits and load_u64(entry + inflight.OBJECT) == target:
+            inflight.end(home, entry)
 
 
 @native

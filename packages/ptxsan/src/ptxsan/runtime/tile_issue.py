@@ -138,7 +138,35 @@ def rt_tile_out(
     store_u32(entry + F.REDUCE, (how >> 8) & 255)
     store_u32(entry + F.TYPE, _reduced_type(load_u32(place + L.T_TYPE)))
     set_place(entry, F.SOURCE, source, block)
+    if _is_repeated(entry, block):
+        F.end(block, entry)
+        return
     in_group(entry, thread, block, launch)
+
+
+@native
+def _is_repeated(entry: int, block: int) -> bool:
+    """Whether another lane of the warp has this very store under way: the same bytes.
+
+    Hardware starts one for a warp, and NVIDIA's CuTe DSL elects nobody.
+    """
+    first = load_u32(block + L.FIRST_GID)
+    warp = (load_u32(entry + F.ISSUER) - first) // 32
+    for index in range(load_u32(block + L.ASYNC_TOP)):
+        other = F.entry_at(block, index)
+        if other == entry or load_u32(other + F.STATE) != F.TO_GLOBAL:
+            continue
+        if load_u32(other + F.SITE) != load_u32(entry + F.SITE) or load_u32(entry + F.REDUCE):
+            continue
+        same = (load_u32(other + F.ISSUER) - first) // 32 == warp
+        same = same and load_u64(other + F.SOURCE) == load_u64(entry + F.SOURCE)
+        for at in range(F.COORDINATES, F.COORDINATES + 20, 4):
+            same = same and load_u32(other + at) == load_u32(entry + at)
+        for at in range(F.MAP, F.MAP + L.T_BYTES, 8):
+            same = same and load_u64(other + at) == load_u64(entry + at)
+        if same and load_u32(other + F.FLAGS) & F.DONE == 0:
+            return True
+    return False
 
 
 @native

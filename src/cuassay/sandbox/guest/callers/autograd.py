@@ -252,7 +252,7 @@ def recomputed(call: Callable[[], Held]) -> Held:
                 saved.append(tensor.detach())
                 return tensor
 
-            hooks = torch.autograd.graph.saved_tensors_hooks(keep, _not_asked)
+            hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
             with torch.enable_grad(), hooks:
                 call()
             if len(saved) != count:
@@ -263,7 +263,3 @@ def recomputed(call: Callable[[], Held]) -> Held:
 
     with torch.autograd.graph.saved_tensors_hooks(number, again):
         return call()
-
-
-def _not_asked(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor

@@ -76,7 +76,14 @@ def configurations(host: Host, step: Configurations) -> Made:
             if refused:
                 facts.append((f"refused {number}", refused))
             elif choice.taken and not step.covering:
-                digest = items.digest(_plain(held))
+                named = [(name, value) for name, value in held if isinstance(value, Tensor)]
+                described = [
+                    (items.describe(value, name=name, inputs={}), value) for name, value in named
+                ]
+                plain = [
+                    items.plain_tensor(value) for item, value in described if item.kind == "tensor"
+                ]
+                digest = items.digest(plain)
                 if digest not in places and len(places) < step.kept:
                     places[digest] = add(held)
                 if digest in places:
@@ -91,12 +98,6 @@ def configurations(host: Host, step: Configurations) -> Made:
             facts.append(("first", add(held)))
     facts += [("configurations", str(choice.all)), ("autotuners", str(tuned.lists()))]
     return Made(items=tuple(found), tensors=tuple(tensors), facts=tuple(facts))
-
-
-def _plain(held: Sequence[tuple[str, object]]) -> list[Tensor]:
-    tensors = [(name, value) for name, value in held if isinstance(value, Tensor)]
-    described = [(items.describe(value, name=name, inputs={}), value) for name, value in tensors]
-    return [items.plain_tensor(value) for item, value in described if item.kind == "tensor"]
 
 
 def _called(

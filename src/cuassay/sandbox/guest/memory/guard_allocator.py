@@ -171,25 +171,26 @@ class CudaAllocator:
     def _allocate(self, size: int, device: int, stream: int | None) -> int | None:
         try:
             with self._lock:
-                return self._guarded(int(size), int(device), stream)
+                nbytes = int(size)
+                index = int(device)
+                if index not in self._devices:
+                    self._devices[index] = DeviceAccess(self._driver, index)
+                access = self._devices[index]
+                guard = guard_bytes(nbytes, least=_LEAST, multiple=_MULTIPLE)
+                room = guard + -(-nbytes // _MULTIPLE) * _MULTIPLE + guard
+                address = access.reserve(room) + guard
+                if self.byte is not None and nbytes:
+                    access.fill(address, self.byte, nbytes)
+                pinned = access.captures(stream)
+                self._ledger.add(
+                    GuardedBlock(
+                        address=address, size=nbytes, guard=guard, access=access, pinned=pinned
+                    )
+                )
+                return address
         except _DriverError:
             self.exhausted = True
             return None
-
-    def _guarded(self, size: int, device: int, stream: int | None) -> int:
-        if device not in self._devices:
-            self._devices[device] = DeviceAccess(self._driver, device)
-        access = self._devices[device]
-        guard = guard_bytes(size, least=_LEAST, multiple=_MULTIPLE)
-        room = guard + -(-size // _MULTIPLE) * _MULTIPLE + guard
-        address = access.reserve(room) + guard
-        if self.byte is not None and size:
-            access.fill(address, self.byte, size)
-        pinned = access.captures(stream)
-        self._ledger.add(
-            GuardedBlock(address=address, size=size, guard=guard, access=access, pinned=pinned)
-        )
-        return address
 
     def _release(self, pointer: int | None, size: int, device: int, stream: int | None) -> None:
         with self._lock:

@@ -51,7 +51,8 @@ def arrange(host: Host, step: Arrange) -> Made:
     if step.device is not None:
         known = {name: known.get(name, Layout.CONTIGUOUS) for name in tensors}
     packed = {n: t for n, t in tensors.items() if known.get(n) is Layout.PACKED}
-    homes = {n: _home(tensors[n], step.device) for n in known}
+    moved = None if step.device is None else torch.device("cuda", step.device)
+    homes = {n: moved or tensors[n].device for n in known}
     # One without company lies in the second half of a buffer twice as wide
     groups: dict[object, list[str]] = {}
     for name, tensor in packed.items():
@@ -99,10 +100,6 @@ def call_into(host: Host, step: CallInto) -> Made:
     _settle(host, None)
     host.hold(step.result, step.slot, held)
     return Made(report=Laid(impossible=impossible))
-
-
-def _home(tensor: torch.Tensor, device: int | None) -> torch.device:
-    return tensor.device if device is None else torch.device("cuda", device)
 
 
 def _settle(host: Host, device: int | None) -> None:

@@ -71,7 +71,19 @@ def _start_on_gpu(around: Around, device: Device) -> None:
 
 def read(host: Host, around: Around, step: ReadRecording) -> Made:
     """Execute a ReadRecording: send the recording as one uint8 tensor of a file's bytes."""
-    recording = _recorded(around)
+    # What was recorded is taken out: nothing more is kept.
+    if around.recorder is not None:
+        recording = around.recorder.recording()
+        around.recorder = None
+        around.entered.pop("recorder", None)
+        around.outgoing.clear()
+    else:
+        if machine.current is None:
+            raise MissingToolError("no kernel of this candidate is executed by the PTX machine")
+        around.entered.pop("operations", None)
+        recorder = machine.current.recorder
+        recorder.on = False
+        recording = recorder.recording()
     if step.result:
         held = host.result(step.result)
         places = [_place(name, value) for name, value in held if isinstance(value, torch.Tensor)]
@@ -97,22 +109,6 @@ def made_of(recording: Recording) -> Made:
     )
     facts = (("launches", str(len(recording.launches))),)
     return Made(items=(item,), tensors=(tensor,), facts=facts)
-
-
-def _recorded(around: Around) -> Recording:
-    """Return what was kept, and keep no more."""
-    if around.recorder is not None:
-        recording = around.recorder.recording()
-        around.recorder = None
-        around.entered.pop("recorder", None)
-        around.outgoing.clear()
-        return recording
-    if machine.current is None:
-        raise MissingToolError("no kernel of this candidate is executed by the PTX machine")
-    around.entered.pop("operations", None)
-    recorder = machine.current.recorder
-    recorder.on = False
-    return recorder.recording()
 
 
 def _place(name: str, tensor: torch.Tensor) -> RecordedResult:

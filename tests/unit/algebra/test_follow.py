@@ -218,5 +218,5 @@ def test_one_wrong_element_is_one_element() -> None:
     ids=["item", "tolist", "random", "dropout", "function", "factorisation"],
 )
 def test_what_has_no_residues_is_refused(reference: Function) -> None:
-    with pytest.raises(CannotJudgeError, match=r"residues are not known.*test_expressions\.py:\d+"):
+    with pytest.raises(CannotJudgeError, match=r"residues are not known.*test_follow\.py:\d+"):
         expressions(reference, _drawn(X), seed=1)
