@@ -90,6 +90,9 @@ class ApartExecution(Execution):
         self._shared: dict[str, SharedArguments] = {}
         self._results: dict[str, tuple[Described, ...]] = {}
         self._called = False
+        # Of a call whose result nobody reads no line counts as judged.
+        reads = (step for step in scenario.steps if isinstance(step, ReadResult))
+        self._read_later = {step.result for step in reads}
 
     def _beginning(self) -> dict[str, Any]:
         return {"do": "begin"}
@@ -206,7 +209,7 @@ class ApartExecution(Execution):
             "result": step.result,
             "outputs": held.outputs,
             "before": before,
-            "follow": step.result != _OFTEN,
+            "follow": step.result in self._read_later,
             "later_s": _LATER_S if self._called else 0.0,
             "pace_s": _PACE_S if self._called else 0.0,
         }

@@ -351,6 +351,17 @@ def test_calls_before_the_one_that_is_judged_are_not_followed(cpu: Nursery) -> N
         assert apart.run(scenario(*steps), values, fresh=True).reached.calls == 1
 
 
+def test_calls_whose_results_nobody_reads_are_not_followed(cpu: Nursery) -> None:
+    steps = (
+        Allocate(slot="a", case=0),
+        Call(slot="a", result="unread"),
+        Call(slot="a", result="read"),
+        ReadResult(result="read"),
+    )
+    with opened("def run(x):\n    return x + 1", cpu) as apart:
+        assert apart.run(scenario(*steps), values, fresh=True).reached.calls == 1
+
+
 @pytest.mark.parametrize(
     "act",
     [
