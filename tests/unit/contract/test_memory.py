@@ -165,7 +165,7 @@ def test_cases_without_room_are_made_smaller_and_said(
     problem = _attention(tmp_path)
     usual = trial_of(problem).cases("numeric")
     assert {case.axes["rows"] for case in usual} == {64, 256}
-    trial = _planned(problem, 0.005, monkeypatch)
+    trial = _planned(problem, 0.02, monkeypatch)
     numeric = trial.cases("numeric")
     assert len(numeric) == len(usual)
     assert max(case.axes["rows"] for case in numeric) == 128
