@@ -99,7 +99,8 @@ class Noises(Noise):
         return torch.add(out, size * self._signs(size), alpha=factor)
 
     def _err(self, out: Tensor, size: Tensor, xi: Tensor, factor: float) -> Tensor:
-        return torch.addcmul(out, size, xi * self._signs(xi), value=factor)
+        # On a GPU sizes and normals are float32, beside float64 results.
+        return torch.addcmul(out, size.to(out.dtype), xi * self._signs(xi), value=factor)
 
     def _signs(self, like: Tensor) -> Tensor:
         """Return 1 or -1 of each run that draws."""
