@@ -30,12 +30,12 @@ def kernels(tmp_path: Path) -> list[str]:
 def _answer(monkeypatch: pytest.MonkeyPatch, evidence: EqualityEvidence) -> list[Any]:
     jobs = []
 
-    def execute(job: Any, *, progress: Any) -> dict[str, Any]:
+    def execute(job: Any, progress: Any) -> dict[str, Any]:
         jobs.append(job)
         names = {"candidate": "a", "against": "b", "axes": {"rows": 4}}
         return {**names, "equality": serial.to_json(evidence)}
 
-    monkeypatch.setattr(engine, "execute", execute)
+    monkeypatch.setattr(engine, "document", execute)
     return jobs
 
 

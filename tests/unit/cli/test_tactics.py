@@ -156,7 +156,7 @@ def _installed(
         asked.append(job)
         return listed
 
-    monkeypatch.setattr(run, "tactics", tactics)
+    monkeypatch.setattr(run, "document", tactics)
     monkeypatch.setattr(run, "check", trial)
     return asked
 

@@ -66,14 +66,14 @@ def _run(
     (tmp_path / "k.cu").write_text("//\n")
     evidence = ProofEvidence(calls=calls)
 
-    def prove(job: Any, *, progress: Any) -> dict[str, Any]:
+    def prove(job: Any, progress: Any) -> dict[str, Any]:
         assert job.problem == "p"
         return {
             "candidate": "k", "problem": "p", "sizes_recorded": 60,
             "proof": serial.to_json(evidence), "answer": str(evidence.answer),
         }  # fmt: skip
 
-    monkeypatch.setattr(engine, "prove", prove)
+    monkeypatch.setattr(engine, "document", prove)
     return main(["prove", str(tmp_path / "k.cu"), "--problem", "p", *options])
 
 

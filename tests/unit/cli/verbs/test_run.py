@@ -37,13 +37,13 @@ EVIDENCE = MachineEvidence(
 def _answer(monkeypatch: pytest.MonkeyPatch, evidence: MachineEvidence) -> list[Any]:
     jobs = []
 
-    def run(job: Any, *, progress: Any) -> dict[str, Any]:
+    def document(job: Any, progress: Any) -> dict[str, Any]:
         jobs.append(job)
         return {
             "candidate": "k", "axes": {}, "sources": {}, "evidence": serial.to_json(evidence)
         }  # fmt: skip
 
-    monkeypatch.setattr(engine, "execute", run)
+    monkeypatch.setattr(engine, "document", document)
     return jobs
 
 

@@ -84,7 +84,7 @@ def test_a_clock_runs_as_ever_within_the_first_call_and_in_other_processes(
     lasts = ["-time.monotonic() + (time.sleep(0.05), time.monotonic())[1]"]
     (found,), (busy,) = _results(nursery, lasts, Mode.APART)
     assert 0.04 < found < 60.0
-    assert 0.29 < busy < 60.0  # as where others use the machine
+    assert 0.0505 < busy < 120.0  # 1 ms to 64 s more, as where others use the machine
     first, second = _results(nursery, _CLOCKS[:5], Mode.PLAIN)
     assert all(0 <= after - before < 600 for before, after in zip(first, second, strict=True))
 
