@@ -108,6 +108,13 @@ class Describer:
             accesses.append(self._access(opcode, one.other_site, one.other_gid))
         name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
         kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
+        if one.kind == L.K_IN_FLIGHT and one.other_site != _NOBODY:
+            started = self._instruction(one.other_site)
+            site = one.copy_wait_site if isa.is_waited_copy(started) else None
+            if site is not None:
+                wait = self._access(self._instruction(site).opcode, site, one.other_gid)
+                text += f"; that thread last waits for copies by {wait.what} on {_place(wait)}"
+                accesses.append(wait)
         reader = self._instruction(one.site)
         if one.kind == L.K_PROXY and isa.is_of_tensor_memory(reader):
             # Compilers give no fence where a tensor core reads what cp.async wrote, or where the

@@ -145,4 +145,5 @@ def _check_meanwhile(thread: int, block: int, launch: int, entry: int, size: int
             store_u32(record + L.F_BYTES, size)
             store_u32(record + L.F_WHAT, kind)
             store_u32(record + L.F_EXTRA, L.LANDING)
+            store_u32(record + L.F_COPY_WAIT, load_u32(thread + L.COPY_WAIT))
         return
