@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,10 +13,7 @@ from cuassay.formats import load_problem
 from cuassay.model.problem import (
     SafetensorsSource,
 )
-
-DATA = Path(__file__).parents[2] / "data" / "formats"
-Json = dict[str, Any]
-Edit = Callable[[Json], None]
+from tests.support.sol_files import DATA, Edit, Json, edit_workload
 
 
 @pytest.fixture(autouse=True)
@@ -30,15 +25,6 @@ def _private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(DATA / "affine_rows", tmp_path / "affine_rows"))
-
-
-def edit_workload(folder: Path, edit: Edit) -> None:
-    """Change the first line; the others stay."""
-    file = folder / "workload.jsonl"
-    first, *rest = file.read_text().splitlines()
-    data = json.loads(first)
-    edit(data)
-    file.write_text("\n".join([json.dumps(data), *rest]))
 
 
 def _set(*path: str, to: object) -> Edit:

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,7 @@ from cuassay.model.problem import (
     Tolerance,
     VarAxis,
 )
-
-DATA = Path(__file__).parents[3] / "data" / "formats"
-Json = dict[str, Any]
-Edit = Callable[[Json], None]
+from tests.support.sol_files import DATA, edit_definition, edit_workload
 
 
 @pytest.fixture(autouse=True)
@@ -42,22 +38,6 @@ def _private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(DATA / "affine_rows", tmp_path / "affine_rows"))
-
-
-def edit_definition(folder: Path, edit: Edit) -> None:
-    file = folder / "definition.json"
-    data = json.loads(file.read_text())
-    edit(data)
-    file.write_text(json.dumps(data))
-
-
-def edit_workload(folder: Path, edit: Edit) -> None:
-    """Change the first line; the others stay."""
-    file = folder / "workload.jsonl"
-    first, *rest = file.read_text().splitlines()
-    data = json.loads(first)
-    edit(data)
-    file.write_text("\n".join([json.dumps(data), *rest]))
 
 
 def test_every_field_of_a_definition_is_read() -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,10 +13,7 @@ from cuassay.model.problem import (
     CustomSource,
     RandomSource,
 )
-
-DATA = Path(__file__).parents[3] / "data" / "formats"
-Json = dict[str, Any]
-Edit = Callable[[Json], None]
+from tests.support.sol_files import DATA, Edit, Json, edit_definition, edit_workload
 
 
 @pytest.fixture(autouse=True)
@@ -36,22 +30,6 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def scatter(tmp_path: Path) -> Path:
     return Path(shutil.copytree(DATA / "scatter_rows", tmp_path / "scatter_rows"))
-
-
-def edit_definition(folder: Path, edit: Edit) -> None:
-    file = folder / "definition.json"
-    data = json.loads(file.read_text())
-    edit(data)
-    file.write_text(json.dumps(data))
-
-
-def edit_workload(folder: Path, edit: Edit) -> None:
-    """Change the first line; the others stay."""
-    file = folder / "workload.jsonl"
-    first, *rest = file.read_text().splitlines()
-    data = json.loads(first)
-    edit(data)
-    file.write_text("\n".join([json.dumps(data), *rest]))
 
 
 def _set(*path: str, to: object) -> Edit:
