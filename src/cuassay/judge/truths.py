@@ -169,7 +169,7 @@ class Truths:
             self._reference.call,
             elements(problem, case.axes),
             problem.outputs,
-            device=self._device.kind,
+            device=self._device,
         ):
             return self._of(case, key)
         return self._of(case, _rough(key), draws=_ROUGH_DRAWS)

@@ -177,13 +177,13 @@ class _Draws:
 
 
 def draws_as_one(
-    fn: Callable[..., object], elements: int, specs: Sequence[TensorSpec], *, device: str
+    fn: Callable[..., object], elements: int, specs: Sequence[TensorSpec], *, device: Device
 ) -> bool:
     """Return whether the draws of a truth are made in one run: few take as long as all.
 
     `elements` are those of the inputs and of the outputs `specs`.
     """
-    small = is_small(elements, Device(device))
+    small = is_small(elements, device)
     return small and fn not in _APART and all(spec.dtype.is_liftable for spec in specs)
 
 
@@ -195,7 +195,8 @@ def _draw_together(draws: _Draws, found: Sequence[Collector], count: int) -> Noi
     specs = [item.spec for item in found]
     # A sum in short accumulators begins at another place in each draw.
     apart = draws.family.short_sums
-    if apart or not draws_as_one(runner.fn, elements, specs, device=runner.device.type):
+    device = Device(runner.device.type)
+    if apart or not draws_as_one(runner.fn, elements, specs, device=device):
         return None
     hook = draws.hook_of_all(count)
     try:

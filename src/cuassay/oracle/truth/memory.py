@@ -40,7 +40,7 @@ _LIFTED = 8  # bytes of an element
 _NOISE = 3 * 8  # normals, sizes and the noisy copy beside what the largest operation touches
 # Elements of inputs and outputs up to which the draws of a truth are made in one run. On a GPU
 # each is a run of its own: draws in one run have only been held against single ones on a CPU.
-_DRAWN_AT_ONCE = {"cpu": 1 << 17, "cuda": 0}
+_DRAWN_AT_ONCE = 1 << 17
 _SUMMED = 5  # a sum's deviation takes so many times the memory of its result
 _RUN = 4  # bytes of an element of one draw's deviation
 _KNOWN = 3 * 8  # the reference as written and its float32 lift, and the errors of both
@@ -232,7 +232,7 @@ def _seen(watch: _Watch, *, complete: bool, endless: bool) -> Live:
 
 def is_small(elements: int, device: Device) -> bool:
     """Return whether the draws of a truth of so many elements may be made in one run."""
-    return elements <= _DRAWN_AT_ONCE[device.kind]
+    return not device.on_gpu and elements <= _DRAWN_AT_ONCE
 
 
 def bytes_needed(
