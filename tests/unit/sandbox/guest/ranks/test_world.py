@@ -240,8 +240,8 @@ def test_memory_that_ranks_share_beside_the_group_is_used_in_any_order(
         return shared[:2].clone()
 
     world = opened(through_memory, 2)
-    assert _answers(world, 2, 2, Timing()) == [[0.0, 10.0], [0.0, 10.0]]
-    assert _answers(world, 2, 2, Timing(late=1, delay_s=0.2)) == [[0.0, 10.0], [10.0, 10.0]]
+    assert _answers(world, 2, 2, Timing(late=0, delay_s=60)) == [[0.0, 10.0], [0.0, 10.0]]
+    assert _answers(world, 2, 2, Timing(late=1, delay_s=60)) == [[0.0, 10.0], [10.0, 10.0]]
 
 
 def test_ranks_that_cannot_meet_say_nothing_of_the_kernel(
