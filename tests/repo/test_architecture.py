@@ -40,6 +40,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "beneath": set(),
     "dispatch_modes": {"without_sympy"},
     "hooks": {"dispatch_modes"},
+    "block_scaled": {"dispatch_modes", "hooks"},
     "without_sympy": set(),
     "model": {"errors"},
     "formats": {
@@ -49,9 +50,11 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
     "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes", "hooks"},
-    "oracle": {"model", "errors", "dispatch_modes", "hooks", "without_sympy"},
+    "oracle": {"model", "errors", "dispatch_modes", "hooks", "block_scaled", "without_sympy"},
     "algebra": {"model", "errors", "oracle", "build", "dispatch_modes", "hooks", "ptxsan"},
-    "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
+    "build": {
+        "model", "errors", "settings", "home", "ptxsan", "dispatch_modes", "block_scaled",
+    },
     "sandbox": {
         "model", "errors", "settings", "home", "inputs", "build", "ptxsan", "dispatch_modes",
         "closing", "held_folder", "ranks",

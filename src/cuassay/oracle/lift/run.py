@@ -21,10 +21,10 @@ from typing import Any, TypeAlias
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from cuassay.block_scaled import BlockScaledProducts, is_missing_product
 from cuassay.dispatch_modes import tensors_in
 from cuassay.errors import CuassayError, LiftError, ReferenceError_
 from cuassay.hooks import Following, Hook
-from cuassay.oracle.lift.block_scaled import BlockScaledProducts, is_missing_product
 from cuassay.oracle.lift.functions import LiftFunctions
 from cuassay.oracle.lift.index_range import called
 from cuassay.oracle.lift.inputs import copied, copied_as, is_borrowed

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+from cuassay.block_scaled import has_blocks, named_arguments, product
 from cuassay.errors import LiftError
 from cuassay.hooks import Operation
-from cuassay.oracle.lift.block_scaled import has_blocks, named_arguments, product
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
 from cuassay.oracle.lift.traits import traits_of
