@@ -4,7 +4,8 @@ Candidates written for a GPU say `torch.empty(..., device="cuda")`, assert `x.is
 `torch.cuda` for the number of multiprocessors. While the facade is entered, CPU tensors say
 that they are on `cuda:0`, every request for that device gives CPU memory, and the questions
 that candidates ask of `torch.cuda` have plain answers. Nothing is claimed about what needs the
-device itself: streams do not overlap, graphs and inline PTX fail.
+device itself: streams do not overlap, graphs and inline PTX fail. Products with a scale for every
+block, which torch has on GPUs alone, are made in float32.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from cuassay.block_scaled import BlockScaledProducts
 
 if TYPE_CHECKING:
     from cuassay.build.machine.streams import CallStreams
@@ -76,11 +79,17 @@ def _same(tensor: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
     return tensor
 
 
+def _scaled_product(*args: Any, **kwargs: Any) -> torch.Tensor:
+    with BlockScaledProducts():
+        return torch._scaled_mm(*args, **kwargs)
+
+
 def _getter(name: str) -> Any:
     return getattr(torch.Tensor, name).__get__  # how a property arrives in a function mode
 
 
 _ANSWERS: dict[Any, Callable[..., Any]] = {
+    torch._scaled_mm: _scaled_product,
     torch.Tensor.cuda: _same,
     torch.Tensor.pin_memory: _same,
     torch.Tensor.record_stream: lambda *_: None,

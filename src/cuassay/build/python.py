@@ -121,7 +121,8 @@ def speaks_of_a_gpu(text: str) -> bool:
     """Return whether the facade is wanted; torch.compile does not trace through it."""
     if speaks_of_triton(text) or speaks_of_cute(text):
         return True
-    return "cuda" in text and "torch.compile" not in text
+    names_one = "cuda" in text or "_scaled_mm" in text  # products that torch has on GPUs alone
+    return names_one and "torch.compile" not in text
 
 
 def _import(root: Path, candidate: Candidate) -> types.ModuleType:

@@ -1,0 +1,45 @@
+"""What the facade answers for a GPU that is not there, beside where tensors are."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuassay.build.cuda_facade import cuda_facade
+from cuassay.build.python import speaks_of_a_gpu
+
+ROWS, DEPTH = 128, 128
+
+
+def _operand(code: int) -> torch.Tensor:
+    """Return (ROWS, DEPTH) numbers of one 4-bit code, two in a byte."""
+    return torch.full((ROWS, DEPTH // 2), code * 17, dtype=torch.uint8).view(
+        torch.float4_e2m1fn_x2
+    )
+
+
+def test_a_product_with_block_scales_is_made_where_no_gpu_makes_it() -> None:
+    scales = torch.full((ROWS * DEPTH // 32,), 128, dtype=torch.uint8).view(torch.float8_e8m0fnu)
+    a, b = _operand(3), _operand(12)  # 1.5 and -2
+    with pytest.raises((RuntimeError, ValueError)):
+        torch._scaled_mm(a, b.t(), scales, scales, out_dtype=torch.bfloat16)
+    with cuda_facade():
+        out = torch._scaled_mm(a, b.t(), scales, scale_b=scales, out_dtype=torch.bfloat16)
+    assert out.dtype is torch.bfloat16 and out.shape == (ROWS, ROWS)
+    assert torch.equal(out.float(), torch.full((ROWS, ROWS), -3.0 * 4 * DEPTH))
+
+
+def test_other_scaled_products_and_wrong_operands_stay_what_torch_says_of_them() -> None:
+    a = torch.randn(16, 32).to(torch.float8_e4m3fn)
+    one = torch.tensor(0.5)
+    plain = torch._scaled_mm(a, a.t(), one, one, out_dtype=torch.float32)
+    with cuda_facade():
+        assert torch.equal(torch._scaled_mm(a, a.t(), one, one, out_dtype=torch.float32), plain)
+        few = torch.full((4,), 127, dtype=torch.uint8).view(torch.float8_e8m0fnu)
+        with pytest.raises((RuntimeError, ValueError)):
+            torch._scaled_mm(_operand(1), _operand(1).t(), few, few, out_dtype=torch.bfloat16)
+
+
+def test_a_candidate_that_asks_for_such_products_speaks_of_a_gpu() -> None:
+    assert speaks_of_a_gpu("y = torch._scaled_mm(a, b, s, t)")
+    assert not speaks_of_a_gpu("y = a @ b")
