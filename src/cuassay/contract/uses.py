@@ -1,8 +1,9 @@
 """How a reference uses its inputs, seen by running it: what indexes which axis, what is positive.
 
 A foreign format has no field for it. The reference runs at a few sizes on tensors without data,
-below a mode that follows each input through views and casts to the operations that index with it
-or take its logarithm. Where the reference needs data, the problem's own is given to it.
+below a mode that follows each input through views and casts to the operations that index with it,
+take its logarithm, or scale blocks of a product by it. Where the reference needs data, the
+problem's own is given to it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from cuassay.block_scaled import has_blocks, named_arguments
 from cuassay.contract.accept import own_case
 from cuassay.contract.facts import Evidence, Known, Source, Used
 from cuassay.dispatch_modes import storage_of, without_memory
@@ -106,7 +108,7 @@ def with_uses(
         if spec.name in opened and spec.dtype.is_floating:
             if any(spec.name in run.positive for run in runs):
                 spec = _with(spec, Positive())
-                how = "the argument of a root, logarithm or reciprocal"
+                how = "the argument of a root, logarithm or reciprocal, or a block's scale"
         elif spec.name in opened and shown:
             axis = _axis(problem, spec.name, [(sizes, use.size) for sizes, use in shown])
             if axis is not None:
@@ -195,15 +197,18 @@ def _runs(problem: Problem, reference: LoadedReference, device: Device) -> Itera
     ]
     ours = [_without_data(problem, reference, one, device) for one in unlike[:1] if one]
     accepted = bool(ours) and ours[0] is not None and ours[0].complete
-    integers = any(_is_open(spec) and not spec.dtype.is_floating for spec in problem.inputs)
-    if accepted and not integers:
+    with_data = any(
+        _is_open(spec) and (spec.dtype is DType.FLOAT8_E4M3FN or not spec.dtype.is_floating)
+        for spec in problem.inputs
+    )
+    if accepted and not with_data:
         yield from filter(None, ours)
         return
     wanted = [one for one in unlike[1:] if one]
     if not accepted:
         wanted += [workloads[0], *workloads[1:][-1:]]
     found = [*ours, *(_shorter(problem, reference, one, device) for one in wanted)]
-    if integers and not any(run is not None and run.complete for run in found):
+    if with_data and not any(run is not None and run.complete for run in found):
         sizes = [one for one in (*unlike[:1], *wanted) if one]
         shown = [_with_data(problem, reference, one, device) for one in sizes]
         if not any(shown):  # sizes unlike each other are refused, those of workloads are large
@@ -356,9 +361,16 @@ class _Follow(PassThrough):
                         and not isinstance(named.get("value"), bool | int | float),
                         exclusive=len(indices) == 1 and _overwrites(name, named),
                     )
-        if operation.name in _POSITIVE and isinstance(operation.args[0], torch.Tensor):
-            key = storage_of(operation.args[0])
-            if key not in self._bounded:
+        positive = [operation.args[0]] if name in _POSITIVE else []
+        if name == "_scaled_mm" and has_blocks(
+            named := named_arguments(operation.args, operation.kwargs)
+        ):
+            positive = [named["scale_a"], named["scale_b"]]  # tensor cores read no sign of them
+        for tensor in positive:
+            if (
+                isinstance(tensor, torch.Tensor)
+                and (key := storage_of(tensor)) not in self._bounded
+            ):
                 self._positive |= self._of.get(key, frozenset())
         return NotImplemented
 

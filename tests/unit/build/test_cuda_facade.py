@@ -25,7 +25,8 @@ def test_a_product_with_block_scales_is_made_where_no_gpu_makes_it() -> None:
         torch._scaled_mm(a, b.t(), scales, scales, out_dtype=torch.bfloat16)
     with cuda_facade():
         out = torch._scaled_mm(a, b.t(), scales, scale_b=scales, out_dtype=torch.bfloat16)
-    assert out.dtype is torch.bfloat16 and out.shape == (ROWS, ROWS)
+    assert out.dtype is torch.bfloat16
+    assert out.shape == (ROWS, ROWS)
     assert torch.equal(out.float(), torch.full((ROWS, ROWS), -3.0 * 4 * DEPTH))
 
 

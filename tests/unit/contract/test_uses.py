@@ -201,6 +201,37 @@ def test_roots_logarithms_and_reciprocals_need_positive_numbers(tmp_path: Path) 
     assert problem.inputs[0].domain_source == "experiment"
 
 
+@pytest.mark.parametrize("first", ["pass", "if a.float().sum().item() > 1e9:\n        return a"])
+def test_scales_of_blocks_are_positive(tmp_path: Path, first: str) -> None:
+    reference = f"""{_IMPORTS}
+def run(a, b, scale_a, scale_b):
+    {first}
+    tiles = [s.view(1, 4, 32, 4).transpose(1, 2).reshape(-1) for s in (scale_a, scale_b)]
+    return torch._scaled_mm(a, b.t(), *tiles, out_dtype=torch.float32)
+"""
+    names = ("a", "b", "scale_a", "scale_b")
+    file = trees.sol(
+        tmp_path,
+        "p",
+        axes={"n": {"type": "var"}},
+        inputs={
+            name: {"shape": ["128", "4" if "_" in name else "64"], "dtype": "float8_e4m3fn"}
+            for name in names
+        },
+        outputs={"y": {"shape": ["128", "128"], "dtype": "float32"}},
+        reference=reference,
+    )
+    workload = {
+        "uuid": "w",
+        "axes": {"n": 8},
+        "inputs": {name: {"type": "random"} for name in names},
+    }
+    file.write_text(json.dumps(workload) + "\n")
+    problem = load_problem(str(tmp_path))
+    shown = with_uses(problem, load_reference(problem), device=CPU)[0]
+    assert [one.domain for one in shown.inputs] == [Real(), Real(), Positive(), Positive()]
+
+
 def test_ignored_labels_are_a_sentinel_only_where_the_source_says_so(tmp_path: Path) -> None:
     body, inputs = "return F.cross_entropy(x @ w.t(), labels{})", ("labels", "w", "x")
     plain = used(tmp_path / "plain", body.format(""), inputs=inputs)
