@@ -49,7 +49,9 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "ranks": {"model"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
-    "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes", "hooks", "block_scaled"},
+    "contract": {
+        "model", "errors", "inputs", "formats", "oracle", "dispatch_modes", "hooks", "block_scaled",
+    },  # fmt: skip
     "oracle": {"model", "errors", "dispatch_modes", "hooks", "block_scaled", "without_sympy"},
     "algebra": {"model", "errors", "oracle", "build", "dispatch_modes", "hooks", "ptxsan"},
     "build": {

@@ -13,9 +13,7 @@ ROWS, DEPTH = 128, 128
 
 def _operand(code: int) -> torch.Tensor:
     """Return (ROWS, DEPTH) numbers of one 4-bit code, two in a byte."""
-    return torch.full((ROWS, DEPTH // 2), code * 17, dtype=torch.uint8).view(
-        torch.float4_e2m1fn_x2
-    )
+    return torch.full((ROWS, DEPTH // 2), code * 17, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
 
 
 def test_a_product_with_block_scales_is_made_where_no_gpu_makes_it() -> None:
