@@ -34,9 +34,13 @@ def _tree(root: Path, *kernels: str) -> Tree:
     return Tree(problems=tuple(problems.values()), pairs=tuple(pairs), oddities=())
 
 
-def _plan(root: Path, tree: Tree, profile: str = "quick", **choice: object) -> Plan:
-    wanted = WantedCandidates(**choice)  # type: ignore[arg-type]
-    return make_plan(tree, wanted, root=str(root), judged_as={"profile": profile})
+_ALL = WantedCandidates()
+
+
+def _plan(
+    root: Path, tree: Tree, choice: WantedCandidates = _ALL, *, profile: str = "quick"
+) -> Plan:
+    return make_plan(tree, choice, root=str(root), judged_as={"profile": profile})
 
 
 def test_a_key_follows_from_what_is_read_and_how_it_is_judged(tmp_path: Path) -> None:
@@ -45,7 +49,7 @@ def test_a_key_follows_from_what_is_read_and_how_it_is_judged(tmp_path: Path) ->
     assert first.problem_key == second.problem_key
     assert first.item.key != second.item.key
     assert _plan(tmp_path, tree).planned == (first, second)
-    deeper = _plan(tmp_path, tree, "deep").planned[0]
+    deeper = _plan(tmp_path, tree, profile="deep").planned[0]
     assert (deeper.item.id, deeper.item.key == first.item.key) == (first.item.id, False)
     (tmp_path / "softmax/a/k.py").write_text("changed")
     changed, same = _plan(tmp_path, tree).planned
@@ -73,7 +77,7 @@ def test_a_choice_keeps_what_it_names_and_counts_the_rest(tmp_path: Path) -> Non
     tree = _tree(tmp_path, "softmax/a/one.py", "softmax/b/two.py", "rms_norm/a/three.py")
 
     def names(**choice: object) -> list[str]:
-        plan = _plan(tmp_path, tree, **choice)
+        plan = _plan(tmp_path, tree, WantedCandidates(**choice))  # type: ignore[arg-type]
         assert len(plan.items) + plan.left_out == 3
         return [item.candidate_name for item in plan.items]
 

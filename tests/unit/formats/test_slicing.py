@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -49,15 +50,13 @@ def outer():
 
 
 @pytest.fixture(scope="module")
-def module(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     file = tmp_path_factory.mktemp("slicing") / "test_theirs.py"
     file.write_text(_MODULE.replace("import kernel_on_trial\n", ""))
     spec = importlib.util.spec_from_file_location("test_theirs", file)
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
-    import sys
-
     sys.modules["test_theirs"] = made
     try:
         spec.loader.exec_module(made)

@@ -42,6 +42,8 @@ class Options:
 
 class Slotted:
     __slots__ = ("gone", "kept")
+    gone: int
+    kept: int
 
 
 def _again(value: object) -> tuple[object, Written]:

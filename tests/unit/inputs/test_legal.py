@@ -55,7 +55,8 @@ def test_probabilities_sum_to_one_and_positive_numbers_are_positive() -> None:
 
 
 def test_numbers_that_are_not_finite_never_begin_a_row() -> None:
-    found = _drawn(Real(also=("-inf",)), **{ALSO: "-inf"})
+    assert ALSO == "also"
+    found = _drawn(Real(also=("-inf",)), also="-inf")
     assert bool(found[:, 0].isfinite().all())
     share = float((found == -math.inf).double().mean())
     assert 0.15 < share < 0.35

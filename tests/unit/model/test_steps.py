@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuassay.model.step import Held
-from cuassay.model.steps import Backward, CallRanks, Misuse, Serve, StreamCall
+from cuassay.model.steps import Backward, CallRanks, Serve, StreamCall
 
 
 def _held(**slots: int) -> Held:
@@ -44,4 +44,3 @@ def test_a_backward_pass_of_an_empty_slot_holds_nothing() -> None:
 def test_a_call_on_a_stream_fills_its_slot_where_it_copies_a_case() -> None:
     assert StreamCall(slot="a", result="r").fills is None
     assert StreamCall(slot="a", result="r", case=4).fills == ("a", 4)
-    assert Misuse.follow is not StreamCall.follow

@@ -8,20 +8,20 @@ import re
 
 import pytest
 
-from cuassay.model.audit import Audit
+from cuassay.model.audit import AuditResult
 from cuassay.model.verdict import Decision
 from cuassay.report.html import audit_rows
 from tests.support import audits
 
 
-def _section(*results: object) -> str:
+def _section(*results: AuditResult) -> str:
     made = dataclasses.replace(audits.audit(0), results=results)
-    assert isinstance(made, Audit)
     return audit_rows.candidates_section(made)
 
 
-def _result(number: int, verdict: Decision | None, **changes: object):  # type: ignore[no-untyped-def]
-    return dataclasses.replace(audits.result(number), verdict=verdict, **changes)
+def _result(number: int, verdict: Decision | None, **changes: object) -> AuditResult:
+    made = audits.result(number)
+    return dataclasses.replace(made, verdict=verdict, **changes)  # type: ignore[arg-type]
 
 
 def test_the_worst_kernels_come_first() -> None:

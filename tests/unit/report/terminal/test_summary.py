@@ -11,7 +11,7 @@ from tests.support import samples
 
 
 def _told(verdict: Verdict, **options: bool) -> str:
-    lines = summary(verdict, width=120, signs=ASCII, runs="/runs", **options)  # type: ignore[arg-type]
+    lines = summary(verdict, width=120, signs=ASCII, runs="/runs", **options)
     return "\n".join(line.plain for line in lines)
 
 
