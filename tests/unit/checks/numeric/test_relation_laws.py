@@ -61,7 +61,7 @@ _WHOLE, _ROWS = ("rows", "cols"), ("rows",)
         (RowsSumToOne(output="y", axis="cols"), _WHOLE, lambda x: x.softmax(1),
          lambda x: x.softmax(0)),
     ],
-    ids=lambda one: type(one).__name__ if isinstance(one, Relation) else "",  # type: ignore[misc, arg-type]
+    ids=lambda one: type(one).__name__ if isinstance(one, Relation) else "",
 )  # fmt: skip
 def test_a_law_holds_of_what_obeys_it_and_of_nothing_else(
     relation: Relation, output: tuple[str, ...], right: Function, wrong: Function

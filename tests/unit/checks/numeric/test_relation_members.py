@@ -44,9 +44,8 @@ def test_parts_of_an_axis_are_a_legal_split_nearest_to_a_third() -> None:
     cases = members(made, AdditiveOver(axis="cols"), _BASE, limit=10**6)
     assert [case.axes["cols"] for case in cases] == [9, 3, 6]
     assert taken(cases[2], "cols") == tuple(range(3, 9))
-    stepped = dataclasses.replace(
-        made, axes=(made.axes[0], dataclasses.replace(made.axes[1], multiple_of=4))
-    )
+    columns = dataclasses.replace(axis("cols"), multiple_of=4)
+    stepped = dataclasses.replace(made, axes=(made.axes[0], columns))
     base = dataclasses.replace(_BASE, axes={"rows": 6, "cols": 16})
     cases = members(stepped, AdditiveOver(axis="cols"), base, limit=10**6)
     assert [case.axes["cols"] for case in cases] == [16, 4, 12]
