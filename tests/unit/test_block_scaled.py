@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cuassay.oracle.lift.block_scaled import (
+from cuassay.block_scaled import (
     dequantized,
     has_blocks,
     is_missing_product,
