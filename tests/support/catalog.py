@@ -60,3 +60,19 @@ def softmax(scores: Array) -> Array:
     """Return the soft-max over the last axis; -inf has no weight."""
     raised = np.exp(scores - scores.max(-1, keepdims=True))
     return np.asarray(raised / raised.sum(-1, keepdims=True))
+
+
+def heads_of(v: dict[str, Any]) -> tuple[Array, Array, Array]:
+    """Return queries, and keys and values repeated for the heads that share them."""
+    group = v["q"].shape[1] // v["k"].shape[1]
+    return v["q"], np.repeat(v["k"], group, axis=1), np.repeat(v["v"], group, axis=1)
+
+
+def weights_of(v: dict[str, Any], *, cap: float = 0.0, window: int = 1 << 30) -> Array:
+    """Return the weights of causal attention, capped and within a window where it says so."""
+    q, k, _ = heads_of(v)
+    scores = np.einsum("bhqd,bhkd->bhqk", q, k) * v["scale"]
+    if cap:
+        scores = cap * np.tanh(scores / cap)
+    age = np.subtract.outer(np.arange(q.shape[2]), np.arange(k.shape[2])) + k.shape[2] - q.shape[2]
+    return softmax(np.where((age >= 0) & (age < window), scores, -np.inf))

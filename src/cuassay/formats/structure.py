@@ -138,6 +138,8 @@ class Written:
                     for key, item in zip(value._fields, value, strict=True)
                 ]
                 return f"{self._class(type(value), name)}({', '.join(parts)})"
+            case tuple() if type(value).__module__ == "torch":  # a torch.Size
+                return self._object(name, value, depth=inside)
             case list() | tuple() | set() | frozenset():
                 parts = [
                     self._expression(f"{name}[{number}]", item, depth=inside)

@@ -32,10 +32,10 @@ def independent_axes(trial: Trial) -> Iterator[RowsIndependent]:
     known, varying = {one.axis for one in declared}, {axis.name for axis in problem.var_axes()}
     verifier = RelationTrials(trial)
     for guess in (*declared, *guesses(problem)[0]):
-        if not isinstance(guess, RowsIndependent) or (
-            guess not in declared and guess.axis in known
-        ):
+        if not isinstance(guess, RowsIndependent):
             continue
+        if guess.axis in known and not any(guess is one for one in declared):
+            continue  # a guess of what is declared: it was tried
         places = {
             s.shape.index(guess.axis) if guess.axis in s.shape else -1 for s in problem.outputs
         }

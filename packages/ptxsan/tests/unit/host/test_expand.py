@@ -1,0 +1,54 @@
+"""A program's own macros expanded, the system's headers left alone, lines kept."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ptxsan.errors import CompileError
+from ptxsan.host.expand import Source, expand
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+
+
+def _expanded(folder: Path, text: str, *, arch: int | None = 80, **files: str) -> str:
+    (folder / "theirs").mkdir()
+    main = folder / "theirs" / "k.cu"
+    main.write_text(text)
+    for name, content in files.items():
+        (folder / "theirs" / f"{name}.cuh").write_text(content)
+    (folder / "scratch").mkdir()
+    return expand(Source(path=main), folder / "scratch", arch=arch)
+
+
+def test_own_macros_and_headers_are_expanded_and_the_systems_stay(tmp_path: Path) -> None:
+    text = (
+        '#include "own.cuh"\n#include <vector>\n#include "gone.h"\n'
+        "#pragma unroll TURNS\nint x = TWICE(3);\n"
+    )
+    found = _expanded(
+        tmp_path, text, own="#pragma once\n#define TURNS 4\n#define TWICE(n) ((n) * 2)\n"
+    )
+    assert "#include <vector>" in found
+    assert "#include <gone.h>" in found
+    assert "#pragma unroll 4" in found
+    assert "int x = ((3) * 2);" in found
+    assert '"k.cu"' in found
+    assert str(tmp_path) not in found
+
+
+def test_device_code_has_its_architecture_and_host_code_none(tmp_path: Path) -> None:
+    text = "#ifdef __CUDA_ARCH__\nint arch = __CUDA_ARCH__;\n#else\nint host;\n#endif\n"
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    assert "int arch = 900;" in _expanded(tmp_path / "a", text, arch=90)
+    assert "int host;" in _expanded(tmp_path / "b", text, arch=None)
+
+
+def test_an_error_names_the_users_file(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r"k\.cu cannot be preprocessed") as raised:
+        _expanded(tmp_path, "#error never\n")
+    assert "scratch" not in raised.value.log
+    assert "never" in raised.value.log
