@@ -51,7 +51,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "inputs": {"model", "errors", "formats"},
     "contract": {
         "model", "errors", "inputs", "formats", "oracle", "dispatch_modes", "hooks", "block_scaled",
-    },  # fmt: skip
+    },
     "oracle": {"model", "errors", "dispatch_modes", "hooks", "block_scaled", "without_sympy"},
     "algebra": {"model", "errors", "oracle", "build", "dispatch_modes", "hooks", "ptxsan"},
     "build": {
