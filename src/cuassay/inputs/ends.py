@@ -16,7 +16,7 @@ from cuassay.inputs.geometry import fitted_sizes, tensor_inputs
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.real import PATCHES
 from cuassay.inputs.regimes import NUMERIC, fill, fills_for, main_rank
-from cuassay.inputs.scalars import near_powers
+from cuassay.inputs.scalars import at_declared_ends, near_powers
 from cuassay.inputs.seeds import derive
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case, Fill
@@ -71,8 +71,18 @@ def _ends(planner: Planner) -> Iterator[Case]:
             patched.append((turn, spec.name, one))
     patched = sorted(patched, key=lambda one: one[0])[:_PATCHWORKS]
     rows_of_one = {name: one for _, name, one in patched[:1]}
+    counted = [
+        spec for spec in free if isinstance(spec.domain, IntegerRange) and len(spec.shape) > 1
+    ]
+    for words, far in (("least", False), ("largest", True)):
+        ended = at_declared_ends(problem, largest=far)
+        if ended:
+            label = f"every scalar at its {words}"
+            case = planner.case(label, sizes, NUMERIC[0], workload=planner.first_workload)
+            yield dataclasses.replace(case, scalars={**case.scalars, **ended})
     changes: list[tuple[str, Mapping[str, Fill]]] = [
         *((f"rows of many kinds in {name}, {n}", {name: one}) for n, name, one in patched),
+        ("rows of many kinds of integers", {spec.name: fill("patchwork") for spec in counted}),
         ("massive channels", {spec.name: fill("massive") for spec in main}),
         ("domains at their least", least and {**rows_of_one, **least}),
         ("domains at their largest", largest and {**rows_of_one, **largest}),

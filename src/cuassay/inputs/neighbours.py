@@ -29,10 +29,13 @@ TILES = (16, 32, 64, 128, 256)
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 61, 97, 127, 131, 257, 521, 1031)
 # All axes at once finds most shape faults in a handful of cases; one axis at a time follows.
 # Axes of 24 are of one size, where a transposed operand has the right shape, and of whole vectors
-# of 8 with half of a tile of 16. Two short of a tile is even, as pairs of elements ask for.
+# of 8 with half of a tile of 16. Each axis twice the one before, or half of it, is a relation that
+# a size alone does not show. Two short of a tile is even, as pairs of elements ask for.
 _JOINT = (
-    "v-1", "v+1", "1", "prime", "24", "tile+1", "tile-2", "2", "half tile", "tile-1", "3",
+    "v-1", "v+1", "1", "prime", "24", "twice", "tile+1", "tile-2", "2", "half tile", "tile-1", "3",
+    "half",
 )  # fmt: skip
+_RELATED = 40  # the least of sizes that are twice one another
 _WIDE_TILE = 128  # its odd half is a residue of its own: kernels work in two steps of 64
 _MOST_ROWS = 4096  # of sizes of all axes that pairs are chosen from
 _LEVELS = 6  # sizes of one axis in them, at most, beside the small one
@@ -341,6 +344,12 @@ def _joint(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
                 case "prime":
                     below = [prime for prime in _PRIMES if prime < max(size, 6)]
                     size = below[max(len(below) - 1 - position, 0)]
+                case "twice" | "half" if len(axes) == 1:
+                    continue
+                case "twice":
+                    size = _RELATED << position
+                case "half":
+                    size = _RELATED << (len(axes) - 1 - position)
                 case "half tile":
                     size = max(size // _WIDE_TILE, 1) * _WIDE_TILE + _WIDE_TILE // 2
                 case "tile+1" | "tile-1" | "tile-2":

@@ -131,6 +131,16 @@ def alternating(request: Request) -> torch.Tensor:
     return raw
 
 
+def halved(request: Request) -> torch.Tensor:
+    """Normal in the second half of the last axis, zero in the first; `late` 1 turns them round."""
+    raw = normal(request)
+    if request.shape:
+        half = request.shape[-1] // 2
+        late = request.number("late", 0.0)
+        raw.narrow(-1, request.shape[-1] - half if late else 0, half).zero_()
+    return raw
+
+
 def ones(request: Request) -> torch.Tensor:
     """All ones: sums are exact counts."""
     return request.constant(1.0)
@@ -299,6 +309,7 @@ REAL: dict[str, FillFunction] = {
     "large_mean_small_variance": large_mean_small_variance,
     "cancelling": cancelling,
     "alternating": alternating,
+    "halved": halved,
     "ones": ones,
     "zeros": zeros,
     "constant": constant,
@@ -328,6 +339,9 @@ PATCHES: tuple[tuple[str, dict[str, float]], ...] = (
     ("one_hot", {"value": 20.0}),
     ("confident", {}),
     ("constant", {}),
+    ("halved", {}),
+    ("halved", {"late": 1.0}),
+    ("sorted", {}),
 )
 
 # Fills whose very values are the point: a bounded domain clips them, it never reshapes them.

@@ -93,6 +93,25 @@ def near_powers(problem: Problem, usual: Mapping[str, Scalar], *, seed: int) -> 
     return found
 
 
+def at_declared_ends(problem: Problem, *, largest: bool) -> dict[str, Scalar]:
+    """Return every floating scalar at the least or largest value that its domain declares.
+
+    Together, since a kernel may look at two of them: no momentum and no decay. None where fewer
+    than two have such an end, since each is moved alone anyway.
+    """
+    found: dict[str, Scalar] = {}
+    for spec in problem.inputs:
+        if (
+            isinstance(spec, ScalarSpec)
+            and spec.dtype.is_floating
+            and isinstance(spec.domain, Real)
+        ):
+            end = spec.domain.high if largest else spec.domain.low
+            if end is not None:
+                found[spec.name] = float(end)
+    return found if len(found) > 1 else {}
+
+
 def moved_scalar(spec: ScalarSpec, current: Scalar) -> Scalar | None:
     """Return a legal value far from `current`, or None where the domain has no other."""
     match spec.domain:

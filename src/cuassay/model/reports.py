@@ -48,7 +48,8 @@ class Holding:
 
     `host_bytes` is 0 in a process in which cuassay keeps something as well, `device_bytes`, which
     torch has allocated on a GPU, where there is none. `objects` are the small blocks of memory that
-    Python has given out, 0 where cuassay keeps some; `calls` counts the calls made until then.
+    Python has given out, `garbage` the objects in circles that its collector has freed, 0 where
+    cuassay has some; `calls` counts the calls made until then.
     """
 
     calls: int
@@ -58,6 +59,7 @@ class Holding:
     host_bytes: int
     device_bytes: int = 0
     objects: int = 0
+    garbage: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

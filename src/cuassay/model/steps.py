@@ -48,6 +48,7 @@ class Use(enum.StrEnum):
     FORWARD = "forward"  # called while nothing requires a gradient; no backward pass
     TWICE = "twice"  # two calls on the same leaves, half the sum of their gradients
     BESIDE = "beside"  # another call before this backward pass, its backward pass after
+    RETAINED = "retained"  # a backward pass before this one through the same graph
     CHECKPOINT = "checkpoint"  # recomputed in the backward pass
 
 

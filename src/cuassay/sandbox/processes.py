@@ -101,7 +101,9 @@ def descendants(roots: Iterable[int], table: dict[int, Process]) -> set[int]:
     return found & set(table)
 
 
-def holding(pid: int, *, calls: int, device_bytes: int = 0, objects: int = 0) -> Holding:
+def holding(
+    pid: int, *, calls: int, device_bytes: int = 0, objects: int = 0, garbage: int = 0
+) -> Holding:
     """Return what a process holds after `calls` calls, as /proc shows it; 0 where it does not."""
     threads = files = processes = 0
     with contextlib.suppress(OSError):
@@ -116,6 +118,7 @@ def holding(pid: int, *, calls: int, device_bytes: int = 0, objects: int = 0) ->
         host_bytes=_own_bytes(pid),
         device_bytes=device_bytes,
         objects=objects,
+        garbage=garbage,
     )
 
 

@@ -27,8 +27,8 @@ class Grad001(Check):
         gradients are compared with the reference's, differentiated in float64. Where the
         kernel brings a derivative of its own, once more and with upstream gradients that are
         expanded, transposed or a slice, with other subsets of the inputs requiring gradients,
-        with the same inputs used twice, with another call in between, and with activations
-        recomputed. Inputs and upstream gradients must keep their bytes.
+        with the same inputs used twice, with another call in between, a second time through one
+        call, and with activations recomputed. Inputs and upstream gradients must keep their bytes.
 
     Why it matters
         A wrong gradient trains, only worse. `.sum()` hands out a gradient of stride 0, a

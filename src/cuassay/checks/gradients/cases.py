@@ -30,6 +30,7 @@ _UPSTREAM = {
 _USES = {
     Use.TWICE: "the same inputs used twice",
     Use.BESIDE: "another call and its backward pass between",
+    Use.RETAINED: "a second backward pass through the same call (retain_graph)",
     Use.CHECKPOINT: "activations recomputed (checkpoint)",
 }
 

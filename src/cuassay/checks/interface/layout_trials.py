@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from cuassay.checks.base import Trial
 from cuassay.checks.numeric.listed_sizes import home_axes, settings
 from cuassay.errors import ProblemError
-from cuassay.inputs.geometry import tensor_inputs
+from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.model.axes import shape_of
 from cuassay.model.case import GENERATED, Case, Fill, FillValue
 from cuassay.model.domain import Index, Positive, Real
@@ -22,6 +22,7 @@ PLAIN, AGAIN = "plain", "again"
 _QUICK_CALLS = 6
 _QUICK_EXPANDED = 2
 _QUICK_SHARED = 4
+_LARGE_OF = 4  # ordinary cases, of which the largest is laid out anew: its truth is known already
 _GRADIENT = re.compile(r"grad|d(out|output|y|o|z|loss|q|k|v|h)?$|d_|.*_grad$|.*_bar$")
 _EACH = (Layout.TRANSPOSED, Layout.STEPPED, Layout.OFFSET, Layout.PACKED, Layout.CHANNELS_LAST)
 _CHANNELS_LAST_AXES = 4
@@ -81,6 +82,18 @@ def layout_scenarios(trial: Trial) -> Iterator[Scenario]:
             for axis in expandable_axes(spec, case):
                 equal = equal_slices(case, spec, axis)
                 yield _arranged(equal, tried, label=f"{spec.name} expanded along {axis}")
+
+
+def large_scenarios(trial: Trial) -> Iterator[Scenario]:
+    """Yield one scenario in which all inputs of the largest ordinary case are laid out anew.
+
+    A kernel may copy where an input is small, and take strides for granted where it is large.
+    """
+    cases = [case for case in trial.cases("numeric")[:_LARGE_OF] if case.in_domain]
+    largest = max(cases, key=lambda case: elements(trial.problem, case.axes), default=None)
+    layouts = {s.name: fitting(s, largest)[0] for s in by_telling(trial.problem) if largest}
+    if largest is not None and all(largest.axes != case.axes for case in base_cases(trial)):
+        yield _arranged(largest, [layouts], label="all inputs in other layouts, large")
 
 
 def shared_scenarios(trial: Trial) -> Iterator[Scenario]:

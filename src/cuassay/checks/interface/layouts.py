@@ -15,7 +15,13 @@ from cuassay.checks.endings.findings import (
 )
 from cuassay.checks.follow import lies_elsewhere
 from cuassay.checks.interface.layout_calls import LayoutCall, reads_by_result, tried_calls
-from cuassay.checks.interface.layout_trials import AGAIN, PLAIN, layout_scenarios, shared_scenarios
+from cuassay.checks.interface.layout_trials import (
+    AGAIN,
+    PLAIN,
+    large_scenarios,
+    layout_scenarios,
+    shared_scenarios,
+)
 from cuassay.checks.judgement import Answers
 from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import details, message, where, worst_statistic
@@ -50,8 +56,8 @@ class Layout001(Check):
         Lays the same values out differently in memory, one input at a time: transposed, every
         second element of a longer buffer, offset by one element, a view into a buffer that
         holds other inputs, channels-last, and expanded with stride 0 where the values allow
-        it. Then passes the memory of inputs as outputs to kernels that write into outputs
-        given to them. Gaps between elements hold NaN.
+        it; and all inputs of a large case at once. Then passes the memory of inputs as outputs
+        to kernels that write into outputs given to them. Gaps between elements hold NaN.
 
     Why it matters
         Fused projections hand out views, autograd hands out expanded and transposed gradients,
@@ -93,8 +99,9 @@ class Layout001(Check):
         return "" if specs else "no input is a tensor with an axis"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield the layouts, then outputs in the memory of inputs."""
+        """Yield the layouts, all inputs of a large case anew, outputs in the memory of inputs."""
         yield from layout_scenarios(trial)
+        yield from large_scenarios(trial)
         yield from shared_scenarios(trial)
 
     def findings(

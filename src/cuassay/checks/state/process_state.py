@@ -27,6 +27,7 @@ from cuassay.model.verdict import Profile
 _SHOWN = 4
 _PURPOSES = ("small", "numeric")
 _LEAK_BYTES = 128 * 1024  # that memory grows by in each of two long spans of calls
+_GARBAGE = 100.0  # objects in circles a call: 7 calls then make the collector look at all new ones
 _OBJECTS, _SPAN = 0.9, 8  # that each call leaves in each of two spans of so many calls
 _LEAK_ELEMENTS = 1 << 18  # of a case on which calls are repeated, at most
 
@@ -77,9 +78,9 @@ class Proc001(Check):
         Random numbers drawn by a deterministic operator, other variables and a stopped
         garbage collector are advice. Threads, processes, open files, objects or memory that
         grow with the number of calls, in two spans of equal length alike, are the condition
-        `resources`: one thread, process or file in two calls, an object in each, or 128 KiB of
-        memory in each span. What the reference does too is not reported, nor what importing
-        Triton or compiling with torch leaves behind.
+        `resources`: one thread, process or file in two calls, an object in each, 100 in each that
+        only the garbage collector frees, or 128 KiB of memory in each span. What the reference
+        does too is not reported, nor what importing Triton or compiling with torch leaves behind.
 
     Can it be wrong?
         The kernel shares the process in which this is read. One that restores everything where
@@ -267,6 +268,9 @@ def _kept(found: Sequence[Holding]) -> Iterator[str]:
     long = len(found) > 1 and found[-1].calls - found[-2].calls >= _SPAN
     if rise is not None and long and rise >= _OBJECTS:
         yield "an object of Python"
+    rise = _rise(found[-3:], [one.garbage for one in found[-3:]])
+    if rise is not None and rise >= _GARBAGE:
+        yield f"{rise:,.0f} objects in circles until the collector stops the process"
     for sizes, where in (
         ([one.host_bytes for one in found], "memory of the host"),
         ([one.device_bytes for one in found], "memory of the GPU"),

@@ -12,15 +12,15 @@ from __future__ import annotations
 import ast
 import dataclasses
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from types import CodeType
 
 from cuassay.checks.kernels.facts import cleaned_text
-from cuassay.model.candidate import Candidate, Language
+from cuassay.model.candidate import Candidate, Language, SourceFile
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.python_text import parse_python
-from cuassay.model.reached import Branch, Place, Reached
+from cuassay.model.reached import Branch, Place, Reached, Span
 from cuassay.model.scope import Unreached
 
 _TEXT = 60  # characters of a test
@@ -30,6 +30,10 @@ _PASSING = ("staticmethod", "classmethod", "property", "cache", "lru_cache", "ca
 _PASSING_ON = (*_PASSING, "wraps", "no_grad", "inference_mode", "contextmanager", "custom_fwd")
 _COMPILERS = ("jit", "compile", "script", "kernel", "custom_op", "register_fake")
 _MAKES_CODE = ("exec", "eval", "compile")
+_COMPUTED = ast.Compare | ast.BinOp | ast.UnaryOp | ast.Call | ast.Subscript
+_MACHINE = ("os", "platform", "multiprocessing", "psutil")  # modules
+_THREADS = ("get_num_threads", "get_num_interop_threads")
+_MAKING = ("zeros", "ones", "empty", "full", "tensor", "new_", "arange")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _Chosen = ast.IfExp | ast.BoolOp | ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -57,8 +61,62 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
             continue
         places = reached.places.get(source.path, frozenset())
         branches = reached.branches.get(source.path, frozenset())
-        found += _File(source.path, source.text, code, places, branches).unreached(tree)
+        file = _File(source.path, source.text, code, places, branches)
+        found += file.unreached(tree)
+        values = reached.values.get(source.path, {})
+        found += _constants(tree, source, values)
     return tuple(found)
+
+
+def _constants(
+    tree: ast.Module, source: SourceFile, values: Mapping[Span, frozenset[str]]
+) -> Iterator[Unreached]:
+    """Return expressions that came to one value in all judged calls, the smallest alone.
+
+    A mask or another result of tensors counts by itself. A number counts where one of its operands
+    was not the same each time, or where the machine gave it.
+    """
+    machine = {
+        name.asname or name.name.partition(".")[0]
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Import | ast.ImportFrom)
+        for name in one.names
+        if (getattr(one, "module", None) or name.name).partition(".")[0] in _MACHINE
+    }
+
+    def held(node: ast.AST) -> frozenset[str]:
+        if not isinstance(node, ast.expr):
+            return frozenset()
+        end = node.end_lineno or node.lineno, node.end_col_offset or 0
+        return values.get((node.lineno, node.col_offset, *end), frozenset())
+
+    def look(node: ast.AST) -> Iterator[Unreached]:
+        inner = [one for child in ast.iter_child_nodes(node) for one in look(child)]
+        yield from inner
+        if inner or not isinstance(node, _COMPUTED) or len(said := held(node)) != 1:
+            return
+        (value,) = said
+        parts = [
+            part.value if isinstance(part, ast.keyword) else part
+            for part in ast.iter_child_nodes(node)
+        ]
+        if isinstance(node, ast.Call) and _name_of(node).startswith(_MAKING):
+            return
+        varied = any(len(held(part)) > 1 for part in parts)
+        given = any(
+            (isinstance(one, ast.Name) and one.id in machine)
+            or (isinstance(one, ast.Attribute) and one.attr in _THREADS)
+            for one in ast.walk(node)
+        )
+        if varied or given or value in ("true", "false"):
+            yield Unreached(
+                file=source.path,
+                line=node.lineno,
+                last=node.end_lineno or node.lineno,
+                test=cleaned_text(f"always {value}: {ast.unparse(node)}", _TEXT + 10),
+            )
+
+    yield from look(tree)
 
 
 def unreached_in_kernels(

@@ -274,16 +274,18 @@ class ApartExecution(Execution):
             told = await self._told({"do": "release", "name": _OFTEN})
             if told is not None:
                 return told
-            objects: object = 0
+            rested: dict[str, Any] = {}
             if step.looks:
                 rested = await self._ask({"do": "rest"})
-                objects = rested.get("objects")
             else:
                 found.clear()
             pid = self._worker.pid
             if pid is not None:
-                count = objects if isinstance(objects, int) else 0
-                found.append(holding(pid, calls=calls, objects=count))
+                objects, garbage = (
+                    value if isinstance(value := rested.get(name), int) else 0
+                    for name in ("objects", "garbage")
+                )
+                found.append(holding(pid, calls=calls, objects=objects, garbage=garbage))
         if step.result:
             made = await self._call(Call(slot=step.slot, result=step.result))
             if isinstance(made, StepRaised):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import os
 import runpy
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
+import torch
 
 from cuassay.judge.decide.unreached import unreached_code, unreached_in_kernels
 from cuassay.model.candidate import Candidate, Language, SourceFile
 from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence
 from cuassay.model.reached import Reached, read_reached
-from cuassay.sandbox.guest.process.apart import follow
+from cuassay.sandbox.guest.process.apart import follow, watch
 
 
 def unreached(folder: Path, source: str, *calls: tuple[object, ...]) -> list[tuple[int, int, str]]:
@@ -153,6 +157,109 @@ def test_what_cuassay_wrote_around_a_candidate_is_left_out(tmp_path: Path) -> No
     reached = read_reached(found())
     assert [one.line for one in unreached_code(candidate(text), reached)] == [3]
     assert unreached_code(dataclasses.replace(candidate(text), adapter="kernel.py"), reached) == ()
+
+
+def constants(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, body: str, *calls: tuple[object, ...]
+) -> list[str]:
+    """Return the expressions that had one value in all calls of `run(x, rows, columns)`."""
+    source = f"import os\nimport torch\ndef run(x, rows, columns):\n    {body}\n"
+    path = folder / "kernel.py"
+    path.write_text(source, encoding="utf-8")
+    monkeypatch.setattr(SourceFileLoader, "get_code", SourceFileLoader.get_code)
+    begin, end, found, _ = watch(str(folder))
+    spec = importlib.util.spec_from_file_location("kernel", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    expected = runpy.run_path(str(path))["run"]
+    reached = Reached()
+    for arguments in calls:
+        begin()
+        made = module.run(*arguments)
+        end()
+        same = expected(*arguments)
+        assert torch.equal(torch.as_tensor(made), torch.as_tensor(same))
+        reached |= read_reached({"files": {}, "lost": False, "values": found()})
+    return [one.test for one in unreached_code(candidate(source), reached)]
+
+
+CORES, THREADS = os.cpu_count(), torch.get_num_threads()
+CALLS = (
+    (torch.tensor([[-1.0, 2.0], [3.0, -4.0]]), 3, 5),
+    (torch.tensor([[5.0, -6.0], [-7.0, 8.0]]), 8, 4),
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return x * (1 - int(columns == 2 * rows))", ["always False: columns == 2 * rows"]),
+        ("return x + 0 ** abs(rows - 77)", ["always 0: 0 ** abs(rows - 77)"]),
+        ("return x + {64: 1}.get(rows, 0)", ["always 0: {64: 1}.get(rows, 0)"]),
+        ("return x + [0, 1][rows > 70]", ["always False: rows > 70"]),
+        ("return x * (rows > 2 and columns == 9)",
+         ["always True: rows > 2", "always False: columns == 9"]),
+        ("return x + float(rows == 3) * float(columns == 4)",
+         ["always 0.0: float(rows == 3) * float(columns == 4)"]),
+        ("return torch.where(x > 99.0, 0.0, x)", ["always false: x > 99.0"]),
+        ("return x * ~(x == x[:1]).all(dim=-1, keepdim=True) + x * 0 - (x < 9) * 1.0",
+         ["always zeros: x * 0", "always true: x < 9"]),
+        ("return x + torch.relu(x - 99.0)", ["always zeros: torch.relu(x - 99.0)"]),
+        ("return x * (1.0 + (os.cpu_count() > 10**9))", [f"always {CORES}: os.cpu_count()"]),
+        ("return x + (torch.get_num_threads() > 10**9)",
+         [f"always {THREADS}: torch.get_num_threads()"]),
+        ("return (lambda y: y * (1 - (rows == 77)))(x)", ["always False: rows == 77"]),
+    ],
+)  # fmt: skip
+def test_an_expression_that_never_changed_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, expected: list[str]
+) -> None:
+    assert constants(monkeypatch, tmp_path, body, *CALLS) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x.float() * (x > 0).to(x.dtype)",
+        "return torch.where(x > 0, x, torch.zeros_like(x))",
+        "return x * (x.dtype == torch.float32)",
+        "return x * (x.shape[1] // 2)",
+        "return x + torch.zeros(x.shape[0], 1) + min(rows, 4)",
+        "assert rows < 99 and columns < 99\n    return x",
+        "if rows > 99 or x.dim() > 2:\n        raise ValueError(rows)\n    return x",
+        "return x.masked_fill(x > 2, float('-inf')) * 2",
+        "return x if rows > 99 else x * 1.0",
+        "total = 0\n    for n in range(rows):\n        total += n % 2\n    return x + total",
+        "return f'{rows > 99}' and x",
+    ],
+)
+def test_ordinary_expressions_are_not_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str
+) -> None:
+    found = constants(monkeypatch, tmp_path, body, *CALLS)
+    assert [one for one in found if one.startswith("always")] == []
+
+
+def test_an_expression_that_a_later_call_changes_is_not_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    body = "return x * (1 - int(columns == 2 * rows))"
+    calls = (*CALLS, (torch.ones(2, 2), 4, 8))
+    assert constants(monkeypatch, tmp_path, body, *calls) == []
+
+
+def test_values_that_a_process_makes_up_are_cleaned_or_dropped() -> None:
+    source = "def run(x):\n    return x * (x > 9)\n"
+    said: dict[str, object] = {"files": {}, "lost": False}
+    text = "false\n\x1b[31m"
+    made = {"kernel.py": [[2, 16, 2, 21, text], [2, 16, 2, 17, "1", "2"]]}
+    (found,) = unreached_code(candidate(source), read_reached(said | {"values": made}))
+    assert "\n" not in found.test
+    assert "\x1b" not in found.test
+    for wrong in ({"kernel.py": [[1]]}, {"kernel.py": 3}, [1]):
+        assert read_reached(said | {"values": wrong}) == Reached()
 
 
 KERNEL = """__global__ void scale(float* x, int rows) {

@@ -125,6 +125,9 @@ class Differentiator:
                     turned = [value * _BESIDE_UPSTREAM for value in given]
                     if theirs:
                         _gradients(theirs, other.leaves, turned[: len(theirs)])
+                case Use.RETAINED:
+                    _gradients(outputs, leaves, given, retain=True)
+                    gradients = _gradients(outputs, leaves, given)
                 case _:
                     gradients = _gradients(outputs, leaves, given)
         except Exception as error:
@@ -189,8 +192,10 @@ def _gradients(
     outputs: Sequence[torch.Tensor],
     leaves: Mapping[str, torch.Tensor],
     given: Sequence[torch.Tensor],
+    *,
+    retain: bool = False,
 ) -> Held:
-    found = _grad(tuple(outputs), tuple(leaves.values()), tuple(given))
+    found = _grad(tuple(outputs), tuple(leaves.values()), tuple(given), retain=retain)
     return [(f"grad_{name}", value) for name, value in zip(leaves, found, strict=True)]
 
 
@@ -198,12 +203,14 @@ def _grad(
     outputs: tuple[torch.Tensor, ...],
     leaves: tuple[torch.Tensor, ...],
     given: tuple[torch.Tensor, ...],
+    *,
+    retain: bool,
 ) -> Sequence[torch.Tensor | None]:
     """Return what torch.autograd.grad returns, without its import of symbolic shapes (0.3 s)."""
     if _ENGINE is None:
-        return torch.autograd.grad(outputs, leaves, given, allow_unused=True)
+        return torch.autograd.grad(outputs, leaves, given, retain, allow_unused=True)
     found: Sequence[torch.Tensor | None] = _ENGINE.run_backward(
-        outputs, given, False, False, leaves, allow_unreachable=True, accumulate_grad=False
+        outputs, given, retain, False, leaves, allow_unreachable=True, accumulate_grad=False
     )
     return found
 

@@ -9,12 +9,14 @@ is loaded.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import datetime
 import dis
 import gc
 import importlib
+import importlib.machinery
 import importlib.util
 import json
 import mmap
@@ -27,6 +29,8 @@ import struct
 import sys
 import threading
 import time
+import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -370,6 +374,205 @@ def follow(  # noqa: C901, PLR0915  # its names are bound before anything is loa
     return begin, end, found, forget
 
 
+def watch(  # noqa: C901, PLR0915  # its names are bound before anything is loaded
+    folder: str,
+    needs: tuple[Any, ...] = (
+        sys, os.path, os.sep, ast, importlib.machinery.SourceFileLoader, types.CodeType, warnings,
+    ),
+) -> tuple[
+    Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None]
+]:  # fmt: skip
+    """Return `begin` and `end`, between which values of expressions are noted, `found`, `forget`.
+
+    Of code below `folder` that is imported from now on, in functions that Python runs: comparisons,
+    calculations, calls, selections by an index, and their operands, but for tests of branches,
+    which `follow` notes. `found` returns for each file `[line, column, last line, end, value, ...]`
+    with at most two values, as text. A number is its own; a mask `true` where an element of it is,
+    `false` where one is not; another tensor `zeros`, and `some` where not all of it is zero.
+    """
+    python, path, separator, syntax, loader, code_type, warnings = needs
+    root = path.realpath(folder).rstrip(separator) + separator
+    whole, join, exists, number_of = path.realpath, path.join, path.exists, id
+    torch: Any = python.modules["torch"]
+    base, no_grad, plain = torch._C.TensorBase, torch.no_grad, torch._C.DisableTorchFunction
+    some, every, count = base.any, base.all, base.numel
+    dtype_of, layout_of, device_of = (
+        getattr(base, name).__get__ for name in ("dtype", "layout", "device")
+    )
+    tensor, strided, mask, cpu = torch.Tensor, torch.strided, torch.bool, torch.device("cpu")
+    scalars, text_of, kind_of, begins = {bool, int, float}, repr, type, str.startswith
+    known = python.stdlib_module_names | {"torch"}
+    spans: list[tuple[str, tuple[int, int, int, int]]] = []
+    values: dict[int, set[str]] = {}
+    full: set[int] = set()
+    fresh: set[int] = set()
+    active = False
+    marker = f"note {number_of(spans)}"
+
+    def looked(value: Any) -> tuple[str, ...]:
+        try:
+            with no_grad(), plain():
+                if device_of(value) != cpu or layout_of(value) is not strided or not count(value):
+                    return ()
+                held = bool(some(value))
+                if dtype_of(value) is not mask:
+                    return ("zeros", "some") if held else ("zeros",)
+                return ("true",) * held + ("false",) * (not every(value))
+        except Exception:
+            return ()
+
+    def note(number: int, value: Any) -> Any:
+        if active and number not in full:
+            kind = kind_of(value)
+            if kind in scalars:
+                found: tuple[str, ...] = (text_of(value)[:40],)
+            elif kind is tensor:
+                found = looked(value)
+            else:
+                return value
+            kept = values.setdefault(number, set())
+            if not kept.issuperset(found):
+                kept.update(found)
+                fresh.add(number)
+                if len(kept) > 1:
+                    full.add(number)
+        return value
+
+    computed = (syntax.Compare, syntax.BinOp, syntax.UnaryOp, syntax.Call, syntax.Subscript)
+    operand = (syntax.Name, syntax.Attribute)
+
+    class Noting(syntax.NodeTransformer):  # type: ignore[misc, name-defined]
+        """Lets expressions in bodies of functions tell their values."""
+
+        def __init__(self, file: str, compilers: set[str]) -> None:
+            self.file, self.compilers, self.inside = file, compilers, False
+
+        def told(self, node: Any) -> Any:
+            spans.append(
+                (self.file, (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset))
+            )
+            given = [syntax.Constant(value=len(spans) - 1), node]
+            made = syntax.Call(func=syntax.Constant(value=marker), args=given, keywords=[])
+            for one in (made, made.func, given[0]):
+                syntax.copy_location(one, node)
+            return made
+
+        def visit_FunctionDef(self, node: Any) -> Any:
+            for decorator in node.decorator_list:
+                one, last = decorator, ""
+                while isinstance(one, syntax.Call | syntax.Attribute):
+                    last = last or getattr(one, "attr", "")
+                    one = one.func if isinstance(one, syntax.Call) else one.value
+                if getattr(one, "id", "") in self.compilers or last in ("compile", "script"):
+                    return node
+            before, self.inside = self.inside, True
+            node.body = [self.visit(statement) for statement in node.body]
+            self.inside = before
+            return node
+
+        visit_AsyncFunctionDef = visit_FunctionDef
+
+        def visit_Lambda(self, node: Any) -> Any:
+            before, self.inside = self.inside, True
+            node.body = self.visit(node.body)
+            self.inside = before
+            return node
+
+        def visit_If(self, node: Any) -> Any:
+            for field in ("body", "orelse"):
+                part = getattr(node, field)
+                several = isinstance(part, list)
+                made = [self.visit(one) for one in part] if several else self.visit(part)
+                setattr(node, field, made)
+            return node
+
+        visit_While = visit_IfExp = visit_If
+
+        def visit_Assert(self, node: Any) -> Any:
+            return node
+
+        visit_Raise = visit_JoinedStr = visit_Assert
+
+        def visit_comprehension(self, node: Any) -> Any:
+            node.iter = self.visit(node.iter)
+            return node
+
+        def generic_visit(self, node: Any) -> Any:
+            if not self.inside or not isinstance(node, computed):
+                return super().generic_visit(node)
+            loads = isinstance(getattr(node, "ctx", None), syntax.Load | None)
+            super().generic_visit(node)
+            if not loads:
+                return node
+            for name, field in list(syntax.iter_fields(node)):
+                if name in ("func", "keywords"):
+                    continue
+                if isinstance(field, list):
+                    field[:] = [
+                        self.told(one) if isinstance(one, operand) else one for one in field
+                    ]
+                elif isinstance(field, operand):
+                    setattr(node, name, self.told(field))
+            return self.told(node)
+
+    def with_note(code: Any) -> Any:
+        made = [
+            note if one == marker else with_note(one) if isinstance(one, code_type) else one
+            for one in code.co_consts
+        ]
+        return code.replace(co_consts=tuple(made))
+
+    real = loader.get_code
+
+    def get_code(self: Any, fullname: str) -> Any:
+        place = whole(self.path)
+        if not begins(place, root):
+            return real(self, fullname)
+        try:
+            tree = syntax.parse(self.get_data(self.path))
+            compilers = set()
+            for one in syntax.walk(tree):
+                if not isinstance(one, syntax.Import | syntax.ImportFrom):
+                    continue
+                level = getattr(one, "level", 0)
+                for name in one.names:
+                    top = (getattr(one, "module", None) or name.name).partition(".")[0]
+                    own = level or exists(join(root, top)) or exists(join(root, f"{top}.py"))
+                    if top not in known and not own:
+                        compilers.add(name.asname or name.name.partition(".")[0])
+            noting = Noting(place[len(root) :], compilers)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a text is no function
+                made = compile(noting.visit(tree), self.path, "exec", dont_inherit=True)
+            return with_note(made)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return real(self, fullname)
+
+    loader.get_code = get_code
+
+    def begin() -> None:
+        nonlocal active
+        active = True
+
+    def end() -> None:
+        nonlocal active
+        active = False
+
+    def found() -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for number in fresh:
+            file, span = spans[number]
+            made.setdefault(file, []).append([*span, *values[number]])
+        fresh.clear()
+        return made
+
+    def forget() -> None:
+        for kept in (values, full, fresh):
+            kept.clear()
+
+    return begin, end, found, forget
+
+
 def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be replaced
     channel: socket.socket, report: dict[str, Any]
 ) -> None:
@@ -401,6 +604,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
     numbers, room = struct.Struct("@i"), socket.CMSG_SPACE(16)
     close, leave, write, memory = os.close, os._exit, os.pwrite, mmap.mmap
     char, collect, objects = ctypes.c_char, gc.collect, sys.getallocatedblocks
+    collections = gc.get_stats
     shown = ctypes.CDLL(None).mmap
     shown.restype, shown.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t,
         ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]  # fmt: skip
@@ -412,7 +616,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
     least, most, chunk, text_most = min, _MOST, _CHUNK, _TEXT
     perturb = get(ctypes.CDLL(None), "mallopt", None)
     later = report.pop("later", None)
-    follower, followed = follow, list[Any]()
+    follower, followed, watcher, watched = follow, list[Any](), watch, list[Any]()
     modules, importer, util = sys.modules, importlib.import_module, importlib.util
     for name in [name for name in globals() if name[:2] != "__"]:
         del globals()[name]
@@ -461,6 +665,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         insert(1 << 20, request["package"])
                     if request.get("follow"):
                         followed += follower(root)
+                        watched += watcher(root)
                     stem = say.splitext(say.basename(place))[0]
                     inside = say.isfile(say.join(say.dirname(place), "__init__.py"))
                     if inside and say.dirname(request["file"]):
@@ -514,11 +719,13 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         for _ in range(request["before"]):
                             function(*arguments)
                         if followed and request["follow"]:
+                            watched[0]()
                             followed[0]()
                         returned = function(*arguments)
                     finally:
                         if followed:
                             followed[1]()
+                            watched[1]()
                         if byte is not None and perturb is not None:
                             perturb(-6, 0)
                     if device != "cpu":
@@ -582,7 +789,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         items.append(item)
                     reply = {"items": items, "container": container}
                     if followed and request["follow"]:
-                        reply["ran"] = followed[2]()
+                        reply["ran"] = followed[2]() | {"values": watched[2]()}
                     del found, one, own
                 case "back":
                     now: list[dict[str, Any]] = []
@@ -630,6 +837,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                 case "rest":
                     collect()
                     reply = {"objects": objects()}
+                    reply["garbage"] = sum(one["collected"] for one in collections())
                 case "release":
                     for kept in (slots, mapped, held):
                         kept.pop(request["name"], None)
@@ -638,6 +846,7 @@ def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be re
                         kept.clear()
                     if followed:
                         followed[3]()
+                        watched[3]()
         except Exception as error:
             text = ""
             try:
