@@ -188,6 +188,11 @@ smoothing_ignored           | cross_entropy               | API003 NUM001       
 sentinel_counted            | cross_entropy               | NUM001                 | A15 A6
 # arithmetic: the least values that callers pass
 scale_in_steps              | dequantize_int8_per_row     | NUM001                 | N11
+# arithmetic: rows with a structure
+pruned_halves               | dequantize_int8_per_row     | NUM001                 | A15
+ordered_rows                | softmax_masked              | NUM001                 | A15
+# arithmetic: two scalars at the ends of their domains at once
+plain_step                  | sgd_momentum_step           | NUM001                 | A6
 # arithmetic: one kind of call, of which all elements are alike
 all_ignored                 | cross_entropy               | NUM001                 | A15
 # arithmetic: term omitted
@@ -206,6 +211,8 @@ half_range                  | swiglu                      | NUM001              
 closed_rows                 | swiglu                      | NUM001                 | N10
 # masks: a row that keeps one column
 lone_column                 | softmax_masked              | NUM001 SHP001          | O8
+# sizes in a relation
+twice_as_wide               | softmax_masked              | SHP001                 | O7
 # tiles: one element beyond them
 one_beyond_tiles            | rmsnorm                     | SHP001                 | O7
 # fp16 range inside an fp32 operator

@@ -21,6 +21,8 @@ grad_recompute_half           | swiglu@float32    | GRAD001 | L3 N8
 grad_static_buffer            | fused_add_rmsnorm | GRAD001 | A5 S1  | require autograd
 grad_workspace_not_cleared    | gemm              | GRAD001 | S1
 grad_last_call_remembered     | gemm_bias_gelu    | GRAD001 | S1 A4  | require autograd
+# a second backward pass through one call
+grad_share_in_place           | swiglu            | GRAD001 | A4     | require autograd
 # statistics outside the graph
 grad_statistics_detached      | rmsnorm@float32   | GRAD001 | A11    | require autograd
 """

@@ -12,6 +12,8 @@ storage_reshaped         | rope_neox               | LAYOUT001 | A1        | req
 second_pass_flat         | layernorm@float32       | LAYOUT001 | A1        | require layouts
 warm_path_flat           | geglu_backward          | LAYOUT001 | A1 A2     | require layouts
 flat_slots               | moe_combine             | LAYOUT001 | A1        | require layouts
+# strides taken for granted where an input is large
+large_residual_flat      | fused_add_rmsnorm       | LAYOUT001 | A1        | require layouts
 # strides taken for granted: views into a packed buffer
 value_stride_of_key      | attention@float32       | LAYOUT001 | A1        | require layouts
 assumes_heads_inside     | attention@float32       | LAYOUT001 | A1        | require layouts

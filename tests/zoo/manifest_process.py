@@ -25,6 +25,7 @@ gpu_stream_left_current   | rmsnorm                 | PROC001 | S9 A9 | require 
 history_of_norms          | rmsnorm                 | PROC001 | S9    | require resources
 calls_remembered         | swiglu                  | PROC001 | S9    | require resources
 thread_a_call             | swiglu                  | PROC001 | S9    | require resources
+circles_a_call           | embedding               | PROC001 | S9    | require resources
 # host-side state: scratch that threads share
 scratch_of_threads       | layernorm               | STATE001 | H3    | require threads
 # host-side state: what is made for a shape and thrown away

@@ -74,12 +74,11 @@ def _ends(planner: Planner) -> Iterator[Case]:
     counted = [
         spec for spec in free if isinstance(spec.domain, IntegerRange) and len(spec.shape) > 1
     ]
-    for words, far in (("least", False), ("largest", True)):
-        ended = at_declared_ends(problem, largest=far)
-        if ended:
-            label = f"every scalar at its {words}"
-            case = planner.case(label, sizes, NUMERIC[0], workload=planner.first_workload)
-            yield dataclasses.replace(case, scalars={**case.scalars, **ended})
+    plainly = planner.case(
+        "every scalar at its least", sizes, NUMERIC[0], workload=planner.first_workload
+    )
+    if ended := at_declared_ends(problem, largest=False):
+        yield dataclasses.replace(plainly, scalars={**plainly.scalars, **ended})
     changes: list[tuple[str, Mapping[str, Fill]]] = [
         *((f"rows of many kinds in {name}, {n}", {name: one}) for n, name, one in patched),
         ("rows of many kinds of integers", {spec.name: fill("patchwork") for spec in counted}),
@@ -97,6 +96,9 @@ def _ends(planner: Planner) -> Iterator[Case]:
             yield dataclasses.replace(
                 case, fills={**case.fills, **changed}, scalars={**case.scalars, **near}
             )
+    if ended := at_declared_ends(problem, largest=True):
+        label = "every scalar at its largest"
+        yield dataclasses.replace(plainly, label=label, scalars={**plainly.scalars, **ended})
 
 
 def _end(spec: TensorSpec, *, largest: bool) -> Fill | None:

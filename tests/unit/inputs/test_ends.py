@@ -12,7 +12,7 @@ from cuassay.catalog import registry
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.real import PATCHES
-from cuassay.inputs.scalars import near_powers
+from cuassay.inputs.scalars import at_declared_ends, near_powers
 from cuassay.model.device import CPU
 from cuassay.model.domain import Positive, Real
 from cuassay.model.verdict import Profile
@@ -97,6 +97,39 @@ def test_rows_of_many_kinds_lie_side_by_side() -> None:
     assert len(rows) >= len(PATCHES)
 
 
+def test_some_rows_are_half_empty_and_some_are_sorted() -> None:
+    rows = values("rmsnorm", "rows of many kinds")["x"].float()
+    half = rows.shape[1] // 2
+    early, late = (rows[:, :half] == 0).all(dim=1), (rows[:, -half:] == 0).all(dim=1)
+    assert bool((early & ~late).any())
+    assert bool((late & ~early).any())
+    varied = rows.amax(dim=1) > rows.amin(dim=1)
+    assert bool((varied & (rows.diff(dim=1) >= 0).all(dim=1)).any())
+
+
+def test_rows_of_codes_have_a_structure_too() -> None:
+    codes = values("dequantize_int8_per_row", "rows of many kinds of integers")["codes"].int()
+    half = codes.shape[1] // 2
+    early, late = (codes[:, :half] == 0).all(dim=1), (codes[:, half:] == 0).all(dim=1)
+    assert bool((early & ~late).any())
+    assert bool((late & ~early).any())
+    steps = codes.diff(dim=1)
+    assert bool(((steps >= 0).all(dim=1) & (steps > 0).any(dim=1)).any())
+    assert bool((steps == 0).all(dim=1).any())
+    assert bool(codes.abs().amin(dim=1).ge(120).any())
+
+
+def test_two_scalars_lie_at_their_ends_together() -> None:
+    problem = registry.get("sgd_momentum_step")
+    planned = plan_cases(problem, "ends", profile=Profile.STANDARD, root_seed=5)
+    cases = {case.label: case for case in planned}
+    least = cases["every scalar at its least"].scalars
+    assert least["momentum"] == least["weight_decay"] == 0.0
+    largest = cases["every scalar at its largest"].scalars
+    assert largest == {**largest, **at_declared_ends(problem, largest=True)}
+    assert at_declared_ends(registry.get("embedding"), largest=False) == {}
+
+
 def test_fewer_rows_than_kinds_have_the_others_in_the_next_case() -> None:
     problem = registry.get("sgd_momentum_step")
     cases = plan_cases(problem, "ends", profile=Profile.STANDARD, root_seed=5)
@@ -118,5 +151,5 @@ def test_massive_channels_are_the_same_in_all_rows() -> None:
 def test_a_profile_has_no_more_than_its_budget() -> None:
     for name in registry.names():
         quick = plan_cases(registry.get(name), "ends", profile=Profile.QUICK, root_seed=1)
-        assert len(quick) <= 8
+        assert len(quick) <= 9
         assert len({case.label for case in quick}) == len(quick)

@@ -17,6 +17,7 @@ from cuassay.checks.interface.layout_trials import (
     expandable_axes,
     fitting,
     is_gradient,
+    large_scenarios,
     layout_scenarios,
     packable,
     shared_scenarios,
@@ -109,7 +110,8 @@ def test_the_message_names_the_input_and_its_layout() -> None:
     assert found[0].where.output == "y"
     assert "x sliced with step 2 gives wrong numbers" in found[0].details[0][1]
     assert not any("bias" in text for _, text in found[0].details)
-    (bias,) = examine(Layout001(), scaled_add(), lambda: flat_bias)
+    bias, large = examine(Layout001(), scaled_add(), lambda: flat_bias)
+    assert large.message.startswith("x transposed and bias sliced with step 2 gives wrong numbers")
     assert bias.condition.endswith("(bias sliced with step 2 gives wrong numbers)")
 
 
@@ -299,6 +301,18 @@ def test_quick_tries_each_input_and_standard_all_layouts() -> None:
         "x expanded (stride 0)",  # along the first axis, then along the last
         "x expanded (stride 0)",
     ]
+
+
+def test_a_large_case_has_all_inputs_in_another_layout() -> None:
+    def flat_if_large(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        return (flat(x) if x.numel() > 64 else x) * gain + bias
+
+    trial = FakeTrial(scaled_add().problem, flat_if_large)
+    small = [s.cases[0].axes for s in layout_scenarios(trial)]
+    (large,) = large_scenarios(trial)
+    assert large.cases[0].axes not in small
+    (tried,) = tried_calls(large)
+    assert tried.words == "x transposed and bias sliced with step 2"
 
 
 def test_which_layouts_fit() -> None:

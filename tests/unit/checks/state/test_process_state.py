@@ -210,14 +210,23 @@ def _kept(
     *counts: tuple[int, int, int],
     spans: Sequence[int] = (2, 2, 2, 8, 8),
     objects: Sequence[int] = (0,) * 5,
+    garbage: Sequence[int] = (0,) * 5,
 ) -> list[Finding]:
     """Judge looks of (threads, files, bytes) after as many calls as the spans say."""
     trial = scaled_add()
     scenario = scenarios(trial)[StateTrying.KEPT]
     calls = [sum(spans[: n + 1]) for n in range(len(counts))]
     looks = tuple(
-        Holding(calls=c, threads=threads, processes=0, files=files, host_bytes=size, objects=o)
-        for c, o, (threads, files, size) in zip(calls, objects, counts, strict=False)
+        Holding(
+            calls=c,
+            threads=threads,
+            processes=0,
+            files=files,
+            host_bytes=size,
+            objects=o,
+            garbage=g,
+        )
+        for c, o, g, (threads, files, size) in zip(calls, objects, garbage, counts, strict=False)
     )
     run = Reported(scenario, ())
     run._records[-1] = StepDone(index=1, report=Holdings(found=looks))
@@ -253,6 +262,24 @@ def test_an_object_that_each_call_leaves_is_a_condition(
 ) -> None:
     found = _kept(*[(1, 5, 1000)] * 5, objects=objects)
     expected = ["resources: each call keeps an object of Python"] if kept else []
+    assert [finding.condition for finding in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("garbage", "a_call"),
+    [
+        ((0, 400, 800, 2400, 4000), "200"),
+        ((0, 20, 40, 120, 200), ""),  # ten a call, as exceptions and graphs leave
+        ((900, 900, 900, 900, 900), ""),  # of the import
+        ((0, 0, 0, 900, 900), ""),  # once
+    ],
+)
+def test_objects_that_only_the_collector_frees_are_a_condition(
+    garbage: tuple[int, ...], a_call: str
+) -> None:
+    found = _kept(*[(1, 5, 1000)] * 5, garbage=garbage)
+    circles = f"{a_call} objects in circles until the collector stops the process"
+    expected = [f"resources: each call keeps {circles}"] if a_call else []
     assert [finding.condition for finding in found] == expected
 
 
