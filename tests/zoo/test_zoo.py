@@ -37,6 +37,9 @@ CODES = {
 } | {code for pair in PAIRS if not pair.plain for code in pair.codes}
 # Faults too small, or too rarely met, for plain probes: only the gate sees them.
 _SUBTLE = (
+    "ordered_rows",
+    "plain_step",
+    "pruned_halves",
     "branch_above_local_limits",
     "branch_for_two_sizes",
     "rounded_once_a_block",

@@ -19,6 +19,18 @@ def test_places_and_branches_are_read_and_united() -> None:
     assert (both.calls, both.lost) == (3, True)
 
 
+def test_values_of_an_expression_are_united_as_far_as_two() -> None:
+    first, then, later = (
+        read_reached({**_TOLD, "lost": False, "values": {"a.py": [[2, 4, 2, 9, *said]]}})
+        for said in (["7"], ["7", "8"], ["9"])
+    )
+    assert first.values == {"a.py": {(2, 4, 2, 9): {"7"}}}
+    assert (first | first).values == first.values
+    assert (first | then | later).values == {"a.py": {(2, 4, 2, 9): {"7", "8"}}}
+    elsewhere = Reached(values={"a.py": {(3, 0, 3, 1): frozenset({"true"})}})
+    assert set((first | elsewhere).values["a.py"]) == {(2, 4, 2, 9), (3, 0, 3, 1)}
+
+
 @pytest.mark.parametrize(
     "found",
     [
@@ -32,6 +44,8 @@ def test_places_and_branches_are_read_and_united() -> None:
         {"files": {"a.py": {"at": [], "branches": [[1, 2]]}}, "lost": False},
         {"files": {"a.py": {"at": [[1, float("inf")]], "branches": []}}, "lost": False},
         {"files": {}},
+        {"files": {}, "lost": False, "values": {"a.py": [[1, 2]]}},
+        {"files": {}, "lost": False, "values": [[1, 2, 3, 4, "true"]]},
     ],
 )
 def test_what_has_another_form_says_nothing(found: object) -> None:
