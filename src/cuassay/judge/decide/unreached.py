@@ -32,6 +32,7 @@ _COMPILERS = ("jit", "compile", "script", "kernel", "custom_op", "register_fake"
 _MAKES_CODE = ("exec", "eval", "compile")
 _COMPUTED = ast.Compare | ast.BinOp | ast.UnaryOp | ast.Call | ast.Subscript
 _MACHINE = ("os", "platform", "multiprocessing", "psutil")  # modules
+_CLOCKS = ("time", "datetime")
 _THREADS = ("get_num_threads", "get_num_interop_threads")
 _MAKING = ("zeros", "ones", "empty", "full", "tensor", "new_", "arange")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -65,6 +66,7 @@ def unreached_code(candidate: Candidate, reached: Reached) -> tuple[Unreached, .
         found += file.unreached(tree)
         values = reached.values.get(source.path, {})
         found += _constants(tree, source, values)
+        found += _by_the_clock(tree, source)
     return tuple(found)
 
 
@@ -76,13 +78,7 @@ def _constants(
     A mask or another result of tensors counts by itself. A number counts where one of its operands
     was not the same each time, or where the machine gave it.
     """
-    machine = {
-        name.asname or name.name.partition(".")[0]
-        for one in ast.walk(tree)
-        if isinstance(one, ast.Import | ast.ImportFrom)
-        for name in one.names
-        if (getattr(one, "module", None) or name.name).partition(".")[0] in _MACHINE
-    }
+    machine = _names_of(tree, _MACHINE)
 
     def held(node: ast.AST) -> frozenset[str]:
         if not isinstance(node, ast.expr):
@@ -117,6 +113,31 @@ def _constants(
             )
 
     yield from look(tree)
+
+
+def _names_of(tree: ast.Module, modules: Sequence[str]) -> set[str]:
+    """Return the names by which a file has some modules and what it imports of them."""
+    return {
+        name.asname or name.name.partition(".")[0]
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Import | ast.ImportFrom)
+        for name in one.names
+        if (getattr(one, "module", None) or name.name).partition(".")[0] in modules
+    }
+
+
+def _by_the_clock(tree: ast.Module, source: SourceFile) -> Iterator[Unreached]:
+    """Return the lines of functions that read a clock or wait: calls at other times may differ."""
+    names, lines = _names_of(tree, _CLOCKS), set[int]()
+    for function in ast.walk(tree):
+        for call in ast.walk(function) if isinstance(function, _Function | ast.Lambda) else ():
+            root = call.func if isinstance(call, ast.Call) else None
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            if isinstance(root, ast.Name) and root.id in names and root.lineno not in lines:
+                lines.add(root.lineno)
+                test = cleaned_text(f"depends on time: {ast.unparse(call)}", _TEXT + 10)
+                yield Unreached(file=source.path, line=root.lineno, last=root.lineno, test=test)
 
 
 def unreached_in_kernels(

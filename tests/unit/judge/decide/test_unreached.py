@@ -242,6 +242,20 @@ def test_ordinary_expressions_are_not_named(
     assert [one for one in found if one.startswith("always")] == []
 
 
+def test_what_depends_on_time_is_named() -> None:
+    source = (
+        "import time\nfrom datetime import datetime as day\nBEGUN = time.monotonic()\n"
+        "def run(x):\n    old = time.monotonic() - BEGUN\n    def late():\n"
+        "        return day.now().hour > 9\n    timed = x.time()\n    return x + old + late()\n"
+    )
+    found = unreached_code(candidate(source), Reached(calls=1))
+    clocks = [(one.line, one.test) for one in found if one.test.startswith("depends")]
+    assert clocks == [
+        (5, "depends on time: time.monotonic()"),
+        (7, "depends on time: day.now()"),
+    ]
+
+
 def test_an_expression_that_a_later_call_changes_is_not_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
