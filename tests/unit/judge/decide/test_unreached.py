@@ -264,6 +264,21 @@ def test_an_expression_that_a_later_call_changes_is_not_named(
     assert constants(monkeypatch, tmp_path, body, *calls) == []
 
 
+@pytest.mark.parametrize("file", ["kernel.py", "inner/other.py"])
+def test_code_that_a_compiler_traces_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str
+) -> None:
+    other = tmp_path / file
+    other.parent.mkdir(exist_ok=True)
+    other.write_text("import torch\nfast = torch.compile\n", encoding="utf-8")
+    monkeypatch.setattr(SourceFileLoader, "get_code", plain := SourceFileLoader.get_code)
+    watch(str(tmp_path))
+    assert SourceFileLoader.get_code is plain
+    other.unlink()
+    watch(str(tmp_path))
+    assert SourceFileLoader.get_code is not plain
+
+
 def test_values_that_a_process_makes_up_are_cleaned_or_dropped() -> None:
     source = "def run(x):\n    return x * (x > 9)\n"
     said: dict[str, object] = {"files": {}, "lost": False}

@@ -39,6 +39,11 @@ _CAP = 1 << 16
 _MOST = 1 << 28
 _TEXT = 4096
 _CHUNK = 1 << 30
+# What speaks of these is traced by a compiler, which refuses a call that it does not know.
+_TRACERS = (
+    "torch.compile", "torch._dynamo", "torch.jit", "torch.export", "torch.fx", "flex_attention",
+    "torch.cond", "import compile",
+)  # fmt: skip
 _FOLLOWED = 1 << 18  # instructions of a call: 60 ms
 
 
@@ -378,6 +383,7 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     folder: str,
     needs: tuple[Any, ...] = (
         sys, os.path, os.sep, ast, importlib.machinery.SourceFileLoader, types.CodeType, warnings,
+        os.walk, _TRACERS,
     ),
 ) -> tuple[
     Callable[[], None], Callable[[], None], Callable[[], dict[str, Any]], Callable[[], None]
@@ -388,9 +394,10 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
     calculations, calls, selections by an index, and their operands, but for tests of branches,
     which `follow` notes. `found` returns for each file `[line, column, last line, end, value, ...]`
     with at most two values, as text. A number is its own; a mask `true` where an element of it is,
-    `false` where one is not; another tensor `zeros`, and `some` where not all of it is zero.
+    `false` where one is not; another tensor `zeros`, and `some` where not all of it is zero. Of
+    code that a compiler traces nothing is noted.
     """
-    python, path, separator, syntax, loader, code_type, warnings = needs
+    python, path, separator, syntax, loader, code_type, warnings, walk, tracers = needs
     root = path.realpath(folder).rstrip(separator) + separator
     whole, join, exists, number_of = path.realpath, path.join, path.exists, id
     torch: Any = python.modules["torch"]
@@ -522,6 +529,16 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         ]
         return code.replace(co_consts=tuple(made))
 
+    def is_traced() -> bool:
+        for place, _, names in walk(root):
+            for name in names:
+                if name.endswith(".py"):
+                    with open(join(place, name), encoding="utf-8", errors="replace") as file:
+                        text = file.read()
+                    if any(word in text for word in tracers):
+                        return True
+        return False
+
     real = loader.get_code
 
     def get_code(self: Any, fullname: str) -> Any:
@@ -548,7 +565,8 @@ def watch(  # noqa: C901, PLR0915  # its names are bound before anything is load
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return real(self, fullname)
 
-    loader.get_code = get_code
+    if not is_traced():
+        loader.get_code = get_code
 
     def begin() -> None:
         nonlocal active
