@@ -81,8 +81,14 @@ _FULL = {
         "a descriptor of tcgen05 with a base offset, an absolute leading dimension or 128-byte "
         "swizzling in units of 32 bytes"
     ),
-    L.BAD_DESCRIPTOR + 1: "a sparse product of tcgen05",
-    L.BAD_DESCRIPTOR + 3: "a zero-column mask of tcgen05.mma.ws",
+    L.BAD_DESCRIPTOR + 1: (
+        "a sparse product of tcgen05 with fewer than 128 rows in a block, metadata from an odd "
+        "column on, a selector above 1, small elements of B with scales, or B swizzled by 32 bytes"
+    ),
+    L.BAD_DESCRIPTOR + 3: (
+        "a zero-column mask of tcgen05.mma.ws that begins behind its first span, or a shift of B "
+        "within 16 bytes"
+    ),
     L.BAD_DESCRIPTOR + 2: (
         "a product of tcgen05 with A in tensor memory and elements of 4 or 6 bits, or fewer than "
         "128 rows where weights are stationary"

@@ -37,6 +37,12 @@ _SHAPES = {
     P.BAD_LANE: "has its accumulator, or A, at lane {number}: it begins at lane 0",
     P.BAD_COPIES: "reads A from tensor memory with 128 rows for a pair of blocks: lanes 0 to 63 "
     "and 64 to 127 have to hold the same, and lane {number} differs",
+    P.BAD_METADATA: "reads the metadata code {number:#x} of a sparse A, to which PTX gives no "
+    "meaning",
+    P.BAD_SPARSITY: "has an instruction descriptor ({number:#x}) whose sparsity (bit 2) or "
+    "selector (bits 0 and 1) is not that of the instruction",
+    P.BAD_SHIFT: "has a zero-column mask that shifts by {number} columns, more than the "
+    "instruction descriptor (bits 30 and 31) allows",
     P.BAD_PAIR: "is for a pair of blocks (cta_group::2), and the block has no other one",
 }
 

@@ -120,15 +120,15 @@ def swizzled(place: int, span: int) -> int:
 
 
 def k_major(matrix: Bytes, span: int, size: int) -> Bytes:
-    """Return the image of a matrix of bytes [rows, 32]: groups of 8 rows, each row `span` bytes.
+    """Return the image of a matrix of bytes [rows, bytes]: groups of 8 rows, each row `span` bytes.
 
-    Without swizzling (16) a group is two matrices of 8 rows of 16 bytes. Leading 128, stride
-    8 span (256).
+    Without swizzling (16) a group is matrices of 8 rows of 16 bytes, side by side. Leading 128,
+    stride 8 times `span`, or the bytes of a row.
     """
     image = np.zeros(size, np.uint8)
     for row, inner in np.ndindex(matrix.shape):
         if span == 16:
-            place = row // 8 * 256 + inner // 16 * 128 + row % 8 * 16 + inner % 16
+            place = row // 8 * 8 * matrix.shape[1] + inner // 16 * 128 + row % 8 * 16 + inner % 16
         else:
             place = swizzled(row // 8 * 8 * span + row % 8 * span + inner, span)
         image[place] = matrix[row, inner]

@@ -17,7 +17,8 @@ from ptxsan.isa import space_of
 from ptxsan.numerics.dot import SumRule, instruction_rule
 from ptxsan.numerics.formats import BY_NAME
 from ptxsan.runtime.packing import DEALT, FRACTIONS, INTEGERS, SATFINITE, SHADOW, pack
-from ptxsan.syntax import Instruction, Operand, Register, Vector
+from ptxsan.runtime.sparse import ORDERED, WHOLE
+from ptxsan.syntax import Immediate, Instruction, Operand, Register, Vector
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "e4m3": 8, "e5m2": 8, "f64": 64, "s32": 32}
@@ -46,8 +47,9 @@ def items_of(operand: Operand) -> tuple[Operand, ...]:
 @emits("mma")
 def emit_mma(cx: Emit, ins: Instruction) -> None:
     """D = A B + C over a warp."""
-    if "sp" in ins.parts or any(part.startswith("sp::") for part in ins.parts):
-        cx.unsupported("is sparse, which is not modelled")
+    if "sp" in ins.parts or "sp::ordered_metadata" in ins.parts:
+        _sparse(cx, ins)
+        return
     m, n, k = shape_of(cx, ins)
     if (m, n, k) == (8, 8, 4) and "f16" in ins.parts:
         cx.unsupported("is the Volta shape, which is not modelled")
@@ -92,6 +94,43 @@ def _scaled(cx: Emit, ins: Instruction) -> None:
     results = cx.collective("mma_scaled", inputs, ["b32"] * lengths[2], immediate=immediate)
     for to, result in zip(items_of(ins.operands[0]), results, strict=True):
         write_result(cx, to, result, "f32")
+
+
+def _sparse(cx: Emit, ins: Instruction) -> None:
+    """D = A B + C with a sparse A, whose metadata the lanes bring that a selector names."""
+    if cx.algebra:
+        cx.unsupported("has no meaning in the algebra")
+    m, n, k = shape_of(cx, ins)
+    types = [part for part in ins.parts if part in _BITS]
+    selector = ins.operands[5] if len(ins.operands) == 6 else None
+    if len(types) != 4 or types[0] != types[3] or not isinstance(selector, Immediate):
+        cx.unsupported("is no sparse product that is known")
+    (d, a, b, c), bits = types, 4 if types[1] in ("u4", "s4") else _BITS[types[1]]
+    if "block_scale" in ins.parts or a in ("e2m1", "e2m3", "e3m2") or (m, n) != (16, 8) or k > 64:
+        cx.unsupported("has scales, factors of 4 or 6 bits in bytes, or a K above 64")
+    lanes = k // {4: 8, 8: 4, 16: 4, 32: 2}[bits] // 4  # of four, that hold a row's codes
+    if not 0 <= selector.bits < 4 // max(lanes, 1):
+        cx.unsupported(f"has the selector {selector.bits}, which its shape does not have")
+    columns = [items_of(operand) for operand in ins.operands[1:4]]
+    inputs = [cx.read(one, "b32") for column in columns for one in column]
+    inputs.append(cx.read(ins.operands[4], "b32"))
+    whole, chosen = a in INTEGERS, selector.bits
+    chosen |= (WHOLE if whole else 0) | (ORDERED if "sp::ordered_metadata" in ins.parts else 0)
+    inputs.append(Value("b32", str(chosen), "false"))
+    rule = None if whole else instruction_rule(cx.options.arch, _BITS[a] // 8, k // 2)
+    if rule is not None and rule.halves and c != "f32":
+        cx.unsupported("with 8-bit factors and f16 accumulators is not modelled for sm_90")
+    kinds = (
+        (INTEGERS[a], INTEGERS[b], 0)
+        if whole
+        else (BY_NAME[a].index, BY_NAME[b].index, BY_NAME[c].index)
+    )
+    counts = len(columns[0]), len(columns[1]), len(columns[2])
+    flags = (SHADOW if cx.shadow_on else 0) | (SATFINITE if "satfinite" in ins.parts else 0)
+    immediate = pack((m, n, k // 2), counts, kinds, rule, flags)
+    results = cx.collective("mma_sparse", inputs, ["b32"] * counts[2], immediate=immediate)
+    for to, result in zip(items_of(ins.operands[0]), results, strict=True):
+        write_result(cx, to, result, d)
 
 
 def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:

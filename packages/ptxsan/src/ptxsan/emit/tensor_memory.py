@@ -28,6 +28,7 @@ from ptxsan.runtime.tensor_products import (
     HALVED,
     PAIR,
     SCALES,
+    SPARSE,
     STATIONARY,
 )
 from ptxsan.syntax import Address, Immediate, Instruction, Operand, Register, Vector
@@ -304,16 +305,22 @@ def emit_copy(cx: Emit, ins: Instruction) -> None:
 @emits("tcgen05", where=lambda ins: ins.parts[1] == "mma")
 def emit_multiply(cx: Emit, ins: Instruction) -> None:
     """D = A B + D, or A B, of matrices that descriptors and addresses name."""
-    _refuse(cx, "sp", "ashift")
-    stationary = "ws" in ins.parts
+    _refuse(cx, "ashift")
+    stationary, sparse = "ws" in ins.parts, "sp" in ins.parts
     kind = next((one[6:] for one in ins.parts if one.startswith("kind::")), "")
     if kind not in _KINDS:
         cx.unsupported("has a kind that is not covered")
     how = _KINDS.index(kind) | (PAIR if _group(ins) == 2 else 0)
     how |= STATIONARY if stationary else 0
-    if stationary and (_group(ins) == 2 or kind.startswith("mx")):
-        cx.unsupported("is no weight-stationary product that PTX has")
-    to, a, b, described, *rest = ins.operands
+    if stationary and (sparse or _group(ins) == 2 or kind.startswith("mx")):
+        cx.unsupported("is no weight-stationary product that is covered")
+    to, a, b, *rest = ins.operands
+    extra = "0"
+    if sparse:
+        how |= SPARSE
+        extra = _tensor_address(cx, rest[0])
+        rest = rest[1:]
+    described, *rest = rest
     scales = ["0", "0"]
     if kind.startswith("mx"):
         if "block_scale" not in ins.parts or len(rest) < 3:
@@ -333,7 +340,7 @@ def emit_multiply(cx: Emit, ins: Instruction) -> None:
             cx.store_field("%thread", layout.TILE_AT + 4 * index, value.bits)
         rest = rest[1:]
     if len(rest) > 1 and stationary:
-        cx.call("void", "rt_tensor_mask", ("i64", "%launch.i"), ("i64", _whole(cx, rest[1])))
+        extra = _whole(cx, rest[1])
     elif len(rest) > 1:
         if not isinstance(rest[1], Immediate):
             cx.unsupported("needs a constant where it scales its accumulator")
@@ -346,7 +353,7 @@ def emit_multiply(cx: Emit, ins: Instruction) -> None:
         cells.report_if(cx, enabled.poison, layout.K_POISON_BRANCH)
     both = cx.let(f"select i1 {enabled.bits}, i64 {how | ACCUMULATE}, i64 {how}")
     given = (
-        _tensor_address(cx, to), first, _whole(cx, b), wide(cx, described), both, *scales
+        _tensor_address(cx, to), first, _whole(cx, b), wide(cx, described), both, *scales, extra,
     )  # fmt: skip
     cx.call("void", "rt_tensor_multiply", *_HERE, *(("i64", one) for one in given), site_of(cx))
 

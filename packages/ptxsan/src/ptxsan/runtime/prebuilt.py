@@ -48,7 +48,7 @@ _PIECES = {
         "launch_control",
         "tile_issue",
     ),
-    "matrix": ("matrix",),
+    "matrix": ("matrix", "sparse"),
     "tensor": ("tensor_memory", "tensor_products"),
     "threads": ("scheduler", "order", "deferred", "reports", "prints", "proxies", "heap"),
     "values": ("floats", "shadow", "exchange", "collectives", "descriptors", "textures"),

@@ -39,19 +39,28 @@ from ptxsan.runtime.raw import (
     store_u32,
     store_u64,
 )
+from ptxsan.runtime.sparse import (
+    FOUR_OF_EIGHT,
+    ONE_OF_TWO,
+    TWO_OF_FOUR,
+    gather_met,
+    read_tensor_metadata,
+)
 from ptxsan.runtime.tensor_memory import check_cell, complain, peer_of, usable
 from ptxsan.runtime.watch import keep_access
 
 F16, TF32, F8F6F4, I8, MXF8F6F4, MXF4, MXF4NVF4 = 0, 1, 2, 3, 4, 5, 6  # kinds
 # Bits of `how`: kind (4), A in tensor memory, accumulate, pair of blocks, lanes disabled, log2 of
-# how often D is halved (8), scales for each row (8), weights stationary.
+# how often D is halved (8), scales for each row (8), weights stationary, A sparse.
 A_INSIDE, ACCUMULATE, PAIR, DISABLED, HALVED, SCALES = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 8, 16
-STATIONARY = 1 << 24
+STATIONARY, SPARSE = 1 << 24, 1 << 25
 # What a descriptor has that no hardware takes.
 BAD_ROWS, BAD_COLUMNS, BAD_FORMAT, BAD_LANE, BAD_PAIR, BAD_COPIES = 0, 1, 2, 3, 4, 5
+BAD_METADATA, BAD_SPARSITY, BAD_SHIFT = 6, 7, 8
 _SWIZZLE, _SPARSE, _SMALL_A, _MASK = 0, 1, 2, 3  # what is not modelled, from L.BAD_DESCRIPTOR on
 _E4M3, _E5M2, _E2M1, _E3M2, _E2M3 = 4, 5, 7, 8, 9  # FloatFormat.index
 _FRACTION = 25
+_HIDDEN = 2  # in the poison of B's columns: a mask makes it zero, and nobody reads it
 
 
 @native
@@ -188,34 +197,27 @@ def _code(data: int, index: int, bits: int) -> int:
 def _operand(
     thread: int, block: int, launch: int, owner: int, descriptor: int, rows: int, first: int,
     shape: tuple[int, int, int, int], codes: NDArray[np.int64], poison: NDArray[np.int64],
-    pipe: int, site: int,
+    pipe: int, site: int, skip: int,
 ) -> None:  # fmt: skip
     """Read `rows` rows of an operand in a block's shared memory, as rows from `first` on.
 
     `shape`: elements along K, bits of one, elements in 16 bytes, whether chunks run along the rows.
-    codes: [rows of all, K], flat.
+    codes: [rows of all, K], flat. `skip`: rows of the operand before the first one; rows that
+    `poison` calls hidden are not read.
     """
     depth, bits, each, transposed = shape
     if transposed:
-        for k in range(depth):
-            for row in range(0, rows, each):
-                data = _chunk(
-                    thread, block, launch, owner, _place(descriptor, row, k, 1 | 16 // each << 1),
-                    pipe, site,
-                )  # fmt: skip
-                init = data - load_u64(owner + L.SHARED_DATA) + load_u64(owner + L.SHARED_INIT)
-                for index in range(min(each, rows - row)):
-                    at = first + row + index
-                    if data:
-                        codes[at * depth + k] = _code(data, index, bits)
-                        for byte in range(bits * index // 8, (bits * (index + 1) + 7) // 8):
-                            poison[at] |= 1 - (load_u8(init + byte) & 1)
+        _turned(
+            thread, block, launch, owner, descriptor, rows, first, shape, codes, poison, pipe,
+            site, skip,
+        )  # fmt: skip
         return
     for row in range(rows):
+        if poison[first + row] & _HIDDEN:
+            continue
         for turn in range(depth // each):
-            data = _chunk(
-                thread, block, launch, owner, _place(descriptor, row, 16 * turn, 0), pipe, site
-            )
+            place = _place(descriptor, skip + row, 16 * turn, 0)
+            data = _chunk(thread, block, launch, owner, place, pipe, site)
             if data == 0:
                 continue
             init = data - load_u64(owner + L.SHARED_DATA) + load_u64(owner + L.SHARED_INIT)
@@ -223,6 +225,30 @@ def _operand(
                 codes[(first + row) * depth + turn * each + index] = _code(data, index, bits)
             for byte in range((bits * each + 7) // 8):
                 poison[first + row] |= 1 - (load_u8(init + byte) & 1)
+
+
+@native
+def _turned(
+    thread: int, block: int, launch: int, owner: int, descriptor: int, rows: int, first: int,
+    shape: tuple[int, int, int, int], codes: NDArray[np.int64], poison: NDArray[np.int64],
+    pipe: int, site: int, skip: int,
+) -> None:  # fmt: skip
+    """Do what `_operand` does where chunks run along the rows."""
+    depth, bits, each, _ = shape
+    for row in range(0, rows, each):
+        seen = 0
+        for at in range(first + row, first + min(row + each, rows)):
+            seen |= 1 - (poison[at] >> 1)
+        for k in range(depth if seen else 0):
+            place = _place(descriptor, skip + row, k, 1 | 16 // each << 1)
+            data = _chunk(thread, block, launch, owner, place, pipe, site)
+            init = data - load_u64(owner + L.SHARED_DATA) + load_u64(owner + L.SHARED_INIT)
+            for index in range(min(each, rows - row) if data else 0):
+                at = first + row + index
+                if poison[at] & _HIDDEN == 0:
+                    codes[at * depth + k] = _code(data, index, bits)
+                    for byte in range(bits * index // 8, (bits * (index + 1) + 7) // 8):
+                        poison[at] |= 1 - (load_u8(init + byte) & 1)
 
 
 @native
@@ -461,18 +487,29 @@ def _is_legal(
         return _refuse(thread, launch, site, to >> 16, BAD_LANE)
     if how & A_INSIDE and a_at >> 16 not in (0, half):
         return _refuse(thread, launch, site, a_at >> 16, BAD_LANE)
+    sparse = how & SPARSE != 0
+    if (described >> 2 & 1 == 1) != sparse:
+        return _refuse(thread, launch, site, described & 0xFFFFFFFF, BAD_SPARSITY)
+    if sparse and kind in (F8F6F4, I8) and described & 3:
+        return _refuse(thread, launch, site, described & 0xFFFFFFFF, BAD_SPARSITY)
     return True
 
 
 @native
 def _is_covered(
-    launch: int, kind: int, described: int, how: int, a_at: int, b_at: int
+    launch: int, kind: int, described: int, how: int, a_at: int, b_at: int, extra: int
 ) -> bool:  # fmt: skip
     """Whether the machine models what descriptors ask for; else the launch has no verdict."""
     rows, _, _ = _sizes(kind, described)
-    a, _, _ = _formats(kind, described)
-    if described >> 2 & 1:
-        return _unmodelled(launch, _SPARSE)
+    a, b, _ = _formats(kind, described)
+    if how & SPARSE:
+        # Rows of fewer lanes, small elements of B with scales, B's rows beyond what is swizzled.
+        short = rows != (256 if how & PAIR else 128)
+        small = kind == MXF8F6F4 and _bits_of(kind, b) < 8
+        narrow = described >> 16 & 1 == 0 and b_at >> 61 & 7 == 6
+        chosen = kind in (F16, TF32) and described & 3 > 1
+        if short or small or narrow or chosen or extra & 1:
+            return _unmodelled(launch, _SPARSE)
     inside = how & A_INSIDE != 0
     if not _is_modelled(b_at) or not (inside or _is_modelled(a_at)):
         return _unmodelled(launch, _SWIZZLE)
@@ -531,12 +568,82 @@ def _in_panels(rows: NDArray[np.int64], columns: int, depth: int) -> NDArray[np.
     return panels
 
 
-@export("void(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+@native
+def _read_part(
+    thread: int, block: int, launch: int, owner: int, places: tuple[int, int, int, int],
+    described: int, how: int, first: tuple[int, int], a: NDArray[np.int64],
+    b: NDArray[np.int64], met: NDArray[np.int64], pa: NDArray[np.int64], pb: NDArray[np.int64],
+    pipe: int, site: int,
+) -> bool:  # fmt: skip
+    """Check the accumulator of a block and read its part of A and B; False: there is none.
+
+    `places`: D, A, B and `extra` as in `rt_tensor_multiply`; `first`: row of A, row of B. a, met:
+    [rows of all, K]; b: [columns of all, K of B].
+    """
+    to, a_at, b_at, extra = places
+    kind, pair, parts = how & 15, how & PAIR != 0, 2 if how & PAIR else 1
+    rows, columns, depth = _sizes(kind, described)
+    a_form, b_form, _ = _formats(kind, described)
+    wide = columns // 2 if pair and rows == 128 else columns
+    lanes = 0x55 << ((to >> 16) // 16) if rows == 64 else 0xFF
+    if how & STATIONARY:
+        wide, lanes = columns * rows // 128, 0xFF
+    if not usable(thread, launch, owner, to & 0xFFFF, wide, site):
+        return False
+    _check_sums(thread, block, launch, owner, to, lanes, wide, pipe, site)
+    mine, row = rows // parts, first[0]
+    shape = _shape_of(kind, a_form, depth, (described >> 15) & 1)
+    if how & A_INSIDE:
+        _inside(
+            thread, block, launch, owner, a_at, mine, row, shape, a.reshape(-1), pa, pipe, site,
+            pair,
+        )  # fmt: skip
+    else:
+        _operand(
+            thread, block, launch, owner, a_at, mine, row, shape, a.reshape(-1), pa, pipe, site, 0
+        )
+    if how & SPARSE and not _read_metadata(
+        thread, block, launch, owner, described, kind, extra, pipe, site, met[row : row + mine],
+        pa[row : row + mine],
+    ):  # fmt: skip
+        return False
+    skip = extra >> 56 & 63 if how & STATIONARY else 0
+    _operand(
+        thread, block, launch, owner, b_at, columns // parts, first[1],
+        _shape_of(kind, b_form, b.shape[1], (described >> 16) & 1), b.reshape(-1), pb, pipe, site,
+        skip,
+    )  # fmt: skip
+    return True
+
+
+@native
+def _add_sparse(
+    kind: int, described: int, a: NDArray[np.int64], b: NDArray[np.int64], met: NDArray[np.int64],
+    a_scales: NDArray[np.int64], b_scales: NDArray[np.int64], result: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Do what `add_products` does for a sparse A: each row meets other elements of b [N / 8, K, 8].
+
+    a, met: [M, K / 2].
+    """
+    compact = np.empty((b.shape[0], a.shape[1], 8), np.int64)
+    for row in range(a.shape[0]):
+        gather_met(b, met[row], compact)
+        add_products(
+            kind, described, a[row : row + 1], compact, a_scales[row : row + 1], b_scales,
+            result[row : row + 1],
+        )  # fmt: skip
+
+
+@export("void(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def rt_tensor_multiply(
     thread: int, block: int, launch: int, to: int, a_at: int, b_at: int, described: int, how: int,
-    a_scales: int, b_scales: int, site: int,
+    a_scales: int, b_scales: int, extra: int, site: int,
 ) -> None:  # fmt: skip
-    """D = A B + D, or A B: `described` is the instruction descriptor, `how` as above."""
+    """D = A B + D, or A B: `described` is the instruction descriptor, `how` as above.
+
+    `extra`: where metadata lie in tensor memory; where weights are stationary, which columns of B
+    are zero.
+    """
     kind, pair = how & 15, how & PAIR != 0
     pipe, first, other = pipe_of(thread, block, launch), block, block
     if pair:
@@ -546,40 +653,24 @@ def rt_tensor_multiply(
             return
     if pipe == 0 or not _is_legal(thread, launch, to, a_at, kind, described, how, site):
         return
-    if not _is_covered(launch, kind, described, how, a_at, b_at):
+    if not _is_covered(launch, kind, described, how, a_at, b_at, extra):
+        return
+    rows, columns, depth = _sizes(kind, described)
+    d_form = _formats(kind, described)[2]
+    pa, pb = np.zeros(rows, np.int64), np.zeros(columns, np.int64)
+    if how & STATIONARY and not _hide(thread, launch, site, extra, described, rows, pb):
         return
     _next(pipe)
-    rows, columns, depth = _sizes(kind, described)
-    a_form, b_form, d_form = _formats(kind, described)
-    wide = columns // 2 if pair and rows == 128 else columns
-    lanes = 0x55 << ((to >> 16) // 16) if rows == 64 else 0xFF
-    if how & STATIONARY:
-        wide, lanes = columns * rows // 128, 0xFF
-    a, b_rows = np.zeros((rows, depth), np.int64), np.zeros(columns * depth, np.int64)
-    pa, pb = np.zeros(rows, np.int64), np.zeros(columns, np.int64)
-    a_shape = _shape_of(kind, a_form, depth, (described >> 15) & 1)
-    b_shape = _shape_of(kind, b_form, depth, (described >> 16) & 1)
-    parts = 2 if pair else 1
+    a, met = np.zeros((rows, depth), np.int64), np.zeros((rows, depth), np.int64)
+    b_rows = np.zeros((columns, 2 * depth if how & SPARSE else depth), np.int64)
+    parts, places = 2 if pair else 1, (to, a_at, b_at, extra)
     for part in range(parts):
-        owner = first if part == 0 else other
-        if not usable(thread, launch, owner, to & 0xFFFF, wide, site):
+        begin = part * (rows // parts), part * (columns // parts)
+        if not _read_part(
+            thread, block, launch, other if part else first, places, described, how, begin, a,
+            b_rows, met, pa, pb, pipe, site,
+        ):  # fmt: skip
             return
-        _check_sums(thread, block, launch, owner, to, lanes, wide, pipe, site)
-        mine = rows // parts
-        if how & A_INSIDE:
-            _inside(
-                thread, block, launch, owner, a_at, mine, part * mine, a_shape, a.reshape(-1),
-                pa, pipe, site, pair,
-            )  # fmt: skip
-        else:
-            _operand(
-                thread, block, launch, owner, a_at, mine, part * mine, a_shape, a.reshape(-1),
-                pa, pipe, site,
-            )  # fmt: skip
-        mine = columns // parts
-        _operand(
-            thread, block, launch, owner, b_at, mine, part * mine, b_shape, b_rows, pb, pipe, site
-        )
     count = max(how >> SCALES & 255, 1)
     a_codes, b_codes = np.zeros((rows, count), np.int64), np.zeros((columns, count), np.int64)
     if kind >= MXF8F6F4 and not _read_scales(
@@ -587,23 +678,73 @@ def rt_tensor_multiply(
         a_codes, b_codes, pa, pb, parts,
     ):  # fmt: skip
         return
-    b = _in_panels(b_rows, columns, depth)
+    b = _in_panels(b_rows.reshape(-1), columns, b_rows.shape[1])
     result, half = np.zeros((rows, columns // 8, 8), np.int64), d_form == 0
     poison = np.zeros((rows, columns), np.int64)
     if how & ACCUMULATE:
         _sums(thread, first, launch, other, to, how, result, poison, half, False)
         if how >> HALVED & 255:
             _halve(result, how >> HALVED & 255, half)
-    add_products(kind, described, a, b, a_codes, b_codes, result)
+    if how & SPARSE:
+        _add_sparse(kind, described, a, b, met, a_codes, b_codes, result)
+    else:
+        add_products(kind, described, a, b, a_codes, b_codes, result)
+    pb &= 1  # a hidden column is written
     spread(pa, pb, poison)
     _sums(thread, first, launch, other, to, how, result, poison, half, True)
 
 
-@export("void(int64, int64)")
-def rt_tensor_mask(launch: int, mask: int) -> None:
-    """Leave the launch without a verdict where a descriptor hides or shifts columns of B."""
-    if mask >> 39 & 1 or mask >> 56 & 63:
-        _unmodelled(launch, _MASK)
+@native
+def _hide(
+    thread: int, launch: int, site: int, mask: int, described: int, rows: int,
+    poison: NDArray[np.int64],
+) -> bool:  # fmt: skip
+    """Mark the columns of B that a zero-column mask makes zero; False: hardware does not take it.
+
+    PTX ISA, "Zero-Column Mask Descriptor"; its examples, by which the use span counts columns that
+    are used: the table's words say the opposite.
+    """
+    skip, most = mask >> 56 & 63, described >> 30 & 3
+    if skip > (4 << most if most else 0) or (rows == 32 and skip > 16):
+        return _refuse(thread, launch, site, skip, BAD_SHIFT)
+    if described >> 16 & 1 and skip % 16:  # chunks of 16 bytes run along B's columns
+        return _unmodelled(launch, _MASK)
+    if mask >> 39 & 1 == 0:
+        return True
+    wide = poison.size * rows // 128  # of one part of the mask
+    zeros, used = (mask >> 40 & 255) + 1, (mask >> 48 & 255) + 1
+    for column in range(poison.size):
+        part = column // wide
+        begin, zeros_first = mask >> 8 * part & 255, mask >> 32 + part & 1
+        if begin >= (zeros if zeros_first else used):
+            return _unmodelled(launch, _MASK)
+        place = (column % wide + begin) % (zeros + used)
+        if place < zeros if zeros_first else place >= used:
+            poison[column] = _HIDDEN
+    return True
+
+
+@native
+def _read_metadata(
+    thread: int, block: int, launch: int, owner: int, described: int, kind: int, at: int,
+    pipe: int, site: int, met: NDArray[np.int64], poison: NDArray[np.int64],
+) -> bool:  # fmt: skip
+    """Read which elements of A a block's rows store; False: they are not there, or mean nothing."""
+    form = ONE_OF_TWO if kind == TF32 else (FOUR_OF_EIGHT if kind >= MXF4 else TWO_OF_FOUR)
+    wide = 1 if kind in (F16, TF32) else 2
+    column = (at & 0xFFFF) + (described & 3 if wide == 1 else 0)
+    if at >> 16:
+        return _refuse(thread, launch, site, at >> 16, BAD_LANE)
+    if not usable(thread, launch, owner, column, wide, site):
+        return False
+    if load_u32(launch + L.RACES):
+        agent, time = agent_of(block, launch, pipe), load_u32(pipe + 4)
+        for one in range(column, column + wide):
+            for lane in range(0, 128, 16):
+                check_cell(thread, block, launch, owner, lane, one, 0, agent, time, site)
+    tensor = load_u64(owner + L.TENSOR)
+    code = read_tensor_metadata(tensor, column, wide, form, met, poison)
+    return code < 0 or _refuse(thread, launch, site, code, BAD_METADATA)
 
 
 @native
