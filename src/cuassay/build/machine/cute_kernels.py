@@ -4,7 +4,7 @@
 host code calls its runtime by name: load this binary, get that kernel, launch it. Those functions
 are answered here, before the host code is linked. Tensor maps come as hardware has them, and are
 read (`cuda.tile_maps.hardware_map`). Interface: cutlass/base_dsl/compiler.py and jit_executor.py,
-cutlass/cutlass_dsl/cuda_jit_executor.py of 4.8.
+cutlass/cutlass_dsl/cuda_jit_executor.py and tvm_ffi_provider.py of 4.8.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ctypes
 import functools
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +38,13 @@ _SIGNATURES = {
     "_cuKernelGetAttribute": (_PLACE, _INT, _PLACE, _INT),
     "_cudaFuncSetAttribute": (_PLACE, _INT, _INT),
     "_cudaKernelSetAttributeForDevice": (_PLACE, _INT, _INT, _INT),
+    "_cudaSetDevice": (_INT,),
+    "cuda_dialect_init_library_once": (_PLACE,) * 4,
 }
+_TVM_ENTRY = ctypes.CFUNCTYPE(
+    _INT, _PLACE, _PLACE, _INT, _PLACE
+)  # handle, arguments, count, result
+_CUDA = 2  # kDLCUDA
 
 
 @dataclass(slots=True)
@@ -50,6 +56,16 @@ class _Runtime:
     kernels: list[tuple[str, str]] = field(default_factory=list)  # PTX and name, by handle - 1
     failure: Exception | None = None
     callbacks: dict[str, Any] = field(default_factory=dict)
+    entries: list[Any] = field(default_factory=list)  # what native code calls stays
+
+    def cuda_dialect_init_library_once(
+        self, library: int, init: int, load: int, _failure: int
+    ) -> int:
+        """Load a library before its first launch, as host code called through TVM-FFI asks."""
+        if ctypes.c_uint64.from_address(library).value:
+            return 0
+        failed = ctypes.CFUNCTYPE(_INT, _PLACE)(init)(library)
+        return int(failed or ctypes.CFUNCTYPE(_INT, _PLACE, _INT)(load)(library, 0))
 
     def _cudaLibraryLoadData(self, library: int, *_: int) -> int:
         ctypes.c_uint64.from_address(library).value = 1
@@ -70,6 +86,9 @@ class _Runtime:
 
     def _cuKernelGetAttribute(self, value: int, *_: int) -> int:
         _INT.from_address(value).value = 0  # static shared memory, which the limit counts too
+        return 0
+
+    def _cudaSetDevice(self, _device: int) -> int:
         return 0
 
     def _cudaFuncSetAttribute(self, *_: int) -> int:
@@ -114,6 +133,7 @@ def enable(launch: TritonLaunch, *, arch: int, multiprocessors: int, folder: Pat
         "CUTE_DSL_KEEP": "ptx",
         "CUTE_DSL_LINEINFO": "1",
         "CUTE_DSL_DUMP_DIR": str(folder),
+        "QUACK_CACHE_ENABLED": "0",  # objects that quack-kernels keeps on disk hold no PTX
     }
     if importlib.util.find_spec("cutlass") is None:
         return  # importing the candidate says so
@@ -141,6 +161,8 @@ def enable(launch: TritonLaunch, *, arch: int, multiprocessors: int, folder: Pat
     function._load_cuda_library = _loading(load, runtime)
     function.num_devices = 1
     _describe_device(hardware, multiprocessors)
+    if importlib.util.find_spec("tvm_ffi") is not None:
+        _answer_tvm(runtime)
 
 
 def _answered(jit: Callable[..., Any], runtime: _Runtime) -> Callable[..., Any]:
@@ -167,14 +189,50 @@ def _loading(load: Callable[..., Any], runtime: _Runtime) -> Callable[..., Any]:
     return call
 
 
+def _answer_tvm(runtime: _Runtime) -> None:
+    """Let functions that are compiled for TVM-FFI take tensors of a CPU, and launch through us.
+
+    The DSL would put such a function into an engine of its own, which finds CUDA's runtime by
+    itself; here it stays in the one whose names are answered. That one gives packed functions:
+    one argument, an array of the places of all others and of the result.
+    """
+    provider: Any = importlib.import_module("cutlass.cutlass_dsl.tvm_ffi_provider")
+    made: Any = importlib.import_module("tvm_ffi").Function
+
+    def create(self: Any) -> Any:
+        if self.engine is None:
+            return None
+        packed = ctypes.CFUNCTYPE(None, _PLACE)(
+            self.engine.raw_lookup(f"__tvm_ffi_{self.function_name}")
+        )
+
+        def call(*given: int | None) -> int:
+            runtime.loading = self.__ptx__ or ""
+            cells = [kind(one) for kind, one in zip(_TVM_ENTRY._argtypes_, given, strict=True)]
+            result = _INT(0)
+            places = (_PLACE * 5)(*map(ctypes.addressof, (*cells, result)))
+            packed(ctypes.addressof(places))
+            return result.value
+
+        runtime.entries.append(_TVM_ENTRY(call))
+        place = ctypes.cast(runtime.entries[-1], _PLACE).value
+        return made.__from_extern_c__(place, keep_alive_object=self.engine)
+
+    provider.TVMFFIJitCompiledFunctionBase._create_tvm_ffi_function = create
+    for kind in (provider.TVMFFIJitCompiledFunction, provider.TVMFFIJitCompiledFunctionWithKwargs):
+        kind.__call__ = _failing(kind.__call__, runtime)
+    names: Any = importlib.import_module("cutlass.base_dsl.tvm_ffi_builder.tvm_ffi_builder")
+    names.TVMFFIBuilder.load_dltensor_device_type = lambda self, _tensor: self.i32(_CUDA)
+
+
 def _failing(run: Callable[..., Any], runtime: _Runtime) -> Callable[..., Any]:
     """Return what runs host code and raises what a launch in it raised."""
 
     @functools.wraps(run)
-    def call(self: Any, arguments: Sequence[Any]) -> Any:
+    def call(self: Any, *arguments: Any, **named: Any) -> Any:
         runtime.failure = None
         try:
-            return run(self, arguments)
+            return run(self, *arguments, **named)
         except Exception:
             if runtime.failure is not None:
                 raise runtime.failure from None

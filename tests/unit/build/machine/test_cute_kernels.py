@@ -51,6 +51,8 @@ assert torch.equal(y, 3 * x)
 print("done")
 """
 _SCALED = """
+import sys
+
 import cutlass
 import cutlass.cute as cute
 from cutlass.cute.runtime import from_dlpack
@@ -70,30 +72,51 @@ def host(x: cute.Tensor, y: cute.Tensor, factor: cutlass.Float32, count: cutlass
     kernel(x, y, factor, count).launch(grid=[(count + 127) // 128, 1, 1], block=[128, 1, 1])
 
 
-def scale(x, y, factor):
-    given = [from_dlpack(one).mark_layout_dynamic() for one in (x, y)]
-    host(*given, cutlass.Float32(factor), cutlass.Int32(x.numel()))
+if "tvm" in sys.argv[3:]:
+    size, launched = cute.sym_int64(), []
+
+    def scale(x, y, factor):
+        one = cute.runtime.make_fake_tensor(cutlass.Float32, (size,), stride=(1,))
+        if not launched:
+            compiled = cute.compile(
+                host, one, one, cutlass.Float32(0), cutlass.Int32(0), options="--enable-tvm-ffi"
+            )
+            launched.append(compiled)
+        launched[0](x, y, factor, x.numel())
+        y.zero_()
+        launched[0](x, y, factor, x.numel())  # its library is loaded
+else:
+
+    def scale(x, y, factor):
+        given = [from_dlpack(one).mark_layout_dynamic() for one in (x, y)]
+        host(*given, cutlass.Float32(factor), cutlass.Int32(x.numel()))
 """
 
 
-def _run(folder: Path, how: str) -> subprocess.CompletedProcess[str]:
+def _run(folder: Path, *how: str) -> subprocess.CompletedProcess[str]:
     if importlib.util.find_spec("cutlass") is None:
         pytest.skip("no nvidia-cutlass-dsl")
+    if "tvm" in how and importlib.util.find_spec("tvm_ffi") is None:
+        pytest.skip("no apache-tvm-ffi")
     (folder / "scaled.py").write_text(_SCALED)
     root = Path(__file__).resolve().parents[4]
     return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _SCRIPT, str(folder), how],
+        [sys.executable, "-W", "ignore", "-c", _SCRIPT, str(folder), *how],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": python_path(root / "src", root)},
     )
 
 
-def test_a_kernel_is_compiled_for_sm_100_and_its_launch_is_executed(tmp_path: Path) -> None:
-    done = _run(tmp_path, "runs")
+@pytest.mark.parametrize("how", [(), ("tvm",)])
+def test_a_kernel_is_compiled_for_sm_100_and_its_launch_is_executed(
+    tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    done = _run(tmp_path, "runs", *how)
     assert done.stdout.endswith("done\n"), done.stderr
 
 
-def test_what_a_launch_raises_comes_out_of_the_call(tmp_path: Path) -> None:
-    done = _run(tmp_path, "fails")
+@pytest.mark.parametrize("how", [(), ("tvm",)])
+def test_what_a_launch_raises_comes_out_of_the_call(tmp_path: Path, how: tuple[str, ...]) -> None:
+    done = _run(tmp_path, "fails", *how)
     assert done.stderr.rstrip().endswith("RuntimeError: the launch failed here")
