@@ -23,7 +23,7 @@ from cuassay.model.device import Device
 _OPTIONAL_PACKAGES = (
     *("triton", "cutlass", "cuda", "cupy", "numba", "tilelang", "tvm", "tvm_ffi", "pycuda", "jax"),
     *("flashinfer", "flash_attn", "apex", "xformers", "transformer_engine", "deep_gemm"),
-    *("kernels", "liger_kernel"),
+    *("kernels", "liger_kernel", "quack"),
 )
 _NEEDS_GPU = (
     "Found no NVIDIA driver",

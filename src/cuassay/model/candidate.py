@@ -14,10 +14,12 @@ _TRITON_LIBRARIES = ("liger_kernel", "flag_gems", "unsloth", "gemlite", "helion"
 _IMPORTED = re.compile(r"^\s*(?:from|import)\s+(?:fla|conch|cut_cross_entropy)\b", re.MULTILINE)
 
 
+# Names of CuTe DSL, and of packages whose kernels are written in it.
+_CUTE = ("cutlass.cute", "from cutlass import cute", "from quack", "import quack")
 # What a Python source says where it compiles kernels by another compiler than Triton's: numba,
 # CuPy, torch's extensions, NVIDIA's own bindings, CuTe DSL and TileLang.
 _COMPILERS = ("cuda.jit", "RawKernel", "RawModule", "ElementwiseKernel", "load_inline", "nvrtc",
-              "cuda.core", "cutlass.cute", "tilelang")  # fmt: skip
+              "cuda.core", "tilelang", *_CUTE)  # fmt: skip
 
 
 # Files that cuassay writes beside a candidate's own begin so: no fault is theirs.
@@ -32,8 +34,8 @@ def speaks_of_triton(text: str) -> bool:
 
 
 def speaks_of_cute(text: str) -> bool:
-    """Whether a Python source may launch kernels of CuTe DSL."""
-    return "cutlass.cute" in text or "from cutlass import cute" in text
+    """Whether a Python source may launch kernels of CuTe DSL, or of a package written in it."""
+    return any(name in text for name in _CUTE)
 
 
 class Language(enum.StrEnum):

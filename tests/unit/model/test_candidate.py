@@ -38,6 +38,7 @@ def test_flags_are_the_words_that_a_shell_makes_of_them(
         ("from torch.utils.cpp_extension import load_inline\next = load_inline()", False),
         ("from triton.experimental import gluon\n@gluon.jit\ndef k(x): pass", False),
         ("import cutlass.cute as cute\n@cute.kernel\ndef k(x): pass", False),
+        ("from quack.softmax import softmax\ndef run(x): return softmax(x)", False),
         ("import tilelang\nimport tilelang.language as T\n@T.prim_func\ndef k(x): pass", False),
         ("import helion\n@helion.kernel\ndef k(x): pass", False),
         ("import cupy\nk = cupy.RawKernel('', 'k')", False),
