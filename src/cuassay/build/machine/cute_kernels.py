@@ -206,13 +206,13 @@ def _answer_tvm(runtime: _Runtime) -> None:
             self.engine.raw_lookup(f"__tvm_ffi_{self.function_name}")
         )
 
-        def call(*given: int | None) -> int:
+        def call(handle: int, arguments: int, count: int, result: int) -> int:
             runtime.loading = self.__ptx__ or ""
-            cells = [kind(one) for kind, one in zip(_TVM_ENTRY._argtypes_, given, strict=True)]
-            result = _INT(0)
-            places = (_PLACE * 5)(*map(ctypes.addressof, (*cells, result)))
+            failed = _INT(0)
+            given = (_PLACE(handle), _PLACE(arguments), _INT(count), _PLACE(result), failed)
+            places = (_PLACE * len(given))(*map(ctypes.addressof, given))
             packed(ctypes.addressof(places))
-            return result.value
+            return failed.value
 
         runtime.entries.append(_TVM_ENTRY(call))
         place = ctypes.cast(runtime.entries[-1], _PLACE).value
