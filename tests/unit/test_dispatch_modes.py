@@ -121,9 +121,9 @@ def test_threads_enter_and_leave_in_any_order() -> None:
     def work() -> None:
         try:
             with _Seen():
-                inside.wait(10)
+                inside.wait(300)
                 _biases().causal_lower_right(2, 2)
-                leave.wait(10)
+                leave.wait(300)
         except Exception as error:
             failed.append(error)
 
@@ -131,7 +131,7 @@ def test_threads_enter_and_leave_in_any_order() -> None:
     for thread in threads:
         thread.start()
     with _Seen():
-        inside.wait(10)
+        inside.wait(300)
         leave.set()
     _biases().causal_lower_right(2, 2)
     for thread in threads:

@@ -50,7 +50,6 @@ def test_every_ending_is_a_result(name: str, status: Status, part: str) -> None:
 def test_a_budget_ends_a_trial_without_a_verdict() -> None:
     result = verify("wait.py", "rmsnorm", device="cpu", budget_s=2.0)
     assert (result.status, result.timed_out) == (Status.INCONCLUSIVE, True)
-    assert result.duration_s < 25
     assert result.agent()["verdict"] == "INCONCLUSIVE"
 
 

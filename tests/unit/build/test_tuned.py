@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,16 @@ _BRIEF = [8] * 4 + [2] * 4 + [4] * 4  # one call compiles, three are timed
 _ALONE = [2] * 4  # Triton's own benchmark still calls more than once on the same buffers
 
 
+class _Clock:
+    """A clock that kernels alone move: no choice depends on what else this machine does."""
+
+    now_s = 0.0
+
+    @classmethod
+    def perf_counter(cls) -> float:
+        return cls.now_s
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     # Triton's own, whatever a test before this one has put in their place.
@@ -39,13 +48,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("__init__", "run", "_bench", "prune_configs"):
         monkeypatch.setattr(Autotuner, name, unchanged.Autotuner.__dict__[name])
     monkeypatch.setattr(tuned, "_lists", 0)
+    monkeypatch.setattr(tuned, "time", _Clock)
     tuned.tune_once(tmp_path)
     yield tmp_path
     delattr(Autotuner, tuned._MARK)
 
 
 class _Kernel:
-    """Takes a millisecond for each unit of its block."""
+    """Takes two milliseconds for each unit of its block."""
 
     def __init__(self, called: Calls) -> None:
         self.called = called
@@ -56,7 +66,7 @@ class _Kernel:
 
     def run(self, x: object, n: int, BLOCK: int, **_: object) -> None:
         self.called.append(BLOCK)
-        time.sleep(0.002 * BLOCK)
+        _Clock.now_s += 0.002 * BLOCK
 
 
 def _process(*sizes: int, without: int = 0) -> Calls:
@@ -150,6 +160,7 @@ class _Compiled(_Kernel):
     def __init__(self, called: Calls) -> None:
         super().__init__(called)
         self.compiled: list[tuple[int, int]] = []
+        self._at_once = threading.Barrier(3)
 
     def run(self, x: object, n: int, BLOCK: int, **named: object) -> None:
         if not named.get("warmup"):
@@ -157,7 +168,7 @@ class _Compiled(_Kernel):
             return
 
         def compiled() -> None:
-            time.sleep(0.05)
+            self._at_once.wait(300)  # no thread is free for a second one
             self.compiled.append((BLOCK, threading.get_ident()))
             if BLOCK == 2:
                 raise ValueError("too much shared memory")

@@ -55,7 +55,7 @@ def _job(name: str = "accept") -> TrialJob:
 
 
 def _borrowed() -> served.ServedJudge:
-    for _ in range(100):  # a lane is free a moment after its last trial
+    for _ in range(2400):  # a lane is free a moment after its last trial
         found = served.served(_job())
         if found is not None:
             return found
@@ -91,7 +91,7 @@ def test_check_uses_the_server_without_being_told(
         return found
 
     monkeypatch.setattr(run, "served", watched)
-    for _ in range(60):
+    for _ in range(600):
         events = list(run.check(_job()))
         assert isinstance(events[-1], EngineFinished)
         if lent[-1]:
@@ -125,7 +125,7 @@ def test_a_busy_server_lends_nothing_and_closing_ends_the_trial(server: Server) 
 
 
 def test_a_judge_that_dies_gives_no_verdict(server: Server) -> None:
-    for _ in range(60):
+    for _ in range(600):
         events = list(run.check(_job("die")))
         assert isinstance(events[-1], EngineStopped)
         if "cuassay serve" in events[-1].message:

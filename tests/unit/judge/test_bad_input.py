@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -91,10 +91,16 @@ def test_a_reference_that_loops_ends_the_trial_with_one_message(tmp_path: Path) 
 
 
 def test_what_makes_progress_is_left_alone() -> None:
-    steps = itertools.count()
-    with ended_where_stuck(print, "nothing", progress=lambda: next(steps), limit_s=0.01):
-        time.sleep(0.2)
-    assert next(steps) > 1
+    steps, for_long = itertools.count(), threading.Event()
+
+    def progress() -> int:
+        step = next(steps)
+        if step > 8:  # four looks are one limit
+            for_long.set()
+        return step
+
+    with ended_where_stuck(print, "nothing", progress=progress, limit_s=0.01):
+        assert for_long.wait(300)
 
 
 def test_a_generator_that_refuses_half_of_all_sizes_is_asked_for_the_others(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_call_that_waits_for_ever_is_ended_before_its_time(cpu: Nursery, tmp_p
 
 
 def test_a_call_that_waits_for_what_works_is_not_idle(cpu: Nursery, tmp_path: Path) -> None:
-    few = dataclasses.replace(LIMITS, idle_s=0.5, watch_s=0.05)
+    few = dataclasses.replace(LIMITS, idle_s=2.0, watch_s=0.05)
     body = """if os.fork() == 0:
         while True: pass
     os.wait()"""
@@ -246,7 +246,7 @@ def test_memory_that_forks_share_is_counted_once(
                 child = os.fork()
                 if not child:
                     mine = bytearray(b"2") * (600 << 20) if {own} else None
-                    time.sleep(3)
+                    time.sleep({600 if ended else 1})
                     os._exit(0)
                 children.append(child)
             for child in children:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from cuassay.judge.plan import launch_sizes
 from cuassay.judge.plan.launch_sizes import Launched, LaunchProbe, changes
 from cuassay.judge.proofs.launch_samples import CALL_S
 from cuassay.model.dtype import DType
@@ -81,18 +81,21 @@ def test_each_of_some_thresholds_is_found() -> None:
 def test_a_call_that_compiles_for_long_is_ended_and_what_was_found_before_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    limits = []
+    limits: list[float] = []
+    now_s = 0.0  # no call takes longer for what else this machine does
 
     def launched(
         self: LaunchProbe, case: object, sizes: Mapping[str, int], *, call_s: float
     ) -> Launched:
+        nonlocal now_s
         limits.append(call_s)
         if sizes["cols"] > 100:
-            time.sleep(call_s + 0.01)  # as long as it takes to end it
+            now_s += call_s + 0.01  # as long as it takes to end it
             return ()
         return ((("few" if sizes["rows"] <= 777 else "many"), (128, 1, 1), sizes["rows"]),)
 
     monkeypatch.setattr(LaunchProbe, "_launched", launched)
+    monkeypatch.setattr(launch_sizes, "time", SimpleNamespace(monotonic=lambda: now_s))
     trial: Any = SimpleNamespace(
         problem=made(), cases=lambda purpose: [SimpleNamespace(axes=SMALL)]
     )

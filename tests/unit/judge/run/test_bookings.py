@@ -47,16 +47,16 @@ def test_one_that_needs_the_whole_gpu_waits_for_the_others_and_goes_before_later
     first, large, later = (Booking(gpu(tmp_path)) for _ in range(3))
     first.take(8 * GIB)
     waiting_large, seen = begun(large, 500 * GIB)
-    assert seen.wait(20)
+    assert seen.wait(300)
     waiting_later, seen = begun(later, 8 * GIB)
-    assert seen.wait(20)
+    assert seen.wait(300)
     assert large.bytes == later.bytes == 0
     first.close()
-    waiting_large.join(20)
+    waiting_large.join(300)
     assert large.bytes == 140 * GIB  # all there is: it is alone
     assert later.bytes == 0
     large.close()
-    waiting_later.join(20)
+    waiting_later.join(300)
     assert later.bytes == 8 * GIB
     later.close()
 
@@ -74,9 +74,9 @@ def test_one_that_waited_says_when_it_has_its_memory(tmp_path: Path) -> None:
     second = Booking(gpu(tmp_path), tell)
     thread = threading.Thread(target=second.take, args=(8 * GIB,), daemon=True)
     thread.start()
-    assert waits.wait(20)
+    assert waits.wait(300)
     first.close()
-    thread.join(20)
+    thread.join(300)
     assert told == [Queue(needed_bytes=8 * GIB, held_bytes=140 * GIB, holders=1), None]
     second.close()
 
@@ -86,12 +86,12 @@ def test_two_that_both_want_more_do_not_wait_for_each_other(tmp_path: Path) -> N
     one.take(60 * GIB)
     two.take(60 * GIB)
     first, seen = begun(one, 100 * GIB)
-    assert seen.wait(20)
+    assert seen.wait(300)
     second, seen = begun(two, 100 * GIB)  # gives up its own, which the first then gets
-    first.join(20)
+    first.join(300)
     assert one.bytes == 100 * GIB
     one.close()
-    second.join(20)
+    second.join(300)
     assert two.bytes == 100 * GIB
     two.close()
 
@@ -103,9 +103,9 @@ def test_memory_that_others_took_unasked_is_waited_for_while_trials_may_free_it(
     one, two = (Booking(gpu(tmp_path, free=lambda: free)) for _ in range(2))
     one.take(8 * GIB)  # nobody else books: waiting would not help
     thread, seen = begun(two, 8 * GIB)
-    assert seen.wait(20)
+    assert seen.wait(300)
     free = 50 * GIB
-    thread.join(20)
+    thread.join(300)
     assert two.bytes == 8 * GIB
     one.close()
     two.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,19 +15,23 @@ from cuassay.sandbox.guest.callers import hog, stress
 
 
 class _Host:
-    """A device on which a call that is waited for takes 20 ms, and one among others 0.5 ms."""
+    """A device on which a call that is waited for takes 20 ms, and one among others 0.5 ms.
+
+    It is the clock as well: nothing that this machine does beside a test changes what is measured.
+    """
 
     device = CUDA
 
     def __init__(self) -> None:
         self.calls = 0
+        self.now_s = 0.0
 
     def destinations(self, slot: str, poison: object) -> list[Any]:
         return []
 
     def invoke(self, slot: str, outputs: object) -> list[tuple[str, object]]:
         self.calls += 1
-        time.sleep(0.0005)
+        self.now_s += 0.0005
         return [("", torch.zeros(4))]
 
 
@@ -37,8 +41,13 @@ def test_a_load_is_as_long_as_a_burst_and_not_as_many_calls_that_are_waited_for(
 ) -> None:
     asked: list[tuple[Load, float]] = []
     monkeypatch.setattr(hog, "start_load", lambda *given: asked.append(given))
-    monkeypatch.setattr(stress, "settle", lambda host: time.sleep(0.02))
     host: Any = _Host()
+    monkeypatch.setattr(stress, "time", SimpleNamespace(perf_counter=lambda: host.now_s))
+
+    def settle(settled: Any) -> None:
+        settled.now_s += 0.02
+
+    monkeypatch.setattr(stress, "settle", settle)
     made = stress.repeat(host, Repeat(slot="a", count=64, load=load, budget_s=10.0))
     assert isinstance(made.report, Repeats)
     assert made.report.calls == host.calls == 64 + 8  # 63 of them under the load
