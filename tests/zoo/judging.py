@@ -10,7 +10,6 @@ import os
 import shutil
 import tempfile
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -126,7 +125,7 @@ class Gate:
             self._toolchain: Mapping[str, str] = build.toolchain(self.device)
         self._references: dict[int, tuple[Problem, LoadedReference]] = {}
         self._key: tuple[str, int] | None = None
-        self._truths: TruthCache = OrderedDict()
+        self._truths = TruthCache()
 
     @property
     def processes_folder(self) -> Path | None:
@@ -272,16 +271,16 @@ class Gate:
         return ended
 
     def truths(self, problem: Problem, seed: int | None) -> TruthCache | None:
-        """Return the truths of the last trial if it was on the same inputs.
+        """Return the truths and own errors of the last trial if it was on the same inputs.
 
-        A truth is a function of problem, case and seed: candidates of one problem under one
+        Each is a function of problem, case and seed: candidates of one problem under one
         seed, one after another, share theirs.
         """
         if seed is None:
             return None
         key = (repr(problem), seed)
         if key != self._key:
-            self._key, self._truths = key, OrderedDict()
+            self._key, self._truths = key, TruthCache()
         return self._truths
 
     @contextmanager

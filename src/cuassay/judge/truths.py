@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from cuassay.judge.memory import Memory
     from cuassay.judge.timeline import Timeline
 
-TruthCache: TypeAlias = OrderedDict[str, Truth]  # by the case's values as JSON, its seed included
 _ROUGH_DRAWS = 2
 _HEAVY_S = 1.0  # of a truth, by count
 _ALWAYS_KEPT = 8  # of the planned memory one part in so many holds truths whatever a case needs
@@ -49,12 +48,21 @@ _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 _TEXTS = 256  # cases whose values are known as text
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class TruthCache:
+    """What was made of a problem's cases on one device, by a case's values and seed as JSON."""
+
+    truths: OrderedDict[str, Truth] = dataclasses.field(default_factory=OrderedDict)
+    own_errors: OrderedDict[str, tuple[OwnError, ...]] = dataclasses.field(
+        default_factory=OrderedDict
+    )
+
+
 class Truths:
     """Runs the reference on cases, in float64 and as written, and keeps what takes long to make.
 
-    `cache` holds the truths that a trial of another candidate of the same problem on the same
-    device made. `seconds` adds up the time of the runs, `kinds` says why truth is not float64, by
-    its kind.
+    `cache` holds what a trial of another candidate of the same problem on the same device made.
+    `seconds` adds up the time of the runs, `kinds` says why truth is not float64, by its kind.
     """
 
     def __init__(
@@ -69,8 +77,8 @@ class Truths:
     ) -> None:
         self._knowledge, self._reference, self._memory = knowledge, reference, memory
         self._device, self._timeline = device, timeline
-        self.cache: TruthCache = OrderedDict() if cache is None else cache
-        self._owns: OrderedDict[str, tuple[OwnError, ...]] = OrderedDict()
+        kept = TruthCache() if cache is None else cache
+        self.cache, self._owns = kept.truths, kept.own_errors
         self._looks: dict[str, Look] = {}
         self._texts: dict[int, tuple[Case, str]] = {}
         self._deterministic: bool | None = None

@@ -7,7 +7,6 @@ import dataclasses
 import importlib
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
@@ -81,7 +80,7 @@ class _OfOneSeed:
 
     def __init__(self) -> None:
         self._of: tuple[Problem, int, Profile, str] | None = None
-        self.truths: TruthCache = OrderedDict()
+        self.truths = TruthCache()
         self.powers: dict[str, Power | None] = {}
 
     def open(self, job: TrialJob, problem: Problem, device: Device) -> None:
@@ -89,7 +88,7 @@ class _OfOneSeed:
         assert job.seed is not None
         wanted = (problem, job.seed, job.profile, device)
         if self._of != wanted:
-            self._of, self.truths, self.powers = wanted, OrderedDict(), {}
+            self._of, self.truths, self.powers = wanted, TruthCache(), {}
 
 
 _SHARED = _OfOneSeed()

@@ -182,6 +182,35 @@ def test_a_case_is_held_against_the_references_own_error_as_often_as_asked_and_r
     assert not trial.truths._owns
 
 
+def test_the_next_candidate_of_a_problem_finds_the_references_own_error_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Under one seed it is the same for all of them, as truth is."""
+    problem, kept, made = registry.get("rmsnorm"), module.TruthCache(), own_error.own_errors
+    asked: list[int] = []
+
+    def counted(*given: Any, **named: Any) -> Any:
+        asked.append(named["seed"])
+        return made(*given, **named)
+
+    monkeypatch.setattr(module, "own_errors", counted)
+    wrong = []
+    for _ in range(2):
+        trial = open_trial(
+            problem,
+            load_reference(problem),
+            profile=Profile.QUICK,
+            device=CPU,
+            root_seed=7,
+            truths=kept,
+        )
+        for change in (_one_bit_off, _one_percent_off):
+            wrong.append(_wrong(trial, trial.cases("small")[0], change))
+    assert wrong == [0, 1, 0, 1]
+    assert len(asked) == 1
+    assert len(kept.own_errors) == 1
+
+
 def test_rough_truth_is_the_full_one_where_all_draws_are_one_run(trial: JudgeTrial) -> None:
     case = trial.cases("small")[0]
     (found,) = _compared(trial, case, _beyond_its_own)
