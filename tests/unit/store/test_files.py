@@ -86,7 +86,10 @@ def test_a_lock_is_exclusive_and_ends_with_its_process(tmp_path: Path) -> None:
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
 
 
-def test_what_a_killed_holder_forked_is_waited_for(tmp_path: Path) -> None:
+def test_what_a_killed_holder_forked_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_ORPHANS_S", 300.0)  # of a machine that is busy elsewhere
     program = (
         "import os, sys, time\nfrom pathlib import Path\nfrom cuassay.store.files import locked\n"
         "with locked(Path(sys.argv[1]), what='audit'):\n"
