@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile, Verdict
 from cuassay.sandbox.host.nursery import Nursery
+
+_PATIENT_S = 3600.0
+_PROBLEMS = 4  # whose truths are kept: tests of one file go to and fro between a few
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +128,7 @@ class Gate:
             self._nursery = nursery
             self._toolchain: Mapping[str, str] = build.toolchain(self.device)
         self._references: dict[int, tuple[Problem, LoadedReference]] = {}
-        self._key: tuple[str, int] | None = None
-        self._truths = TruthCache()
+        self._truths: OrderedDict[tuple[str, int], TruthCache] = OrderedDict()
 
     @property
     def processes_folder(self) -> Path | None:
@@ -144,12 +147,13 @@ class Gate:
         fail_fast: bool | None = False,
         emit: Callable[[Event], None] = lambda event: None,
         start: StartExecutor | None = None,
-        budget_s: float | None = None,
+        budget_s: float | None = _PATIENT_S,
     ) -> Judgement:
         """Judge the candidate at `path`; no run folder is left. `seed` None draws a secret one.
 
         `require` names conditions of use that are binding, `only` the checks to run. `start` says
-        where it runs: None for the workers of this gate. `budget_s` bounds the trial's time.
+        where it runs: None for the workers of this gate. `budget_s` bounds the trial's time,
+        None as the profile does: by default a busy machine ends no trial.
 
         Raises CannotJudgeError and UsageError as `cuassay check` would.
         """
@@ -227,7 +231,7 @@ class Gate:
         emit: Callable[[Event], None],
         start: StartExecutor | None,
         fail_fast: bool | None = False,
-        budget_s: float | None = None,
+        budget_s: float | None = _PATIENT_S,
     ) -> TrialEnded:
         checks = tuple(
             check
@@ -271,17 +275,18 @@ class Gate:
         return ended
 
     def truths(self, problem: Problem, seed: int | None) -> TruthCache | None:
-        """Return the truths and own errors of the last trial if it was on the same inputs.
+        """Return what earlier trials on the same inputs made: truths and own errors.
 
-        Each is a function of problem, case and seed: candidates of one problem under one
-        seed, one after another, share theirs.
+        Each is a function of problem, case and seed: candidates of one problem under one seed
+        share theirs, with those of few other problems between them.
         """
         if seed is None:
             return None
-        key = (repr(problem), seed)
-        if key != self._key:
-            self._key, self._truths = key, TruthCache()
-        return self._truths
+        kept = self._truths.setdefault((repr(problem), seed), TruthCache())
+        self._truths.move_to_end((repr(problem), seed))
+        while len(self._truths) > _PROBLEMS:
+            self._truths.popitem(last=False)
+        return kept
 
     @contextmanager
     def _private(self) -> Iterator[None]:
