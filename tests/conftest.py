@@ -131,10 +131,15 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
 
 @pytest.fixture
 def judge_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what the engine asks of a judge be done in this process: see `JudgeHere`."""
+    """Let what the engine asks of a judge be done in this process: see `JudgeHere`.
+
+    A busy machine ends no trial at `quick` before its checks are done.
+    """
     from cuassay.engine import run
+    from cuassay.judge.run import budget
     from tests.support.judge_here import JudgeHere
 
+    monkeypatch.setattr(budget, "QUICK_S", 3600.0)
     made = partial(JudgeHere, lambda: request.getfixturevalue("nursery"))
     monkeypatch.setattr(run, "JudgeProcess", made)
 
