@@ -56,8 +56,9 @@ class Layout001(Check):
         Lays the same values out differently in memory, one input at a time: transposed, every
         second element of a longer buffer, offset by one element, a view into a buffer that
         holds other inputs, channels-last, and expanded with stride 0 where the values allow
-        it; and all inputs of a large case at once. Then passes the memory of inputs as outputs
-        to kernels that write into outputs given to them. Gaps between elements hold NaN.
+        it; and all inputs of a large case at once, but for kernels that the PTX machine executes.
+        Then passes the memory of inputs as outputs to kernels that write into outputs given to
+        them. Gaps between elements hold NaN.
 
     Why it matters
         Fused projections hand out views, autograd hands out expanded and transposed gradients,
