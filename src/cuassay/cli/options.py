@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -48,7 +48,31 @@ class Output:
 
 
 def output_options(verb: _Verb) -> _Verb:
-    """Add --format, --json, --html, --verbose, --quiet and --no-color."""
+    """Add --format, --json, --html, --verbose, --quiet and --no-color; taken as `output`.
+
+    The verb raises UsageError where a file cannot be made.
+    """
+
+    @functools.wraps(verb)
+    def call(
+        *given: Any,
+        formats: tuple[str, ...],
+        as_json: bool,
+        html: str | None,
+        verbose: bool,
+        quiet: bool,
+        no_color: bool,
+        **others: Any,
+    ) -> Any:
+        output = Output(
+            targets=targets(formats, as_json=as_json, html=html),
+            quiet=quiet,
+            verbose=verbose,
+            color=not no_color,
+        )
+        return verb(*given, output=output, **others)
+
+    decorated: Any = call
     for option in (
         click.option("--no-color", is_flag=True, help="Plain text, also on a terminal."),
         click.option(
@@ -59,8 +83,8 @@ def output_options(verb: _Verb) -> _Verb:
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
         format_option,
     ):
-        verb = option(verb)
-    return verb
+        decorated = option(decorated)
+    return cast("_Verb", decorated)
 
 
 def format_option(verb: _Verb) -> _Verb:
@@ -158,26 +182,6 @@ def precision_option(verb: _Verb) -> _Verb:
         "float32 operands in TF32), mixed (16-bit intermediates, float32 sums) or fp8 (also short "
         "accumulators of 8-bit products). Default: the problem's, else what its large tensors say.",
     )(verb)
-
-
-def output(
-    *,
-    as_json: bool,
-    html: str | None,
-    quiet: bool,
-    no_color: bool,
-    verbose: bool = False,
-    formats: Sequence[str] = (),
-    path: str = "",
-) -> Output:
-    """Return the output options. Raises UsageError where a file cannot be made."""
-    return Output(
-        targets=targets(formats, as_json=as_json, html=html),
-        quiet=quiet,
-        verbose=verbose,
-        color=not no_color,
-        path=path,
-    )
 
 
 def read_device(_: click.Context, __: click.Parameter, value: str | None) -> Device | None:

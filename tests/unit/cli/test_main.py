@@ -85,7 +85,7 @@ def test_options_of_another_form_are_refused(capsys: pytest.CaptureFixture[str])
     assert "--port is the port of --open" in capsys.readouterr().err
     assert main(["report", "a", "b", "--diff", "c"]) == 2
     assert "2 runs are given; --diff takes one" in capsys.readouterr().err
-    for form in (["--html", "x.html"], ["--format", "sarif:x.sarif"]):
+    for form in (["--html", "x.html"], ["--format", "sarif=x.sarif"]):
         assert main(["report", "a", "--diff", "c", *form]) == 2
         assert f"{form[0]}" in (said := capsys.readouterr().err)
         assert "--diff is shown as text, or as a document with --json" in said

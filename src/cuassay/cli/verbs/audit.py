@@ -11,7 +11,7 @@ import click
 from cuassay.cli import options
 from cuassay.cli.audit_show import show_audit, show_plan, show_powers, show_problems, write_traces
 from cuassay.cli.drive import INTERRUPTED
-from cuassay.cli.sinks import say, writable
+from cuassay.cli.sinks import say, targets, writable
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import new_root
 from cuassay.model.options import Options
@@ -139,7 +139,9 @@ def audit(
         address=address,
         lanes=lanes,
         traces=writable(traces, option="--traces") if traces else None,
-        output=options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color),
+        output=options.Output(
+            targets=targets((), as_json=as_json, html=html), quiet=quiet, color=not no_color
+        ),
     )
     context.exit(_audit(asked))
 

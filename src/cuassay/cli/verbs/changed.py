@@ -38,12 +38,7 @@ def changed(
     everything: bool,
     listed: str | None,
     judging: Options,
-    formats: tuple[str, ...],
-    as_json: bool,
-    html: str | None,
-    verbose: bool,
-    quiet: bool,
-    no_color: bool,
+    output: options.Output,
 ) -> None:
     """Judge the kernels among FILES, or those changed since a commit.
 
@@ -53,9 +48,6 @@ def changed(
     from cuassay.engine.run import one_judge
     from cuassay.model.jobs import TrialJob
 
-    output = options.output(
-        as_json=as_json, html=html, quiet=quiet, verbose=verbose, no_color=no_color, formats=formats
-    )
     if any(target.form in ("json", "agent", "html") for target in output.targets):
         raise UsageError("--json, --html and agent hold one trial; use sarif, junit or markdown")
     found = manifest.read_manifest(Path(listed).expanduser() if listed else None, Path.cwd())
@@ -81,7 +73,7 @@ def changed(
         say("no listed kernel is concerned")
     with one_judge():
         ended = [_judged(job, output) for job in jobs]
-    sinks.emit([trial for trial, _ in ended], output.targets, quiet=quiet)
+    sinks.emit([trial for trial, _ in ended], output.targets, quiet=output.quiet)
     context.exit(worst([code for _, code in ended]))
 
 

@@ -95,12 +95,7 @@ def check(
     own_problem: bool,
     watches: bool,
     allow_list: str | None,
-    formats: tuple[str, ...],
-    as_json: bool,
-    html: str | None,
-    verbose: bool,
-    quiet: bool,
-    no_color: bool,
+    output: options.Output,
 ) -> None:
     """Judge the kernel at PATH against a problem.
 
@@ -110,15 +105,7 @@ def check(
     from cuassay.engine import run
     from cuassay.model.jobs import TrialJob
 
-    output = options.output(
-        as_json=as_json,
-        html=html,
-        quiet=quiet,
-        verbose=verbose,
-        no_color=no_color,
-        formats=formats,
-        path=path,
-    )
+    output = replace(output, path=path)
     if arch:
         if judging.device is not None and judging.device.on_gpu:
             raise UsageError(f"--arch judges on the CPU; leave --device {judging.device} out")
@@ -135,8 +122,8 @@ def check(
         candidate = options.candidate_path(path)
         broken = early.syntax_error(path)
         if broken is not None and all(target.form == "terminal" for target in output.targets):
-            return _unparsable(path, broken, quiet=quiet)
-        against = _against(path, candidate, problem, stated, agreed=agreed, quiet=quiet)
+            return _unparsable(path, broken, quiet=output.quiet)
+        against = _against(path, candidate, problem, stated, agreed=agreed, quiet=output.quiet)
         job = TrialJob(
             problem=against.problem,
             candidate=against.candidate,

@@ -10,7 +10,7 @@ import click
 
 from cuassay.cli import options
 from cuassay.cli.drive import drive
-from cuassay.cli.sinks import say
+from cuassay.cli.sinks import Target, say
 from cuassay.errors import UsageError
 from cuassay.model.device import Device
 from cuassay.parts import Part, find_part
@@ -40,12 +40,7 @@ def replay(
     kernel: str | None,
     export: str | None,
     device: Device | None,
-    formats: tuple[str, ...],
-    as_json: bool,
-    html: str | None,
-    verbose: bool,
-    quiet: bool,
-    no_color: bool,
+    output: options.Output,
 ) -> None:
     """Run recorded findings again: RUN/F1, or every finding of RUN.
 
@@ -62,27 +57,19 @@ def replay(
         raise UsageError(f"--export {export} is not a .py file; give the file to write")
     if where.endswith(_CAPSULE):
         replay_capsule = find_part(Part.CAPSULES)
-        formatted = html is not None or bool(formats)
+        plain = (Target(form="terminal"), Target(form="json"))
         context.exit(
             replay_capsule(
                 where,
                 kernel=kernel,
                 device=device,
-                as_json=as_json,
-                quiet=quiet,
-                formatted=formatted,
+                as_json=output.json,
+                quiet=output.quiet,
+                formatted=any(target not in plain for target in output.targets),
             )
         )
     if kernel is not None:
         raise UsageError(f"--kernel belongs to a capsule of a guard, and {where} is none")
-    output = options.output(
-        as_json=as_json,
-        html=html,
-        quiet=quiet,
-        verbose=verbose,
-        no_color=no_color,
-        formats=formats,
-    )
     output = dataclasses.replace(output, replayed=True)
     before_ns = time.time_ns()
     code = drive(run.replay(where, device=device, export=export or ""), output)

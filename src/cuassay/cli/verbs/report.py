@@ -37,12 +37,7 @@ def report(
     opens: bool,
     port: int | None,
     old: str | None,
-    formats: tuple[str, ...],
-    as_json: bool,
-    html: str | None,
-    verbose: bool,
-    quiet: bool,
-    no_color: bool,
+    output: options.Output,
 ) -> None:
     """Show finished runs again, in any form, without judging anything.
 
@@ -68,15 +63,13 @@ def report(
     if port is not None:
         raise UsageError("--port is the port of --open; add --open")
     if old is not None:
-        others = [form for form in formats if form != "terminal"]
-        if html is not None or others:
-            form = "--html" if html is not None else f"--format {others[0]}"
+        plain = (sinks.Target(form="terminal"), sinks.Target(form="json"))
+        other = next((target.form for target in output.targets if target not in plain), None)
+        if other is not None:
+            form = "--html" if other == "html" else f"--format {other}"
             raise UsageError(f"{form}: --diff is shown as text, or as a document with --json")
-        worse = _show_difference(old, _only(runs, "--diff"), as_json=as_json)
+        worse = _show_difference(old, _only(runs, "--diff"), as_json=output.json)
         context.exit(1 if worse else 0)
-    output = options.output(
-        as_json=as_json, html=html, quiet=quiet, verbose=verbose, no_color=no_color, formats=formats
-    )
     folders = [folder_of(run) for run in runs]
     if len(folders) == 1 and is_audit(folders[0]):
         # Show an audit: its own tables, page and document, and its trials in the other forms.
@@ -115,7 +108,7 @@ def report(
             for check in trial.verdict.checks:
                 terminal.consume(CheckFinished(report=check))
             terminal.consume(EngineFinished(verdict=trial.verdict))
-    sinks.emit(trials, output.targets, quiet=quiet or output.json)
+    sinks.emit(trials, output.targets, quiet=output.quiet or output.json)
 
 
 def audit_trials(folder: Path) -> tuple[Judged, ...]:
