@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from cuassay.build.cuda.toolkit import toolchain
@@ -111,46 +112,23 @@ def _infer(
     device: Device,
     nursery: Nursery | None,
 ) -> InferReport:
+    """Decode with the preset's weights, or encode sentences with real ones."""
     wanted = job.settings
     site = sites.find_site(wanted.site)
     if encoding.wanted_here(wanted, site):
-        return _encode(job, emit, site=site, device=device, nursery=nursery)
-    preset = presets.holding(sized(wanted, device), [site])
-    precision, vocab = wanted.precisions[0], preset.vocab
-    opened = _opened(job, site, precision, vocab=vocab, device=device, nursery=nursery)
+        weights, tokenize = minilm.load_minilm()
+        vocab = weights.sizes.vocab
+        with_weights = partial(encoding.encode_sentences, weights=weights, tokenize=tokenize)
+    else:
+        preset = presets.holding(sized(wanted, device), [site])
+        vocab = preset.vocab
+        with_weights = partial(infer, preset=preset)
+    opened = _opened(job, site, wanted.precisions[0], vocab=vocab, device=device, nursery=nursery)
     with opened as (kernel, digest):
-        report = infer(
+        report = with_weights(
             wanted,
             site=site,
             kernel=kernel,
-            preset=preset,
-            device=device,
-            digest=digest,
-            seed=job.seed,
-            say=lambda text: emit(Progress(text=text)),
-        )
-    return replace(report, candidate=job.candidate)
-
-
-def _encode(
-    job: InferJob,
-    emit: Callable[[Event], None],
-    *,
-    site: sites.Site,
-    device: Device,
-    nursery: Nursery | None,
-) -> InferReport:
-    wanted = job.settings
-    weights, tokenize = minilm.load_minilm()
-    precision, vocab = wanted.precisions[0], weights.sizes.vocab
-    opened = _opened(job, site, precision, vocab=vocab, device=device, nursery=nursery)
-    with opened as (kernel, digest):
-        report = encoding.encode_sentences(
-            wanted,
-            site=site,
-            kernel=kernel,
-            weights=weights,
-            tokenize=tokenize,
             device=device,
             digest=digest,
             seed=job.seed,

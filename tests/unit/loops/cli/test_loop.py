@@ -148,7 +148,7 @@ def test_starts_are_as_asked_for(
         met.append(job)
         return 0
 
-    monkeypatch.setattr(loop_drive, "drive_train", drive)
+    monkeypatch.setattr(loop_drive, "drive", drive)
     assert main(["loop", "train", _BUG, *_SMALL, *given]) == 0
     (job,) = met
     assert job.settings.starts == starts

@@ -25,10 +25,7 @@ def blame(
     steps: int,
     device: Device | None,
     seed: int | None,
-    as_json: bool,
-    html: str | None,
-    result: str | None,
-    quiet: bool,
+    output: loop_options.LoopForms,
 ) -> None:
     """Find the kernel that makes a run leave the noise band, or clear all of them.
 
@@ -38,11 +35,10 @@ def blame(
     """
     from cuassay.model.jobs import BlameJob
     from cuassay.model.loop import LoopSettings
-    from cuassay_loops.cli.drive import drive_blame
+    from cuassay_loops.cli.drive import drive
 
     if not 0 <= steps <= 1_000_000:
         raise UsageError(f"--steps {steps} is out of range; expected 0 to 1000000")
-    shown = loop_options.shown(as_json=as_json, html=html, result=result, quiet=quiet)
     job = BlameJob(
         problem="",
         candidate=path,
@@ -50,4 +46,4 @@ def blame(
         seed=options.read_seed(seed),
         settings=LoopSettings(site="", steps=steps),
     )
-    context.exit(drive_blame(job, shown))
+    context.exit(drive(job, output))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,71 +12,31 @@ from cuassay.cli.drive import EXIT_CODES, INTERRUPTED, emit_json
 from cuassay.cli.sinks import say
 from cuassay.model import serial
 from cuassay.model.jobs import BlameJob, InferJob, LoopJob, TrainJob
+from cuassay.model.loop import BlameReport, InferReport, TrainReport
 from cuassay.model.verdict import Decision
 from cuassay_loops.cli.options import LoopForms
 
 _CLEAR = "\r\x1b[2K"
 
 
-def drive_train(job: TrainJob, output: LoopForms) -> int:
-    """Run `cuassay loop train` and return its exit code."""
-    from cuassay.model.loop import TrainReport
-    from cuassay_loops.report import train_page, train_words
-
-    return _drive(
-        job,
-        output,
-        kind=TrainReport,
-        document=train_words.document,
-        lines=train_words.lines,
-        markdown=train_words.markdown,
-        page=train_page.page,
-    )
-
-
-def drive_blame(job: BlameJob, output: LoopForms) -> int:
-    """Run `cuassay loop blame` and return its exit code."""
-    from cuassay.model.loop import BlameReport
-    from cuassay_loops.report import blame_words
-
-    return _drive(
-        job,
-        output,
-        kind=BlameReport,
-        document=blame_words.document,
-        lines=blame_words.lines,
-        markdown=blame_words.markdown,
-        page=blame_words.page,
-    )
-
-
-def drive_infer(job: InferJob, output: LoopForms) -> int:
-    """Run `cuassay loop infer` and return its exit code."""
-    from cuassay.model.loop import InferReport
-    from cuassay_loops.report import infer_page, infer_words
-
-    return _drive(
-        job,
-        output,
-        kind=InferReport,
-        document=infer_words.document,
-        lines=infer_words.lines,
-        markdown=infer_words.markdown,
-        page=infer_page.page,
-    )
-
-
-def _drive(
-    job: LoopJob,
-    output: LoopForms,
-    *,
-    kind: type[Any],
-    document: Callable[[Any], dict[str, Any]],
-    lines: Callable[[Any], Iterator[str]],
-    markdown: Callable[[Any], str],
-    page: Callable[[Any], str],
-) -> int:
+def drive(job: LoopJob, output: LoopForms) -> int:
     """Run a job and show its report in every form that was asked for; return the exit code."""
+    kind: type[Any]
+    words: Any
+    page: Any
+    match job:
+        case TrainJob():
+            from cuassay_loops.report import train_page, train_words
+
+            kind, words, page = TrainReport, train_words, train_page.page
+        case InferJob():
+            from cuassay_loops.report import infer_page, infer_words
+
+            kind, words, page = InferReport, infer_words, infer_page.page
+        case BlameJob():
+            from cuassay_loops.report import blame_words
+
+            kind, words, page = BlameReport, blame_words, blame_words.page
     from cuassay.engine import run
 
     live = _Live(quiet=output.quiet or output.json)
@@ -93,11 +52,12 @@ def _drive(
         live.end()
     decision: Decision = found.decision
     if output.json:
-        emit_json(document(found))
+        emit_json(words.document(found))
     else:
-        for line in [next(lines(found))] if output.quiet else lines(found):
+        lines = words.lines(found)
+        for line in [next(lines)] if output.quiet else lines:
             click.echo(line)
-    for path, make in ((output.html, page), (output.result, markdown)):
+    for path, make in ((output.html, page), (output.result, words.markdown)):
         if path is not None:
             _write(path, make(found), quiet=output.quiet or output.json)
     return EXIT_CODES[decision]

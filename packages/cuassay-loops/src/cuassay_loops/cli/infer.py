@@ -53,10 +53,7 @@ def infer(
     precision: str,
     device: Device | None,
     seed: int | None,
-    as_json: bool,
-    html: str | None,
-    result: str | None,
-    quiet: bool,
+    output: loop_options.LoopForms,
     **more: object,
 ) -> None:
     """Decode ragged batches with the kernel at SITE, over a paged cache, beside trusted kernels.
@@ -65,9 +62,8 @@ def infer(
     and unused rows, and lengthens contexts. The kernel runs in a process of its own.
     """
     from cuassay.model.jobs import InferJob
-    from cuassay_loops.cli.drive import drive_infer
+    from cuassay_loops.cli.drive import drive
 
-    shown = loop_options.shown(as_json=as_json, html=html, result=result, quiet=quiet)
     job = loop_options.job(
         InferJob,
         path,
@@ -79,4 +75,4 @@ def infer(
         precisions=(precision,),
         more=more,
     )
-    context.exit(drive_infer(job, shown))
+    context.exit(drive(job, output))

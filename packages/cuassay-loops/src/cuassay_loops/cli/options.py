@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -35,7 +36,24 @@ _RENAMED = {"checkpointing": "checkpoint_every_block", "lr": "learning_rate"}
 
 
 def form_options(verb: _Verb) -> _Verb:
-    """Add --json, --html, --quiet and --result."""
+    """Add --json, --html, --quiet and --result; the verb takes them as `output`.
+
+    The verb raises UsageError where a file cannot be made.
+    """
+
+    @functools.wraps(verb)
+    def call(
+        *given: Any, as_json: bool, html: str | None, result: str | None, quiet: bool, **others: Any
+    ) -> Any:
+        forms = LoopForms(
+            json=as_json,
+            html=_writable(html, option="--html"),
+            result=_writable(result, option="--result"),
+            quiet=quiet,
+        )
+        return verb(*given, output=forms, **others)
+
+    decorated: Any = call
     for option in (
         click.option(
             "--result", metavar="FILE", help="Also write RESULT.md, to paste into an issue."
@@ -44,8 +62,8 @@ def form_options(verb: _Verb) -> _Verb:
         click.option("--html", metavar="FILE", help="Also write a one-file HTML report."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
     ):
-        verb = option(verb)
-    return verb
+        decorated = option(decorated)
+    return cast("_Verb", decorated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +74,6 @@ class LoopForms:
     html: Path | None = None
     result: Path | None = None
     quiet: bool = False
-
-
-def shown(*, as_json: bool, html: str | None, result: str | None, quiet: bool) -> LoopForms:
-    """Return the forms that are wanted. Raises UsageError where a file cannot be made."""
-    return LoopForms(
-        json=as_json,
-        html=_writable(html, option="--html"),
-        result=_writable(result, option="--result"),
-        quiet=quiet,
-    )
 
 
 def job(

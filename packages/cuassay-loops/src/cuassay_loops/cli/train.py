@@ -71,10 +71,7 @@ def train(
     start: str | None,
     device: Device | None,
     seed: int | None,
-    as_json: bool,
-    html: str | None,
-    quiet: bool,
-    result: str | None,
+    output: loop_options.LoopForms,
     site: str,
     problem: str,
     **more: object,
@@ -86,9 +83,8 @@ def train(
     """
     from cuassay.model.jobs import TrainJob
     from cuassay.model.loop import Start
-    from cuassay_loops.cli.drive import drive_train
+    from cuassay_loops.cli.drive import drive
 
-    shown = loop_options.shown(as_json=as_json, html=html, result=result, quiet=quiet)
     starts = {None: (), "both": (Start.SCRATCH, Start.TRAINED)}.get(start) or (
         (Start(start),) if start else ()
     )
@@ -105,4 +101,4 @@ def train(
         starts=starts,
         more=more,
     )
-    context.exit(drive_train(job, shown))
+    context.exit(drive(job, output))
