@@ -135,14 +135,14 @@ def _once(
         compared = None
         if left_s <= 0:
             why = f"the {options.limit_s:g} s for the launches of a call were up"
-            evidence = _not_executed(launch, module, why)
+            evidence = _unseen(launch, module, why)
         else:
             try:
                 set_variables(module, launch)
                 limited = replace(options, limit_s=left_s)
                 report = run(module, prepared(launch, arena), options=limited)
             except MachineError as error:
-                evidence = _not_executed(launch, module, str(error))
+                evidence = _unseen(launch, module, str(error))
             else:
                 evidence = evidence_of(launch, module, report)
                 compared = None if report.inconclusive else agreement(launch, arena)
@@ -152,7 +152,8 @@ def _once(
     return seen, left
 
 
-def _not_executed(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvidence:
+def _unseen(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvidence:
+    """Return what is known of a launch that was not executed, or not to its end for a reason."""
     return LaunchEvidence(
         kernel=launch.kernel[:_TEXT],
         title=source_name(launch.kernel)[:_TEXT],
@@ -198,15 +199,10 @@ def furnish(arena: StorageArena, launch: RecordedLaunch) -> None:
 
 def evidence_of(launch: RecordedLaunch, module: Module, report: MachineReport) -> LaunchEvidence:
     """Return what the machine saw in a launch, as data for another process."""
-    return LaunchEvidence(
-        kernel=launch.kernel[:_TEXT],
-        title=source_name(launch.kernel)[:_TEXT],
-        grid=launch.grid,
-        block=launch.block,
-        target=module.target[:40],
+    return replace(
+        _unseen(launch, module, report.inconclusive or ""),
         faults=(*false_assumptions(launch), *map(_fault, report.findings[:_FAULTS])),
         oblivious=report.oblivious and not report.inconclusive,
-        inconclusive=(report.inconclusive or "")[:_TEXT],
         not_covered=tuple(
             text[:_TEXT] for text in (*report.left_out, *report.not_covered)[:_LINES]
         ),
@@ -216,8 +212,6 @@ def evidence_of(launch: RecordedLaunch, module: Module, report: MachineReport) -
         printed=tuple(text[:_TEXT] for text in report.printed[:_PRINTED]),
         lines=_lines(module, launch.kernel, report),
         floats=_floats(module, launch.kernel, report),
-        failure=launch.failure[:_TEXT],
-        order=launch.order,
     )
 
 
