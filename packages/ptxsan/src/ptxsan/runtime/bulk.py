@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from ptxsan.runtime import inflight as F
 from ptxsan.runtime import layout as L
-from ptxsan.runtime.memory import access_shared_of, rt_access_global, rt_access_shared
+from ptxsan.runtime.memory import (
+    access_shared_of,
+    rt_access_global,
+    rt_access_shared,
+    shared_variable,
+)
 from ptxsan.runtime.native import native
 from ptxsan.runtime.proxies import check_fenced
 from ptxsan.runtime.races import PLAIN_READS, STRONG_WRITES, merged, record_of
@@ -113,11 +118,7 @@ def _shared(
 @native
 def find_shared(owner: int, launch: int, place: int, nbytes: int, out: int) -> bool:
     """Write where bytes of a block's shared memory are on the host; False if they are nobody's."""
-    table, best = load_u64(launch + L.SHARED_TABLE), 0
-    for index in range(load_u32(launch + L.SHARED_COUNT)):
-        record = table + index * L.V_RECORD
-        if load_u32(record + L.V_ADDRESS) <= place:
-            best = record
+    best = shared_variable(launch, place)
     if best == 0:
         return False
     inside = place - load_u32(best + L.V_ADDRESS)

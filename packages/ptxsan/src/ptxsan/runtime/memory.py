@@ -192,14 +192,21 @@ def note_remote(thread: int, block: int, owner: int, site: int) -> None:
 
 
 @native
-def _variable(table: int, count: int, place: int, nbytes: int) -> int:
-    """Return the record of the variable that an address belongs to or is nearest below."""
-    best = table
+def variable_below(table: int, count: int, place: int) -> int:
+    """Return the record of the last variable that begins at an address or below it, or 0."""
+    best = 0
     for index in range(count):
         record = table + index * L.V_RECORD
         if load_u32(record + L.V_ADDRESS) <= place:
             best = record
     return best
+
+
+@native
+def shared_variable(launch: int, place: int) -> int:
+    """Return the record of the last shared variable that begins at an address or below, or 0."""
+    table, count = load_u64(launch + L.SHARED_TABLE), load_u32(launch + L.SHARED_COUNT)
+    return variable_below(table, count, place)
 
 
 @native
@@ -211,7 +218,8 @@ def access_shared_of(
     table, count = load_u64(launch + L.SHARED_TABLE), load_u32(launch + L.SHARED_COUNT)
     if count == 0:
         return _fault(thread, launch, L.K_BOUNDS, info, place, 0xFFFFFFFF, L.S_SHARED, out)
-    record = _variable(table, count, place, nbytes)
+    record = variable_below(table, count, place)
+    record = table if record == 0 else record
     inside = place - load_u32(record + L.V_ADDRESS)
     if inside < 0 or inside + nbytes > load_u32(record + L.V_BYTES):
         name = (record - table) // L.V_RECORD
@@ -270,7 +278,8 @@ def rt_access_local(thread: int, block: int, launch: int, address: int, info: in
     table, count = load_u64(launch + L.LOCAL_TABLE), load_u32(launch + L.LOCAL_COUNT)
     if count == 0:
         return _fault(thread, launch, L.K_BOUNDS, info, place, 0xFFFFFFFF, L.S_LOCAL, out)
-    record = _variable(table, count, place, nbytes)
+    record = variable_below(table, count, place)
+    record = table if record == 0 else record
     inside = place - load_u32(record + L.V_ADDRESS)
     name = (record - table) // L.V_RECORD
     if inside < 0 or inside + nbytes > load_u32(record + L.V_BYTES):

@@ -61,18 +61,32 @@ def knows_block(thread: int, block: int, launch: int, gid: int, clock: int) -> i
 
 
 @native
+def _far_release(thread: int, block: int, index: int) -> tuple[int, int, int]:
+    """Return where a far release stands, its fenced versions, and that of the whole system.
+
+    The first four are the thread's, the others its block's.
+    """
+    if index < 4:
+        return (
+            thread + L.FAR + 8 * index,
+            thread + L.FAR_FENCED + 8 * index,
+            thread + L.FAR_SYS + 4 * index,
+        )
+    return (
+        block + L.FAR_LIST + 8 * (index - 4),
+        block + L.FAR_LIST_FENCED + 8 * (index - 4),
+        block + L.FAR_LIST_SYS + 4 * (index - 4),
+    )
+
+
+@native
 def _acquired(thread: int, block: int, launch: int, gid: int, clock: int, lanes: int) -> int:
     """Whether a release that this thread saw covers an access."""
     if load_u32(block + L.KNOWS_ALL):
         return YES
     best = NOT
     for index in range(4 + load_u32(block + L.BLOCK_FAR)):
-        place, fenced = thread + L.FAR + 8 * index, thread + L.FAR_FENCED + 8 * index
-        system = thread + L.FAR_SYS + 4 * index
-        if index >= 4:
-            place = block + L.FAR_LIST + 8 * (index - 4)
-            fenced = block + L.FAR_LIST_FENCED + 8 * (index - 4)
-            system = block + L.FAR_LIST_SYS + 4 * (index - 4)
+        place, fenced, system = _far_release(thread, block, index)
         if load_u32(place + 4) == 0:
             continue
         version, wide, narrow = load_u32(place + 4), load_u32(fenced), load_u32(fenced + 4)
@@ -535,12 +549,7 @@ def rt_synchronise(thread: int, block: int, launch: int, address: int, flags: in
 def rt_fence(thread: int, block: int, scope: int) -> None:
     """Remember what is known now: later strong accesses publish it."""
     for index in range(4 + load_u32(block + L.BLOCK_FAR)):
-        place, fenced = thread + L.FAR + 8 * index, thread + L.FAR_FENCED + 8 * index
-        system = thread + L.FAR_SYS + 4 * index
-        if index >= 4:
-            place = block + L.FAR_LIST + 8 * (index - 4)
-            fenced = block + L.FAR_LIST_FENCED + 8 * (index - 4)
-            system = block + L.FAR_LIST_SYS + 4 * (index - 4)
+        place, fenced, system = _far_release(thread, block, index)
         version = load_u32(place + 4)
         if version != 0:
             store_u32(fenced + 4, version)

@@ -8,6 +8,7 @@ threads fenced. The rule is lenient where a fence of a third thread is on the wa
 from __future__ import annotations
 
 from ptxsan.runtime import layout as L
+from ptxsan.runtime.memory import shared_variable
 from ptxsan.runtime.native import export, native
 from ptxsan.runtime.races import clock_of, gid_of, site_of
 from ptxsan.runtime.raw import load_u32, load_u64, store_u32
@@ -43,11 +44,7 @@ def check_fenced(thread: int, block: int, launch: int, place: int, site: int) ->
     meta, shift = load_u64(block + L.SHARED_META), load_u32(launch + L.SHARED_SHIFT)
     if meta == 0:
         return
-    table, best = load_u64(launch + L.SHARED_TABLE), 0
-    for index in range(load_u32(launch + L.SHARED_COUNT)):
-        record = table + index * L.V_RECORD
-        if load_u32(record + L.V_ADDRESS) <= place:
-            best = record
+    best = shared_variable(launch, place)
     if best == 0:
         return
     offset = load_u32(best + L.V_DATA) + place - load_u32(best + L.V_ADDRESS)

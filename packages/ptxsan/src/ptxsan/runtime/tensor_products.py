@@ -24,7 +24,7 @@ from ptxsan.runtime.bulk_issue import in_block, serves
 from ptxsan.runtime.descriptors import in_canonical_layout
 from ptxsan.runtime.inflight import scratch_of
 from ptxsan.runtime.mbarriers import commit
-from ptxsan.runtime.memory import access_shared_of
+from ptxsan.runtime.memory import access_shared_of, shared_variable
 from ptxsan.runtime.native import export
 from ptxsan.runtime.operands import spread
 from ptxsan.runtime.order import NOT, knows
@@ -165,15 +165,10 @@ def _chunk(
 @native
 def _meta_of(launch: int, owner: int, place: int) -> int:
     """Return the address of the race record of a place in a block's shared memory, or 0."""
-    meta, best = load_u64(owner + L.SHARED_META), 0
-    if meta == 0:
+    meta, best = load_u64(owner + L.SHARED_META), shared_variable(launch, place)
+    if meta == 0 or best == 0:
         return 0
-    table = load_u64(launch + L.SHARED_TABLE)
-    for index in range(load_u32(launch + L.SHARED_COUNT)):
-        record = table + index * L.V_RECORD
-        if load_u32(record + L.V_ADDRESS) <= place:
-            best = record
-    if best == 0 or place + 16 > load_u32(best + L.V_ADDRESS) + load_u32(best + L.V_BYTES):
+    if place + 16 > load_u32(best + L.V_ADDRESS) + load_u32(best + L.V_BYTES):
         return 0
     offset = load_u32(best + L.V_DATA) + place - load_u32(best + L.V_ADDRESS)
     return int(meta + 16 * (offset >> load_u32(launch + L.SHARED_SHIFT)))
