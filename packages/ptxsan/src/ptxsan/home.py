@@ -11,7 +11,10 @@ TOLD: dict[str, Path] = {}
 
 def cache_dir() -> Path:
     """Return the folder of everything that ptxsan writes by itself."""
-    return _folder("PTXSAN_CACHE") or _xdg() / "ptxsan"
+    if own := _folder("PTXSAN_CACHE"):
+        return own
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base).absolute() if base else Path.home() / ".cache") / "ptxsan"
 
 
 def kernels_dir() -> Path:
@@ -32,8 +35,3 @@ def _folder(variable: str) -> Path | None:
         return TOLD[variable]
     explicit = os.environ.get(variable)
     return Path(explicit).expanduser().absolute() if explicit else None
-
-
-def _xdg() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(base).absolute() if base else Path.home() / ".cache"

@@ -26,14 +26,6 @@ def _gamma(value: float) -> float:
     return math.gamma(value) if value > 0 or not float(value).is_integer() else math.nan
 
 
-def _round_away(x: Array) -> Array:
-    return np.asarray(np.copysign(np.floor(np.abs(x) + 0.5), x))
-
-
-def _reciprocal_root(x: Array) -> Array:
-    return np.asarray(1.0 / np.sqrt(x))
-
-
 _FUNCTIONS: Mapping[str, _Function] = {
     **{name: getattr(np, name) for name in (
         "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2",
@@ -55,8 +47,8 @@ _FUNCTIONS: Mapping[str, _Function] = {
     "remainder": lambda x, y: np.asarray(x - y * np.rint(x / y)),
     "fdim": lambda x, y: np.maximum(x - y, 0.0),
     "nearbyint": np.rint,
-    "round": _round_away,
-    "rsqrt": _reciprocal_root,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "rsqrt": lambda x: np.asarray(1.0 / np.sqrt(x)),
     "exp10": lambda x: np.power(10.0, x),
     "saturate": lambda x: np.nan_to_num(np.clip(x, 0.0, 1.0), nan=0.0),
     "erf": _each(math.erf),

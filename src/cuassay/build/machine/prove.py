@@ -169,14 +169,13 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
             )
         )
     # Launches at sizes where no law holds: the smallest and the largest of such calls.
-    several_sizes = sorted(seen.orphans, key=lambda one: _elements(domain, one.sizes))
+    several_sizes = sorted(
+        seen.orphans,
+        key=lambda one: max((evaluated(each, one.sizes) for each in domain.elements), default=1),
+    )
     for one in {id(one): one for one in (*several_sizes[:1], *several_sizes[-1:])}.values():
         found.append(_as_recorded(laws([one])[0], domain, values, limit_s))
     return found
-
-
-def _elements(domain: Domain, sizes: Mapping[str, int]) -> int:
-    return max((evaluated(one, sizes) for one in domain.elements), default=1)
 
 
 def _as_recorded(
