@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,16 +112,46 @@ def emit(trials: Sequence[Judged], wanted: Sequence[Target], *, quiet: bool) -> 
 
 def render(form: str, trials: Sequence[Judged]) -> str:
     """Return one form of some trials as text."""
-    makers: dict[str, Callable[[Sequence[Judged]], str]] = {
-        "json": _json,
-        "agent": _agent,
-        "html": _html,
-        "sarif": _sarif,
-        "junit": _junit,
-        "github": _github,
-        "markdown": _markdown,
-    }
-    return makers[form](trials)
+    match form:
+        case "json":
+            from cuassay.report.json_report import document, error_document
+
+            (judged,) = trials
+            if judged.verdict is not None:
+                return dumped(document(judged.verdict))
+            kind = "usage" if judged.exit_code == 2 else "cannot_judge"
+            return dumped(error_document(judged.stopped, kind=kind, exit_code=judged.exit_code))
+        case "agent":
+            from cuassay.report.agent import agent_document, agent_error
+
+            (judged,) = trials
+            if judged.verdict is not None:
+                return dumped(agent_document(judged.verdict))
+            return dumped(agent_error(judged.stopped, exit_code=judged.exit_code))
+        case "html":
+            from cuassay.report.html import verdict
+
+            (judged,) = trials
+            if judged.verdict is None:
+                raise UsageError(f"{judged.name} has no verdict to show: {judged.reason}")
+            return verdict.render(judged.verdict, rules=rule)
+        case "sarif":
+            from cuassay.report.sarif import sarif
+
+            return dumped(sarif(trials, rules=rule, version=__version__))
+        case "junit":
+            from cuassay.report.junit import junit
+
+            return junit(trials).rstrip()
+        case "github":
+            from cuassay.report.github import log
+
+            return log(trials)
+        case "markdown":
+            from cuassay.report.markdown import markdown
+
+            return markdown(trials).rstrip()
+    raise UnknownNameError("form", form, FORMATS)
 
 
 def rule(code: str) -> Rule:
@@ -164,59 +194,6 @@ def kept_candidate(run: Path) -> Candidate | None:
     except (OSError, UnicodeDecodeError, UsageError):
         return None
     return found
-
-
-def _json(trials: Sequence[Judged]) -> str:
-    from cuassay.report.json_report import document, error_document
-
-    (judged,) = trials
-    if judged.verdict is None:
-        kind = "usage" if judged.exit_code == 2 else "cannot_judge"
-        found = error_document(judged.stopped, kind=kind, exit_code=judged.exit_code)
-        return dumped(found)
-    return dumped(document(judged.verdict))
-
-
-def _agent(trials: Sequence[Judged]) -> str:
-    from cuassay.report.agent import agent_document, agent_error
-
-    (judged,) = trials
-    if judged.verdict is None:
-        return dumped(agent_error(judged.stopped, exit_code=judged.exit_code))
-    return dumped(agent_document(judged.verdict))
-
-
-def _html(trials: Sequence[Judged]) -> str:
-    from cuassay.report.html.verdict import render
-
-    (judged,) = trials
-    if judged.verdict is None:
-        raise UsageError(f"{judged.name} has no verdict to show: {judged.reason}")
-    return render(judged.verdict, rules=rule)
-
-
-def _sarif(trials: Sequence[Judged]) -> str:
-    from cuassay.report.sarif import sarif
-
-    return dumped(sarif(trials, rules=rule, version=__version__))
-
-
-def _junit(trials: Sequence[Judged]) -> str:
-    from cuassay.report.junit import junit
-
-    return junit(trials).rstrip()
-
-
-def _github(trials: Sequence[Judged]) -> str:
-    from cuassay.report.github import log
-
-    return log(trials)
-
-
-def _markdown(trials: Sequence[Judged]) -> str:
-    from cuassay.report.markdown import markdown
-
-    return markdown(trials).rstrip()
 
 
 def _step_summary(trials: Sequence[Judged]) -> None:
