@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.text import Text
 
 from cuassay.model.diagnosis import Cause
@@ -48,20 +50,19 @@ def summary(
     for number, condition in enumerate(_conditions(verdict, brief=not (replayed or verbose))):
         label = "" if number else "conditions"
         lines += labelled(label, f"{signs.dot} {condition}", width=width, style="yellow")
-    lines += _proofs(verdict, width=width, signs=signs)
+    proofs = [f"{signs.dot} {text}" for text in words.proof_lines(verdict)]
+    lines += _listed("proofs", proofs, width=width)
     if not replayed:
         lines += _sides(verdict, width=width, verbose=verbose)
-        lines += _later_scope(verdict, width=width, verbose=verbose)
         lines += labelled("checks", words.counts_line(verdict), width=width)
         if verbose or verdict.decision is not Decision.REJECTED:
             lines += _open(verdict, width=width, signs=signs, verbose=verbose)
             lines += labelled("power", words.power_line(verdict.power), width=width)
         if verdict.speed is not None:
             lines += labelled("speed", words.speed_line(verdict.speed), width=width)
-        lines += _tried(verdict, width=width) if verbose else []
+        lines += _listed("tried", _tried(verdict) if verbose else [], width=width)
     notes = verdict.notes if verbose else verdict.notes[:_NOTES]
-    for number, note in enumerate(notes):
-        lines += labelled("" if number else "assumed", one_line(note), width=width)
+    lines += _listed("assumed", map(one_line, notes), width=width)
     if verbose or verdict.truth != "float64":
         truth = f"{one_line(verdict.truth)}: {one_line(verdict.truth_reason) or 'no reason given'}"
         lines += labelled("truth", truth, width=width)
@@ -111,51 +112,38 @@ def _why(verdict: Verdict, *, width: int, replayed: bool) -> list[Text]:
         return labelled("why", one_line(verdict.reason), width=width)
     on = f"{verdict.profile.value} on {one_line(verdict.device, limit=60)}"
     lines = labelled("judged", f"{on}: {one_line(verdict.reason)}", width=width)
-    return lines + _scope(verdict, width=width)
-
-
-def _proofs(verdict: Verdict, *, width: int, signs: Marks) -> list[Text]:
-    lines: list[Text] = []
-    for number, text in enumerate(words.proof_lines(verdict)):
-        lines += labelled("" if number else "proofs", f"{signs.dot} {text}", width=width)
-    return lines
+    return lines + _listed("scope", words.scope_told(verdict), width=width)
 
 
 def _sides(verdict: Verdict, *, width: int, verbose: bool) -> list[Text]:
-    """Return what the problem's own tolerance says, where it says otherwise."""
-    sides = words.rule_sides(verdict)
-    if verdict.benchmark_rule is None or not (sides.differ or verbose):
-        return []
-    text = f"{sides.theirs}: {sides.theirs_why}"
-    return labelled("own rule", f"the problem's own tolerance gives {text}", width=width)
+    """Return what the problem's own rule says where it differs, and how far the trial looked.
 
-
-def _later_scope(verdict: Verdict, *, width: int, verbose: bool) -> list[Text]:
-    """Return the scope of what is not accepted; an acceptance leads with it."""
-    match verdict.decision:
-        case Decision.ACCEPTED:
-            return []
-        case Decision.REJECTED if not verbose:
-            return []
-    return _scope(verdict, width=width)
-
-
-def _scope(verdict: Verdict, *, width: int) -> list[Text]:
-    """Return how far the trial looked: what an acceptance covers."""
+    An acceptance leads with its scope.
+    """
     lines: list[Text] = []
-    for number, text in enumerate(words.scope_told(verdict)):
-        lines += labelled("" if number else "scope", text, width=width)
+    sides = words.rule_sides(verdict)
+    if verdict.benchmark_rule is not None and (sides.differ or verbose):
+        text = f"the problem's own tolerance gives {sides.theirs}: {sides.theirs_why}"
+        lines += labelled("own rule", text, width=width)
+    rejected = verdict.decision is Decision.REJECTED
+    if verdict.decision is Decision.INCONCLUSIVE or (rejected and verbose):
+        lines += _listed("scope", words.scope_told(verdict), width=width)
     return lines
 
 
-def _tried(verdict: Verdict, *, width: int) -> list[Text]:
-    """Return a line an axis: which of its sizes the checks tried."""
+def _tried(verdict: Verdict) -> list[str]:
+    """Return a text an axis: which of its sizes the checks tried."""
     told = [words.coverage_line(axis) for axis in verdict.coverage]
     if len(told) > _AXES:
         told = [*told[: _AXES - 1], f"and {len(told) - _AXES + 1} more axes, all in the JSON"]
+    return told
+
+
+def _listed(label: str, texts: Iterable[str], *, width: int) -> list[Text]:
+    """Return texts below one another, the label before the first."""
     lines: list[Text] = []
-    for number, text in enumerate(told):
-        lines += labelled("" if number else "tried", text, width=width)
+    for number, text in enumerate(texts):
+        lines += labelled("" if number else label, text, width=width)
     return lines
 
 
@@ -164,10 +152,7 @@ def _open(verdict: Verdict, *, width: int, signs: Marks, verbose: bool) -> list[
     every = words.not_checked(verdict) if verbose else words.undecided(verdict)
     most = _LEFT_OUT_LINES if verbose else _SHOWN
     label = "not checked" if verbose else "not decided"
-    lines: list[Text] = []
-    for number, text in enumerate(every[:most]):
-        lines += labelled("" if number else label, f"{signs.dot} {text}", width=width)
+    shown = list(every[:most])
     if len(every) > most:
-        more = f"{signs.dot} and {len(every) - most} more, all in the report"
-        lines += labelled("", more, width=width)
-    return lines
+        shown.append(f"and {len(every) - most} more, all in the report")
+    return _listed(label, [f"{signs.dot} {text}" for text in shown], width=width)
