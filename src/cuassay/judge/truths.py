@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,14 +13,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.inputs.case_inputs import case_inputs
-from cuassay.inputs.geometry import elements
+from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.inputs.seeds import derive
 from cuassay.judge.decide import gradients
 from cuassay.judge.drawn import Drawn
 from cuassay.judge.look import Look, container_in, look_at
 from cuassay.judge.plan.states import loop_states
 from cuassay.model import serial
-from cuassay.model.axes import evaluate, resolve
+from cuassay.model.axes import evaluate, resolve, shape_of
 from cuassay.model.case import Case
 from cuassay.model.device import Device
 from cuassay.model.precision import Precision
@@ -173,10 +174,13 @@ class Truths:
         Its achievable error is as large as that of the full one, and less certain.
         """
         key, problem = self.key(case), self._knowledge.problem
+        shapes = (shape_of(spec.shape, case.axes) for spec in tensor_inputs(problem))
+        of_inputs = sum(map(math.prod, shapes))
         if key in self.cache or draws_as_one(
             self._reference.call,
-            elements(problem, case.axes),
             problem.outputs,
+            of_inputs=of_inputs,
+            of_outputs=elements(problem, case.axes) - of_inputs,
             device=self._device,
         ):
             return self._of(case, key)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan import isa, pages
+from ptxsan import pages
 from ptxsan.inline import HEAP_CALLS
 from ptxsan.program import Program
 from ptxsan.runtime import layout as L
@@ -117,8 +117,7 @@ _HEAPS: weakref.WeakKeyDictionary[Module, Heap] = weakref.WeakKeyDictionary()
 
 def module_heap(module: Module, program: Program) -> Heap | None:
     """Return the heap of a module once one of its kernels has asked for memory; else None."""
-    asks = any(isa.is_call(one) and one.parts[-1] in HEAP_CALLS for one in program.body)
-    if asks and module not in _HEAPS:
+    if not program.calls.isdisjoint(HEAP_CALLS) and module not in _HEAPS:
         _HEAPS[module] = Heap()
     return _HEAPS.get(module)
 

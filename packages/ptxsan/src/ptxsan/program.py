@@ -79,7 +79,22 @@ class Program:
     @cached_property
     def reads_clocks(self) -> bool:
         """Whether it looks at the time."""
-        return any(name.startswith(CLOCKS) for name in self.read)
+        return any(name.startswith(CLOCKS) for name in self.special)
+
+    @cached_property
+    def special(self) -> frozenset[str]:
+        """The special registers that it reads: those of its threads, of blocks and of time."""
+        return frozenset(name for name in self.read if name not in self.registers)
+
+    @cached_property
+    def calls(self) -> frozenset[str]:
+        """What it calls, by name: what is printed, ends the launch or asks for memory."""
+        return frozenset(one.parts[-1] for one in self.body if isa.is_call(one))
+
+    @cached_property
+    def overlaps(self) -> bool:
+        """Whether it orders itself among other launches (griddepcontrol)."""
+        return any(one.base in isa.OVERLAPPING for one in self.body)
 
     @cached_property
     def speaks_to_system(self) -> bool:

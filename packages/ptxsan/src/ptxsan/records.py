@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan import isa, pages, textures
+from ptxsan import pages, textures
 from ptxsan.codegen import Code
 from ptxsan.emit.frame import global_address
 from ptxsan.errors import MachineError
@@ -262,7 +262,7 @@ def _fill_tables(
     state.findings = np.zeros(_FINDINGS * L.F_RECORD, np.uint8)
     state.table(L.FINDINGS, state.findings)
     state.set32(L.FINDING_LIMIT, _FINDINGS)
-    if any(isa.row(one).calls for one in program.body):
+    if program.calls:
         state.prints = pages.zeros(_PRINTS * L.P_RECORD)
         state.table(L.PRINT, state.prints)
         state.set32(L.PRINT_LIMIT, _PRINTS)

@@ -21,7 +21,6 @@ from ptxsan import (
     contexts,
     describe,
     footprints,
-    isa,
     limits,
     precision,
     printed,
@@ -115,9 +114,9 @@ _USES = (  # (how what reads it begins, what is not looked at)
 def _unmodelled(program: Program) -> Iterator[str]:
     """Yield what a kernel uses that has a meaning here, and not all of that on a GPU."""
     for words, text in _USES:
-        if any(name.startswith(words) for name in program.read):
+        if any(name.startswith(words) for name in program.special):
             yield text
-    if any(one.base in isa.OVERLAPPING for one in program.body):
+    if program.overlaps:
         yield OVERLAP
 
 

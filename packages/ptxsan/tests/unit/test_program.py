@@ -85,3 +85,11 @@ def test_a_kernel_that_is_not_there_is_told_with_those_that_are() -> None:
     module = parse(kernel("ret;"))
     with pytest.raises(MachineError, match=r"no kernel 'other' in the module \(kernels: k\)"):
         build(module, f"k{BESIDE}other")
+
+
+def test_it_knows_its_special_registers_and_whether_it_orders_launches() -> None:
+    program = _program("griddepcontrol.wait; mov.u32 %r1, %tid.x; mov.u32 %r2, %clock;")
+    assert program.special == {"%tid.x", "%clock"}
+    assert program.reads_clocks
+    assert program.overlaps
+    assert not program.calls

@@ -177,26 +177,32 @@ class _Draws:
 
 
 def draws_as_one(
-    fn: Callable[..., object], elements: int, specs: Sequence[TensorSpec], *, device: Device
+    fn: Callable[..., object],
+    specs: Sequence[TensorSpec],
+    *,
+    of_inputs: int,
+    of_outputs: int,
+    device: Device,
 ) -> bool:
     """Return whether the draws of a truth are made in one run: few take as long as all.
 
-    `elements` are those of the inputs and of the outputs `specs`.
+    `of_inputs` and `of_outputs` are elements of all inputs, and of the outputs `specs`.
     """
-    small = is_small(elements, device)
+    small = is_small(of_inputs, of_outputs, device)
     return small and fn not in _APART and all(spec.dtype.is_liftable for spec in specs)
 
 
 def _draw_together(draws: _Draws, found: Sequence[Collector], count: int) -> NoiseHook | None:
     """Make the draws in one run and return its hook; None where each needs its own."""
     runner = draws.runner
-    elements = sum(v.numel() for v in runner.inputs if isinstance(v, Tensor))
-    elements += sum(item.value.numel() for item in found)
-    specs = [item.spec for item in found]
     # A sum in short accumulators begins at another place in each draw.
-    apart = draws.family.short_sums
-    device = Device(runner.device.type)
-    if apart or not draws_as_one(runner.fn, elements, specs, device=device):
+    if draws.family.short_sums or not draws_as_one(
+        runner.fn,
+        [item.spec for item in found],
+        of_inputs=sum(v.numel() for v in runner.inputs if isinstance(v, Tensor)),
+        of_outputs=sum(item.value.numel() for item in found),
+        device=Device(runner.device.type),
+    ):
         return None
     hook = draws.hook_of_all(count)
     try:

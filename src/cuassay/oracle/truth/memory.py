@@ -41,6 +41,9 @@ _NOISE = 3 * 8  # normals, sizes and the noisy copy beside what the largest oper
 # Elements of inputs and outputs up to which the draws of a truth are made in one run. On a GPU
 # each is a run of its own: draws in one run have only been held against single ones on a CPU.
 _DRAWN_AT_ONCE = 1 << 17
+# The same of few inputs, such as tokens whose gradients go into a table: most operations are as
+# large as the inputs, and what one run saves is each operation's way through Python.
+_DRAWN_OF_FEW, _FEW_INPUTS = 1 << 18, 1 << 15
 _SUMMED = 5  # a sum's deviation takes so many times the memory of its result
 _RUN = 4  # bytes of an element of one draw's deviation
 _KNOWN = 3 * 8  # the reference as written and its float32 lift, and the errors of both
@@ -230,9 +233,10 @@ def _seen(watch: _Watch, *, complete: bool, endless: bool) -> Live:
     )
 
 
-def is_small(elements: int, device: Device) -> bool:
+def is_small(of_inputs: int, of_outputs: int, device: Device) -> bool:
     """Return whether the draws of a truth of so many elements may be made in one run."""
-    return not device.on_gpu and elements <= _DRAWN_AT_ONCE
+    most = _DRAWN_OF_FEW if of_inputs <= _FEW_INPUTS else _DRAWN_AT_ONCE
+    return not device.on_gpu and of_inputs + of_outputs <= most
 
 
 def bytes_needed(
@@ -260,8 +264,7 @@ def bytes_needed(
     if budget_bytes is not None:
         deviations = min(deviations, budget_bytes // 4)
     kept = sum(given) * (_LIFTED + _KNOWN + draws * _RUN)
-    elements = sum(v.numel() for v in tensors) + sum(given)
-    at_once = draws if is_small(elements, device) else 1
+    at_once = draws if is_small(sum(v.numel() for v in tensors), sum(given), device) else 1
     run = own * _LIFTED + at_once * (held + largest * _NOISE) + deviations
     written = sum(v.nbytes for v in tensors) + live.written  # which runs on copies
     return kept + max(run, written, max(given, default=0) * _FINISH)

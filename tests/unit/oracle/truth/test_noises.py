@@ -105,6 +105,22 @@ def test_the_achievable_error_is_the_same(
     assert one.outputs[0].ill_conditioned == other.outputs[0].ill_conditioned
 
 
+@pytest.mark.parametrize("tokens", [64, 512])
+def test_a_table_of_few_gradients_has_its_draws_in_one_run(
+    tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reference(x: Tensor, upstream: Tensor) -> Tensor:
+        table = torch.zeros(1000, x.shape[1])
+        return table.index_add(0, torch.arange(len(x)) % 5, x.float() * upstream.float())
+
+    given = [normal(tokens, 128, seed=seed, dtype=torch.bfloat16) for seed in (0, 9)]
+    one, other, counts = _both(reference, given, Family(), monkeypatch)
+    assert counts == ([8] if tokens == 64 else [])
+    assert one.outputs[0].scale is not None
+    assert other.outputs[0].scale is not None
+    torch.testing.assert_close(one.outputs[0].scale, other.outputs[0].scale, rtol=1e-6, atol=0)
+
+
 def test_a_branch_on_a_number_has_its_draws_one_after_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

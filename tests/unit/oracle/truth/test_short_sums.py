@@ -98,7 +98,8 @@ def test_codes_that_a_reference_casts_to_bfloat16_may_be_summed_in_short_accumul
 def test_draws_in_short_accumulators_leave_other_draws_in_one_run() -> None:
     a, b = (normal(4, 32, seed=n).to(E4M3) for n in range(2))
     _truth(a, b, Precision.FP8)
-    assert draws_as_one(_product, 1, [spec("bfloat16", "m", "n")], device=CPU)
+    output = spec("bfloat16", "m", "n")
+    assert draws_as_one(_product, [output], of_inputs=1, of_outputs=1, device=CPU)
 
 
 def test_sums_kept_in_bfloat16_are_no_short_accumulators() -> None:
