@@ -20,6 +20,7 @@ from torch._ops import OpOverload
 
 from cuassay.algebra import values as V
 from cuassay.errors import CuassayError
+from cuassay.tables import row
 from ptxsan.numerics.residues import NONE
 from ptxsan.runtime import algebra as A
 from ptxsan.runtime import slots as S
@@ -82,16 +83,6 @@ Rule = Callable[[Applied], Tensor | None]  # None: it has put the slots of its r
 RULES: dict[str, Rule] = {}
 
 
-def _rule(*names: str) -> Callable[[Rule], Rule]:
-    """Make a function the rule of the operations `names`."""
-
-    def register(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, rule))
-        return rule
-
-    return register
-
-
 def _numbers(value: Any) -> Tensor:
     """Return the numbers of a tensor or a number in float64."""
     if isinstance(value, Tensor):
@@ -111,14 +102,14 @@ def _by_value(call: Applied) -> Tensor:
     return torch.tensor(NONE)
 
 
-@_rule("div")
+@row(RULES, "div")
 def _div(call: Applied) -> Tensor:
     if call.named.get("rounding_mode") is not None:
         return _by_value(call)
     return V.combine(A.DIV, call.read(call.args[0]), call.read(call.args[1]))
 
 
-@_rule("fmod", "remainder")
+@row(RULES, "fmod", "remainder")
 def _remainder(call: Applied) -> Tensor:
     """x - n y, where n is a whole number that the values say."""
     x, y = call.args
@@ -172,7 +163,7 @@ def _unary(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
     return lambda call: function(call.at.resolved(call.args[0]), call.args[0].double())
 
 
-@_rule("pow")
+@row(RULES, "pow")
 def _pow(call: Applied) -> Tensor:
     base, exponent = call.args[0], call.args[1]
     if isinstance(exponent, Tensor) and exponent.numel() == 1 and not exponent.requires_grad:
@@ -204,7 +195,7 @@ def _is_constant(at: Follows, tensor: Tensor) -> bool:
     return bool((at.slots(tensor) == NONE).all())
 
 
-@_rule("elu")
+@row(RULES, "elu")
 def _elu(call: Applied) -> Tensor:
     """Each factor by itself: their product, rounded, would be another constant."""
     named = call.named
@@ -225,7 +216,7 @@ def _chosen(x: Tensor, y: Tensor, a: Tensor, b: Tensor, *, larger: bool) -> Tens
     return torch.where(x == y, torch.minimum(a, b), torch.where(first, a, b))
 
 
-@_rule("clamp", "clamp_min", "clamp_max", "hardtanh")
+@row(RULES, "clamp", "clamp_min", "clamp_max", "hardtanh")
 def _clamp(call: Applied) -> Tensor:
     numbers, slots = _numbers(call.named["self"]), call.read(call.named["self"])
     for name, larger in (("min", True), ("max", False)):
@@ -273,7 +264,7 @@ def _extreme_of(larger: bool) -> Rule:
     return rule
 
 
-@_rule("sort", "topk", "cummax", "cummin", "kthvalue", "mode")
+@row(RULES, "sort", "topk", "cummax", "cummin", "kthvalue", "mode")
 def _picked(call: Applied) -> None:
     """Values with the indices of the elements that they are along an axis."""
     slots, out = call.read(call.named["self"]), call.out
@@ -334,7 +325,7 @@ def _moved(*fills: str) -> Rule:
     return rule
 
 
-@_rule("_to_copy", "copy", "prims::convert_element_type")
+@row(RULES, "_to_copy", "copy", "prims::convert_element_type")
 def _copy(call: Applied) -> Tensor | None:
     """A conversion among floats, or a copy into the shape of another tensor."""
     if not isinstance(call.out, Tensor) or call.out.dtype is not torch.float64:
@@ -343,14 +334,14 @@ def _copy(call: Applied) -> Tensor | None:
     return call.at.resolved(next(named[one] for one in ("src", "self", "a") if one in named))
 
 
-@_rule("lift_fresh", "fill")
+@row(RULES, "lift_fresh", "fill")
 def _filled(call: Applied) -> Tensor:
     """fill.Tensor: the slot of a tensor of one element everywhere."""
     value = call.named.get("value")
     return call.at.resolved(value) if isinstance(value, Tensor) else torch.tensor(NONE)
 
 
-@_rule("_local_scalar_dense")
+@row(RULES, "_local_scalar_dense")
 def _number(call: Applied) -> None:
     """A number taken out of a tensor: what is computed from it has no residues."""
     if call.args[0].is_floating_point() and not _is_constant(call.at, call.args[0]):
@@ -379,7 +370,7 @@ def _total(*, mean: bool) -> Rule:
     return rule
 
 
-@_rule("var", "var_mean", "prims::var")
+@row(RULES, "var", "var_mean", "prims::var")
 def _variance(call: Applied) -> None:
     """Squares of what is left without the mean, summed, over their number less the correction."""
     named, out = call.named, call.out
@@ -400,7 +391,7 @@ def _variance(call: Applied) -> None:
         call.at.put(out[1], mean.reshape(out[1].shape))
 
 
-@_rule("scatter_add", "index_add", "index_put", "_unsafe_index_put")
+@row(RULES, "scatter_add", "index_add", "index_put", "_unsafe_index_put")
 def _added(call: Applied) -> Tensor | None:
     """Residues are added where they meet; index_put without `accumulate` moves them."""
     named = call.named
@@ -423,7 +414,7 @@ def _added(call: Applied) -> Tensor | None:
     return V.combine(A.ADD, own, V.linear(added, spread, call.out))
 
 
-@_rule("prod")
+@row(RULES, "prod")
 def _product_of(call: Applied) -> Tensor:
     slots = call.at.resolved(call.named["self"])
     if call.named.get("dim") is None:
@@ -436,7 +427,7 @@ def _product_of(call: Applied) -> Tensor:
     return running.select(dim, -1).reshape(call.out.shape)
 
 
-@_rule("avg_pool2d", "avg_pool3d")
+@row(RULES, "avg_pool2d", "avg_pool3d")
 def _average(call: Applied) -> Tensor:
     """Sums over windows, over what torch divides them by."""
     op, x = call.op, call.named["self"]
@@ -455,13 +446,13 @@ def _average(call: Applied) -> Tensor:
 # ---- sums of products ----------------------------------------------------------------------------
 
 
-@_rule("mm", "bmm", "mv", "dot")
+@row(RULES, "mm", "bmm", "mv", "dot")
 def _matrix(call: Applied) -> Tensor:
     a, b = (call.at.resolved(one) for one in call.args[:2])
     return V.bilinear(a, b, lambda x, y: call.op(x, y), call.out)
 
 
-@_rule("addmm", "baddbmm", "addmv")
+@row(RULES, "addmm", "baddbmm", "addmv")
 def _matrix_added(call: Applied) -> Tensor:
     """beta self + alpha a b."""
     named = call.named
@@ -477,7 +468,7 @@ def _matrix_added(call: Applied) -> Tensor:
 _FACTORS = (("mat1", "batch1", "mat"), ("mat2", "batch2", "vec"))
 
 
-@_rule("convolution")
+@row(RULES, "convolution")
 def _convolution(call: Applied) -> Tensor:
     named, resolved = call.named, call.at.resolved
     x, weight, bias = named["input"], named["weight"], named["bias"]
