@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -38,7 +38,6 @@ from cuassay.model.trace import (
 from cuassay.model.verdict import Lane
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
-from cuassay.sandbox.host.apart import NotLoadedError
 from cuassay.sandbox.host.client import DEFAULT_LIMITS, WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.parts import Parts
@@ -214,7 +213,7 @@ class Executor(Closing):
                 with keep_busy(scenario.busy):
                     apart = await self._unwatched.apart_for(scenario)
                     if apart is not None:
-                        with suppress(NotLoadedError):  # APART001 says so, unless the reference too
+                        with self._unwatched.else_a_worker():
                             run = await apart.execute(
                                 scenario, truths.inputs, fresh=fresh, parts=parts
                             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,14 @@ class Unwatched(Closing):
             return None
         built = not self._apart.unloadable and await self._pool.wait_built()
         return self._apart if built else None
+
+    @staticmethod
+    def else_a_worker() -> AbstractContextManager[None]:
+        """Let a worker run what cannot be loaded apart: APART001 says so.
+
+        Unless the reference cannot be loaded so either.
+        """
+        return suppress(NotLoadedError)
 
     async def bare(self, scenario: Scenario) -> Ran:
         """Run a scenario of Mode.APART in a process of its own, which ends with it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -69,11 +69,10 @@ class Execution:
         self._worker, self._segments, self._scenario = worker, segments, scenario
         self._limits, self._problem = limits, problem
         limit_s, idles = scenario.timeout_s, device.on_gpu
-        self._ask = partial(worker.ask, limit_s=limit_s, may_be_idle=idles)
         self._reply_to = partial(worker.wait, limit_s=limit_s, may_be_idle=idles)
         self._packages: dict[int, Package] = {}
         self._slots: dict[str, int] = {}
-        self._index, self._lost = 0, False
+        self._index = 0
         self.records: list[StepRecord] = []
         self.tensors: list[torch.Tensor] = []
         self.reached = Reached()
@@ -87,9 +86,8 @@ class Execution:
             for index in range(len(self._scenario.steps)):
                 self._index = index
                 self.records.append(await self._step(inputs, answers))
-                if self._lost:
-                    # Record the steps that can no longer run, and give the worker up.
-                    self.healthy = False
+                if not self.healthy:
+                    # Record the steps that can no longer run.
                     for later in range(self._index + 1, len(self._scenario.steps)):
                         what = f"step {self._index} left the device in an error state"
                         self.records.append(
@@ -124,13 +122,16 @@ class Execution:
             return Garbled(index=self._index, what="the process that workers come from was killed")
         return Finished()
 
+    async def _ask(self, message: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
+        return await self._reply_to(self._worker.post({**message}, fds))
+
     def _beginning(self) -> dict[str, Any]:
         """Return what prepares the process for a scenario."""
         sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
         return {"do": "begin", "cases": sizes}
 
     async def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> StepRecord:
-        """Run the current step; `_lost` says whether the device context did not survive it."""
+        """Run the current step; give the worker up where its device context did not survive it."""
         step = self._scenario.steps[self._index]
         message = {"do": "step", "index": self._index, "step": serial.to_json(step)}
         started = time.perf_counter()
@@ -145,7 +146,7 @@ class Execution:
             record = self._of_plausible_size(record)
         if isinstance(record, StepDone) and any(item.buffer >= 0 for item in record.items):
             record = await self._fetch(record)
-        self._lost = reply.get("lost") is True
+        self.healthy = reply.get("lost") is not True
         return record
 
     async def _exchange(
