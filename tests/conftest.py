@@ -152,7 +152,7 @@ def judge_of_plain_calls(judge_here: None, monkeypatch: pytest.MonkeyPatch) -> N
     and takes ten seconds of a processor a trial.
     """
     from cuassay.checks.registry import all_checks
-    from cuassay.judge import verbs
+    from cuassay.judge import trial_job
 
     few = tuple(one for one in all_checks() if one.code in ("API002", "NUM001", "SHP001"))
-    monkeypatch.setattr(verbs, "all_checks", lambda: few)
+    monkeypatch.setattr(trial_job, "all_checks", lambda: few)

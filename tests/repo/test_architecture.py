@@ -42,6 +42,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "hooks": {"dispatch_modes"},
     "block_scaled": {"dispatch_modes", "hooks"},
     "without_sympy": set(),
+    "tables": set(),
     "model": {"errors"},
     "formats": {
         "model", "errors", "home", "beneath", "catalog", "dispatch_modes", "hooks", "ranks",
@@ -52,8 +53,12 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "contract": {
         "model", "errors", "inputs", "formats", "oracle", "dispatch_modes", "hooks", "block_scaled",
     },
-    "oracle": {"model", "errors", "dispatch_modes", "hooks", "block_scaled", "without_sympy"},
-    "algebra": {"model", "errors", "oracle", "build", "dispatch_modes", "hooks", "ptxsan"},
+    "oracle": {
+        "model", "errors", "dispatch_modes", "hooks", "block_scaled", "without_sympy", "tables",
+    },
+    "algebra": {
+        "model", "errors", "oracle", "build", "dispatch_modes", "hooks", "ptxsan", "tables",
+    },
     "build": {
         "model", "errors", "settings", "home", "ptxsan", "dispatch_modes", "block_scaled",
     },

@@ -20,7 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from cuassay.algebra import values
-from cuassay.algebra.rules import RULES, Unfollowed
+from cuassay.algebra.rules import RULES, Applied, Unfollowed
 from cuassay.dispatch_modes import UntracedMode, tensors_in
 from cuassay.errors import CannotJudgeError
 from cuassay.hooks import Following, Operation
@@ -192,9 +192,11 @@ class Follower(Following):
             raise Unfollowed(f"{op} draws random numbers, {self._where()}")
         if rule is not None:
             try:
-                rule(self, op, args, kwargs, out)
+                slots = rule(Applied(at=self, op=op, args=args, kwargs=kwargs, out=out))
             except Unfollowed as error:
                 raise Unfollowed(f"{error}, {self._where()}") from None
+            if slots is not None:
+                self.put(out, slots)
         elif not _has_floats((args, kwargs)):
             for one in made:
                 self.put(one, torch.tensor(0))  # a constant, as its value says

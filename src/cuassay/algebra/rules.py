@@ -1,14 +1,16 @@
 """What each operation of torch is in residues; the others are taken apart (`follow`).
 
-A rule gets the operation's arguments and its results on float64 values, and gives the results
-their slots. Which element a maximum, a sort or an index picks is read off the values. A number
-that is the same for all data that decide alike (a rounding, a sign, a literal) is a constant.
+A rule gets an applied operation with its results on float64 values, and returns the slots of its
+result. Which element a maximum, a sort or an index picks is read off the values. A number that is
+the same for all data that decide alike (a rounding, a sign, a literal) is a constant.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +20,7 @@ from torch._ops import OpOverload
 
 from cuassay.algebra import values as V
 from cuassay.errors import CuassayError
+from cuassay.tables import row
 from ptxsan.numerics.residues import NONE
 from ptxsan.runtime import algebra as A
 from ptxsan.runtime import slots as S
@@ -43,22 +46,41 @@ class Follows(Protocol):
         """Give a result its slots."""
 
 
-Rule = Callable[[Follows, OpOverload, Sequence[Any], Mapping[str, Any], Any], None]
-_Named = Mapping[str, Any]
+@dataclass(frozen=True, kw_only=True)
+class Applied:
+    """An operation that was applied to float64 values, and what it gave."""
+
+    at: Follows
+    op: OpOverload
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    out: Any
+
+    @cached_property
+    def named(self) -> dict[str, Any]:
+        """The arguments by the names of the schema, defaults among them."""
+        schema = self.op._schema.arguments
+        found = {one.name: one.default_value for one in schema if one.has_default_value()}
+        found |= dict(zip((one.name for one in schema), self.args, strict=False))
+        return found | dict(self.kwargs)
+
+    def read(self, value: Any) -> Tensor:
+        """Return the resolved slots of a tensor or a number."""
+        return self.at.resolved(value) if isinstance(value, Tensor) else _constant(float(value))
+
+    def scaled(self, slots: Tensor, factor: Any) -> Tensor:
+        """Return the slots times a tensor or a number."""
+        return slots if factor == 1 else V.combine(A.MUL, slots, self.read(factor))
+
+    def weighted(self, operation: int, first: str, second: str) -> Tensor:
+        """Return two named arguments combined, the second one `alpha` times."""
+        named = self.named
+        other = self.scaled(self.read(named[second]), named.get("alpha", 1))
+        return V.combine(operation, self.read(named[first]), other)
 
 
-def _named(op: OpOverload, args: Sequence[Any], kwargs: _Named) -> dict[str, Any]:
-    """Return arguments by the names of the schema, defaults among them."""
-    found = {one.name: one.default_value for one in op._schema.arguments if one.has_default_value()}
-    found |= dict(zip((one.name for one in op._schema.arguments), args, strict=False))
-    return found | dict(kwargs)
-
-
-def _read(at: Follows, value: Any) -> Tensor:
-    """Return the resolved slots of a tensor or a number."""
-    if isinstance(value, Tensor):
-        return at.resolved(value)
-    return V.constants(torch.tensor(float(value), dtype=torch.float64))
+Rule = Callable[[Applied], Tensor | None]  # None: it has put the slots of its results itself
+RULES: dict[str, Rule] = {}
 
 
 def _numbers(value: Any) -> Tensor:
@@ -68,82 +90,44 @@ def _numbers(value: Any) -> Tensor:
     return torch.tensor(float(value), dtype=torch.float64)
 
 
+def _constant(value: float) -> Tensor:
+    return V.constants(torch.tensor(value, dtype=torch.float64))
+
+
 # ---- sums, products, quotients -------------------------------------------------------------------
 
 
-def _scaled(at: Follows, slots: Tensor, alpha: Any) -> Tensor:
-    return slots if alpha == 1 else V.combine(A.MUL, slots, _read(at, alpha))
+def _by_value(call: Applied) -> Tensor:
+    """Signs, roundings and the like: constants where data decide alike."""
+    return torch.tensor(NONE)
 
 
-def _add(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    named = _named(op, args, kwargs)
-    other = _scaled(at, _read(at, named["other"]), named.get("alpha", 1))
-    at.put(out, V.combine(A.ADD, _read(at, named["self"]), other))
+@row(RULES, "div")
+def _div(call: Applied) -> Tensor:
+    if call.named.get("rounding_mode") is not None:
+        return _by_value(call)
+    return V.combine(A.DIV, call.read(call.args[0]), call.read(call.args[1]))
 
 
-def _sub(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    named = _named(op, args, kwargs)
-    other = _scaled(at, _read(at, named["other"]), named.get("alpha", 1))
-    at.put(out, V.combine(A.SUB, _read(at, named["self"]), other))
-
-
-def _rsub(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    named = _named(op, args, kwargs)
-    own = _scaled(at, _read(at, named["self"]), named.get("alpha", 1))
-    at.put(out, V.combine(A.SUB, _read(at, named["other"]), own))
-
-
-def _mul(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    at.put(out, V.combine(A.MUL, _read(at, args[0]), _read(at, args[1])))
-
-
-def _div(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    if _named(op, args, kwargs).get("rounding_mode") is not None:
-        _by_value(at, op, args, kwargs, out)
-        return
-    at.put(out, V.combine(A.DIV, _read(at, args[0]), _read(at, args[1])))
-
-
-def _neg(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    at.put(out, V.negate(_read(at, args[0])))
-
-
-def _square(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    slots = _read(at, args[0])
-    at.put(out, V.combine(A.MUL, slots, slots))
-
-
-def _remainder(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
+@row(RULES, "fmod", "remainder")
+def _remainder(call: Applied) -> Tensor:
     """x - n y, where n is a whole number that the values say."""
-    x, y = _numbers(args[0]), _numbers(args[1])
-    whole = torch.round((x - _numbers(out)) / y)
-    part = V.combine(A.MUL, V.constants(whole), _read(at, args[1]))
-    at.put(out, V.combine(A.SUB, _read(at, args[0]), part))
+    x, y = call.args
+    whole = torch.round((_numbers(x) - _numbers(call.out)) / _numbers(y))
+    part = V.combine(A.MUL, V.constants(whole), call.read(y))
+    return V.combine(A.SUB, call.read(x), part)
 
 
 def _addc(operation: int) -> Rule:
-    def rule(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-        named = _named(op, args, kwargs)
-        part = V.combine(operation, _read(at, named["tensor1"]), _read(at, named["tensor2"]))
-        part = _scaled(at, part, named["value"])
-        at.put(out, V.combine(A.ADD, _read(at, named["self"]), part))
+    def rule(call: Applied) -> Tensor:
+        first, second = (call.read(call.named[name]) for name in ("tensor1", "tensor2"))
+        part = call.scaled(V.combine(operation, first, second), call.named["value"])
+        return V.combine(A.ADD, call.read(call.named["self"]), part)
 
     return rule
 
 
 # ---- functions -----------------------------------------------------------------------------------
-
-
-def _unary(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
-    def rule(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-        # What the function makes of infinities is what the values say.
-        at.put(out, function(at.resolved(args[0]), args[0].double()))
-
-    return rule
-
-
-def _constant(value: float) -> Tensor:
-    return V.constants(torch.tensor(value, dtype=torch.float64))
 
 
 def _times(slots: Tensor, value: float) -> Tensor:
@@ -158,74 +142,43 @@ def _expm1(slots: Tensor, numbers: Tensor) -> Tensor:
     return V.combine(A.SUB, _exp(slots, numbers), _constant(1.0))
 
 
-def _log2(slots: Tensor, numbers: Tensor) -> Tensor:
-    return V.apply(A.LG2, slots, numbers)
-
-
 def _log(slots: Tensor, numbers: Tensor) -> Tensor:
-    return _times(_log2(slots, numbers), math.log(2))
+    return _times(V.apply(A.LG2, slots, numbers), math.log(2))
 
 
-def _log10(slots: Tensor, numbers: Tensor) -> Tensor:
-    return _times(_log2(slots, numbers), math.log10(2))
-
-
-def _log1p(slots: Tensor, numbers: Tensor) -> Tensor:
-    return _log(V.combine(A.ADD, slots, _constant(1.0)), numbers + 1.0)
-
-
-def _sigmoid(slots: Tensor, numbers: Tensor) -> Tensor:
-    power = _exp(V.negate(slots), -numbers)
-    return V.combine(A.DIV, _constant(1.0), V.combine(A.ADD, _constant(1.0), power))
-
-
-def _inverse(slots: Tensor, numbers: Tensor) -> Tensor:
+def _one_over(slots: Tensor) -> Tensor:
     return V.combine(A.DIV, _constant(1.0), slots)
 
 
-def _tan(slots: Tensor, numbers: Tensor) -> Tensor:
-    sine, cosine = V.apply(A.SIN, slots, numbers), V.apply(A.COS, slots, numbers)
-    return V.combine(A.DIV, sine, cosine)
-
-
-def _erfc(slots: Tensor, numbers: Tensor) -> Tensor:
-    return V.combine(A.SUB, _constant(1.0), V.apply(S.ERF, slots, numbers))
-
-
-def _half_sum(sign: int) -> Callable[[Tensor, Tensor], Tensor]:
+def _half_sum(operation: int) -> Callable[[Tensor, Tensor], Tensor]:
     def hyperbolic(slots: Tensor, numbers: Tensor) -> Tensor:
         up, down = _exp(slots, numbers), _exp(V.negate(slots), -numbers)
-        return _times(V.combine(A.ADD if sign > 0 else A.SUB, up, down), 0.5)
+        return _times(V.combine(operation, up, down), 0.5)
 
     return hyperbolic
 
 
-def _plain(operation: int) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda slots, numbers: V.apply(operation, slots, numbers)
+def _unary(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
+    """What the function makes of infinities is what the values say."""
+    return lambda call: function(call.at.resolved(call.args[0]), call.args[0].double())
 
 
-def _abs(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    slots = _read(at, args[0])
-    at.put(out, torch.where(_numbers(args[0]) < 0, V.negate(slots), slots))
-
-
-def _pow(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    base, exponent = args[0], args[1]
+@row(RULES, "pow")
+def _pow(call: Applied) -> Tensor:
+    base, exponent = call.args[0], call.args[1]
     if isinstance(exponent, Tensor) and exponent.numel() == 1 and not exponent.requires_grad:
-        if exponent.is_floating_point() and not _is_constant(at, exponent):
+        if exponent.is_floating_point() and not _is_constant(call.at, exponent):
             raise Unfollowed("a power with an exponent that depends on data")
         exponent = exponent.item()
     if isinstance(exponent, Tensor):
         if isinstance(base, Tensor) or base <= 0:
             raise Unfollowed("a power of two tensors")
-        at.put(out, V.apply(A.EX2, _times(at.resolved(exponent), math.log2(base)), exponent))
-        return
-    slots, numbers = _read(at, base), _numbers(base)
+        return V.apply(A.EX2, _times(call.at.resolved(exponent), math.log2(base)), exponent)
+    slots, numbers = call.read(base), _numbers(base)
     doubled = 2 * exponent
     if doubled != int(doubled) or abs(doubled) > _MOST_POWER:
-        power = _times(_log2(slots, numbers), float(exponent))
-        at.put(out, V.apply(A.EX2, power, numbers))
-        return
+        power = _times(V.apply(A.LG2, slots, numbers), float(exponent))
+        return V.apply(A.EX2, power, numbers)
     if doubled % 2:
         found = V.apply(A.SQRT, slots, numbers)
         power, count = slots, (abs(int(doubled)) - 1) // 2
@@ -235,16 +188,21 @@ def _pow(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: 
         if count & 1:
             found = V.combine(A.MUL, found, power)
         power, count = V.combine(A.MUL, power, power), count >> 1
-    at.put(out, found if exponent >= 0 else V.combine(A.DIV, _constant(1.0), found))
+    return found if exponent >= 0 else _one_over(found)
 
 
 def _is_constant(at: Follows, tensor: Tensor) -> bool:
     return bool((at.slots(tensor) == NONE).all())
 
 
-def _by_value(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    """Signs, roundings and the like: constants where data decide alike."""
-    at.put(out, torch.tensor(NONE))
+@row(RULES, "elu")
+def _elu(call: Applied) -> Tensor:
+    """Each factor by itself: their product, rounded, would be another constant."""
+    named = call.named
+    x, slots = named["self"], call.at.resolved(named["self"])
+    inner, scaled = call.scaled(slots, named["input_scale"]), x * named["input_scale"]
+    below = call.scaled(_expm1(inner, scaled), named["alpha"])
+    return call.scaled(torch.where(x > 0, slots, below), named["scale"])
 
 
 # ---- choices -------------------------------------------------------------------------------------
@@ -258,36 +216,16 @@ def _chosen(x: Tensor, y: Tensor, a: Tensor, b: Tensor, *, larger: bool) -> Tens
     return torch.where(x == y, torch.minimum(a, b), torch.where(first, a, b))
 
 
-def _extreme(larger: bool) -> Rule:
-    def rule(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-        slots = [_read(at, one) for one in args[:2]]
-        at.put(out, _chosen(*map(_numbers, args[:2]), *slots, larger=larger))
-
-    return rule
-
-
-def _relu(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    zero = torch.tensor(0.0, dtype=torch.float64)
-    at.put(out, _chosen(args[0], zero, _read(at, args[0]), _read(at, 0.0), larger=True))
-
-
-def _clamp(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    named = _named(op, args, kwargs)
-    numbers, slots = _numbers(named["self"]), _read(at, named["self"])
+@row(RULES, "clamp", "clamp_min", "clamp_max", "hardtanh")
+def _clamp(call: Applied) -> Tensor:
+    numbers, slots = _numbers(call.named["self"]), call.read(call.named["self"])
     for name, larger in (("min", True), ("max", False)):
-        bound = named.get(name, named.get(f"{name}_val"))  # clamp, or hardtanh
+        bound = call.named.get(name, call.named.get(f"{name}_val"))  # clamp, or hardtanh
         if bound is not None:
-            slots = _chosen(numbers, _numbers(bound), slots, _read(at, bound), larger=larger)
+            slots = _chosen(numbers, _numbers(bound), slots, call.read(bound), larger=larger)
             take = torch.maximum if larger else torch.minimum
             numbers = take(numbers, _numbers(bound))
-    at.put(out, slots)
-
-
-def _where(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    named = _named(op, args, kwargs)
-    at.put(
-        out, torch.where(named["condition"], _read(at, named["self"]), _read(at, named["other"]))
-    )
+    return slots
 
 
 def _dims(value: Any, rank: int) -> list[int]:
@@ -296,46 +234,53 @@ def _dims(value: Any, rank: int) -> list[int]:
     return [one % rank if rank else 0 for one in ([value] if isinstance(value, int) else value)]
 
 
-def _extreme_of(larger: bool) -> Rule:
-    """The largest or smallest along axes: amax, amin, max.dim, max()."""
+def _extreme(larger: bool) -> Rule:
+    """The larger or smaller of two: maximum, minimum, fmax, fmin."""
 
-    def rule(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-        named = _named(op, args, kwargs)
-        if "other" in named:
-            _extreme(larger)(at, op, args, kwargs, out)
-            return
-        numbers, slots = named["self"], _read(at, named["self"])
-        made = out if isinstance(out, Tensor) else out[0]
-        if numbers.dim() == 0:
-            at.put(made, slots)
-            return
-        dims = _dims(named.get("dim"), numbers.dim())
-        best = numbers.amax(dims, keepdim=True) if larger else numbers.amin(dims, keepdim=True)
-        equal = (numbers == best) | (numbers.isnan() & best.isnan())
-        least = torch.where(equal, slots, _LAST).amin(dims)
-        at.put(made, least.reshape(made.shape))
+    def rule(call: Applied) -> Tensor:
+        slots = [call.read(one) for one in call.args[:2]]
+        return _chosen(*map(_numbers, call.args[:2]), *slots, larger=larger)
 
     return rule
 
 
-def _picked(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    """Values with the indices of the elements that they are along an axis: sort, topk, cummax."""
-    named = _named(op, args, kwargs)
-    slots = _read(at, named["self"])
-    if slots.dim() == 0:
-        at.put(out[0], slots)
-        return
-    dim = named["dim"] % slots.dim()
-    indices = out[1] if out[1].dim() == slots.dim() else out[1].unsqueeze(dim)
-    at.put(out[0], slots.gather(dim, indices).reshape(out[0].shape))
+def _extreme_of(larger: bool) -> Rule:
+    """The largest or smallest along axes: amax, amin, max.dim, max()."""
+
+    def rule(call: Applied) -> Tensor | None:
+        named, out = call.named, call.out
+        if "other" in named:
+            return _extreme(larger)(call)
+        numbers, slots = named["self"], call.read(named["self"])
+        made = out if isinstance(out, Tensor) else out[0]
+        if numbers.dim():
+            dims = _dims(named.get("dim"), numbers.dim())
+            best = numbers.amax(dims, keepdim=True) if larger else numbers.amin(dims, keepdim=True)
+            equal = (numbers == best) | (numbers.isnan() & best.isnan())
+            slots = torch.where(equal, slots, _LAST).amin(dims).reshape(made.shape)
+        call.at.put(made, slots)
+        return None
+
+    return rule
+
+
+@row(RULES, "sort", "topk", "cummax", "cummin", "kthvalue", "mode")
+def _picked(call: Applied) -> None:
+    """Values with the indices of the elements that they are along an axis."""
+    slots, out = call.read(call.named["self"]), call.out
+    if slots.dim():
+        dim = call.named["dim"] % slots.dim()
+        indices = out[1] if out[1].dim() == slots.dim() else out[1].unsqueeze(dim)
+        slots = slots.gather(dim, indices).reshape(out[0].shape)
+    call.at.put(out[0], slots)
 
 
 def _max_pool(spatial: int) -> Rule:
-    def rule(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-        slots, indices = _read(at, args[0]), out[1]
+    def rule(call: Applied) -> None:
+        slots, indices = call.read(call.args[0]), call.out[1]
         lead = slots.dim() - spatial
         flat = slots.flatten(lead).gather(lead, indices.flatten(lead))
-        at.put(out[0], flat.reshape(out[0].shape))
+        call.at.put(call.out[0], flat.reshape(call.out[0].shape))
 
     return rule
 
@@ -346,8 +291,8 @@ def _max_pool(spatial: int) -> Rule:
 def _moved(*fills: str) -> Rule:
     """Elements that only move: the operation on their numbers, 0 for what `fills` names."""
 
-    def rule(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-        names = [one.name for one in op._schema.arguments]
+    def rule(call: Applied) -> None:
+        names = [one.name for one in call.op._schema.arguments]
         sources = [torch.tensor([NONE])]  # the first is a constant, as its value says
         shown = [torch.zeros(1, dtype=torch.float64)]
 
@@ -359,211 +304,190 @@ def _moved(*fills: str) -> Rule:
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 return value
             first = sum(one.numel() for one in sources)
-            sources.append(at.resolved(value).reshape(-1))
+            sources.append(call.at.resolved(value).reshape(-1))
             shown.append(value.reshape(-1))
             return torch.arange(first, first + value.numel()).double().reshape(value.shape)
 
-        given = [numbered(name, one) for name, one in zip(names, args, strict=False)]
-        found = op(*given, **{name: numbered(name, one) for name, one in kwargs.items()})
+        given = [numbered(name, one) for name, one in zip(names, call.args, strict=False)]
+        found = call.op(*given, **{k: numbered(k, one) for k, one in call.kwargs.items()})
         slots, numbers = torch.cat(sources), torch.cat(shown)
-        pairs = (out, found) if isinstance(out, list | tuple) else ([out], [found])
+        several = isinstance(call.out, list | tuple)
+        pairs = (call.out, found) if several else ([call.out], [found])
         for made, places in zip(*pairs, strict=True):
             if made.dtype is not torch.float64:
                 continue
             index = places.long()
             same = (numbers[index] == made) | (index == 0) | made.isnan()
             if not bool((index == places).all() and same.all()):
-                raise Unfollowed(f"{op} does more than move elements")
-            at.put(made, slots[index])
+                raise Unfollowed(f"{call.op} does more than move elements")
+            call.at.put(made, slots[index])
 
     return rule
 
 
-def _copy(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
+@row(RULES, "_to_copy", "copy", "prims::convert_element_type")
+def _copy(call: Applied) -> Tensor | None:
     """A conversion among floats, or a copy into the shape of another tensor."""
-    if not isinstance(out, Tensor) or out.dtype is not torch.float64:
-        return
-    named = _named(op, args, kwargs)
-    at.put(out, at.resolved(next(named[one] for one in ("src", "self", "a") if one in named)))
+    if not isinstance(call.out, Tensor) or call.out.dtype is not torch.float64:
+        return None
+    named = call.named
+    return call.at.resolved(next(named[one] for one in ("src", "self", "a") if one in named))
 
 
-def _filled(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
+@row(RULES, "lift_fresh", "fill")
+def _filled(call: Applied) -> Tensor:
     """fill.Tensor: the slot of a tensor of one element everywhere."""
-    value = _named(op, args, kwargs).get("value")
-    at.put(out, at.resolved(value) if isinstance(value, Tensor) else torch.tensor(NONE))
+    value = call.named.get("value")
+    return call.at.resolved(value) if isinstance(value, Tensor) else torch.tensor(NONE)
 
 
-def _number(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
+@row(RULES, "_local_scalar_dense")
+def _number(call: Applied) -> None:
     """A number taken out of a tensor: what is computed from it has no residues."""
-    if args[0].is_floating_point() and not _is_constant(at, args[0]):
+    if call.args[0].is_floating_point() and not _is_constant(call.at, call.args[0]):
         raise Unfollowed("a number taken out of a tensor")
 
 
 # ---- sums ----------------------------------------------------------------------------------------
 
 
-def _sum(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    named = _named(op, args, kwargs)
-    dims = _dims(named.get("dim"), named["self"].dim())
-    at.put(out, _summed(at, named["self"], dims, out))
+def _total(*, mean: bool) -> Rule:
+    """The sum along axes, over the number of elements where it is a mean."""
+
+    def rule(call: Applied) -> Tensor:
+        x = call.named["self"]
+        dims = _dims(call.named.get("dim"), x.dim())
+
+        def total(one: Tensor) -> Tensor:
+            return (one.sum(list(dims)) if one.dim() else one).reshape(call.out.shape)
+
+        found = V.linear(call.at.resolved(x), total, call.out)
+        if not mean:
+            return found
+        count = math.prod(x.shape[one] for one in dims) if x.dim() else 1
+        return V.combine(A.DIV, found, _constant(float(count)))
+
+    return rule
 
 
-def _summed(at: Follows, tensor: Tensor, dims: Sequence[int], out: Tensor) -> Tensor:
-    def total(one: Tensor) -> Tensor:
-        return (one.sum(list(dims)) if one.dim() else one).reshape(out.shape)
-
-    return V.linear(at.resolved(tensor), total, out)
-
-
-def _mean(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    named = _named(op, args, kwargs)
-    dims = _dims(named.get("dim"), named["self"].dim())
-    count = math.prod(named["self"].shape[one] for one in dims) if named["self"].dim() else 1
-    total = _summed(at, named["self"], dims, out)
-    at.put(out, V.combine(A.DIV, total, _constant(float(count))))
-
-
-def _variance(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
+@row(RULES, "var", "var_mean", "prims::var")
+def _variance(call: Applied) -> None:
     """Squares of what is left without the mean, summed, over their number less the correction."""
-    named = _named(op, args, kwargs)
+    named, out = call.named, call.out
     x: Tensor = next(named[one] for one in ("self", "inp") if one in named)
     dims = _dims(named.get("dim", named.get("dims")), x.dim())
     free = named.get("correction", 1 if named.get("unbiased", True) else 0)
     count = math.prod(x.shape[one] for one in dims) if x.dim() else 1
-    made, slots = (out if isinstance(out, Tensor) else out[0]), at.resolved(x)
+    made, slots = (out if isinstance(out, Tensor) else out[0]), call.at.resolved(x)
     kept = x.mean(dims, keepdim=True)
     total = V.linear(slots, lambda one: one.sum(dims, keepdim=True), kept)
     mean = V.combine(A.DIV, total, _constant(float(count)))
     rest = V.combine(A.SUB, slots, mean)
     squares = V.combine(A.MUL, rest, rest)
     total = V.linear(squares, lambda one: one.sum(dims).reshape(made.shape), made)
-    at.put(made, V.combine(A.DIV, total, _constant(float(count - (1 if free is None else free)))))
+    divisor = _constant(float(count - (1 if free is None else free)))
+    call.at.put(made, V.combine(A.DIV, total, divisor))
     if not isinstance(out, Tensor):
-        at.put(out[1], mean.reshape(out[1].shape))
+        call.at.put(out[1], mean.reshape(out[1].shape))
 
 
-def _elu(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    """Each factor by itself: their product, rounded, would be another constant."""
-    named = _named(op, args, kwargs)
-    x, slots = named["self"], at.resolved(named["self"])
-    inner, scaled = _scaled(at, slots, named["input_scale"]), x * named["input_scale"]
-    below = _scaled(at, _expm1(inner, scaled), named["alpha"])
-    at.put(out, _scaled(at, torch.where(x > 0, slots, below), named["scale"]))
-
-
-def _cumsum(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    at.put(out, V.linear(at.resolved(args[0]), lambda one: one.cumsum(args[1]), out))
-
-
-def _added(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    """scatter_add, index_add and index_put with accumulate: residues are added where they meet."""
-    named = _named(op, args, kwargs)
+@row(RULES, "scatter_add", "index_add", "index_put", "_unsafe_index_put")
+def _added(call: Applied) -> Tensor | None:
+    """Residues are added where they meet; index_put without `accumulate` moves them."""
+    named = call.named
     if named.get("accumulate") is False:
-        _moved()(at, op, args, kwargs, out)
-        return
-    names = [one.name for one in op._schema.arguments]
+        return _moved()(call)
+    names = [one.name for one in call.op._schema.arguments]
     source = next(name for name in ("src", "source", "values") if name in named)
     place = names.index(source)
-    own = at.resolved(named["self"])
-    added = _scaled(at, at.resolved(named[source]), named.get("alpha", 1))
+    own = call.at.resolved(named["self"])
+    added = call.scaled(call.at.resolved(named[source]), named.get("alpha", 1))
 
     def spread(one: Tensor) -> Tensor:
-        given = [*args]
+        given = [*call.args]
         given[0] = torch.zeros(named["self"].shape, dtype=torch.int64)
         given[place] = one
-        rest = {k: v for k, v in kwargs.items() if k != "alpha"}
-        total: Tensor = op(*given, **rest)
+        rest = {k: v for k, v in call.kwargs.items() if k != "alpha"}
+        total: Tensor = call.op(*given, **rest)
         return total
 
-    at.put(out, V.combine(A.ADD, own, V.linear(added, spread, out)))
+    return V.combine(A.ADD, own, V.linear(added, spread, call.out))
 
 
-def _product_of(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    named = _named(op, args, kwargs)
-    slots = at.resolved(named["self"])
-    if named.get("dim") is None:
+@row(RULES, "prod")
+def _product_of(call: Applied) -> Tensor:
+    slots = call.at.resolved(call.named["self"])
+    if call.named.get("dim") is None:
         slots, dim = slots.reshape(-1), 0
     else:
-        dim = named["dim"] % max(1, slots.dim())
+        dim = call.named["dim"] % max(1, slots.dim())
     if not slots.numel():
         raise Unfollowed("a product of nothing")
     running = V.running_products(slots.reshape(-1) if not slots.dim() else slots, dim)
-    at.put(out, running.select(dim, -1).reshape(out.shape))
+    return running.select(dim, -1).reshape(call.out.shape)
 
 
-def _cumprod(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    at.put(out, V.running_products(at.resolved(args[0]), args[1] % out.dim()))
-
-
-def _average(spatial: int) -> Rule:
+@row(RULES, "avg_pool2d", "avg_pool3d")
+def _average(call: Applied) -> Tensor:
     """Sums over windows, over what torch divides them by."""
+    op, x = call.op, call.named["self"]
+    ones = torch.ones(x.shape, dtype=torch.float64)
+    rest = {k: v for k, v in call.named.items() if k != "self"}
+    share, whole = op(ones, **rest), op(ones, **{**rest, "divisor_override": 1})
 
-    def rule(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-        named = _named(op, args, kwargs)
-        ones = torch.ones(named["self"].shape, dtype=torch.float64)
-        rest = {k: v for k, v in named.items() if k != "self"}
-        share, whole = op(ones, **rest), op(ones, **{**rest, "divisor_override": 1})
+    def total(one: Tensor) -> Tensor:
+        whole: Tensor = op(one.double(), **{**rest, "divisor_override": 1})
+        return whole.round().long()
 
-        def total(one: Tensor) -> Tensor:
-            whole: Tensor = op(one.double(), **{**rest, "divisor_override": 1})
-            return whole.round().long()
-
-        found = V.linear(at.resolved(named["self"]), total, out)
-        at.put(out, V.combine(A.DIV, found, V.constants((whole / share).round())))
-
-    return rule
+    found = V.linear(call.at.resolved(x), total, call.out)
+    return V.combine(A.DIV, found, V.constants((whole / share).round()))
 
 
 # ---- sums of products ----------------------------------------------------------------------------
 
 
-def _matrix(at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any) -> None:
-    """mm, bmm, mv, dot."""
-    a, b = args[0], args[1]
-    at.put(out, V.bilinear(at.resolved(a), at.resolved(b), lambda x, y: op(x, y), out))
+@row(RULES, "mm", "bmm", "mv", "dot")
+def _matrix(call: Applied) -> Tensor:
+    a, b = (call.at.resolved(one) for one in call.args[:2])
+    return V.bilinear(a, b, lambda x, y: call.op(x, y), call.out)
 
 
-def _matrix_added(
-    at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any
-) -> None:
-    """addmm, baddbmm, addmv: beta self + alpha a b."""
-    named = _named(op, args, kwargs)
+@row(RULES, "addmm", "baddbmm", "addmv")
+def _matrix_added(call: Applied) -> Tensor:
+    """beta self + alpha a b."""
+    named = call.named
     a, b = (next(named[n] for n in names if n in named) for names in _FACTORS)
     product = torch.matmul(a, b)
-    found = V.bilinear(at.resolved(a), at.resolved(b), torch.matmul, product)
-    found = _scaled(at, found, named["alpha"])
-    if named["beta"] != 0:
-        own = _scaled(at, at.resolved(named["self"]), named["beta"])
-        found = V.combine(A.ADD, own, found)
-    at.put(out, found)
+    found = V.bilinear(call.at.resolved(a), call.at.resolved(b), torch.matmul, product)
+    found = call.scaled(found, named["alpha"])
+    if named["beta"] == 0:
+        return found
+    return V.combine(A.ADD, call.scaled(call.at.resolved(named["self"]), named["beta"]), found)
 
 
 _FACTORS = (("mat1", "batch1", "mat"), ("mat2", "batch2", "vec"))
 
 
-def _convolution(
-    at: Follows, op: OpOverload, args: Sequence[Any], kwargs: _Named, out: Any
-) -> None:
-    named = _named(op, args, kwargs)
+@row(RULES, "convolution")
+def _convolution(call: Applied) -> Tensor:
+    named, resolved = call.named, call.at.resolved
     x, weight, bias = named["input"], named["weight"], named["bias"]
     rest = {k: v for k, v in named.items() if k not in ("input", "weight", "bias")}
 
     def product(a: Tensor, b: Tensor) -> Tensor:
-        found: Tensor = op(a, b, None, **rest)
+        found: Tensor = call.op(a, b, None, **rest)
         return found.round()
 
-    plain = op(x, weight, None, **rest)
-    found = V.bilinear(at.resolved(x), at.resolved(weight), product, plain)
-    if bias is not None:
-        shape = [1] * (out.dim() - spatial_rank(weight) - 1) + [-1] + [1] * spatial_rank(weight)
-        found = V.combine(A.ADD, found, at.resolved(bias).reshape(shape))
-    at.put(out, found)
+    plain = call.op(x, weight, None, **rest)
+    found = V.bilinear(resolved(x), resolved(weight), product, plain)
+    if bias is None:
+        return found
+    spatial = weight.dim() - 2
+    shape = [1] * (call.out.dim() - spatial - 1) + [-1] + [1] * spatial
+    return V.combine(A.ADD, found, resolved(bias).reshape(shape))
 
 
-def spatial_rank(weight: Tensor) -> int:
-    """Return the number of spatial axes of a convolution's weight."""
-    return weight.dim() - 2
-
+# ---- the table -----------------------------------------------------------------------------------
 
 _MOVES = (
     "clone", "cat", "stack", "index", "_unsafe_index", "index_select", "gather", "flip", "roll",
@@ -576,39 +500,65 @@ _MOVES = (
 )  # fmt: skip
 _VALUES = (
     "sign", "sgn", "floor", "ceil", "round", "trunc", "heaviside", "floor_divide", "bernoulli",
-    "signbit",
+    "signbit", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones",
+    "new_full", "new_empty", "new_empty_strided", "zero",
 )  # fmt: skip
+_FUNCTIONS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "neg": lambda slots, numbers: V.negate(slots),
+    "square": lambda slots, numbers: V.combine(A.MUL, slots, slots),
+    "reciprocal": lambda slots, numbers: _one_over(slots),
+    "abs": lambda slots, numbers: torch.where(numbers < 0, V.negate(slots), slots),
+    "relu": lambda slots, numbers: _chosen(
+        numbers, _numbers(0.0), slots, _constant(0.0), larger=True
+    ),
+    "exp": _exp,
+    "exp2": partial(V.apply, A.EX2),
+    "expm1": _expm1,
+    "log": _log,
+    "log2": partial(V.apply, A.LG2),
+    "log10": lambda slots, numbers: _times(V.apply(A.LG2, slots, numbers), math.log10(2)),
+    "log1p": lambda slots, numbers: _log(V.combine(A.ADD, slots, _constant(1.0)), numbers + 1.0),
+    "sqrt": partial(V.apply, A.SQRT),
+    "rsqrt": partial(V.apply, A.RSQRT),
+    "sin": partial(V.apply, A.SIN),
+    "cos": partial(V.apply, A.COS),
+    "tan": lambda slots, numbers: V.combine(
+        A.DIV, V.apply(A.SIN, slots, numbers), V.apply(A.COS, slots, numbers)
+    ),
+    "tanh": partial(V.apply, A.TANH),
+    "sinh": _half_sum(A.SUB),
+    "cosh": _half_sum(A.ADD),
+    "sigmoid": lambda slots, numbers: _one_over(
+        V.combine(A.ADD, _constant(1.0), _exp(V.negate(slots), -numbers))
+    ),
+    "erf": partial(V.apply, S.ERF),
+    "erfc": lambda slots, numbers: V.combine(A.SUB, _constant(1.0), V.apply(S.ERF, slots, numbers)),
+}
 
-RULES: Mapping[str, Rule] = {
-    "add": _add, "sub": _sub, "rsub": _rsub, "mul": _mul, "div": _div, "neg": _neg,
-    "square": _square, "reciprocal": _unary(_inverse), "pow": _pow, "fmod": _remainder,
-    "remainder": _remainder, "addcmul": _addc(A.MUL), "addcdiv": _addc(A.DIV),
-    "exp": _unary(_exp), "exp2": _unary(_plain(A.EX2)), "expm1": _unary(_expm1),
-    "log": _unary(_log), "log2": _unary(_log2), "log10": _unary(_log10),
-    "log1p": _unary(_log1p), "sqrt": _unary(_plain(A.SQRT)), "rsqrt": _unary(_plain(A.RSQRT)),
-    "sin": _unary(_plain(A.SIN)), "cos": _unary(_plain(A.COS)), "tan": _unary(_tan),
-    "tanh": _unary(_plain(A.TANH)), "sigmoid": _unary(_sigmoid), "erf": _unary(_plain(S.ERF)),
-    "erfc": _unary(_erfc), "sinh": _unary(_half_sum(-1)), "cosh": _unary(_half_sum(1)),
-    "abs": _abs, "relu": _relu, "maximum": _extreme(True), "minimum": _extreme(False),
-    "fmax": _extreme(True), "fmin": _extreme(False), "clamp": _clamp, "clamp_min": _clamp,
-    "clamp_max": _clamp, "hardtanh": _clamp, "where": _where, "amax": _extreme_of(True),
-    "amin": _extreme_of(False), "max": _extreme_of(True), "min": _extreme_of(False),
-    "sort": _picked, "topk": _picked, "cummax": _picked, "cummin": _picked,
-    "kthvalue": _picked, "mode": _picked,
+RULES |= {
+    **{name: _unary(function) for name, function in _FUNCTIONS.items()},
+    **dict.fromkeys(_MOVES, _moved("value", "src")),
+    **dict.fromkeys(_VALUES, _by_value),
+    "add": lambda call: call.weighted(A.ADD, "self", "other"),
+    "sub": lambda call: call.weighted(A.SUB, "self", "other"),
+    "rsub": lambda call: call.weighted(A.SUB, "other", "self"),
+    "mul": lambda call: V.combine(A.MUL, call.read(call.args[0]), call.read(call.args[1])),
+    "addcmul": _addc(A.MUL), "addcdiv": _addc(A.DIV),
+    "where": lambda call: torch.where(
+        call.named["condition"], call.read(call.named["self"]), call.read(call.named["other"])
+    ),
+    "maximum": _extreme(True), "minimum": _extreme(False),
+    "fmax": _extreme(True), "fmin": _extreme(False),
+    "amax": _extreme_of(True), "amin": _extreme_of(False),
+    "max": _extreme_of(True), "min": _extreme_of(False),
     "max_pool2d_with_indices": _max_pool(2), "max_pool3d_with_indices": _max_pool(3),
     "adaptive_max_pool2d": _max_pool(2), "adaptive_max_pool3d": _max_pool(3),
-    "sum": _sum, "mean": _mean, "cumsum": _cumsum, "var": _variance, "var_mean": _variance,
-    "prims::var": _variance, "elu": _elu, "prod": _product_of, "cumprod": _cumprod,
-    "scatter_add": _added, "index_add": _added, "index_put": _added,
-    "_unsafe_index_put": _added, "avg_pool2d": _average(2), "avg_pool3d": _average(3),
-    "mm": _matrix, "bmm": _matrix, "mv": _matrix, "dot": _matrix, "addmm": _matrix_added,
-    "baddbmm": _matrix_added, "addmv": _matrix_added, "convolution": _convolution,
-    "_to_copy": _copy, "copy": _copy, "lift_fresh": _filled, "fill": _filled,
-    "prims::convert_element_type": _copy, "_local_scalar_dense": _number,
     "masked_fill": _moved("value"), "constant_pad_nd": _moved("value"),
-    **dict.fromkeys(_MOVES, _moved("value", "src")), **dict.fromkeys(_VALUES, _by_value),
-    "zeros_like": _by_value, "ones_like": _by_value, "full_like": _by_value,
-    "empty_like": _by_value, "new_zeros": _by_value, "new_ones": _by_value,
-    "new_full": _by_value, "new_empty": _by_value, "new_empty_strided": _by_value,
-    "zero": _by_value,
+    "sum": _total(mean=False), "mean": _total(mean=True),
+    "cumsum": lambda call: V.linear(
+        call.at.resolved(call.args[0]), lambda one: one.cumsum(call.args[1]), call.out
+    ),
+    "cumprod": lambda call: V.running_products(
+        call.at.resolved(call.args[0]), call.args[1] % call.out.dim()
+    ),
 }  # fmt: skip

@@ -109,7 +109,10 @@ def _prepared(wish: dict[str, Any], driver: int) -> Nursery:
     _end_with_driver(driver)
     begin_context(device)
     with contextlib.suppress(ImportError):  # told with the job
-        _verbs(device).prepare(device)
+        _verbs(device)
+        from cuassay.judge.rehearsal import prepare
+
+        prepare(device)
     return nursery
 
 

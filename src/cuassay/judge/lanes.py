@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cuassay.checks.interface.initial_state import STATE_OF
@@ -258,12 +259,13 @@ class CheckLane:
         lanes = self._lanes
         return Examination(
             lanes.trial,
-            run=lanes.tried.under(check.code, self.executor.run),
+            run=self.executor.run,
             control=lanes.control,
             emit=lanes.teller.of(check.code),
             rejected=lanes.rejected,
             ahead=self.executor.ahead,
             room=self._room,
+            note=partial(lanes.tried.note, check.code),
         )
 
     async def _run(self, check: Check) -> None:

@@ -275,3 +275,13 @@ class Scenario:
         return self.busy or any(
             isinstance(step, StreamCall | Together | Repeat) for step in self.steps
         )
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its launches are recorded to be executed again, or only its code is followed."""
+        return any(isinstance(step, RecordLaunches | Outline) for step in self.steps)
+
+    @property
+    def reads_results(self) -> bool:
+        """Whether a step brings what a call returned to the judge, or a digest of it."""
+        return any(step.sends or isinstance(step, HashResult) for step in self.steps)

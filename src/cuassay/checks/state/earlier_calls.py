@@ -16,8 +16,10 @@ from cuassay.checks.needs import Group, Needs, Split
 from cuassay.checks.numeric.common import message, where, worst_statistic
 from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import Read, reads_of, same_bits, truth_moved
+from cuassay.checks.state.changed_elements import with_change
 from cuassay.checks.state.histories import Tensors, history_scenarios
-from cuassay.checks.state.serving import serving_scenarios, slow_in_turn, with_change
+from cuassay.checks.state.serving import serving_scenarios
+from cuassay.checks.state.shapes_in_turn import slow_in_turn
 from cuassay.errors import CannotJudgeError
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause

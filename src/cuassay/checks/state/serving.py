@@ -8,27 +8,19 @@ other signs, so that a fingerprint by sum, norm, extremes or first elements cann
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
 from collections.abc import Iterator, Sequence
-from math import prod
 from random import Random
 
 from cuassay.checks.base import Trial
-from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
-from cuassay.checks.numeric.relation_members import own_fill, with_parameters
 from cuassay.checks.numeric.varied_scalars import varied_scalars
 from cuassay.checks.state.answers import placed, reseeded
-from cuassay.checks.state.histories import explicit_is_legal
-from cuassay.inputs.geometry import legal, try_sizes
-from cuassay.model.axes import shape_of
+from cuassay.checks.state.changed_elements import changed_elements, free_tensors
+from cuassay.checks.state.shapes_in_turn import shapes_in_turn
+from cuassay.checks.state.two_threads import calls_from_two_threads
 from cuassay.model.case import Case, Fill
-from cuassay.model.problem import TensorSpec
-from cuassay.model.reports import Served
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
-from cuassay.model.steps import CallVaried, Serve, Together
-from cuassay.model.trace import ScenarioResult, done_steps
+from cuassay.model.scenario import Allocate, ReadResult, Scenario, Step
+from cuassay.model.steps import CallVaried, Serve
 
 _TURNS = 64  # calls of a way to call, or as many as fit into its time
 _LONG = 8 * _TURNS
@@ -37,9 +29,6 @@ _GRID = 6  # bits of a number: bfloat16 holds them, and float32 the sum of 2^17
 _LARGE_ELEMENTS = 1 << 18
 _LARGE_CALLS = 240
 _HELD_BYTES = 1 << 26
-_SHAPES_S = 8.0  # of calls on shapes in turn, after which no turn begins
-_SLOW_S, _SLOWER = 0.02, 20.0  # a call where shapes come in turn, and times one that comes again
-_TOGETHER_S = 1.0  # of calls from two threads
 
 
 def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
@@ -65,7 +54,7 @@ def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
         # More than any ring of buffers that is worth its memory: what comes round again is written.
         Serve(slots=tuple(names[-1:]), count=_LONG, result="last", budget_s=budget_s),
     )
-    changes = _changes(trial, base)
+    changes = changed_elements(trial, base)
     varied = CallVaried(slot="a", changes=changes, budget_s=trial.effort.varied_s)
     yield Scenario(
         label="many calls in a row",
@@ -81,31 +70,9 @@ def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
     )
     executed = trial.machine is not None and not trial.machine.absent
     if not executed:
-        yield from _shapes_in_turn(trial, small[0])
+        yield from shapes_in_turn(trial, small[0])
     if not trial.device.on_gpu and not executed:  # on a GPU a check of streams does it
-        alone_s = trial.scenario_s(single_call(small[0], label="alone"))
-        wished = trial.effort.together_calls
-        rounds = wished if alone_s * wished < _TOGETHER_S else max(2, int(_TOGETHER_S / alone_s))
-        seed = trial.seed("STATE001", "together")
-        yield Scenario(
-            label="calls from two threads at once",
-            cases=(small[0], reseeded(small[0], label="other values", seed=seed)),
-            steps=(
-                *(
-                    step
-                    for number in range(2)
-                    for step in (
-                        Allocate(slot=f"s{number}", case=number),
-                        Call(slot=f"s{number}", result=f"alone{number}"),
-                        ReadResult(result=f"alone{number}"),
-                    )
-                ),
-                Together(slots=("s0", "s1"), results=("r0", "r1"), threads=True, rounds=rounds),
-                ReadResult(result="r0"),
-                ReadResult(result="r1"),
-            ),
-            fresh=True,
-        )
+        yield calls_from_two_threads(trial, small[0])
     # `large` is two planned cases of one large shape; none where there is no such pair.
     shapes: dict[tuple[tuple[str, int], ...], list[Case]] = {}
     for case in trial.cases("numeric"):
@@ -142,111 +109,6 @@ def serving_scenarios(trial: Trial) -> Iterator[Scenario]:
         )
 
 
-def _shapes_in_turn(trial: Trial, base: Case) -> Iterator[Scenario]:
-    """Yield calls on many shapes in turn, then on one of them again and again.
-
-    What is made for a shape and thrown away for the next one is made at each call.
-    """
-    count, problem = trial.effort.shapes_in_turn, trial.problem
-    shapes: list[dict[str, int]] = []
-    for axis in problem.var_axes():
-        for more in range(1, count + 1):
-            sizes = try_sizes(problem, base.axes, {axis.name: base.axes[axis.name] + more})
-            if sizes is not None and legal(problem, sizes) and sizes not in shapes:
-                shapes.append(sizes)
-    cases = [placed(base, sizes) for sizes in shapes[:count]]
-    if len(cases) < count or not count or trial.settled(cases[0]) is None:
-        return
-    names = tuple(f"s{number}" for number in range(count))
-    turns = Serve(slots=names, count=3 * count, result="turns", budget_s=_SHAPES_S)
-    again = Serve(slots=names[:1], count=_TURNS, result="again", budget_s=trial.effort.serving_s)
-    yield Scenario(
-        label="many shapes in turn",
-        cases=tuple(cases),
-        steps=(
-            *(Allocate(slot=name, case=number) for number, name in enumerate(names)),
-            turns,
-            again,
-            ReadResult(result=turns.name(0)),
-            ReadResult(result=again.name(0)),
-        ),
-        fresh=True,
-    )
-
-
-def slow_in_turn(scenario: Scenario, result: ScenarioResult) -> str:
-    """Return how much longer calls take where many shapes come in turn than where one does.
-
-    Empty where they take about as long.
-    """
-    served = [
-        (step, record.report)
-        for step, record in done_steps(scenario, result, Serve)
-        if isinstance(record.report, Served)
-    ]
-    if len(served) != 2 or served[0][0].turn == 1 or not all(one.least_s for _, one in served):
-        return ""
-    (turns, each), (_, again) = served
-    usual_s = sorted(each.least_s)[len(each.least_s) // 2]
-    if usual_s < _SLOW_S or usual_s < _SLOWER * again.least_s[0]:
-        return ""
-    shapes = len(turns.slots)
-    return (
-        f"a call takes {1e3 * usual_s:.0f} ms where {shapes} shapes come in turn, and "
-        f"{1e3 * again.least_s[0]:.2g} ms where one of them comes again"
-    )
-
-
-def with_change(trial: Trial, base: Case, change: tuple[str, int, float]) -> Case:
-    """Return a case with one element changed, as a CallVaried changes it."""
-    name, place, value = change
-    spec = next(one for one in trial.problem.inputs if one.name == name)
-    assert isinstance(spec, TensorSpec)
-    fill = with_parameters(own_fill(base, spec), {"spoil": (place,), "spoil_with": value})
-    label = f"element {place} of {name} changed"
-    return dataclasses.replace(base, label=label, fills={**base.fills, name: fill})
-
-
-def _changes(trial: Trial, base: Case) -> tuple[tuple[str, int, float], ...]:
-    """Return elements in random order, each with a number that another draw has somewhere.
-
-    So many that a key of 16 bits, however it is made, is the same for two of them. Of each tensor
-    there are as many as it has, for its own key may be all that a kernel looks at.
-    """
-    import torch
-
-    random = Random(trial.seed("STATE001", "varied"))
-    before = trial.inputs(base)
-    other = reseeded(base, label="drawn", seed=trial.seed("STATE001", "drawn"))
-    drawn, most = trial.inputs(other), trial.effort.varied_calls
-    each: list[list[tuple[str, int, float]]] = []
-    for spec in _free(trial, base):
-        old, new = before[spec.name], drawn[spec.name]
-        if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
-            continue
-        numbers, places = new.double().view(-1).tolist(), old.double().view(-1).tolist()
-        pairs = ((random.randrange(len(places)), random.choice(numbers)) for _ in range(most))
-        if places and all(map(math.isfinite, numbers)):
-            # Each once: a small tensor has few, and others have the more.
-            found = dict.fromkeys((spec.name, at, one) for at, one in pairs if places[at] != one)
-            each.append(list(found))
-    turns = [one for turn in itertools.zip_longest(*each) for one in turn if one is not None]
-    return tuple(turns[:most])
-
-
-def _free(trial: Trial, base: Case) -> list[TensorSpec]:
-    """Return the inputs whose elements may change alone, the larger ones first."""
-    found = [
-        spec
-        for spec in trial.problem.inputs
-        if isinstance(spec, TensorSpec)
-        and explicit_is_legal(spec)
-        and spec.name not in trial.problem.updated
-        and (spec.name in base.fills or not base.generator)
-    ]
-    return sorted(found, key=lambda spec: -prod(shape_of(spec.shape, base.axes)))
-
-
 def _sample(trial: Trial, served: Sequence[Serve]) -> Iterator[Step]:
     """Yield the reads of some results: which ones is not known until all calls are over.
 
@@ -267,13 +129,7 @@ def _alike(trial: Trial, base: Case) -> tuple[Case, ...]:
 
     One tensor differs, the larger ones first. Where none can be reordered all have other values.
     """
-    specs = {
-        spec.name: spec
-        for spec in trial.problem.inputs
-        if isinstance(spec, TensorSpec)
-        and explicit_is_legal(spec)
-        and (spec.name in base.fills or not base.generator)
-    }
+    specs = {spec.name: spec for spec in free_tensors(trial, base)}
     if not specs:
         seed = trial.seed("STATE001", "served")
         return base, reseeded(base, label="other values", seed=seed)
@@ -290,8 +146,7 @@ def _alike(trial: Trial, base: Case) -> tuple[Case, ...]:
         return dataclasses.replace(base, label=label, fills=fills)
 
     # One tensor at a time: a key that holds all of another one collides too.
-    names = sorted(specs, key=lambda name: -prod(shape_of(specs[name].shape, base.axes)))
-    names = names[: trial.effort.reordered_tensors]
+    names = list(specs)[: trial.effort.reordered_tensors]
     return (
         changed(base.label),
         *(changed(f"{name} in another order", (name,), reorder=seed) for name in names),

@@ -223,6 +223,18 @@ def _reads_with_kernels(scenario: Scenario) -> list[bool]:
     return found
 
 
+def _outcome_of(error: Exception) -> Outcome:
+    """Return how a check ends by an exception: a fault of the check must not lose the others."""
+    match error:
+        case NothingToCheckError():
+            return Skipped(reason=str(error), applicable=False)
+        case CannotJudgeError():
+            return Inconclusive(reason=str(error))
+        case _:
+            text = "".join(traceback.format_exception(error))
+            return Errored(reason=f"{type(error).__name__}: {error}", traceback=text)
+
+
 class Examination:
     """Runs checks on the candidate, with the reference as control."""
 
@@ -236,12 +248,15 @@ class Examination:
         rejected: Rejected | None = None,
         ahead: Callable[[Sequence[Scenario]], None] | None = None,
         room: Room = lambda scenario: nullcontext(),
+        note: Callable[[Scenario, Run], None] = lambda scenario, run: None,
     ) -> None:
         """`room` is entered around each scenario: it may wait until one has room beside others.
 
-        What is found wrong is known to all that share `rejected`.
+        `note` is told of each scenario that ran. What is found wrong is known to all that share
+        `rejected`.
         """
         self._trial, self._run, self._control, self._room = trial, run, control, room
+        self._note = note
         self._emit, self._ahead = emit, ahead
         self._rejected = rejected or Rejected()
         self.proposed: Proposed | None = None  # of a check whose scenarios others may run
@@ -253,7 +268,16 @@ class Examination:
         outcome: Outcome | None = None
         while outcome is None:
             try:
-                outcome = self._skipped(check) or await self._outcome(check, tally)
+                outcome = self._skipped(check)
+                if outcome is None:
+                    trial = self._trial.for_check(check.worth)
+                    proposed = self._proposed(trial, check, tally)
+                    try:
+                        await self._take_part(trial, proposed)
+                    finally:
+                        self.proposed = None
+                        await proposed.end()
+                    outcome = await self._after(trial, proposed)
                 # Where the reference refuses all that it accepted without data, plan again.
                 if (
                     tally.declined
@@ -262,21 +286,15 @@ class Examination:
                 ):
                     tally.declined.clear()
                     outcome = None
-            except NothingToCheckError as error:
-                outcome = Skipped(reason=str(error), applicable=False)
-            except CannotJudgeError as error:
-                outcome = Inconclusive(reason=str(error))
+            except BuildStopped:
+                raise
             except torch.OutOfMemoryError:
                 # Where planning met our own bound on memory, plan again with less.
                 if not self._trial.memory.relieve() or tally.ran:
                     reason = "out of memory in the judge while planning the check"
                     outcome = Inconclusive(reason=reason)
-            except BuildStopped:
-                raise
-            except Exception as error:  # a fault of the check must not lose the other checks
-                outcome = Errored(
-                    reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
-                )
+            except Exception as error:
+                outcome = _outcome_of(error)
         if tally.wrong and not isinstance(outcome, Failed):
             outcome = tally.outcome()  # what was seen before the check ended so stands
         report = CheckReport(
@@ -323,9 +341,8 @@ class Examination:
         missing = check.missing()
         return Skipped(reason=missing) if missing else None
 
-    async def _outcome(self, check: Check, tally: Tally) -> Outcome:
-        """Run what a check proposes, then what a search for it comes upon."""
-        trial = self._trial.for_check(check.worth)
+    def _proposed(self, trial: JudgeTrial, check: Check, tally: Tally) -> Proposed:
+        """Return what a check proposes; lanes may share it, or it begins ahead of its turn."""
         scenarios = self._affordable(trial, check, tally)
         if check.needs.split is Split.AT_ONCE and self._ahead is not None:
             listed = list(scenarios)
@@ -334,11 +351,11 @@ class Examination:
             scenarios = iter(listed)
         proposed = Proposed(check, tally, scenarios, emit=self._emit)
         self.proposed = proposed if check.needs.split is Split.AMONG_SIDES else None
-        try:
-            await self._take_part(trial, proposed)
-        finally:
-            self.proposed = None
-            await proposed.end()
+        return proposed
+
+    async def _after(self, trial: JudgeTrial, proposed: Proposed) -> Outcome:
+        """Return how a check ends once all that it proposed ran, and what a search came upon."""
+        check, tally = proposed.check, proposed.tally
         if len(tally.wrong) >= _ENOUGH:
             return tally.outcome()
         if isinstance(check, SearchingCheck):
@@ -396,8 +413,15 @@ class Examination:
         Where memory is short it runs once more after what is kept has been let go.
         """
         for is_last in (False, True):
+            started, asked = time.perf_counter(), scenario
+            if trial.profile is Profile.QUICK and check.needs.when is When.LATE:
+                asked = dataclasses.replace(scenario, fresh=True)
             try:
-                await self._one(trial, check, scenario, seen)
+                settled = await self._in_process_at_hand(trial, check, asked)
+                if settled is None:
+                    run = await self._run(asked)
+                    settled = self._settled(trial, check, asked, run)
+                await self._weigh(check, scenario, settled, seen, started=started)
             except NothingToCheckError as error:
                 seen.tally.inapplicable = seen.tally.inapplicable or str(error)
             except ReferenceError_ as error:
@@ -417,10 +441,14 @@ class Examination:
             return
         seen.tally.undecided.append(f"out of memory in the judge ({scenario.label})")
 
-    async def _one(self, trial: JudgeTrial, check: Check, scenario: Scenario, seen: _Seen) -> None:
-        """Run one scenario on the candidate and, where it fails, on the reference."""
-        started, tally = time.perf_counter(), seen.tally
-        settled = await self._settled(trial, check, scenario)
+    async def _weigh(
+        self, check: Check, scenario: Scenario, settled: _Settled, seen: _Seen, *, started: float
+    ) -> None:
+        """Note what a run adds, once the reference was asked about what it shows.
+
+        `started`: when the scenario began, by `time.perf_counter`.
+        """
+        tally, trial = seen.tally, self._trial
         run, reason = settled.run, settled.undecided
         findings, compared = list(settled.judgement.findings), settled.judgement.comparisons
         shares = [one.share for one in compared if not one.undecided]
@@ -484,24 +512,9 @@ class Examination:
         comparing.note(judgement)
         return judgement
 
-    async def _settled(self, trial: JudgeTrial, check: Check, scenario: Scenario) -> _Settled:
-        """Run and judge a scenario.
-
-        At `quick`, and always for a check whose clean passes count, a scenario that asks for a new
-        process, a CUDA context on a GPU, first runs in the one at hand. Only a clean pass with
-        every answer right counts there, or the end of the process; all else is asked again in a
-        new process, and that answer counts.
-        """
-        quick = trial.profile is Profile.QUICK
-        process, is_late = check.needs.process, check.needs.when is When.LATE
-        if quick and is_late:
-            scenario = dataclasses.replace(scenario, fresh=True)
-        shares = quick or process is Process.NEW_IF_WRONG
-        if shares and scenario.fresh and (is_late or process.takes_any):
-            settled = await self._in_process_at_hand(check, scenario)
-            if settled is not None:
-                return settled
-        run = await self._run(scenario)
+    def _settled(self, trial: JudgeTrial, check: Check, scenario: Scenario, run: Run) -> _Settled:
+        """Judge a run. Raises BuildStopped where the candidate cannot be built."""
+        self._note(scenario, run)
         match run.result.termination:
             case BuildFailed(out_of_memory=True) if short := shortage(
                 self._trial.device, scenario, self._trial.problem
@@ -526,9 +539,22 @@ class Examination:
         judgement = self._judged(check, scenario, run)
         return _Settled(run=run, judgement=judgement, undecided=judgement.undecided, near=near)
 
-    async def _in_process_at_hand(self, check: Check, scenario: Scenario) -> _Settled | None:
-        """Return a run in the process that ran others, where it is conclusive."""
+    async def _in_process_at_hand(
+        self, trial: JudgeTrial, check: Check, scenario: Scenario
+    ) -> _Settled | None:
+        """Return a conclusive run in the process that ran others; None for all others.
+
+        At `quick`, and always for a check whose clean passes count, a scenario that asks for a new
+        process, a CUDA context on a GPU, first runs in the one at hand. Only a clean pass with
+        every answer right counts there, or the end of the process; all else is asked again in a
+        new process, and that answer counts.
+        """
+        process, is_late = check.needs.process, check.needs.when is When.LATE
+        shares = trial.profile is Profile.QUICK or process is Process.NEW_IF_WRONG
+        if not (shares and scenario.fresh and (is_late or process.takes_any)):
+            return None
         run = await self._run(dataclasses.replace(scenario, fresh=False))
+        self._note(scenario, run)
         if inconclusive_reason(run):
             return None
         ended = not isinstance(run.result.termination, Finished | BuildFailed | ToolMissing)
@@ -537,7 +563,7 @@ class Examination:
             judgement = self._judged(check, scenario, run)
             counts = ended or (not judgement.findings and self._all_right(scenario, run))
         except NothingToCheckError:  # where all is right, there is nothing in a new process either
-            if check.needs.when is When.LATE and self._all_right(scenario, run):
+            if is_late and self._all_right(scenario, run):
                 raise
             counts = False
         except CannotJudgeError:

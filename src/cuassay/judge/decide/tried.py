@@ -16,7 +16,6 @@ from cuassay.model.verdict import AxisCoverage, TriedSizes
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
-    from cuassay.judge.decide.control import AwaitScenario
 
 _SIZES = 400  # sets of sizes that a verdict keeps
 
@@ -32,20 +31,15 @@ class Tried:
         self._together: dict[tuple[tuple[str, int], ...], None] = {}
         self._seen: dict[str, dict[str, set[int]]] = {axis.name: {} for axis in problem.var_axes()}
 
-    def under(self, code: str, run: AwaitScenario) -> AwaitScenario:
-        """Return what runs a scenario and remembers its sizes under a check's code."""
-
-        async def noted(scenario: Scenario) -> Run:
-            ran = await run(scenario)
-            unbuilt = isinstance(ran.result.termination, BuildFailed | ToolMissing)
-            for case in () if unbuilt else called(scenario):
-                self._together.setdefault(self._sizes(case), None)
-                for axis, by_code in self._seen.items():
-                    if axis in case.axes:
-                        by_code.setdefault(code, set()).add(case.axes[axis])
-            return ran
-
-        return noted
+    def note(self, code: str, scenario: Scenario, run: Run) -> None:
+        """Remember the sizes of a scenario of the check `code` that ran."""
+        if isinstance(run.result.termination, BuildFailed | ToolMissing):
+            return
+        for case in called(scenario):
+            self._together.setdefault(self._sizes(case), None)
+            for axis, by_code in self._seen.items():
+                if axis in case.axes:
+                    by_code.setdefault(code, set()).add(case.axes[axis])
 
     def sizes(self, findings: Iterable[Finding]) -> tuple[TriedSizes, ...]:
         """Return the sizes that were tried together, and at which of them a finding is wrong."""

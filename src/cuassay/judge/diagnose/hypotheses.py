@@ -13,7 +13,6 @@ import enum
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TypeAlias
 
 from cuassay.checks.numeric.common import single_call
@@ -129,6 +128,9 @@ class Observation:
     prediction: str
 
 
+Design: TypeAlias = Callable[[Subject], Experiment | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """A hypothesis that is tried with calls of its own before it is said.
@@ -137,12 +139,31 @@ class Prediction:
     """
 
     prediction: str
-    experiment: Callable[[Subject], Experiment | None]
+    experiment: Design
 
 
 Hypothesis: TypeAlias = Observation | Prediction
 
 
+HYPOTHESES: dict[Cause, Hypothesis] = {}
+
+
+def _tested_by(*causes: Cause, prediction: str) -> Callable[[Design], Design]:
+    """Let the function below design the experiment on a prediction of each of the causes."""
+
+    def enter(design: Design) -> Design:
+        one = Prediction(prediction=prediction, experiment=design)
+        HYPOTHESES.update(dict.fromkeys(causes, one))
+        return design
+
+    return enter
+
+
+@_tested_by(
+    Cause.STALE_ANSWER,
+    Cause.CALL_HISTORY,
+    prediction="each call of the history is right as the first one of a process",
+)
 def _fresh_calls(subject: Subject) -> Experiment | None:
     """Ask each call of a history as the first one of a process."""
     cases = [case for case in subject.calls if _fits(subject, case)]
@@ -187,6 +208,9 @@ def after_other_calls(subject: Subject) -> Experiment | None:
     return Experiment(questions=(_ask("first", wrong, alone=True), later), conclude=conclude)
 
 
+@_tested_by(
+    Cause.FIRST_CALL, prediction="of two equal calls in a new process the first alone is wrong"
+)
 def _called_twice(subject: Subject) -> Experiment | None:
     """Ask for the same call twice in one process."""
     if not _fits(subject, subject.wrong):
@@ -210,6 +234,9 @@ def _called_twice(subject: Subject) -> Experiment | None:
     return Experiment(questions=(Question(name="twice", scenario=scenario),), conclude=conclude)
 
 
+@_tested_by(
+    Cause.OUTPUT_REUSED, prediction="a result changes while another call is made on other tensors"
+)
 def _held_results(subject: Subject) -> Experiment | None:
     """Hold a result while another call is made, and while only the inputs take other values."""
     first, second = subject.wrong, redrawn(subject.wrong, 1)
@@ -239,6 +266,10 @@ def _held_results(subject: Subject) -> Experiment | None:
     return Experiment(questions=questions, conclude=conclude)
 
 
+@_tested_by(
+    Cause.INPUT_IGNORED,
+    prediction="the answer keeps its bytes where this argument alone takes values far off",
+)
 def _argument_moved_far(subject: Subject) -> Experiment | None:
     """Ask for calls that differ in one argument alone; a number moves by far.
 
@@ -287,6 +318,11 @@ def _argument_moved_far(subject: Subject) -> Experiment | None:
     return Experiment(questions=tuple(questions), conclude=conclude) if questions else None
 
 
+@_tested_by(
+    Cause.TAIL,
+    prediction="right at sizes rounded up to whole tiles and at listed ones without a "
+    "tail, wrong at the next size with one",
+)
 def _partial_tile(subject: Subject) -> Experiment | None:
     """Ask for listed sizes without a tail, then for whole tiles and the same tail beyond them."""
     wrong = subject.wrong
@@ -363,6 +399,11 @@ def _whole_tiles(
     return Experiment(questions=questions, conclude=conclude)
 
 
+@_tested_by(
+    Cause.SIZES,
+    prediction="right at other sizes on the same recipes of values, and wrong at once "
+    "beyond one size",
+)
 def _some_sizes(subject: Subject) -> Experiment | None:
     """Ask for other sizes on equal recipes, then for the size at which right turns into wrong.
 
@@ -468,6 +509,11 @@ def _sharp(axis: VarAxis, right: Case, wrong: Case) -> Experiment:
     return Experiment(questions=questions, conclude=conclude)
 
 
+@_tested_by(
+    Cause.LOW_ACCUMULATION,
+    prediction="the error grows with the length of the sum, the exponent's interval above "
+    f"{LEAST_GROWTH}; or the machine sees the bits go",
+)
 def _grows(subject: Subject) -> Experiment | None:
     """Lengthen a reduced axis and ask how the error grows."""
     wrong = subject.wrong
@@ -520,6 +566,7 @@ def _grows(subject: Subject) -> Experiment | None:
     return Experiment(questions=questions, conclude=conclude)
 
 
+@_tested_by(Cause.MAGNITUDE, prediction="right for the same values times, or divided by, 1024")
 def _magnitude(subject: Subject) -> Experiment | None:
     """Ask for the same values, a thousand times larger and smaller: powers of two are exact."""
     wrong = subject.wrong
@@ -565,6 +612,10 @@ def _confirmed(case: Case, words: str) -> Experiment:
     return Experiment(questions=(_ask("again", case),), conclude=conclude)
 
 
+@_tested_by(
+    Cause.SPECIAL_CASE,
+    prediction="right for ordinary values of the same sizes, wrong for these again",
+)
 def _ordinary_values(subject: Subject) -> Experiment | None:
     """Ask for ordinary values at the sizes of the failing case."""
     plain, wrong = subject.ordinary, subject.wrong
@@ -582,6 +633,7 @@ def _ordinary_values(subject: Subject) -> Experiment | None:
     return Experiment(questions=questions, conclude=conclude)
 
 
+@_tested_by(Cause.OUT_OF_RANGE, prediction="the same values divided by 1024 give finite numbers")
 def _overflows(subject: Subject) -> Experiment | None:
     """Ask for the same values divided by 1024: what left a format's range is then finite."""
     wrong = subject.wrong
@@ -713,123 +765,75 @@ def _seen(*causes: Cause, prediction: str) -> dict[Cause, Hypothesis]:
     return {cause: Observation(prediction=prediction) for cause in causes}
 
 
-HYPOTHESES: Mapping[Cause, Hypothesis] = MappingProxyType(
-    {
-        **_seen(
-            Cause.NOT_BUILT,
-            Cause.WRONG_STRUCTURE,
-            Cause.RAISES,
-            Cause.REFUSES_SIZES,
-            Cause.ENDS_PROCESS,
-            Cause.CRASHES,
-            Cause.HANGS,
-            Cause.FORGES,
-            Cause.PRINTS,
-            Cause.LAUNCH_FAILED,
-            prediction="the call ends so",
-        ),
-        **_seen(
-            Cause.INPUT_CHANGED,
-            Cause.OUTPUT_SHARES_OUTPUT,
-            Cause.HOW_CALLED,
-            Cause.PROCESS_STATE,
-            Cause.UNNECESSARY_KERNEL,
-            Cause.UNDEFINED_READ,
-            Cause.NOT_DETERMINISTIC,
-            Cause.RANKS,
-            Cause.INITIAL_VALUES,
-            Cause.LOADED_STATE,
-            Cause.EVALUATION_MODE,
-            Cause.BUILT_EVALUATION,
-            Cause.TRAINING_MODE,
-            prediction="it shows with this alone changed, and with nothing else",
-        ),
-        **_seen(
-            Cause.MISALIGNED,
-            Cause.FALSE_ASSUMPTION,
-            Cause.OUT_OF_BOUNDS,
-            Cause.UNINITIALISED,
-            Cause.UNWRITTEN,
-            Cause.RACE,
-            Cause.BARRIER,
-            prediction="the machine sees the access, or other bytes there change the answer",
-        ),
-        **_seen(
-            Cause.INPUT_MISREAD,
-            Cause.TERM_OMITTED,
-            Cause.WRONG_CONSTANT,
-            Cause.OTHER_FORM,
-            Cause.WRONG_REDUCTION,
-            Cause.TRIVIAL_ANSWER,
-            Cause.LOW_PRECISION,
-            prediction="the reference broken so gives the same wrong numbers, an edit of the line "
-            "gives right ones, or the machine sees the bits go",
-        ),
-        **_seen(
-            Cause.LAYOUT,
-            Cause.STREAM,
-            Cause.GRAPH,
-            Cause.DEVICE,
-            Cause.LARGE_SIZES,
-            Cause.GRADIENT,
-            Cause.COMPILED,
-            Cause.CUSTOM_OPERATOR,
-            Cause.SLOW_HOST,
-            Cause.TRAINING,
-            prediction="right without this condition, wrong with it",
-        ),
-        Cause.WRONG_VALUES: Observation(prediction="the numbers are not those of the operator"),
-        Cause.AUTOTUNER: Observation(
-            prediction="an edit that leaves one configuration gives right numbers"
-        ),
-        **{
-            cause: Prediction(
-                prediction="each call of the history is right as the first one of a process",
-                experiment=_fresh_calls,
-            )
-            for cause in (Cause.STALE_ANSWER, Cause.CALL_HISTORY)
-        },
-        Cause.FIRST_CALL: Prediction(
-            prediction="of two equal calls in a new process the first alone is wrong",
-            experiment=_called_twice,
-        ),
-        Cause.OUTPUT_SHARES_INPUT: Observation(
-            prediction="its memory is an input's, or it changes while the inputs do without a call"
-        ),
-        Cause.OUTPUT_REUSED: Prediction(
-            prediction="a result changes while another call is made on other tensors",
-            experiment=_held_results,
-        ),
-        Cause.INPUT_IGNORED: Prediction(
-            prediction="the answer keeps its bytes where this argument alone takes values far off",
-            experiment=_argument_moved_far,
-        ),
-        Cause.LOW_ACCUMULATION: Prediction(
-            prediction="the error grows with the length of the sum, the exponent's interval above "
-            f"{LEAST_GROWTH}; or the machine sees the bits go",
-            experiment=_grows,
-        ),
-        Cause.OUT_OF_RANGE: Prediction(
-            prediction="the same values divided by 1024 give finite numbers",
-            experiment=_overflows,
-        ),
-        Cause.TAIL: Prediction(
-            prediction="right at sizes rounded up to whole tiles and at listed ones without a "
-            "tail, wrong at the next size with one",
-            experiment=_partial_tile,
-        ),
-        Cause.SIZES: Prediction(
-            prediction="right at other sizes on the same recipes of values, and wrong at once "
-            "beyond one size",
-            experiment=_some_sizes,
-        ),
-        Cause.MAGNITUDE: Prediction(
-            prediction="right for the same values times, or divided by, 1024",
-            experiment=_magnitude,
-        ),
-        Cause.SPECIAL_CASE: Prediction(
-            prediction="right for ordinary values of the same sizes, wrong for these again",
-            experiment=_ordinary_values,
-        ),
-    }
-)
+HYPOTHESES |= {
+    **_seen(
+        Cause.NOT_BUILT,
+        Cause.WRONG_STRUCTURE,
+        Cause.RAISES,
+        Cause.REFUSES_SIZES,
+        Cause.ENDS_PROCESS,
+        Cause.CRASHES,
+        Cause.HANGS,
+        Cause.FORGES,
+        Cause.PRINTS,
+        Cause.LAUNCH_FAILED,
+        prediction="the call ends so",
+    ),
+    **_seen(
+        Cause.INPUT_CHANGED,
+        Cause.OUTPUT_SHARES_OUTPUT,
+        Cause.HOW_CALLED,
+        Cause.PROCESS_STATE,
+        Cause.UNNECESSARY_KERNEL,
+        Cause.UNDEFINED_READ,
+        Cause.NOT_DETERMINISTIC,
+        Cause.RANKS,
+        Cause.INITIAL_VALUES,
+        Cause.LOADED_STATE,
+        Cause.EVALUATION_MODE,
+        Cause.BUILT_EVALUATION,
+        Cause.TRAINING_MODE,
+        prediction="it shows with this alone changed, and with nothing else",
+    ),
+    **_seen(
+        Cause.MISALIGNED,
+        Cause.FALSE_ASSUMPTION,
+        Cause.OUT_OF_BOUNDS,
+        Cause.UNINITIALISED,
+        Cause.UNWRITTEN,
+        Cause.RACE,
+        Cause.BARRIER,
+        prediction="the machine sees the access, or other bytes there change the answer",
+    ),
+    **_seen(
+        Cause.INPUT_MISREAD,
+        Cause.TERM_OMITTED,
+        Cause.WRONG_CONSTANT,
+        Cause.OTHER_FORM,
+        Cause.WRONG_REDUCTION,
+        Cause.TRIVIAL_ANSWER,
+        Cause.LOW_PRECISION,
+        prediction="the reference broken so gives the same wrong numbers, an edit of the line "
+        "gives right ones, or the machine sees the bits go",
+    ),
+    **_seen(
+        Cause.LAYOUT,
+        Cause.STREAM,
+        Cause.GRAPH,
+        Cause.DEVICE,
+        Cause.LARGE_SIZES,
+        Cause.GRADIENT,
+        Cause.COMPILED,
+        Cause.CUSTOM_OPERATOR,
+        Cause.SLOW_HOST,
+        Cause.TRAINING,
+        prediction="right without this condition, wrong with it",
+    ),
+    Cause.WRONG_VALUES: Observation(prediction="the numbers are not those of the operator"),
+    Cause.AUTOTUNER: Observation(
+        prediction="an edit that leaves one configuration gives right numbers"
+    ),
+    Cause.OUTPUT_SHARES_INPUT: Observation(
+        prediction="its memory is an input's, or it changes while the inputs do without a call"
+    ),
+}

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,8 +29,8 @@ from cuassay.judge.run.recordings import Recordings
 from cuassay.judge.run.unwatched import Unwatched, claims_no_resources
 from cuassay.model.candidate import Candidate
 from cuassay.model.device import Device
-from cuassay.model.scenario import Call, HashResult, Poison, Scenario
-from cuassay.model.steps import Mode, Outline, RecordLaunches
+from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Mode
 from cuassay.model.trace import (
     Claim,
     TimedOut,
@@ -149,9 +150,8 @@ class Executor(Closing):
 
     async def make_ready(self, scenario: Scenario) -> None:
         """Wait for the process that a scenario will run in, where that is a worker on a GPU."""
-        records = any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps)
         apart = scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS
-        if self._device.on_gpu and not records and not apart:
+        if self._device.on_gpu and not scenario.is_recorded and not apart:
             await self.pool.make_ready(replace(scenario, fresh=self.fresh or scenario.fresh))
 
     @property
@@ -198,6 +198,56 @@ class Executor(Closing):
 
     async def run(self, scenario: Scenario) -> Run:
         """Run one scenario. Raises CannotJudgeError for a candidate that hung too often."""
+        truths = self._trial.truths
+        async with self._clocked(scenario) as parts:
+            if scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS:
+                return await self._awaited(scenario)
+            if scenario.is_recorded:
+                return await self.recordings.run(scenario, parts)
+            async with self._one:
+                scenario = self.patience.of(scenario)
+                in_worker = partial(
+                    self.pool.execute, inputs=truths.inputs, answers=truths.answers, parts=parts
+                )
+                run, fresh = None, self.fresh or scenario.fresh
+                with keep_busy(scenario.busy):
+                    apart = await self._unwatched.apart_for(scenario)
+                    if apart is not None:
+                        with self._unwatched.else_a_worker():
+                            run = await apart.execute(
+                                scenario, truths.inputs, fresh=fresh, parts=parts
+                            )
+                    if run is None:
+                        run = await in_worker(scenario, fresh=fresh)
+                    elif not ended_cleanly(run) and not isinstance(
+                        run.result.termination, TimedOut
+                    ):
+                        # What raises or ends unwatched is asked of a worker too, which can say
+                        # more of it. A candidate that fails unwatched alone has failed.
+                        watched = await in_worker(scenario, fresh=True)
+                        run = run if ended_cleanly(watched) else watched
+                    longer = self.patience.longer(scenario, run)
+                    if longer is not None:
+                        run = await in_worker(longer, fresh=True)
+                self.patience.saw(run, longer=longer is not None, limit_s=scenario.timeout_s)
+                # A busy device may have room a moment later. Where it has room, a kernel that now
+                # and then finds none is not asked again until it does.
+                lacks = may_lack_memory(scenario, run)
+                if lacks and shortage(self._device, scenario, self._trial.problem):
+                    run = await in_worker(scenario, fresh=True)
+                for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
+                    if not uncovered(run) or not self._candidate.names_triton:
+                        break
+                    run = await in_worker(scenario, fresh=True)
+                self.fresh = False
+                # What no step reads was compared with nothing.
+                if scenario.reads_results and self._lane is Lane.CANDIDATE:
+                    self.pool.reached |= run.reached
+                return run
+
+    @asynccontextmanager
+    async def _clocked(self, scenario: Scenario) -> AsyncIterator[Parts]:
+        """Count what runs as time of the trial, and its parts as the candidate's or the judge's."""
         started, truth_s = time.perf_counter(), self._trial.truths.seconds
         self._at_work = True
         try:
@@ -210,74 +260,25 @@ class Executor(Closing):
                         await self.pool.wait_built()
             async with self.budget.limited():
                 with self._trial.timeline.span(self._lane, scenario.label) as parts:
-                    if scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS:
-                        was_beside = any(begun == scenario for begun, _ in self._begun)
-                        found = await self._awaited(scenario)
-                        # Beside others little may be left of something. A launch of torch's own
-                        # kernels was refused so on a GPU, and was not when it had its turn. Any
-                        # other end counts, though it may not come again.
-                        again = was_beside and scenario.mode is Mode.APART
-                        if again and claims_no_resources(found):
-                            found = await self._beside(scenario)
-                        return found
-                    if any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps):
-                        return await self.recordings.run(scenario, parts)
-                    async with self._one:
-                        return await self._worked(scenario, parts)
+                    yield parts
         finally:
             self._at_work = False
             # Answers are made inside the call: truth's time is counted as truth's.
             truth_s = self._trial.truths.seconds - truth_s
             self._spent_s += max(0.0, time.perf_counter() - started - truth_s)
 
-    async def _worked(self, scenario: Scenario, parts: Parts) -> Run:
-        """Run a scenario where the candidate is called, and again where that showed nothing."""
-        scenario = self.patience.of(scenario)
-        poisons = (Poison.NEGATED, Poison.RIGHT)
-        needs_answers = any(
-            isinstance(step, Call) and step.poison in poisons for step in scenario.steps
-        )
-        answers = self._trial.truths.answers if needs_answers else None
-
-        in_worker = partial(
-            self.pool.execute, inputs=self._trial.truths.inputs, answers=answers, parts=parts
-        )
-        with keep_busy(scenario.busy):
-            fresh = self.fresh or scenario.fresh
-            run = await self._unwatched.plain(scenario, fresh=fresh, parts=parts)
-            if run is None:
-                run = await in_worker(scenario, fresh=fresh)
-            elif not ended_cleanly(run) and not isinstance(run.result.termination, TimedOut):
-                # What raises or ends unwatched is asked of a worker too, which can say more of it.
-                # A candidate that fails unwatched alone has failed.
-                watched = await in_worker(scenario, fresh=True)
-                run = run if ended_cleanly(watched) else watched
-            longer = self.patience.longer(scenario, run)
-            if longer is not None:
-                run = await in_worker(longer, fresh=True)
-        self.patience.saw(run, longer=longer is not None, limit_s=scenario.timeout_s)
-        # A busy device may have room a moment later. Where it has room, a kernel that now and
-        # then finds none is not asked again until it does.
-        lacks = may_lack_memory(scenario, run)
-        if lacks and shortage(self._device, scenario, self._trial.problem):
-            run = await in_worker(scenario, fresh=True)
-        for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
-            if not uncovered(run) or not self._candidate.names_triton:
-                break
-            run = await in_worker(scenario, fresh=True)
-        self.fresh = False
-        # What no step reads was compared with nothing.
-        reads = any(step.sends or isinstance(step, HashResult) for step in scenario.steps)
-        if reads and self._lane is Lane.CANDIDATE:
-            self.pool.reached |= run.reached
-        return run
-
     async def _awaited(self, scenario: Scenario) -> Ran:
         """Wait for a run that was begun, or do it now."""
         for place, (begun, task) in enumerate(self._begun):
             if begun is scenario or begun == scenario:
                 del self._begun[place]
-                return await task
+                found = await task
+                # Beside others little may be left of something. A launch of torch's own kernels
+                # was refused so on a GPU, and was not when it had its turn. Any other end counts,
+                # though it may not come again.
+                if scenario.mode is not Mode.APART or not claims_no_resources(found):
+                    return found
+                break
         return await self._beside(scenario)
 
     async def _beside(self, scenario: Scenario) -> Ran:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,6 @@ from cuassay.model.trace import Garbled, ScenarioResult
 from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.host.apart import Apart, NotLoadedError, can_take
 from cuassay.sandbox.host.client import DEFAULT_LIMITS, WorkerPool
-from cuassay.sandbox.host.parts import Parts
 from cuassay.sandbox.no_memory import says_no_memory
 from cuassay.sandbox.ran import Ran
 
@@ -70,24 +70,25 @@ class Unwatched(Closing):
         """Which walls stood around its processes: name -> "yes", or why not."""
         return {**self._bare_walls, **self._apart.walls}
 
-    async def plain(self, scenario: Scenario, *, fresh: bool, parts: Parts) -> Ran | None:
-        """Run a scenario of Mode.PLAIN; None where it cannot be run so.
+    async def apart_for(self, scenario: Scenario) -> Apart | None:
+        """Return the processes for a scenario of Mode.PLAIN; None where a worker must run it.
 
-        Not before a worker has built the candidate, and never what leaves its traces anyway. What
-        calls leave in inputs is read where it lies, so that a later call would change it: a worker
-        copies it.
+        Not before a worker has built the candidate, and never what leaves its traces anyway, or
+        cannot be loaded there. What calls leave in inputs is read where it lies, so that a later
+        call would change it: a worker copies it.
         """
         if self._leaves_traces or self._trial.problem.updated or not can_take(scenario):
             return None
-        if not await self._pool.wait_built():
-            return None
-        try:
-            return await self._apart.execute(
-                scenario, self._trial.truths.inputs, fresh=fresh, parts=parts
-            )
-        except NotLoadedError:  # APART001 says so, unless the reference cannot be loaded either
-            self._leaves_traces = True
-            return None
+        built = not self._apart.unloadable and await self._pool.wait_built()
+        return self._apart if built else None
+
+    @staticmethod
+    def else_a_worker() -> AbstractContextManager[None]:
+        """Let a worker run what cannot be loaded apart: APART001 says so.
+
+        Unless the reference cannot be loaded so either.
+        """
+        return suppress(NotLoadedError)
 
     async def bare(self, scenario: Scenario) -> Ran:
         """Run a scenario of Mode.APART in a process of its own, which ends with it."""

@@ -20,8 +20,11 @@ from cuassay.hooks import Following, Operation, floating_in
 from cuassay.oracle.lift.session import Session
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
+from cuassay.tables import row
 
 Handler: TypeAlias = Callable[["LiftFunctions", Operation], Any]
+_T = torch.Tensor
+_DATA: Any = torch.Tensor.data  # a getset descriptor, whose type stub is the attribute's
 
 
 class LiftFunctions(TorchFunctionMode):
@@ -81,6 +84,10 @@ def _plain_data(data: Any) -> tuple[Any, list[torch.dtype]]:
     return data, []
 
 
+_HANDLERS: dict[Any, Handler] = {}
+
+
+@row(_HANDLERS, _T.new_tensor)
 def _new_tensor(mode: LiftFunctions, call: Operation) -> Any:
     like, data = call.args[0], call.args[1] if len(call.args) > 1 else call.kwargs["data"]
     wanted = {"dtype": like.dtype, "device": like.device}
@@ -88,6 +95,7 @@ def _new_tensor(mode: LiftFunctions, call: Operation) -> Any:
     return _literal(mode, Operation(torch.tensor, (data,), wanted))
 
 
+@row(_HANDLERS, _T.__setitem__)
 def _setitem(mode: LiftFunctions, call: Operation) -> Any:
     """`x[i] = 0.1` would round the number to x's nominal dtype before ATen sees it."""
     target, index, value = call.args
@@ -98,6 +106,7 @@ def _setitem(mode: LiftFunctions, call: Operation) -> Any:
     return call.op(target, index, value)
 
 
+@row(_HANDLERS, _DATA.__set__)
 def _set_data(mode: LiftFunctions, call: Operation) -> Any:
     target, value = call.args
     if isinstance(target, Lifted) != isinstance(value, Lifted):
@@ -107,6 +116,7 @@ def _set_data(mode: LiftFunctions, call: Operation) -> Any:
         target.payload, target.borrowed = value.payload, value.borrowed
 
 
+@row(_HANDLERS, torch.nn.functional.scaled_dot_product_attention)
 def _attention(mode: LiftFunctions, call: Operation) -> Any:
     """Attention by matrix products and a softmax: fused kernels have no float64."""
     with sdpa_kernel(SDPBackend.MATH):
@@ -126,6 +136,7 @@ def _reads_memory(why: str) -> Handler:
     return handler
 
 
+@row(_HANDLERS, _T.tolist)
 def _on_payload(mode: LiftFunctions, call: Operation) -> Any:
     """tolist: the lifted value."""
     if isinstance(mode.session.hook, Following):
@@ -134,6 +145,7 @@ def _on_payload(mode: LiftFunctions, call: Operation) -> Any:
         return call.on(lambda v: v.payload if isinstance(v, Lifted) else v).run()
 
 
+@row(_HANDLERS, _T.__deepcopy__)
 def _deepcopy(mode: LiftFunctions, call: Operation) -> Any:
     given = call.args[0]
     if not isinstance(given, Lifted):
@@ -141,6 +153,7 @@ def _deepcopy(mode: LiftFunctions, call: Operation) -> Any:
     return given.detach().clone().requires_grad_(given.requires_grad)
 
 
+@row(_HANDLERS, _T.backward, torch.autograd.grad, torch.nn.functional.multi_head_attention_forward)
 def _reentered(mode: LiftFunctions, call: Operation) -> Any:
     """Run a Python function of torch with this mode still on.
 
@@ -165,16 +178,10 @@ _CLONES: dict[Any, Callable[..., Any]] = {}
 
 _MEMORY = "it hands out memory, and the lifted value is not in the memory the caller expects"
 _NUMPY = "it leaves torch; write that part of the reference with torch operations"
-_T = torch.Tensor
-_DATA: Any = torch.Tensor.data  # a getset descriptor, whose type stub is the attribute's
-_HANDLERS: dict[Any, Handler] = {
+_HANDLERS |= {
     torch.tensor: _literal,
     torch.as_tensor: _literal,
     torch.asarray: _literal,
-    _T.new_tensor: _new_tensor,
-    _T.__setitem__: _setitem,
-    _DATA.__set__: _set_data,
-    torch.nn.functional.scaled_dot_product_attention: _attention,
     _T.numpy: _reads_memory(_NUMPY),
     _T.__array__: _reads_memory(_NUMPY),
     _T.__dlpack__: _reads_memory(_MEMORY),
@@ -182,9 +189,4 @@ _HANDLERS: dict[Any, Handler] = {
     _T.untyped_storage: _reads_memory(_MEMORY),
     _T.storage: _reads_memory(_MEMORY),
     _T.__cuda_array_interface__.__get__: _reads_memory(_MEMORY),
-    _T.tolist: _on_payload,
-    _T.__deepcopy__: _deepcopy,
-    _T.backward: _reentered,
-    torch.autograd.grad: _reentered,
-    torch.nn.functional.multi_head_attention_forward: _reentered,
 }

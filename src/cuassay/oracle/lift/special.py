@@ -13,6 +13,7 @@ from cuassay.hooks import Operation
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
 from cuassay.oracle.lift.traits import traits_of
+from cuassay.tables import row
 
 if TYPE_CHECKING:
     from cuassay.oracle.lift.nominal import Nominals
@@ -22,6 +23,10 @@ aten = torch.ops.aten
 Special: TypeAlias = Callable[["Session", Operation, "Nominals"], Any]
 
 
+SPECIAL: dict[Any, Special] = {}
+
+
+@row(SPECIAL, aten.view.dtype)
 def _view_dtype(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """`x.view(dtype)`: real and complex pairs can be lifted, other bits cannot."""
     source: torch.Tensor = asked.args[0]
@@ -41,6 +46,7 @@ def _view_dtype(session: Session, asked: Operation, nominals: Nominals) -> Any:
     raise LiftError("aten.view.dtype", source_line(), why)
 
 
+@row(SPECIAL, aten.lift_fresh.default)
 def _fresh(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """A tensor literal that torch built itself, already rounded to its dtype."""
     literal: torch.Tensor = asked.args[0]
@@ -50,16 +56,19 @@ def _fresh(session: Session, asked: Operation, nominals: Nominals) -> Any:
     return session.adopt(payload, literal.dtype)
 
 
+@row(SPECIAL, aten._softmax.default, aten._log_softmax.default)
 def _plain_softmax(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """`half_to_float` says only that the result is wider: lifted, both are as wide."""
     lifted = Operation(asked.op, (*asked.args[:2], False), {})
     return session.run(lifted, traits_of(asked.op), nominals)
 
 
+@row(SPECIAL, aten.view_as_real.default)
 def _real_view(session: Session, asked: Operation, nominals: Nominals) -> Any:
     return session.wrap(asked.op(session.unwrap(asked.args[0]).resolve_conj()), nominals)
 
 
+@row(SPECIAL, aten.native_dropout.default)
 def _dropout(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """The mask is drawn as written; the product is lifted."""
     args = asked.args
@@ -71,6 +80,7 @@ def _dropout(session: Session, asked: Operation, nominals: Nominals) -> Any:
     return session.wrap(session.after(session.low(asked), (out, mask), nominals), nominals)
 
 
+@row(SPECIAL, aten._scaled_mm.default)
 def _scaled_mm(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """Product of 8- or 4-bit floats with scales: (a scale_a) @ (b scale_b) + bias.
 
@@ -96,6 +106,14 @@ def _scaled_mm(session: Session, asked: Operation, nominals: Nominals) -> Any:
     return session.wrap(session.after(session.low(asked), out, nominals), nominals)
 
 
+@row(
+    SPECIAL,
+    aten._fused_adam_.default,
+    aten._fused_adam_.tensor_lr,
+    aten._fused_adamw_.default,
+    aten._fused_adamw_.tensor_lr,
+    aten._fused_adagrad_.default,
+)
 def _fused_step(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """A fused optimizer step: its kernels read step counts and scales as float32."""
     names = [argument.name for argument in asked.op._schema.arguments]
@@ -110,6 +128,7 @@ def _fused_step(session: Session, asked: Operation, nominals: Nominals) -> Any:
     session.call(Operation(asked.op, positional, low))
 
 
+@row(SPECIAL, aten._grouped_mm.default)
 def _grouped_mm(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """One product a group; offsets are the groups' ends along the shared or leading axis."""
     named = dict(zip(("self", "mat2", "offs", "bias", "out_dtype"), asked.args, strict=False))
@@ -136,20 +155,3 @@ def _grouped_mm(session: Session, asked: Operation, nominals: Nominals) -> Any:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-SPECIAL: dict[Any, Special] = {
-    aten.view.dtype: _view_dtype,
-    aten.lift_fresh.default: _fresh,
-    aten._softmax.default: _plain_softmax,
-    aten._log_softmax.default: _plain_softmax,
-    aten.view_as_real.default: _real_view,
-    aten.native_dropout.default: _dropout,
-    aten._fused_adam_.default: _fused_step,
-    aten._fused_adam_.tensor_lr: _fused_step,
-    aten._fused_adamw_.default: _fused_step,
-    aten._fused_adamw_.tensor_lr: _fused_step,
-    aten._fused_adagrad_.default: _fused_step,
-    aten._scaled_mm.default: _scaled_mm,
-    aten._grouped_mm.default: _grouped_mm,
-}

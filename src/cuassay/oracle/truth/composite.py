@@ -25,6 +25,7 @@ from torch import Tensor
 from cuassay.oracle.truth.random_errors import Noise, moderate
 from cuassay.oracle.truth.reductions import walk_deviation
 from cuassay.oracle.truth.systematic import UNIT, drift
+from cuassay.tables import row
 
 Named: TypeAlias = Mapping[str, Any]
 Keep: TypeAlias = Callable[..., Sequence[Tensor]]
@@ -56,6 +57,10 @@ def _softmax(named: Named, out: Tensor, noise: Noise, keep: Keep, *, log: bool =
     return noise.kept(torch.addcmul(out, out, row.to(out.dtype), value=noise.roundoff), size)
 
 
+COMPOSITES: dict[str, Composite] = {}
+
+
+@row(COMPOSITES, "logsumexp")
 def _logsumexp(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     terms = named["self"].numel() / max(out.numel(), 1)
     shown = moderate(out)
@@ -74,15 +79,21 @@ def _pointwise(size: Callable[[Tensor, Tensor], Tensor]) -> Composite:
     return composite
 
 
+@row(COMPOSITES, "gelu")
+@_pointwise
 def _gelu(x: Tensor, y: Tensor) -> Tensor:
     return (1.25 * x.square() + 3 * moderate(y).square()).sqrt_()
 
 
+@row(COMPOSITES, "silu")
+@_pointwise
 def _silu(x: Tensor, y: Tensor) -> Tensor:
     rest = (1.0 - torch.sigmoid(x)).mul_(x)
     return (2 * rest.square_() + 8.0).sqrt_().mul_(moderate(y).abs())
 
 
+@row(COMPOSITES, "sigmoid")
+@_pointwise
 def _sigmoid(x: Tensor, y: Tensor) -> Tensor:
     """(1 + tanh(x / 2)) / 2, as torch's own gradient of GELU has it, errs by u / 2 of its tail.
 
@@ -92,6 +103,7 @@ def _sigmoid(x: Tensor, y: Tensor) -> Tensor:
     return slope.square_().addcmul_(y, y, value=4.0).add_(0.25).sqrt_()
 
 
+@row(COMPOSITES, "tanh")
 def _tanh(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     """2 sigmoid(2x) - 1 and (1 - e)/(1 + e) round numbers of size 1: 2 u whatever |x| is.
 
@@ -121,6 +133,7 @@ def _tanh(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     )
 
 
+@row(COMPOSITES, "cumsum")
 def _cumsum(named: Named, out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     """Every partial sum rounds once and carries its error on; equal addends err one way."""
     dim = named["dim"]
@@ -201,6 +214,7 @@ def _norm(
     return y.reshape(outs[0].shape), mean.to(outs[1].dtype), rstd.to(outs[2].dtype)
 
 
+@row(COMPOSITES, "native_layer_norm")
 def _layer_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
     """native_layer_norm: (y, mean, rstd)."""
     values, rank = named["input"], len(named["normalized_shape"])
@@ -212,6 +226,7 @@ def _layer_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
     return _norm(flat, out, scale, shift, float(named["eps"]), noise, keep)
 
 
+@row(COMPOSITES, "native_group_norm")
 def _group_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
     """native_group_norm: (y, mean, rstd); weights belong to channels."""
     values, group = named["input"], int(named["group"])
@@ -227,6 +242,7 @@ def _group_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
     return _norm(flat, out, scale, shift, float(named["eps"]), noise, keep)
 
 
+@row(COMPOSITES, "_fused_rms_norm")
 def _rms_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
     """_fused_rms_norm: (y, rstd)."""
     values, rank = named["input"], len(named["normalized_shape"])
@@ -245,17 +261,8 @@ def _rms_norm(named: Named, out: Any, noise: Noise, keep: Keep) -> Any:
     return noise.relative(y, 2.0), out[1] * row
 
 
-COMPOSITES: Mapping[str, Composite] = {
+COMPOSITES |= {
     "_softmax": _softmax,
     "_safe_softmax": _softmax,
     "_log_softmax": functools.partial(_softmax, log=True),
-    "logsumexp": _logsumexp,
-    "gelu": _pointwise(_gelu),
-    "silu": _pointwise(_silu),
-    "sigmoid": _pointwise(_sigmoid),
-    "tanh": _tanh,
-    "cumsum": _cumsum,
-    "native_layer_norm": _layer_norm,
-    "native_group_norm": _group_norm,
-    "_fused_rms_norm": _rms_norm,
 }

@@ -30,6 +30,7 @@ from torch import Tensor
 from cuassay.hooks import Operation
 from cuassay.oracle.truth.random_errors import sizeable
 from cuassay.oracle.truth.systematic import block_drift, drift, equal_drift, repeats
+from cuassay.tables import row
 
 _TENSOR_CORE_LEAN = 0.25  # of n u mean|P|; half of it where all terms have one sign
 # Of that lean, what a draw shows: limits are five times what draws show (LIMIT_P).
@@ -41,6 +42,7 @@ _MOST_ORDERED = 1 << 26  # elements; beyond, a random order's partial sums stand
 _MIN_LEAN = 1024  # terms; below, the lean is under 8e-6: a thirtieth of float16's half spacing
 
 _PLAIN_PRODUCTS = frozenset({"mm", "bmm", "dot", "mv", "vdot"})
+SCATTERED = ("index_add", "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward")
 PRODUCTS = _PLAIN_PRODUCTS | {"addmm", "baddbmm", "addmv", "addbmm"}
 
 
@@ -111,6 +113,10 @@ def _last(values: Tensor, axes: Sequence[int]) -> Tensor:
     return values.permute(*kept, *axes).reshape(*(values.shape[k] for k in kept), -1)
 
 
+REDUCTIONS: dict[str, Callable[[Operation, Tensor], Tensor | None]] = {}
+
+
+@row(REDUCTIONS, "sum", "mean", "nansum")
 def _sum(asked: Operation, out: Tensor) -> Tensor | None:
     values: Tensor = asked.named["self"]
     axes = reduced_dims(asked.named.get("dim"), values.dim())
@@ -121,6 +127,7 @@ def _sum(asked: Operation, out: Tensor) -> Tensor | None:
     return (walk_deviation(_last(values, axes)) * scale).reshape(out.shape)
 
 
+@row(REDUCTIONS, "var", "std")
 def _variance(asked: Operation, out: Tensor) -> Tensor:
     """var and std: two-pass noise times rms(x)/std, which one-pass and Welford forms show."""
     values: Tensor = asked.named["self"]
@@ -136,15 +143,18 @@ def _variance(asked: Operation, out: Tensor) -> Tensor:
     return out * relative.reshape(out.shape) * (0.5 if asked.name == "std" else 1.0)
 
 
+@row(REDUCTIONS, "linalg_vector_norm", "norm")
 def _norm(asked: Operation, out: Tensor) -> Tensor:
     terms = asked.named["self"].numel() / max(out.numel(), 1)
     return out * (0.5 * math.sqrt(terms / 3) + 2.0)
 
 
+@row(REDUCTIONS, "prod")
 def _prod(asked: Operation, out: Tensor) -> Tensor:
     return out * math.sqrt(asked.named["self"].numel() / max(out.numel(), 1))
 
 
+@row(REDUCTIONS, "cumprod")
 def _cumulated_product(asked: Operation, out: Tensor) -> Tensor:
     """The k-th product of a row has k factors, each rounded once, in whatever order.
 
@@ -231,6 +241,7 @@ def _product(a: Tensor, b: Tensor, tensor_cores: bool) -> Tensor | None:
     return noise
 
 
+@row(REDUCTIONS, "convolution")
 def _convolution(asked: Operation, out: Tensor) -> Tensor:
     named, weight = asked.named, asked.named["weight"]
     plain = {**named, "input": named["input"].square(), "weight": weight.square(), "bias": None}
@@ -244,6 +255,7 @@ def _convolution(asked: Operation, out: Tensor) -> Tensor:
 # Sums scattered to rows.
 
 
+@row(REDUCTIONS, *SCATTERED)
 def _scattered(asked: Operation, out: Tensor) -> Tensor | None:
     """Deviation of a scattered sum, looking only at the rows that anything is added to."""
     named = asked.named
@@ -306,13 +318,3 @@ def _in_order(name: str, named: Mapping[str, Any], terms: Tensor) -> Tensor | No
 # What torch adds on a GPU by atomics of the result's own type, each addition rounded, in another
 # order each time; index_put and the gradient of an embedding sort first and add in float32.
 BY_ATOMICS = ("index_add", "scatter_add", "scatter_reduce")
-SCATTERED = ("index_add", "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward")
-REDUCTIONS: Mapping[str, Callable[[Operation, Tensor], Tensor | None]] = {
-    **dict.fromkeys(("sum", "mean", "nansum"), _sum),
-    **dict.fromkeys(("var", "std"), _variance),
-    **dict.fromkeys(("linalg_vector_norm", "norm"), _norm),
-    "prod": _prod,
-    "cumprod": _cumulated_product,
-    "convolution": _convolution,
-    **dict.fromkeys(SCATTERED, _scattered),
-}

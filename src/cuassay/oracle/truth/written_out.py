@@ -25,6 +25,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cuassay.tables import row
+
 Store: TypeAlias = Callable[[Tensor], Tensor]
 Steps: TypeAlias = Callable[[Mapping[str, Any], Store], object]
 
@@ -32,6 +34,10 @@ _ROOT = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715  # both of the tanh form
 
 
+WRITTEN_OUT: dict[str, Steps] = {}
+
+
+@row(WRITTEN_OUT, "gelu")
 def _gelu(named: Mapping[str, Any], store: Store) -> Tensor:
     """Return x / 2 (1 + tanh) or x / 2 (1 + erf); halving x is exact."""
     x: Tensor = named["self"]
@@ -43,18 +49,21 @@ def _gelu(named: Mapping[str, Any], store: Store) -> Tensor:
     return 0.5 * x * store(1.0 + bent)
 
 
+@row(WRITTEN_OUT, "silu")
 def _silu(named: Mapping[str, Any], store: Store) -> Tensor:
     """Return x sigmoid(x)."""
     x: Tensor = named["self"]
     return x * store(torch.sigmoid(x))
 
 
+@row(WRITTEN_OUT, "mish")
 def _mish(named: Mapping[str, Any], store: Store) -> Tensor:
     """Return x tanh(softplus(x))."""
     x: Tensor = named["self"]
     return x * store(torch.tanh(store(functional.softplus(x))))
 
 
+@row(WRITTEN_OUT, "hardswish")
 def _hardswish(named: Mapping[str, Any], store: Store) -> Tensor:
     """Return x relu6(x + 3) / 6."""
     x: Tensor = named["self"]
@@ -66,6 +75,7 @@ def _rsqrt(named: Mapping[str, Any], store: Store) -> Tensor:
     return store(torch.sqrt(named["self"])).reciprocal()
 
 
+@row(WRITTEN_OUT, "pow")
 def _pow(named: Mapping[str, Any], store: Store) -> object:
     """Return a power that is a few products and a root; NotImplemented for others."""
     x, exponent = named["self"], named["exponent"]
@@ -80,6 +90,7 @@ def _pow(named: Mapping[str, Any], store: Store) -> object:
     return NotImplemented
 
 
+@row(WRITTEN_OUT, "logit")
 def _logit(named: Mapping[str, Any], store: Store) -> Tensor:
     """Return log(x / (1 - x))."""
     x: Tensor = named["self"]
@@ -88,12 +99,6 @@ def _logit(named: Mapping[str, Any], store: Store) -> Tensor:
     return torch.log(store(x / store(1.0 - x)))
 
 
-WRITTEN_OUT: Mapping[str, Steps] = {
-    "gelu": _gelu,
-    "silu": _silu,
-    "mish": _mish,
-    "hardswish": _hardswish,
+WRITTEN_OUT |= {
     "rsqrt": _rsqrt,
-    "pow": _pow,
-    "logit": _logit,
 }

@@ -125,6 +125,7 @@ class Apart(Closing):
         self._worker: WorkerHandle | None = None
         self.walls: Mapping[str, str] = {}  # which stood around the last process that was started
         self.started = 0  # processes so far
+        self.unloadable = False  # NotLoadedError was raised
 
     def run(self, scenario: Scenario, inputs: MakeInputs, *, fresh: bool) -> Ran:
         """Run a scenario and wait for its end; see `execute`."""
@@ -167,7 +168,8 @@ class Apart(Closing):
                 kept_kernels.take(worker.folder, self._keep)
             if bare or not execution.healthy:
                 await self._end()
-        except BaseException:
+        except BaseException as error:
+            self.unloadable = self.unloadable or isinstance(error, NotLoadedError)
             await self._end()
             raise
         result = ScenarioResult(records=tuple(execution.records), termination=end, output_text=text)

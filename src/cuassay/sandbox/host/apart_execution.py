@@ -97,60 +97,58 @@ class ApartExecution(Execution):
     def _beginning(self) -> dict[str, Any]:
         return {"do": "begin"}
 
-    async def _step(self, inputs: MakeInputs, answers: object) -> bool:
-        with self._parts.part(type(self._scenario.steps[self._index]).__name__):
-            self.records.append(await self._record_of(inputs))
-        return True
-
-    async def _record_of(  # noqa: C901, PLR0911, PLR0912  # a line a step
-        self, inputs: MakeInputs
+    async def _step(  # noqa: C901, PLR0911, PLR0912  # a line a step
+        self, inputs: MakeInputs, answers: object
     ) -> StepRecord:
         step = self._scenario.steps[self._index]
         done = StepDone(index=self._index)
-        match step:
-            case Allocate(slot=slot, case=case, read_only=read_only):
-                case_ = self._scenario.cases[case]
-                return await self._allocate(slot, case_, inputs, read_only=read_only)
-            case Refill(slot=slot, case=case):
-                found = self._slot(slot)
-                if isinstance(found, StepRaised):
-                    return found
-                refused = found.refill(inputs(self._scenario.cases[case]))
-                if refused:
-                    return StepRaised(index=self._index, exception="ValueError", message=refused)
-                return await self._told(found.forth(slot)) or done
-            case Call():
-                return await self._call(step)
-            case CallOften():
-                return await self._call_often(step)
-            case ReadResult(result=result):
-                return await self._read(result)
-            case HashResult(result=result):
-                mark = len(self.tensors)
-                record = await self._read(result)
-                if isinstance(record, StepRaised):
-                    return record
-                made = digest(
-                    [self.tensors[item.buffer] for item in record.items if item.buffer >= 0]
-                )
-                del self.tensors[mark:]
-                items = tuple(replace(item, buffer=-1) for item in record.items)
-                return replace(record, items=items, digest=made)
-            case ReadInputs(slot=slot, only=only):
-                found = self._slot(slot)
-                if isinstance(found, StepRaised):
-                    return found
-                return await self._inputs_now(slot, found, only)
-            case Release(name=name):
-                told = await self._told({"do": "release", "name": name})
-                self._results.pop(name, None)
-                if name in self._shared:
-                    self._shared.pop(name).close()
-                return told or done
-            case ReadState():
-                return await self._state()
-            case _:
-                raise AssertionError(f"{type(step).__name__} is no step of a process apart")
+        with self._parts.part(type(step).__name__):
+            match step:
+                case Allocate(slot=slot, case=case, read_only=read_only):
+                    case_ = self._scenario.cases[case]
+                    return await self._allocate(slot, case_, inputs, read_only=read_only)
+                case Refill(slot=slot, case=case):
+                    found = self._slot(slot)
+                    if isinstance(found, StepRaised):
+                        return found
+                    refused = found.refill(inputs(self._scenario.cases[case]))
+                    if refused:
+                        return StepRaised(
+                            index=self._index, exception="ValueError", message=refused
+                        )
+                    return await self._told(found.forth(slot)) or done
+                case Call():
+                    return await self._call(step)
+                case CallOften():
+                    return await self._call_often(step)
+                case ReadResult(result=result):
+                    return await self._read(result)
+                case HashResult(result=result):
+                    mark = len(self.tensors)
+                    record = await self._read(result)
+                    if isinstance(record, StepRaised):
+                        return record
+                    made = digest(
+                        [self.tensors[item.buffer] for item in record.items if item.buffer >= 0]
+                    )
+                    del self.tensors[mark:]
+                    items = tuple(replace(item, buffer=-1) for item in record.items)
+                    return replace(record, items=items, digest=made)
+                case ReadInputs(slot=slot, only=only):
+                    found = self._slot(slot)
+                    if isinstance(found, StepRaised):
+                        return found
+                    return await self._inputs_now(slot, found, only)
+                case Release(name=name):
+                    told = await self._told({"do": "release", "name": name})
+                    self._results.pop(name, None)
+                    if name in self._shared:
+                        self._shared.pop(name).close()
+                    return told or done
+                case ReadState():
+                    return await self._state()
+                case _:
+                    raise AssertionError(f"{type(step).__name__} is no step of a process apart")
 
     async def _told(self, message: dict[str, Any], fds: Sequence[int] = ()) -> StepRaised | None:
         """Ask for something that has no answer; return what was raised instead."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -68,7 +68,8 @@ class Execution:
         self._parts = parts or Parts()
         self._worker, self._segments, self._scenario = worker, segments, scenario
         self._limits, self._problem = limits, problem
-        self._ask = partial(worker.ask, limit_s=scenario.timeout_s, may_be_idle=device.on_gpu)
+        limit_s, idles = scenario.timeout_s, device.on_gpu
+        self._reply_to = partial(worker.wait, limit_s=limit_s, may_be_idle=idles)
         self._packages: dict[int, Package] = {}
         self._slots: dict[str, int] = {}
         self._index = 0
@@ -84,9 +85,9 @@ class Execution:
             await self._ask(self._beginning())
             for index in range(len(self._scenario.steps)):
                 self._index = index
-                if not await self._step(inputs, answers):
-                    # Record the steps that can no longer run, and give the worker up.
-                    self.healthy = False
+                self.records.append(await self._step(inputs, answers))
+                if not self.healthy:
+                    # Record the steps that can no longer run.
                     for later in range(self._index + 1, len(self._scenario.steps)):
                         what = f"step {self._index} left the device in an error state"
                         self.records.append(
@@ -121,13 +122,16 @@ class Execution:
             return Garbled(index=self._index, what="the process that workers come from was killed")
         return Finished()
 
+    async def _ask(self, message: Mapping[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
+        return await self._reply_to(self._worker.post({**message}, fds))
+
     def _beginning(self) -> dict[str, Any]:
         """Return what prepares the process for a scenario."""
         sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
         return {"do": "begin", "cases": sizes}
 
-    async def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> bool:
-        """Run the current step; False where the device context did not survive it."""
+    async def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> StepRecord:
+        """Run the current step; give the worker up where its device context did not survive it."""
         step = self._scenario.steps[self._index]
         message = {"do": "step", "index": self._index, "step": serial.to_json(step)}
         started = time.perf_counter()
@@ -142,8 +146,8 @@ class Execution:
             record = self._of_plausible_size(record)
         if isinstance(record, StepDone) and any(item.buffer >= 0 for item in record.items):
             record = await self._fetch(record)
-        self.records.append(record)
-        return reply.get("lost") is not True
+        self.healthy = reply.get("lost") is not True
+        return record
 
     async def _exchange(
         self, message: Mapping[str, Any], make: Callable[[], Package | None], part: str
@@ -160,7 +164,7 @@ class Execution:
                 package = make()
             data, fds = ({}, ()) if package is None else ({"data": package.data}, package.fds)
             with self._parts.part(part):
-                reply = await self._ask({**message, **data}, fds)
+                reply = await self._reply_to(self._worker.post({**message, **data}, fds))
             if "refused" not in reply or package is None or not self._segments.uses_ipc:
                 return reply
             self._segments.use_bytes(str(reply["refused"])[:300])

@@ -14,7 +14,7 @@ import cuassay
 from cuassay.cli.main import main
 from cuassay.errors import ProblemError
 from cuassay.formats import load_problem
-from cuassay.judge import verbs
+from cuassay.judge import trial_job
 from cuassay.judge.bench import TrialPlan
 from cuassay.model.domain import Real
 from cuassay.model.problem import Problem, ScalarSource, TensorSpec
@@ -109,7 +109,7 @@ def test_recertify_judges_the_bare_kernel(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Smaller inputs and edits of the kernel that explain a verdict would take most of the test.
-    monkeypatch.setattr(verbs, "TrialPlan", partial(TrialPlan, smallest=False, causes=False))
+    monkeypatch.setattr(trial_job, "TrialPlan", partial(TrialPlan, smallest=False, causes=False))
     _recorded(tmp_path, fault="out[-1] *= 1.05")
     assert main(["guard", "recertify", "--profile", "quick", "--device", "cpu"]) == 1
     text = capfd.readouterr().out

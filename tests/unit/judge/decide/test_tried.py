@@ -11,7 +11,7 @@ import pytest
 from cuassay.checks.base import Run
 from cuassay.checks.numeric.common import single_call
 from cuassay.errors import ProblemError
-from cuassay.judge.decide.control import AwaitScenario
+from cuassay.judge.decide.control import RunScenario
 from cuassay.judge.decide.tried import Tried
 from cuassay.judge.plan.preconditions import check_constraints
 from cuassay.model.case import Case
@@ -19,7 +19,6 @@ from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import BuildFailed, Termination, ToolMissing
 from cuassay.model.verdict import AxisCoverage, TriedSizes
-from cuassay.sandbox.host.waits import run_now
 from tests.support import fake_trial
 
 
@@ -28,10 +27,10 @@ def _scenario(rows: int, *, in_domain: bool = True) -> Scenario:
     return single_call(case, label="a")
 
 
-def _tried(termination: Termination | None = None) -> tuple[Tried, AwaitScenario]:
+def _tried(termination: Termination | None = None) -> tuple[Tried, RunScenario]:
     trial = fake_trial.scaled_add()
 
-    async def run(scenario: Scenario) -> Run:
+    def run(scenario: Scenario) -> Run:
         found = fake_trial.run_one(trial, trial.reference, scenario)
         if termination is None:
             return found
@@ -41,12 +40,8 @@ def _tried(termination: Termination | None = None) -> tuple[Tried, AwaitScenario
     return Tried(trial.problem), run
 
 
-def _try(tried: Tried, run: AwaitScenario, scenario: Scenario, code: str = "NUM001") -> None:
-
-    async def under() -> None:
-        await tried.under(code, run)(scenario)
-
-    run_now(under())
+def _try(tried: Tried, run: RunScenario, scenario: Scenario, code: str = "NUM001") -> None:
+    tried.note(code, scenario, run(scenario))
 
 
 def test_sizes_are_kept_sorted_and_counted_by_check() -> None:

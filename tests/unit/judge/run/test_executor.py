@@ -290,7 +290,7 @@ def test_a_fault_of_the_gpu_counts_though_it_may_not_come_again(
     scenario = Scenario(label="plain", cases=trial.cases("small")[:1], steps=steps)
     with Executor(trial, candidate, device=CPU, nursery=nursery, spares=0, lazy=True) as made:
         monkeypatch.setattr(made, "_device", CUDA)
-        monkeypatch.setattr(made._unwatched, "plain", unable)
+        monkeypatch.setattr(made._unwatched, "apart_for", unable)
         monkeypatch.setattr(made.pool, "execute", execute)
         assert made(scenario).result.records == (raised,)
     assert len(ends) == 1
