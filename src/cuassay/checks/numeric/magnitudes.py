@@ -204,5 +204,6 @@ def _grown(case: Case) -> str:
         if "scale_by" in fill.parameters
     }
     names = ", ".join(scales)
-    signs = ", the first positive and the others negative" if min(scales.values()) < 0 else ""
-    return f"wrong with {names} {next(iter(scales.values())):,.0f} times as large{signs}"
+    factors = [value for value in scales.values() if isinstance(value, float)]
+    signs = ", the first positive and the others negative" if min(factors) < 0 else ""
+    return f"wrong with {names} {factors[0]:,.0f} times as large{signs}"
